@@ -17,7 +17,7 @@ from streamer.explain.why import explain
 from streamer.observe.application import error_body
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
-from streamer.transports.by_position import RecordsAt
+from streamer.transports.output_log import RecordsAt
 
 PAIRS_MAX = 50
 """Near-duplicate pairs that are told at most."""

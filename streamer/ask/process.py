@@ -27,8 +27,8 @@ from streamer.observe.process_start import naming_limits
 from streamer.service.wiring import exit_code_of
 from streamer.service.worker import end_with_parent
 from streamer.settings.settings import Settings
-from streamer.transports.by_position import RecordsAt
-from streamer.transports.kafka.by_position import records_at
+from streamer.transports.kafka.output_log import KafkaOutputLog
+from streamer.transports.output_log import RecordsAt
 
 log = structlog.get_logger(__name__)
 
@@ -157,7 +157,7 @@ def _records_at(settings: Settings, opened: Filter) -> RecordsAt:
     """Reader of records from the topics, so hasty that brokers which do not answer leave time to say so."""
     hasty = min(settings.kafka.request_timeout_ms, settings.ask.timeout_ms // 4)
     chosen = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"request_timeout_ms": hasty})})
-    return lambda positions: records_at(chosen, positions, opened.index.stream_names())
+    return lambda positions: KafkaOutputLog(chosen).records_at(positions, opened.index.stream_names())
 
 
 def answer_questions(settings: Settings, connection: Connection) -> None:

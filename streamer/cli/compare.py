@@ -14,13 +14,13 @@ import click
 import orjson
 from rich.console import Console
 
-from streamer.cli.options import FOLDER, Chosen, force_option, json_option, pass_chosen
+from streamer.cli.options import FOLDER, Chosen, force_option, json_option, output_log_of, pass_chosen
 from streamer.cli.outputs import NoLeftovers, require_absent, writing
 from streamer.errors import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from streamer.settings.settings import Settings
-    from streamer.transports.evidence import Evidence
+    from streamer.transports.output_log import OutputLog
     from streamer.what_if.differences import Differences
 
 _OF_BOTH_SIDES = ("kafka", "topics", "batch", "decode", "route", "recovery", "workers", "observe")
@@ -84,28 +84,20 @@ def compare(
 @contextmanager
 def _delivered(
     chosen: Chosen, files: Sequence[Path], out: Path | None, directory: Path | None
-) -> Iterator[tuple["Settings", "Evidence"]]:
+) -> Iterator[tuple["Settings", "OutputLog"]]:
     """The other settings, and what those in force delivered."""
     overrides = [f"index.directory={directory}"] if directory else []
     if files:
         with tempfile.TemporaryDirectory(prefix="streamer-compare-") as folder:
             yield _filtered(chosen, files, Path(folder))
-    elif out is not None:
-        from streamer.transports.files.evidence import FileEvidence
-
-        settings = chosen.load(*overrides, over_files=True)
-        yield settings, FileEvidence(out, settings.batch)
     else:
-        from streamer.transports.kafka.evidence import KafkaEvidence
-
-        settings = chosen.load(*overrides)
-        yield settings, KafkaEvidence(settings)
+        settings = chosen.load(*overrides, over_files=out is not None)
+        yield settings, output_log_of(settings, out)
 
 
-def _filtered(chosen: Chosen, files: Sequence[Path], folder: Path) -> tuple["Settings", "Evidence"]:
+def _filtered(chosen: Chosen, files: Sequence[Path], folder: Path) -> tuple["Settings", "OutputLog"]:
     """Filter files by the settings without what --set and --preset say of deciding, as `streamer filter` does."""
     from streamer.service.file_job import filter_files
-    from streamer.transports.files.evidence import FileEvidence
 
     places = f"index.directory={folder / 'index'}", "route.shadow=false"
     kept = [each for each in chosen.overrides if each.partition(".")[0].strip() in _OF_BOTH_SIDES]
@@ -114,7 +106,7 @@ def _filtered(chosen: Chosen, files: Sequence[Path], folder: Path) -> tuple["Set
     if not finished:
         sys.exit(EXIT_INTERRUPTED)
     others = chosen.load(*places, over_files=True)
-    return others, FileEvidence(folder / "out", others.batch)
+    return others, output_log_of(others, folder / "out")
 
 
 def _write(differences: "Differences", path: Path) -> None:

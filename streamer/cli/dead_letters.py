@@ -14,12 +14,12 @@ import click
 import orjson
 from rich.console import Console, RenderableType
 
-from streamer.cli.options import json_option, pass_settings, settings_options
+from streamer.cli.options import json_option, output_log_of, pass_settings, settings_options
 from streamer.settings.settings import Settings
 
 if TYPE_CHECKING:
     from streamer.give_back.dead_letters import Filters
-    from streamer.transports.resending import Resending
+    from streamer.transports.output_log import OutputLog
 
 EXIT_NOTHING = 1
 
@@ -46,8 +46,8 @@ def list_command(settings: Settings, reason: str | None, since: str | None, as_j
     from streamer.give_back.dead_letters import listed
 
     filters = _filters(reason, since)
-    with _resending(settings, to_send=False) as resending:
-        found = listed(resending, filters)
+    with _output_log(settings, to_send=False) as output_log:
+        found = listed(output_log, filters)
     _print(report.listed_as_json(found), report.listed_table(found), as_json)
 
 
@@ -63,8 +63,8 @@ def show(settings: Settings, name: str, as_json: bool) -> None:
     from streamer.give_back import report
     from streamer.give_back.dead_letters import shown
 
-    with _resending(settings, to_send=False) as resending:
-        found = shown(resending, name)
+    with _output_log(settings, to_send=False) as output_log:
+        found = shown(output_log, name)
     _print({"dead_letters": found}, report.shown_table(found), as_json)
     if not found:
         click.echo(f"no dead letter has the position or the id {name}", err=True)
@@ -89,8 +89,8 @@ def replay(settings: Settings, reason: str | None, since: str | None, dry_run: b
 
     configure_logging(settings.observe.log_level, settings.observe.log_format)
     filters = _filters(reason, since)
-    with _resending(settings, to_send=not dry_run) as resending, tables.progress_bar("replaying", None) as done:
-        found = send(resending, filters, settings.batch, dry_run=dry_run, progress=done)
+    with _output_log(settings, to_send=not dry_run) as output_log, tables.progress_bar("replaying", None) as done:
+        found = send(output_log, filters, settings.batch, dry_run=dry_run, progress=done)
     _print(report.replayed_as_json(found, dry_run=dry_run), report.replayed_table(found, dry_run=dry_run), as_json)
     if found.refused:
         click.echo(
@@ -107,16 +107,15 @@ def _filters(reason: str | None, since: str | None) -> "Filters":
 
 
 @contextmanager
-def _resending(settings: Settings, *, to_send: bool) -> Iterator["Resending"]:
-    from streamer.transports.kafka.resending import KafkaResending
-    from streamer.transports.resending import REPLAY
+def _output_log(settings: Settings, *, to_send: bool) -> Iterator["OutputLog"]:
+    from streamer.transports.output_log import REPLAY
 
-    resending = KafkaResending(settings, REPLAY)
+    output_log = output_log_of(settings, None)
     try:
-        resending.open(to_send=to_send)
-        yield resending
+        output_log.open(REPLAY if to_send else None)
+        yield output_log
     finally:
-        resending.close()
+        output_log.close()
 
 
 def _print(found: dict[str, Any], table: RenderableType, as_json: bool) -> None:

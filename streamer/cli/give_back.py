@@ -9,18 +9,13 @@ import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import orjson
 from rich.console import Console
 
-from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen
+from streamer.cli.options import FOLDER, Chosen, json_option, output_log_of, pass_chosen
 from streamer.errors import SettingsError
-
-if TYPE_CHECKING:
-    from streamer.settings.settings import Settings
-    from streamer.transports.resending import Resending
 
 EXIT_NOTHING = 1
 
@@ -67,6 +62,7 @@ def give_back(
     from streamer.index_admin import tables, tools
     from streamer.observe.logs import configure_logging
     from streamer.records.decode import Decoder
+    from streamer.transports.output_log import GIVE_BACK
 
     if not any((id_, original, host, since, for_template)):
         raise click.UsageError("name what is to be given back: ID, --original, --host, --since or --for-template")
@@ -75,7 +71,7 @@ def give_back(
     since_ms = None if since is None else moment_ms(since, round(time.time() * 1_000))
     settings = chosen.load(*([f"index.directory={directory}"] if directory else []), over_files=out is not None)
     configure_logging(settings.observe.log_level, settings.observe.log_format)
-    resending = resending_of(settings, out)
+    output_log = output_log_of(settings, out)
     selection = Selection(id_, original, host, since_ms, for_template)
     if dry_run:
         opened = tools.open_for_reading(settings)
@@ -85,12 +81,12 @@ def give_back(
     only = nullcontext() if dry_run else alone(settings.index.directory)
     with opened as index, only, tables.progress_bar("giving back", None) as done:
         try:
-            require_whole(resending, index)
-            resending.open(to_send=not dry_run)
-            command = GiveBack(resending, index, Decoder(settings.decode), scheme, settings.batch, done)
+            require_whole(output_log, index)
+            output_log.open(None if dry_run else GIVE_BACK)
+            command = GiveBack(output_log, index, Decoder(settings.decode), scheme, settings.batch, done)
             found = command.preview(selection) if dry_run else command.run(selection)
         finally:
-            resending.close()
+            output_log.close()
     if as_json:
         click.echo(orjson.dumps(report.survey_as_json(found, dry_run=dry_run), option=orjson.OPT_INDENT_2))
     else:
@@ -104,15 +100,3 @@ def give_back(
     if not found.matched:
         click.echo("no duplicate is meant", err=True)
     sys.exit(EXIT_NOTHING if found.gone or not found.matched else 0)
-
-
-def resending_of(settings: "Settings", out: Path | None) -> "Resending":
-    """Sender of what was dropped: from a folder of outputs, or from the topics of the settings."""
-    if out is not None:
-        from streamer.transports.files.resending import FileGiveBack
-
-        return FileGiveBack(out, settings.batch)
-    from streamer.transports.kafka.resending import KafkaResending
-    from streamer.transports.resending import GIVE_BACK
-
-    return KafkaResending(settings, GIVE_BACK)

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import update_wrapper
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
 from streamer.settings.method_presets import METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.settings import Settings, load
+
+if TYPE_CHECKING:
+    from streamer.transports.output_log import OutputLog
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -113,6 +116,17 @@ def pass_settings(function: Callable[Concatenate[Settings, Arguments], Result]) 
         return function(chosen.load(), *arguments, **options)
 
     return pass_chosen(update_wrapper(command, function))
+
+
+def output_log_of(settings: Settings, out: Path | None) -> "OutputLog":
+    """What was delivered: into the folder `out`, or into the topics of the settings."""
+    if out is not None:
+        from streamer.transports.files.output_log import FileOutputLog
+
+        return FileOutputLog(out, settings.batch)
+    from streamer.transports.kafka.output_log import KafkaOutputLog
+
+    return KafkaOutputLog(settings)
 
 
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,8 +7,7 @@ import click
 import orjson
 from rich.console import Console
 
-from streamer.cli.give_back import resending_of
-from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen
+from streamer.cli.options import FOLDER, Chosen, json_option, output_log_of, pass_chosen
 
 if TYPE_CHECKING:
     from index import Index
@@ -54,14 +53,14 @@ def _lost_pages(settings: "Settings", index: "Index", out: Path | None) -> "Lost
     from streamer.index_admin.templates import LostPages
     from streamer.records.decode import Decoder
 
-    resending, pages = resending_of(settings, out), LostPages()
+    output_log, pages = output_log_of(settings, out), LostPages()
     try:
-        resending.open(to_send=False)
+        output_log.open(None)
         scheme = scheme_for(settings, key_for(settings, index.secret))
-        giving = GiveBack(resending, index, Decoder(settings.decode), scheme, settings.batch)
+        giving = GiveBack(output_log, index, Decoder(settings.decode), scheme, settings.batch)
         for output, host in giving.meant(Selection(for_template=True), None):
             if host is not None:
-                pages.add(host, output.told.id)
+                pages.add(host, output.headers.id)
     finally:
-        resending.close()
+        output_log.close()
     return pages

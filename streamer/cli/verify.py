@@ -6,16 +6,12 @@ answer; 76 a transaction in an output never ended; 78 a setting is wrong.
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import orjson
 from rich.console import Console
 
-from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen
-
-if TYPE_CHECKING:
-    from streamer.transports.evidence import Evidence
+from streamer.cli.options import FOLDER, Chosen, json_option, output_log_of, pass_chosen
 
 EXIT_FOUND_WRONG = 1
 
@@ -52,17 +48,9 @@ def verify(
 
     overrides = [f"index.directory={directory}"] if directory else []
     settings = chosen.load(*overrides, over_files=out is not None)
-    evidence: Evidence
-    if out is not None:
-        from streamer.transports.files.evidence import FileEvidence
-
-        evidence = FileEvidence(out, settings.batch)
-    else:
-        from streamer.transports.kafka.evidence import KafkaEvidence
-
-        evidence = KafkaEvidence(settings)
+    output_log = output_log_of(settings, out)
     with tools.open_for_reading(settings) as index:
-        findings = verify_all(settings, evidence, index, tables.progress_bar, sample=None if everything else sample)
+        findings = verify_all(settings, output_log, index, tables.progress_bar, sample=None if everything else sample)
     if as_json:
         click.echo(orjson.dumps(findings.as_json(), option=orjson.OPT_INDENT_2))
     else:

@@ -6,17 +6,17 @@ wrong, or `--out` is no folder that was filtered into. Texts that cannot be read
 
 import re
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 import orjson
 from rich.console import Console
 
-from index import Index, Position
+from index import Index
 from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen
 from streamer.settings.settings import Settings
-from streamer.transports.by_position import Found, RecordsAt
+from streamer.transports.output_log import RecordsAt
 
 EXIT_NOT_FOUND = 1
 
@@ -79,17 +79,14 @@ def why(
 
 def _records_at(settings: Settings, index: Index, out: Path | None) -> RecordsAt:
     if out is not None:
-        from streamer.transports.files.by_position import FileRecords
+        from streamer.transports.files.output_log import FileOutputLog
 
-        return FileRecords(out, settings.batch).at
-    from streamer.transports.kafka.by_position import records_at
+        files = FileOutputLog(out, settings.batch)
+        files.open(None)
+        return files.records_at
+    from streamer.transports.kafka.output_log import KafkaOutputLog
 
-    names = index.stream_names()
-
-    def read(positions: Sequence[Position]) -> Found:
-        return records_at(settings, positions, names)
-
-    return read
+    return partial(KafkaOutputLog(settings).records_at, names=index.stream_names())
 
 
 def _json(found: object) -> str:

@@ -124,7 +124,7 @@ def parts(settings: Settings, found: Mapping[str, TopicFacts | None], withheld: 
                 )
     for part in PARTS if between else ():
         for right in withheld:
-            if right in rights_of(settings_of(settings, part)):
+            if right in rights_of(settings_of(settings, part), part):
                 told = f"not allowed; needed {right.purpose}"
                 yield Finding(f"{part}: {right}", State.ADVICE, told, f"allow it where this part runs: {DOCUMENTED_AT}")
 

@@ -11,8 +11,8 @@ from streamer.records.decode import Decoder, Document
 from streamer.records.missing_hosts import needs_hosts
 from streamer.settings.settings import Settings
 from streamer.transports.kafka import diagnosis
-from streamer.transports.kafka.by_position import newest_inputs
 from streamer.transports.kafka.handshake import own_certificate_expires
+from streamer.transports.kafka.topic_reader import newest_inputs
 
 SAMPLE = 200
 """Newest records of the input that are looked at."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from index import Position, Source
-from streamer.transports.files.changelog import NO_TIMESTAMP_MS
+from streamer.transports.transport import NO_TIMESTAMP_MS
 
 _POSITION = re.compile(r"(.+)/([0-9]{1,9})/([0-9]{1,18})", re.DOTALL)
 _LINE = re.compile(r"(.+):([0-9]{1,18})", re.DOTALL)

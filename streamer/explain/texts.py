@@ -21,7 +21,7 @@ from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.settings.settings import Settings
 from streamer.text.normalisation import Normaliser
-from streamer.transports.by_position import Absent, Found, RecordsAt
+from streamer.transports.output_log import Absent, RecordsAt, RecordsByPosition
 
 RAW_BYTES_SHOWN = 400
 """Bytes shown of a value that cannot be decoded."""
@@ -81,7 +81,7 @@ _UNREAD = {
 class _Reader:
     """What was read, and what decodes it."""
 
-    def __init__(self, index: Index, settings: Settings, found: Found, *, full: bool) -> None:
+    def __init__(self, index: Index, settings: Settings, found: RecordsByPosition, *, full: bool) -> None:
         self._index = index
         self._settings = settings
         self._found = found

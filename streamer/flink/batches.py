@@ -52,7 +52,7 @@ def _seeded_arrival(content: bytes, time_ms: int, where: str) -> Arrival:
     return Arrival(time_ms, source, heading.topic, heading.begin, heading.end, heading.stamp, entries, b"", seeds)
 
 
-def sign_of_life(partition: int) -> bytes:
+def heartbeat(partition: int) -> bytes:
     """A batch that decides nothing, and tells that time goes on in a partition."""
     heading = Heading("{}", "", "", partition, 0, 0)
     return pack_fingerprints(FingerprintBatch(heading, _nothing(heading), ()))

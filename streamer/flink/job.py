@@ -25,7 +25,7 @@ from pyflink.datastream.state import MapStateDescriptor
 from pyflink.table import DataTypes, Schema, StatementSet, StreamTableEnvironment, TableDescriptor
 
 from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Message, Stage
-from streamer.flink.batches import arrival, partition_of, sign_of_life, verdict_batch
+from streamer.flink.batches import arrival, heartbeat, partition_of, verdict_batch
 from streamer.flink.carried import dataflow_of
 from streamer.flink.client_properties import client_properties
 from streamer.flink.partition_keys import partition_keys
@@ -230,7 +230,7 @@ def _add_signs(
     tick = Schema.new_builder().column("tick", DataTypes.BIGINT()).build()
     tables.create_temporary_table("ticks", ticks.schema(tick).build())
     # No join with a list of all: Flink would keep every tick for ever.
-    each = [f"SELECT X'{key.hex()}', X'{sign_of_life(place).hex()}' FROM ticks" for place, key in enumerate(keys)]
+    each = [f"SELECT X'{key.hex()}', X'{heartbeat(place).hex()}' FROM ticks" for place, key in enumerate(keys)]
     statements.add_insert_sql(f"INSERT INTO signs {' UNION ALL '.join(each)}")
 
 

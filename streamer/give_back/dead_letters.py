@@ -5,7 +5,7 @@ transaction. So a command that died goes on where it stopped, and nothing is rep
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
@@ -13,11 +13,10 @@ import structlog
 from index import Verdict
 from streamer.give_back.batches import batches, position_of
 from streamer.records.reason import Reason, label
-from streamer.records.record import Headers, Record
+from streamer.records.record import Destination, Headers, Record
 from streamer.records.route import CONNECT_PREFIX, parse_replayed_position, replayed
 from streamer.settings.settings import Batching
-from streamer.transports.evidence import Output
-from streamer.transports.resending import Resending
+from streamer.transports.output_log import Output, OutputLog
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +39,7 @@ class Filters:
         record = output.record
         if record is None:
             return False
-        return self.reason in (None, output.told.reason) and (
+        return self.reason in (None, output.headers.reason) and (
             self.since_ms is None or record.timestamp_ms >= self.since_ms
         )
 
@@ -76,13 +75,13 @@ class Replayed:
     refused: int = 0
 
 
-def listed(resending: Resending, filters: Filters) -> dict[str, OfReason]:
+def listed(output_log: OutputLog, filters: Filters) -> dict[str, OfReason]:
     """Dead letters that are meant, by reason, the most frequent first."""
     found: dict[str, OfReason] = {}
-    for output in _meant(resending, filters, filters.since_ms):
+    for output in _meant(output_log, filters, filters.since_ms):
         record = output.record
         assert record is not None, "what names no position is not meant"
-        of_reason = found.setdefault(output.told.reason, OfReason(first_ms=record.timestamp_ms))
+        of_reason = found.setdefault(output.headers.reason, OfReason(first_ms=record.timestamp_ms))
         of_reason.count += 1
         of_reason.again += parse_replayed_position(record.headers) is not None
         of_reason.first_ms = min(of_reason.first_ms, record.timestamp_ms)
@@ -92,17 +91,17 @@ def listed(resending: Resending, filters: Filters) -> dict[str, OfReason]:
     return dict(sorted(found.items(), key=lambda each: -each[1].count))
 
 
-def shown(resending: Resending, name: str) -> list[dict[str, Any]]:
+def shown(output_log: OutputLog, name: str) -> list[dict[str, Any]]:
     """Dead letters at this position (`topic/partition/offset`), or with this id, with all that they hold, in words."""
     return [
         _in_words(output, output.record)
-        for output in _meant(resending, Filters(), None)
-        if output.record is not None and name in (output.record.position, output.told.id)
+        for output in _meant(output_log, Filters(), None)
+        if output.record is not None and name in (output.record.position, output.headers.id)
     ]
 
 
 def replay(
-    resending: Resending,
+    output_log: OutputLog,
     filters: Filters,
     bounds: Batching,
     *,
@@ -111,7 +110,7 @@ def replay(
 ) -> Replayed:
     """Send the dead letters that are meant to the input, each once. Raises what the transport raises."""
     found, times_ms = Replayed(), []
-    for output in _meant(resending, filters, filters.since_ms):
+    for output in _meant(output_log, filters, filters.since_ms):
         assert output.record is not None, "what names no position is not meant"
         found.matched += 1
         found.refused += _is_without_bytes(output)
@@ -119,11 +118,11 @@ def replay(
     if not times_ms:
         return found
     since_ms = min(times_ms)
-    sent = {position for positions in resending.sent(since_ms) for position in positions}
-    for batch in batches(_to_send(_meant(resending, filters, since_ms)), bounds):
+    sent = {parse_replayed_position(record.headers) for records in output_log.inputs(since_ms) for record in records}
+    for batch in batches(_to_send(_meant(output_log, filters, since_ms)), bounds):
         chosen = [record for record in batch if position_of(record) not in sent]
         if chosen and not dry_run:
-            resending.send(chosen)
+            output_log.append(chosen)
         found.sent += len(chosen)
         found.before += len(batch) - len(chosen)
         progress(found.sent)
@@ -133,21 +132,20 @@ def replay(
     return found
 
 
-def _meant(resending: Resending, filters: Filters, since_ms: int | None) -> Iterator[Output]:
-    return (each for outputs in resending.outputs(since_ms) for each in outputs if filters.mean(each))
+def _meant(output_log: OutputLog, filters: Filters, since_ms: int | None) -> Iterator[Output]:
+    found = output_log.outputs([Destination.DEAD_LETTER], since_ms)
+    return (each for outputs in found for each in outputs if filters.mean(each))
 
 
 def _is_without_bytes(output: Output) -> bool:
-    return output.told.reason == _WITHOUT_BYTES
+    return output.headers.reason == _WITHOUT_BYTES
 
 
 def _to_send(outputs: Iterable[Output]) -> Iterator[Record]:
     for output in outputs:
         record = output.record
         if record is not None and not _is_without_bytes(output):
-            headers = replayed(output.told.kept, record.headers)
-            columns = record.key, record.value, record.timestamp_ms, headers
-            yield Record(record.source, record.topic, record.offset, *columns)
+            yield replace(record, headers=replayed(output.headers.kept, record.headers))
 
 
 def _in_words(output: Output, record: Record) -> dict[str, Any]:
@@ -156,8 +154,8 @@ def _in_words(output: Output, record: Record) -> dict[str, Any]:
     return {
         "position": record.position,
         "at": output.place,
-        "id": output.told.id or None,
-        "reason": output.told.reason,
+        "id": output.headers.id or None,
+        "reason": output.headers.reason,
         "words": printable(words),
         "timestamp_ms": record.timestamp_ms,
         "replayed_from": None if again is None else f"{record.topic}/{again.source.partition}/{again.offset}",

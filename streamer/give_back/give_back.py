@@ -17,26 +17,25 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import structlog
 
-from index import Entries, Index, Position, errors
+from index import Entries, Index, Position, Verdict, errors
 from index.tools import kept_by_frames
 from streamer.errors import RecoveryRefused, SettingsError
 from streamer.fingerprint.scheme import Scheme
 from streamer.give_back.batches import batches, position_of
 from streamer.give_back.selection import Selection, host_of
 from streamer.records.decode import Decoder
-from streamer.records.record import Record
+from streamer.records.record import Destination, Record
 from streamer.records.route import given_back
 from streamer.service.pipeline import prepare
 from streamer.settings.settings import Batching
-from streamer.transports.evidence import Output
-from streamer.transports.resending import Resending
+from streamer.transports.output_log import Output, OutputLog
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +78,7 @@ class GiveBack:
     progress  takes the number of records given back so far
     """
 
-    resending: Resending
+    output_log: OutputLog
     index: Index
     decoder: Decoder
     fingerprinter: Scheme
@@ -95,7 +94,7 @@ class GiveBack:
             assert record is not None, "what names no position is not meant"
             found.matched += 1
             found.hosts[host or NO_HOST] += 1
-            found.originals[output.told.original_id or NO_ORIGINAL] += 1
+            found.originals[output.headers.original_id or NO_ORIGINAL] += 1
             first_ms = record.timestamp_ms if found.first_ms is None else min(found.first_ms, record.timestamp_ms)
             found.first_ms, latest_ms = first_ms, max(latest_ms, record.timestamp_ms)
             if len(found.examples) < EXAMPLES_MAX:
@@ -150,7 +149,7 @@ class GiveBack:
         new = self.index.give_back(self._entries(rest)) if rest else np.zeros(0, np.bool_)
         chosen = [record for record, is_new in zip(rest, new.tolist(), strict=True) if is_new]
         if chosen:
-            self.resending.send(chosen)
+            self.output_log.append(chosen)
             self.index.settle(list(map(position_of, chosen)))
         found.given_back += len(chosen)
         found.before += len(batch) - len(chosen)
@@ -161,23 +160,29 @@ class GiveBack:
         if not decided:
             return 0, []
         undelivered = set(decided) - self._sent(None)
-        outputs = (found for outputs in self.resending.outputs(None) for found in outputs) if undelivered else ()
+        dropped = self.output_log.outputs([Destination.DUPLICATE]) if undelivered else ()
         wanted = {
             position_of(each.record): _to_send(each)
+            for outputs in dropped
             for each in outputs
             if each.record is not None and position_of(each.record) in undelivered
         }
         if wanted:
-            self.resending.send([wanted[position] for position in sorted(wanted)])
+            self.output_log.append([wanted[position] for position in sorted(wanted)])
         self.index.settle(decided)
         return len(wanted), sorted(undelivered - wanted.keys())
 
     def _sent(self, since_ms: int | None) -> set[Position]:
-        return {position for found in self.resending.sent(since_ms) for position in found}
+        return {
+            each.headers.position
+            for outputs in self.output_log.outputs([Destination.UNIQUE], since_ms)
+            for each in outputs
+            if each.headers.verdict is Verdict.GIVEN_BACK and each.headers.position is not None
+        }
 
     def meant(self, selection: Selection, since_ms: int | None) -> Iterator[tuple[Output, str | None]]:
         """Duplicates that a selection means, each with its host."""
-        for outputs in self.resending.outputs(since_ms):
+        for outputs in self.output_log.outputs([Destination.DUPLICATE], since_ms):
             chosen = [output for output in outputs if selection.may_mean(output)]
             records = [output.record for output in chosen if output.record is not None]
             documents = self.decoder.decode(records)
@@ -194,7 +199,7 @@ class GiveBack:
         by_position = {position_of(output.record): (output, host) for output, host in with_host if output.record}
         for batch in batches((output.record for output, _ in with_host if output.record), self.bounds):
             chosen = [by_position[position_of(record)] for record in batch]
-            originals = [output.told.original for output, _ in chosen]
+            originals = [output.headers.original for output, _ in chosen]
             kept = kept_by_frames(self.index, self._entries(batch), originals)
             yield from (each for each, is_kept in zip(chosen, kept.tolist(), strict=True) if is_kept)
 
@@ -218,9 +223,9 @@ def alone(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def require_whole(resending: Resending, index: Index) -> None:
+def require_whole(output_log: OutputLog, index: Index) -> None:
     """Raise RecoveryRefused where the index is behind its group, and SettingsError where it is not the index of the group."""
-    claims = resending.claims()
+    claims = output_log.claims()
     others = {claim.index for claim in claims.values() if claim.index not in ("", index.identity)}
     if others:
         raise SettingsError(
@@ -242,10 +247,7 @@ def _to_send(output: Output) -> Record:
     """The record as it goes to the unique output: all as it came in, and headers that say what it is."""
     record = output.record
     assert record is not None, "what names no position is not meant"
-    headers = given_back(record.headers)
-    return Record(
-        record.source, record.topic, record.offset, record.key, record.value, record.timestamp_ms, headers, record.lost
-    )
+    return replace(record, headers=given_back(record.headers))
 
 
 def _example(output: Output, host: str | None) -> dict[str, Any]:
@@ -253,9 +255,9 @@ def _example(output: Output, host: str | None) -> dict[str, Any]:
     assert record is not None, "what names no position is not meant"
     return {
         "position": record.position,
-        "id": output.told.id,
+        "id": output.headers.id,
         "host": host,
-        "original": output.told.original_id or None,
+        "original": output.headers.original_id or None,
         "timestamp_ms": record.timestamp_ms,
     }
 

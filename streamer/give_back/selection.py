@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from streamer.errors import SettingsError
 from streamer.records.decode import Document
 from streamer.records.hosts import host_of as host_of_name
-from streamer.transports.evidence import Output
+from streamer.transports.output_log import Output
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGO = re.compile(r"(\d{1,9})\s*([smhd])")
@@ -32,14 +32,14 @@ class Selection:
 
     def may_mean(self, output: Output) -> bool:
         """Whether all filters but that of the host hold, which asks for a decoded record."""
-        told, record = output.told, output.record
+        headers, record = output.headers, output.record
         if record is None:
             return False
         return (
-            self.id in (None, told.id)
-            and self.original in (None, told.original_id)
+            self.id in (None, headers.id)
+            and self.original in (None, headers.original_id)
             and (self.since_ms is None or record.timestamp_ms >= self.since_ms)
-            and not (self.for_template and told.distance == 0)
+            and not (self.for_template and headers.distance == 0)
         )
 
     def means_host(self, host: str | None) -> bool:

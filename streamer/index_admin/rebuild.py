@@ -25,10 +25,10 @@ from streamer.records.route import parse_original_position, restored_as, restori
 from streamer.service.pipeline import prepare
 from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings
-from streamer.transports.files.changelog import NO_TIMESTAMP_MS
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
 from streamer.transports.kafka.topics import committed_offsets
+from streamer.transports.transport import NO_TIMESTAMP_MS
 
 log = structlog.get_logger(__name__)
 

@@ -1,6 +1,6 @@
 """decide: batches of fingerprints become batches of verdicts. Read, decide, commit; no text.
 
-The index knows documents under their own positions, and so cannot tell this part from the whole service.
+The index knows documents under their own positions, as in a service without parts.
 """
 
 import time
@@ -11,13 +11,13 @@ from index import Decisions, Index, Kind
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.parts.batches import is_of_engine, place_of, readable
 from streamer.parts.deciding import DecidingTransport
-from streamer.parts.handing import between, part_report
+from streamer.parts.messages import between, part_report
 from streamer.records.envelope import differing
 from streamer.records.fingerprint_batch import FingerprintBatch, joined, unpack_fingerprints
-from streamer.records.record import Batch, Outgoing, Record
+from streamer.records.record import Batch, Handover, Outgoing, Record
 from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
 from streamer.service.batch_report import Stopwatch, report
-from streamer.service.loop import Listener, Loop, Recovering
+from streamer.service.loop import Listener, Loop, StartingOffsets
 from streamer.service.whole import StreamNames, tell
 from streamer.transports.transport import Place
 
@@ -26,7 +26,7 @@ class DecidePart(Loop):
     """One worker of this part."""
 
     def __init__(
-        self, transport: DecidingTransport, index: Index, stamp: str, recoverer: Recovering, listener: Listener
+        self, transport: DecidingTransport, index: Index, stamp: str, recoverer: StartingOffsets, listener: Listener
     ) -> None:
         """`stamp`: text of the stamp that fingerprints have to bear."""
         super().__init__(transport, recoverer, listener)
@@ -43,19 +43,19 @@ class DecidePart(Loop):
             for record, batch in zip(whole.records[begin:end], batches[begin:end], strict=True):
                 if batch.heading.stream != self._deciding.stream_of(record.source.partition):
                     raise DeliveryDoubtful(
-                        f"{record.position}: these are fingerprints of an input that was made anew: a fresh worker looks into it"
+                        f"{record.position}: fingerprints of an input topic that was replaced: a new worker looks into it"
                     )
             self._decide(_part_of(whole, begin, end), batches[begin:end], stopwatch)
 
     def _decide(self, batch: Batch, batches: Sequence[FingerprintBatch], stopwatch: Stopwatch) -> None:
         with stopwatch.step("decide"):
-            # A sign of life holds nothing to decide, and moves no offset of documents.
+            # A heartbeat holds nothing to decide, and moves no offset of documents.
             filled = [each for each in batches if each.heading.begin < each.heading.end]
             decisions = self._admit(filled) if filled else None
         with stopwatch.step("commit"):
             read = zip(batch.records, batches, strict=True)
             places = {record.source: Place(each.heading.stream, each.heading.end) for record, each in read}
-            outgoing = [] if decisions is None else self._told(batch.records, batches, decisions)
+            outgoing = [] if decisions is None else self._messages(batch.records, batches, decisions)
             self._deciding.deliver(batch, outgoing, places)
         if decisions is None:
             self._listener.batch(part_report(batch, stopwatch))
@@ -69,32 +69,32 @@ class DecidePart(Loop):
         return decisions
 
     def _in_place(self, records: Sequence[Record], batches: Sequence[FingerprintBatch]) -> list[FingerprintBatch]:
-        """The batches, with an engine's signs of life where the documents before them end."""
+        """The batches; heartbeats of an engine get the position at which the documents before them end."""
         reached: dict[int, tuple[str, int]] = {}
-        found = []
+        placed = []
         for record, batch in zip(records, batches, strict=True):
             partition, heading = record.source.partition, batch.heading
             if is_of_engine(heading):
                 if partition not in reached:
-                    reached[partition] = self._deciding.stream_of(partition), self._deciding.told(partition)
+                    reached[partition] = self._deciding.stream_of(partition), self._deciding.decided_to(partition)
                 stream, end = reached[partition]
                 batch = replace(batch, heading=replace(heading, stream=stream, begin=end, end=end))
             else:
                 reached[partition] = heading.stream, heading.end
-            found.append(batch)
-        return found
+            placed.append(batch)
+        return placed
 
     def _unpacked(self, record: Record) -> FingerprintBatch:
         with readable():
-            found = unpack_fingerprints(record.value, place_of(record.topic, record.source.partition, record.offset))
-        if not is_of_engine(found.heading) and (why := differing(self._stamp, found.heading.stamp)):
+            batch = unpack_fingerprints(record.value, place_of(record.topic, record.source.partition, record.offset))
+        if not is_of_engine(batch.heading) and (why := differing(self._stamp, batch.heading.stamp)):
             raise SettingsError(
                 f"{record.position}: these are fingerprints by other settings: {why}. Run all parts with the same settings "
                 "of the method."
             )
-        return found
+        return batch
 
-    def _told(
+    def _messages(
         self, records: Sequence[Record], batches: Sequence[FingerprintBatch], decisions: Decisions
     ) -> list[Outgoing]:
         names = self._names.of(decisions.original_positions)
@@ -102,11 +102,11 @@ class DecidePart(Loop):
         now_ms, begin = int(time.time() * 1000), 0
         for record, batch in zip(records, batches, strict=True):
             rows, begin = slice(begin, begin + len(batch.entries)), begin + len(batch.entries)
-            # A sign of life tells nobody anything.
+            # Heartbeats carry no verdicts.
             if batch.heading.begin == batch.heading.end:
                 continue
-            told = _verdicts(batch, decisions, rows, self._index.identity, names)
-            outgoing.append(between(record, pack_verdicts(told), now_ms))
+            verdicts = _verdicts(batch, decisions, rows, self._index.identity, names)
+            outgoing.append(between(Handover.VERDICTS, record, pack_verdicts(verdicts), now_ms))
         return outgoing
 
 
@@ -138,9 +138,9 @@ def _verdicts(
 
 
 def _runs(batches: Sequence[FingerprintBatch]) -> Iterator[tuple[int, int]]:
-    """Stretches of batches that can be decided at once: in each, the offsets of a source ascend, and a partition has one source.
+    """Runs of batches that can be decided at once: in each, the offsets of a source ascend, and a partition has one source.
 
-    Mostly one. There are more where somebody had documents fingerprinted again, or the input was made anew.
+    Mostly one. There are more if documents were fingerprinted again, or the input topic was replaced.
     """
     begin, reached = 0, dict[int, tuple[str, int]]()
     for row, batch in enumerate(batches):

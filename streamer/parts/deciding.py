@@ -1,14 +1,13 @@
 """The transport of `decide`: it reads batches of fingerprints, and speaks of the documents in them.
 
-Recovery holds offsets of documents against the index, as in a service that is not in parts. So sources and offsets are those of
-documents here, in all but `read` and `deliver`. A committed offset of a record of fingerprints has the offset of its documents
-beside it, as its note's place.
+Recovery compares offsets of documents with the index, as in a service without parts. So all methods except `read` and `deliver`
+take sources and offsets of documents. The note of a committed offset names the offset of its documents, as its place.
 
-    told       everything below it has a verdict: what is committed here, or what `route` has delivered
-    delivered  what is committed in `kafka.group`: a service that was not in parts may have delivered more than was told here
+    decided    every document below it has a verdict: what is committed here, or what `route` has delivered
+    delivered  what is committed in `kafka.group`: a service without parts may have delivered more than was decided here
 
-What the index lacks below `delivered` enters it again from the outputs. What lies between `delivered` and `told` stands in no
-output yet, but in the input and in the verdicts, and enters it from there. Verdicts that were told stand.
+The index gets documents below `delivered` back from the outputs. Documents between `delivered` and `decided` are in no output
+yet: it gets them back from the input and the verdicts. Written verdicts are final.
 """
 
 import time
@@ -18,14 +17,14 @@ from dataclasses import replace
 from index import Applied, Position, Source
 from streamer.errors import DeliveryDoubtful, RecoveryRefused
 from streamer.parts.batches import Batches
-from streamer.parts.told_records import read_told
+from streamer.parts.undelivered import read_undelivered
 from streamer.records.fingerprint_batch import FingerprintBatch, unpack_fingerprints
 from streamer.records.record import Batch, Destination, Record
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.by_position import read_inputs
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
 from streamer.transports.kafka.clients import broker_errors, topic_ids
+from streamer.transports.kafka.output_log import read_inputs
 from streamer.transports.kafka.topics import claims_of_group
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.transport import Assigned, Claim, Place, Trimmed
@@ -40,7 +39,7 @@ class DecidingTransport(KafkaTransport):
     """See above. `settings` are those of the whole service."""
 
     def __init__(self, settings: Settings, instance: str, index: str) -> None:
-        super().__init__(settings_of(settings, "decide"), instance, index)
+        super().__init__(settings_of(settings, "decide"), instance, index, part="decide")
         self._whole = settings
         self._batches: Batches[FingerprintBatch] = Batches(
             self._settings, settings.topics.fingerprints, unpack_fingerprints
@@ -60,24 +59,24 @@ class DecidingTransport(KafkaTransport):
         """Id of the input topic whose documents are decided in this partition, since it began."""
         return self._streams.get(partition, "")
 
-    def told(self, partition: int) -> int:
-        """Offset of the documents up to which it is committed that they were told, in this partition."""
+    def decided_to(self, partition: int) -> int:
+        """Committed offset of the documents of this partition that have verdicts."""
         own = self._own_claim(partition)
         return own.place.offset if own is not None and own.place is not None else 0
 
     def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
         """See Transport."""
-        found: dict[Source, Claim | None] = {}
+        claims: dict[Source, Claim | None] = {}
         for source in sources:
             own = self._own_claim(source.partition)
             delivered = self._delivered.get(source)
-            told = own.place.offset if own and own.place and own.place.stream == source.stream else None
-            offsets = [each for each in (told, delivered.offset if delivered else None) if each is not None]
+            decided = own.place.offset if own and own.place and own.place.stream == source.stream else None
+            offsets = [each for each in (decided, delivered.offset if delivered else None) if each is not None]
             of = own or delivered
             # An own offset without a note names no documents; what was delivered counts then.
-            foreign = delivered is not None and delivered.foreign and delivered.offset > (told or 0)
-            found[source] = replace(of, offset=max(offsets), foreign=foreign) if of and offsets else None
-        return found
+            foreign = delivered is not None and delivered.foreign and delivered.offset > (decided or 0)
+            claims[source] = replace(of, offset=max(offsets), foreign=foreign) if of and offsets else None
+        return claims
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         """See Transport: of the first document with a fingerprint; 0 where no fingerprints were ever deleted.
@@ -90,7 +89,7 @@ class DecidingTransport(KafkaTransport):
         partition, extent = source.partition, self._batches.extent(source.partition)
         first = self._batches.first_in(partition, extent) if extent.start else None
         if claim is not None and first is not None and first.batch.heading.begin > claim.offset:
-            # They may have been written again, behind what is left.
+            # They may have been written again, after what is left.
             first = self._batches.first_in(partition, range(self._record_at(source, claim.offset), extent.stop))
         return first.batch.heading.begin if first is not None and first.batch.heading.stream == source.stream else 0
 
@@ -114,14 +113,14 @@ class DecidingTransport(KafkaTransport):
         )
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
-        """See Transport: what was delivered, then what was told and is not delivered yet, as it will be delivered."""
-        delivered, told = self._parted(ranges)
+        """See Transport: delivered records, then decided ones as they will be delivered."""
+        delivered, decided = self._parted(ranges)
         if delivered:
             for records in read_changelog(self._whole, delivered, destinations):
                 self._note_answer()
                 yield records
-        for source, stretch in told.items():
-            for records in read_told(settings_of(self._whole, "route"), source, stretch, destinations):
+        for source, offsets in decided.items():
+            for records in read_undelivered(settings_of(self._whole, "route"), source, offsets, destinations):
                 self._note_answer()
                 yield records
 
@@ -140,21 +139,21 @@ class DecidingTransport(KafkaTransport):
         super().close()
 
     def _parted(self, ranges: Mapping[Source, range]) -> tuple[dict[Source, range], dict[Source, range]]:
-        """Ranges of documents: those that were delivered, and those that were only told."""
-        delivered, told = {}, {}
+        """Ranges of documents: the delivered ones, and those that are only decided."""
+        delivered, decided = {}, {}
         for source, whole in ranges.items():
             claim = self._delivered.get(source)
             cut = min(max(whole.start, claim.offset if claim else 0), whole.stop)
             if whole.start < cut:
                 delivered[source] = range(whole.start, cut)
             if cut < whole.stop:
-                told[source] = range(cut, whole.stop)
-        return delivered, told
+                decided[source] = range(cut, whole.stop)
+        return delivered, decided
 
     def _of_documents(self, assigned: Assigned) -> Assigned:
         """The sources of documents whose fingerprints these partitions hold.
 
-        They are assigned at every read until they begin, so what was found is kept for a moment.
+        They are assigned at every read until they begin, so the answer is cached for a moment.
         """
         now_seconds = time.monotonic()
         if self._known is None or self._known[0] != assigned or now_seconds - self._known_seconds > _KNOWN_SECONDS:
@@ -172,7 +171,7 @@ class DecidingTransport(KafkaTransport):
         ours = {source.partition for source in assigned.sources}
         for source in assigned.sources + assigned.others:
             at = source.partition
-            self._streams[at] = self._stream_at(at, current) if at in ours else self._stream_beside(at, current)
+            self._streams[at] = self._stream_at(at, current) if at in ours else self._stream_of_other(at, current)
         return Assigned(
             tuple(Source(self._streams[source.partition], source.partition) for source in assigned.sources),
             dict.fromkeys(self._streams.values(), name) | {current: name},
@@ -192,7 +191,7 @@ class DecidingTransport(KafkaTransport):
         upcoming = self._batches.first_in(partition, range(begin, extent.stop))
         return current if upcoming is None else upcoming.batch.heading.stream
 
-    def _stream_beside(self, partition: int, current: str) -> str:
+    def _stream_of_other(self, partition: int, current: str) -> str:
         own = self._own_claim(partition)
         return current if own is None or own.place is None else own.place.stream
 
@@ -201,15 +200,15 @@ class DecidingTransport(KafkaTransport):
         return super().claims([source])[source]
 
     def _record_at(self, source: Source, offset: int) -> int:
-        """Offset of the record with the first documents at or behind `offset`."""
+        """Offset of the first record with documents from `offset` on."""
         if (source, offset) not in self._records:
             own = self._own_claim(source.partition)
             noted = own is not None and own.place == Place(source.stream, offset)
             if own is not None and noted and own.offset >= self._batches.extent(source.partition).start:
-                found = own.offset
+                at = own.offset
             else:
-                found = self._batches.covering(source.partition, source.stream, offset)
-            self._records[source, offset] = found
+                at = self._batches.covering(source.partition, source.stream, offset)
+            self._records[source, offset] = at
         return self._records[source, offset]
 
     def _of_record(self, source: Source) -> Source:

@@ -5,19 +5,20 @@ The batches of a partition account for every offset of it: each begins where the
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from index import Entries, Source
 from streamer.fingerprint.scheme import Scheme
-from streamer.parts.handing import between, part_report
+from streamer.parts.messages import between, part_report
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.envelope import DOCUMENTS_MAX, Heading, stamp_text
 from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints
 from streamer.records.missing_hosts import MissingHosts
-from streamer.records.record import Batch, Outgoing, Record
+from streamer.records.record import Batch, Handover, Outgoing, Record
 from streamer.service.batch_report import Stopwatch
-from streamer.service.loop import Listener, PreparingLoop, Recovering
+from streamer.service.loop import Listener, PreparingLoop, StartingOffsets
 from streamer.service.pipeline import entries_of
 from streamer.service.poison.attempts import Attempts
 from streamer.service.poison.trial import Trials
@@ -33,7 +34,7 @@ class FingerprintPart(PreparingLoop):
         transport: KafkaTransport,
         decoder: Decoder,
         fingerprinter: Scheme,
-        recoverer: Recovering,
+        recoverer: StartingOffsets,
         attempts: Attempts,
         trials: Trials,
         listener: Listener,
@@ -62,19 +63,19 @@ class FingerprintPart(PreparingLoop):
             entries = entries_of(batch.records, documents, fingerprints)
             self._transport.deliver(batch, batches_of(batch, documents, entries, self._reached, self._stamp))
             self._reached.update(batch.ends)
-            self._give_signs_of_life(batch)
+            self._write_heartbeats(batch)
         self._tell_of_lost(batch)
         self._listener.batch(part_report(batch, stopwatch))
         self._require_whole(batch, whole)
 
     def _rest(self, idle: Batch) -> None:
         super()._rest(idle)
-        self._give_signs_of_life(idle)
+        self._write_heartbeats(idle)
 
-    def _give_signs_of_life(self, batch: Batch) -> None:
-        """Write an empty batch for every partition that has had no news for so long.
+    def _write_heartbeats(self, batch: Batch) -> None:
+        """Write an empty batch for every idle partition.
 
-        In a transaction of its own: how one ends that a broker forgot is told by the positions in it, and these have none.
+        It has a transaction of its own: positions decide how a forgotten transaction ends, and heartbeats have none.
         """
         if self._idle_seconds is None:
             return
@@ -82,12 +83,12 @@ class FingerprintPart(PreparingLoop):
         due = self._due(batch, now_seconds - self._idle_seconds)
         names = self._reading.input_names()
         if due:
-            signs = [sign_of_life(source, names[source.stream], self._reached[source], self._stamp) for source in due]
+            signs = [heartbeat(source, names[source.stream], self._reached[source], self._stamp) for source in due]
             self._transport.deliver(Batch((), snapshot=batch.snapshot), signs)
         self._written_seconds.update(dict.fromkeys((*batch.ends, *due), now_seconds))
 
     def _due(self, batch: Batch, before_seconds: float) -> list[Source]:
-        """Sources that this worker owns, with nothing in the batch, and for which nothing was written since."""
+        """Sources of this worker that have no records in the batch and were not written since."""
         return [
             source
             for source in self._reading.begun()
@@ -121,16 +122,17 @@ def batches_of(
             packed = pack_fingerprints(
                 FingerprintBatch(heading, _of_one(entries.take(chosen), source), _details(documents, chosen.tolist()))
             )
-            outgoing.append(between(head, packed, now_ms))
+            outgoing.append(between(Handover.FINGERPRINTS, head, packed, now_ms))
             begin = last.end
     return outgoing
 
 
-def sign_of_life(source: Source, topic: str, offset: int, stamp: str) -> Outgoing:
-    """A batch without documents: nothing below `offset` will come any more, and nothing has come behind it."""
+def heartbeat(source: Source, topic: str, offset: int, stamp: str) -> Outgoing:
+    """A batch without documents: no document below `offset` will follow, and none after it was read."""
     heading = Heading(stamp, source.stream, topic, source.partition, offset, offset)
     packed = pack_fingerprints(FingerprintBatch(heading, _of_one(NOTHING, source), []))
-    return between(Record(source, topic, offset, None, None, 0), packed, int(time.time() * 1000))
+    record = Record(source, topic, offset, None, None, 0)
+    return between(Handover.FINGERPRINTS, record, packed, int(time.time() * 1000))
 
 
 NOTHING = Entries(
@@ -146,19 +148,7 @@ NOTHING = Entries(
 
 
 def _of_one(entries: Entries, source: Source) -> Entries:
-    return Entries(
-        sources=(source,),
-        source_numbers=np.zeros(len(entries), np.uint32),
-        offsets=entries.offsets,
-        kinds=entries.kinds,
-        reasons=entries.reasons,
-        fingerprints=entries.fingerprints,
-        times_ms=entries.times_ms,
-        ids=entries.ids,
-        looks=entries.looks,
-        hosts=entries.hosts,
-        named=entries.named,
-    )
+    return replace(entries, sources=(source,), source_numbers=np.zeros(len(entries), np.uint32))
 
 
 def _details(documents: Sequence[Document | DeadLetter], rows: Sequence[int]) -> list[str | None]:

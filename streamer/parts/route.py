@@ -1,12 +1,12 @@
 """route: documents and the verdicts on them become outputs. Read, route, commit; no fingerprint, no index."""
 
 from streamer.fingerprint.fingerprints import hexadecimal
-from streamer.parts.handing import part_report
+from streamer.parts.messages import part_report
 from streamer.parts.routing import RoutingTransport
-from streamer.parts.told_verdicts import outgoing_of
+from streamer.parts.verdict_rows import outgoing_of
 from streamer.records.record import Batch
 from streamer.service.batch_report import Stopwatch
-from streamer.service.loop import Listener, Loop, Recovering
+from streamer.service.loop import Listener, Loop, StartingOffsets
 
 
 class RoutePart(Loop):
@@ -15,7 +15,7 @@ class RoutePart(Loop):
     def __init__(
         self,
         transport: RoutingTransport,
-        recoverer: Recovering,
+        recoverer: StartingOffsets,
         listener: Listener,
         *,
         by_similarity: bool,
@@ -35,11 +35,11 @@ class RoutePart(Loop):
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
         with stopwatch.step("route"):
-            told = self._routing.told(whole)
+            verdicts = self._routing.verdicts_on(whole)
             outgoing = outgoing_of(
                 whole.records,
-                told,
-                hexadecimal(told.kinds, told.fingerprints),
+                verdicts,
+                hexadecimal(verdicts.kinds, verdicts.fingerprints),
                 by_similarity=self._by_similarity,
                 connector_name=self._connector_name,
                 task_id=self._task_id,

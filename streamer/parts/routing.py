@@ -1,24 +1,24 @@
-"""The transport of `route`: the input, of which a record is handed out once its verdict is known.
+"""The transport of `route`: it reads the input, and hands a record out once its verdict is known.
 
-Documents are read ahead and wait here, so that every read is the sign of life to the group, however long verdicts take. Where the
-verdicts stand that belong to a committed offset is committed beside it. Where that is not known, it is searched for.
+Documents are read ahead and wait here, so that every read is a heartbeat to the group, however long verdicts take. The note of a
+committed offset names the place of its verdicts. Without a note, that place is searched for.
 
-Both sides are bounded for each partition by itself, so no partition can keep another from its records or its verdicts:
+Each partition has bounds of its own, so no partition can block the records or verdicts of another:
 
     records   once two batches wait, each partition keeps its share of them at most, and is read on when half of it has left
     verdicts  a partition is read ahead by its share of BATCHES_AHEAD batches of documents, and by one fetch
 
-A partition whose next record waits is always read on. All verdicts that it keeps are on earlier records, and are dropped before
-the next poll, so its share is free. Once its verdict is read, the record leaves, and the records after it are read. So every
-record comes out whose verdict can be read, whatever the other partitions wait for.
+A partition whose next record waits is always read on. All verdicts that it keeps are on earlier records. They are dropped before
+the next poll, so its share is free. Once its verdict is read, the record leaves, and later records are read. So every record
+with a readable verdict comes out, whatever the other partitions wait for.
 """
 
 from collections.abc import Mapping, Sequence
 
 from index import Applied, Source
 from streamer.errors import RecoveryRefused, VerdictsMissing
-from streamer.parts.told_verdicts import ToldVerdicts, told_of
 from streamer.parts.verdict_log import VerdictLog
+from streamer.parts.verdict_rows import VerdictRows, verdicts_on
 from streamer.records.record import Batch, Destination, Outgoing
 from streamer.service.recovery import UNDELIVERED_OFFSETS_MAX
 from streamer.settings.parts import settings_of
@@ -34,7 +34,7 @@ class RoutingTransport(KafkaTransport):
         chosen = settings_of(settings, "route")
         self._verdicts = VerdictLog(chosen, stamp)
         self._held: dict[int, int] = {}
-        super().__init__(chosen, instance, gate=self._verdicts.reached)
+        super().__init__(chosen, instance, gate=self._verdicts.reached, part="route")
 
     def open(self) -> None:
         """See Transport."""
@@ -43,18 +43,18 @@ class RoutingTransport(KafkaTransport):
 
     def read(self) -> Batch | Assigned:
         """See Transport. Records without a verdict wait, and an empty batch comes meanwhile."""
-        for source, offset in self._kept.first_offsets().items():
-            # Verdicts on records that the input has lost since would take the room of those that are needed.
+        for source, offset in self._buffer.first_offsets().items():
+            # Verdicts on records that the input has lost would take up room.
             self._verdicts.drop(source, offset)
-        waits = self._kept.waiting_count() > 0 and not self._kept.ready_count()
+        waits = self._buffer.waiting_count() > 0 and not self._buffer.ready_count()
         if self._verdicts.poll(self._settings.batch.wait_ms if waits else 0):
             self._note_answer()
-        self._kept.release()
+        self._buffer.release()
         self._bound_what_waits()
         return super().read()
 
     def delivered_to(self, source: Source, offset: int) -> int:
-        """The offset behind the last record below `offset` that the outputs have; 0 where they have none near it."""
+        """The offset after the last record below `offset` that the outputs have; 0 without one near it."""
         below = range(max(0, offset - UNDELIVERED_OFFSETS_MAX), offset)
         offsets = [
             record.offset
@@ -66,17 +66,17 @@ class RoutingTransport(KafkaTransport):
 
     def waiting(self) -> int:
         """Records that were read and have no verdict yet."""
-        return self._kept.waiting_count()
+        return self._buffer.waiting_count()
 
-    def told(self, batch: Batch) -> ToldVerdicts:
-        """The verdicts on the records of a batch that was read. Raises RecoveryRefused where one was never told."""
+    def verdicts_on(self, batch: Batch) -> VerdictRows:
+        """The verdicts on the records of a batch that was read. Raises RecoveryRefused for a missing one."""
         sources = {record.source for record in batch.records}
         try:
-            return told_of(batch.records, {source: self._verdicts.batches_of(source) for source in sources})
+            return verdicts_on(batch.records, {source: self._verdicts.batches_of(source) for source in sources})
         except VerdictsMissing as error:
             raise RecoveryRefused(
                 f"{error}: there are verdicts on what follows it in {self._settings.topics.verdicts!r}, and none on this record. "
-                "Retention or somebody took them, or set offsets of a group. Nothing is lost: set the offsets of group "
+                "They were deleted, or a group's offsets were changed. Nothing is lost: set the offsets of group "
                 f"{self._settings.kafka.group + '.fingerprint'!r} back to that record, and it is fingerprinted and decided "
                 "again, or answered by the journal."
             ) from error
@@ -89,7 +89,7 @@ class RoutingTransport(KafkaTransport):
         self._verdicts.begin(source, offset, place)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing], places: Mapping[Source, Place] = NO_PLACES) -> None:
-        """See Transport. The offsets name the index that decided, and where the next verdicts stand."""
+        """See Transport. The offsets name the index that made the decisions, and the place of the next verdicts."""
         assert not places, "a router finds its places itself"
         self._index = self._verdicts.decider or self._index
         super().deliver(
@@ -104,16 +104,16 @@ class RoutingTransport(KafkaTransport):
         super().close()
 
     def _bound_what_waits(self) -> None:
-        """Hold the partitions that fill their share of what may wait, and read those on that have half of it left."""
+        """Pause partitions that fill their share of waiting records; resume those with half of it free."""
         bound = BATCHES_KEPT * self._settings.batch.records_max
         share = max(1, bound // max(1, len(self._begun)))
-        if self._kept.waiting_count() >= bound:
-            ends = {source.partition: end for source, end in self._kept.hold_back(share).items()}
+        if self._buffer.waiting_count() >= bound:
+            ends = {source.partition: end for source, end in self._buffer.hold_back(share).items()}
             if fresh := ends.keys() - self._held.keys():
                 self._reader.hold(fresh)
             self._held |= ends
         for source in self._sources(self._held):
-            if self._kept.waiting_of(source) <= share // 2:
+            if self._buffer.waiting_of(source) <= share // 2:
                 self._read_from(source.partition, self._held.pop(source.partition))
 
     def _forget(self, partitions: frozenset[int]) -> None:

@@ -1,4 +1,4 @@
-"""Where sources begin in a part that has no index: by the committed offset alone.
+"""Starting offsets of sources in a part without an index: from the committed offset alone.
 
     C  committed offset of the part's own group
     D  committed offset of the group of the whole service: everything below it was delivered
@@ -10,7 +10,7 @@
     C < first      retention took records: a person decides (recovery.offsets_gone); skipped are counted
     C > end        the outside lost records: always a person
 
-Whether an input was made anew is for `decide` to find, which knows the index.
+Only `decide` sees that an input topic was replaced, for it knows the index.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,8 +23,8 @@ from streamer.settings.settings import Recovery
 from streamer.transports.transport import Assigned, Claim, Transport
 
 
-class Beginner:
-    """Brings newly assigned sources to the offset where reading goes on."""
+class OffsetStarter:
+    """Decides the starting offset of newly assigned sources, and seeks it."""
 
     def __init__(
         self,
@@ -34,8 +34,8 @@ class Beginner:
         delivered: Callable[[], Mapping[Source, Claim]] = dict,
     ) -> None:
         """
-        handed_on  the greatest offset up to this one below which this part has written all; the first one where it cannot tell
-        delivered  claims in the group of the whole service, where that is another one
+        handed_on  the greatest offset up to this one below which this part has written everything, as far as it can say
+        delivered  claims in the group of the whole service, if that is another one
         """
         self._transport = transport
         self._policy = policy
@@ -43,14 +43,14 @@ class Beginner:
         self._delivered = delivered
 
     def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
-        """See `Recovering`. Raises RecoveryRefused."""
+        """See `StartingOffsets`. Raises RecoveryRefused."""
         try:
             return self._begin(assigned)
         except Rebalancing:
             return Unrecovered.WAITING
 
     def close(self) -> None:
-        """See `Recovering`."""
+        """See `StartingOffsets`."""
 
     def _begin(self, assigned: Assigned) -> dict[Source, Plan]:
         everywhere = assigned.sources + assigned.others
@@ -79,11 +79,11 @@ class Beginner:
             claim, foreign = own[source], None
             if claim is not None and claim.foreign and at == claim.offset:
                 foreign = Foreign(max(firsts[source], self._handed_on(source, at)), self._transport.strangers())
-            # What was decided is not known here: as if it were just what is committed, so that nothing is to be restored.
-            found = SourceOffsets(
+            # Without an index nothing is to be restored: what is committed counts as decided.
+            offsets = SourceOffsets(
                 name, source.partition, at, at, firsts[source], ends[source], recreated=False, foreign=foreign
             )
-            plans[source] = replace(plan(found, policy), restore=range(0))
+            plans[source] = replace(plan(offsets, policy), restore=range(0))
         starts = {
             source: planned.begin
             for source, planned in plans.items()

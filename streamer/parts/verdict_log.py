@@ -1,12 +1,10 @@
-"""The verdicts that a router waits for: a consumer without a group that follows its partitions, and what came of it."""
+"""The verdicts that a router waits for: a consumer without a group follows its partitions."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.errors import KafkaError
 
 from index import Source
 from streamer.errors import DeliveryDoubtful, RecoveryRefused, SettingsError
@@ -14,8 +12,8 @@ from streamer.parts.batches import Batches, Stored, readable
 from streamer.records.envelope import differing
 from streamer.records.verdict_batch import VerdictBatch, unpack_verdicts
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer, topic_ids
-from streamer.transports.kafka.unreadable import TolerantConsumer, end_of_damage
+from streamer.transports.kafka.clients import broker_errors, topic_ids
+from streamer.transports.kafka.topic_reader import TopicReader
 from streamer.transports.transport import Place
 
 BATCHES_AHEAD = 20
@@ -56,32 +54,28 @@ class VerdictLog:
         self._tails: dict[int, _Tail] = {}
         self._followed: set[int] = set()
         self._batches: Batches[VerdictBatch] = Batches(settings, self._topic, unpack_verdicts)
-        self._open_consumer: TolerantConsumer | None = None
+        self._reader = TopicReader(settings, "the verdicts")
         self._stream = ""
         self.decider = ""
-        """Who told the last verdicts that were read."""
+        """Index that decided the last verdicts that were read."""
 
     def open(self, admin: KafkaAdminClient) -> None:
-        """Connect."""
-        with broker_errors(self._settings, f"connecting to read {self._topic!r}"):
-            found = topic_ids(admin, [self._topic])[self._topic]
-            self._open_consumer = make_changelog_consumer(self._settings)
-        if found is None:
+        """Note the id of the topic: places in an earlier topic of its name are void."""
+        with broker_errors(self._settings, f"asking for the id of topic {self._topic!r}"):
+            stream = topic_ids(admin, [self._topic])[self._topic]
+        if stream is None:
             raise DeliveryDoubtful(f"the topic {self._topic!r} was deleted")
-        self._stream = found
+        self._stream = stream
 
     def close(self) -> None:
         """Release every resource; never raises."""
         self._batches.close()
-        opened, self._open_consumer = self._open_consumer, None
-        if opened is not None:
-            with suppress(KafkaError, OSError, RuntimeError):
-                opened.close(autocommit=False, timeout_ms=1_000)
+        self._reader.close()
 
     def begin(self, source: Source, offset: int, place: Place | None) -> None:
         """Follow the verdicts on the documents of a source from `offset` on.
 
-        place  where they stand, as it was noted; None, or of another topic: it is searched for
+        place  of these verdicts, as noted; None, or of another topic: search for it
         """
         partition = source.partition
         extent = self._batches.extent(partition)
@@ -89,7 +83,7 @@ class VerdictLog:
         at = place.offset if place is not None and noted else -1
         first = self._batches.first_in(partition, range(at, extent.stop)) if noted else None
         if not noted or (first is not None and first.batch.heading.begin > offset):
-            # What is missing there may have been told again, behind it.
+            # Missing verdicts may have been written again, later.
             at = self._batches.covering(partition, source.stream, offset)
             first = self._batches.first_in(partition, range(at, extent.stop))
         ours = first is not None and first.batch.heading.stream == source.stream
@@ -109,12 +103,7 @@ class VerdictLog:
             each.weigh(BATCHES_AHEAD * self._settings.batch.records_max // len(self._tails))
         if not self._assign():
             return False
-        consumer = self._consumer
-        with broker_errors(self._settings, "reading the verdicts"):
-            polled = consumer.poll(timeout_ms=wait_ms)
-            for at, damage in consumer.damages.lasting(polled):
-                consumer.seek(at, end_of_damage(self._settings, consumer, at, damage))
-                consumer.damages.forget(at)
+        polled = self._reader.poll(wait_ms)
         for at, records in polled.items():
             tail = self._tails.get(at.partition)
             for record in records if tail is not None else ():
@@ -133,10 +122,10 @@ class VerdictLog:
         return [stored.batch for stored in tail.stored] if tail is not None and tail.source == source else []
 
     def place(self, source: Source, offset: int) -> Place:
-        """From where on the verdicts on documents at or behind `offset` stand."""
+        """Place of the first verdicts on documents from `offset` on."""
         tail = self._tails[source.partition]
-        behind = (stored.offset for stored in tail.stored if stored.batch.heading.end > offset)
-        return Place(self._stream, next(behind, tail.next))
+        later = (stored.offset for stored in tail.stored if stored.batch.heading.end > offset)
+        return Place(self._stream, next(later, tail.next))
 
     def drop(self, source: Source, offset: int) -> None:
         """Let go of the batches on what lies below `offset`, which is delivered."""
@@ -149,14 +138,14 @@ class VerdictLog:
         return RecoveryRefused(
             f"{self._settings.topics.input}/{partition}: the group is at {offset}, and {self._topic!r} begins at the verdicts on "
             f"{begin}: retention took verdicts before they were delivered. Nothing is lost: set the offsets of group {group!r} "
-            f"back to {offset}, and those documents are fingerprinted and told again."
+            f"back to {offset}, and those documents are fingerprinted and decided again."
         )
 
     def _take(self, tail: _Tail | None, stored: Stored[VerdictBatch]) -> None:
         assert tail is not None
         heading = stored.batch.heading
         tail.next = stored.offset + 1
-        # Of an input that was deleted since; or told twice, as a decider may that starts again.
+        # Of an input that was deleted; or repeated by a decider that started again.
         if heading.stream != tail.source.stream or heading.end <= tail.reached:
             return
         if why := differing(self._stamp, heading.stamp):
@@ -172,15 +161,10 @@ class VerdictLog:
         """Read the partitions that are not full; returns whether there are any."""
         wanted = {partition for partition, tail in self._tails.items() if not tail.is_full}
         if wanted and wanted != self._followed:
-            consumer = self._consumer
+            consumer = self._reader.consumer
             with broker_errors(self._settings, "reading the verdicts"):
                 consumer.assign([TopicPartition(self._topic, partition) for partition in wanted])
                 for partition in wanted - self._followed:
                     consumer.seek(TopicPartition(self._topic, partition), self._tails[partition].next)
             self._followed = wanted
         return bool(wanted)
-
-    @property
-    def _consumer(self) -> TolerantConsumer:
-        assert self._open_consumer is not None, "the verdicts are not open"
-        return self._open_consumer

@@ -11,7 +11,7 @@ from streamer.parts.deciding import DecidingTransport
 from streamer.parts.fingerprint import FingerprintPart
 from streamer.parts.route import RoutePart
 from streamer.parts.routing import RoutingTransport
-from streamer.parts.starting import Beginner
+from streamer.parts.starting import OffsetStarter
 from streamer.records.decode import Decoder
 from streamer.records.envelope import stamp_text
 from streamer.records.fingerprint_batch import unpack_fingerprints
@@ -40,12 +40,14 @@ def fingerprint_part(
     """A worker of `fingerprint`. It has no index: its folder holds the notes of attempts alone. Raises SettingsError."""
     with usable_directory(settings):
         settings.index.directory.mkdir(parents=True, exist_ok=True)
-    transport = KafkaTransport(settings_of(settings, "fingerprint"), instance)
+    transport = KafkaTransport(settings_of(settings, "fingerprint"), instance, part="fingerprint")
     return transport, FingerprintPart(
         transport,
         Decoder(settings.decode),
         fingerprinter,
-        Beginner(transport, settings.recovery, partial(fingerprinted_to, settings), lambda: claims_of_group(settings)),
+        OffsetStarter(
+            transport, settings.recovery, partial(fingerprinted_to, settings), lambda: claims_of_group(settings)
+        ),
         Attempts(settings.index.directory, settings.workers.deaths_max),
         Trials(settings, fingerprinter, seconds_max=settings.kafka.max_poll_interval_ms / 3000),
         listener,
@@ -78,7 +80,7 @@ def route_part(
     transport = RoutingTransport(settings, instance, stamp_text(fingerprinter.stamp()))
     return transport, RoutePart(
         transport,
-        Beginner(transport, settings.recovery, transport.delivered_to),
+        OffsetStarter(transport, settings.recovery, transport.delivered_to),
         listener,
         by_similarity=settings.fingerprint.scheme == "minhash",
         connector_name=settings.kafka.group,

@@ -22,6 +22,13 @@ class Destination(StrEnum):
     DEAD_LETTER = "dead-letter"
 
 
+class Handover(StrEnum):
+    """Topic between two parts of a service. A record stays in the partition that it was made from."""
+
+    FINGERPRINTS = "fingerprints"
+    VERDICTS = "verdicts"
+
+
 @dataclass(frozen=True, slots=True)
 class Lost:
     """Records that cannot be read, and that a policy skipped: how many offsets, and which and why in words."""
@@ -91,7 +98,7 @@ class Outgoing:
     decision None where a part of a service hands on a batch, which is no output
     """
 
-    destination: Destination
+    destination: Destination | Handover
     record: Record
     headers: Headers
     decision: Decision | None = None

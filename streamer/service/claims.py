@@ -84,7 +84,7 @@ class Claims:
         return not self._rivals
 
     def _is_rival(self, claim: Claim) -> bool:
-        # Offsets of an older version name no index. Recovery judges those that the service did not commit.
+        # A foreign offset names no index: recovery judges those.
         return claim.index not in ("", self._identity)
 
     def _judge(self, assigned: Assigned, claims: Mapping[Source, Claim | None]) -> None:

@@ -33,7 +33,7 @@ from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.missing_hosts import MissingHosts
 from streamer.records.record import Batch
 from streamer.service.batch_report import BatchReport, Stopwatch
-from streamer.service.pipeline import Ahead, Decided, Deciding
+from streamer.service.pipeline import Decided, Decider, Prefetcher
 from streamer.service.poison.attempts import PURE_STEPS, Attempts
 from streamer.service.poison.trial import Trials
 from streamer.service.recovery import Plan, Unrecovered
@@ -100,8 +100,8 @@ class Listener:
     restoring: RestoringListener = field(default_factory=RestoringListener)
 
 
-class Recovering(Protocol):
-    """Whoever says where newly assigned sources begin."""
+class StartingOffsets(Protocol):
+    """Decides the starting offset of newly assigned sources."""
 
     def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
         """Where each source begins; or why none can begin yet, after a bounded part of what has to be done before."""
@@ -113,7 +113,7 @@ class Recovering(Protocol):
 class Loop(ABC):
     """One worker: a transport, recovery, and a path that every batch walks, which subclasses know."""
 
-    def __init__(self, transport: Transport, recoverer: Recovering, listener: Listener) -> None:
+    def __init__(self, transport: Transport, recoverer: StartingOffsets, listener: Listener) -> None:
         self._transport = transport
         self._recoverer = recoverer
         self._listener = listener
@@ -134,7 +134,7 @@ class Loop(ABC):
         """Walk batches until the input ends or `stop` is called. Raises what transport, index and recovery raise."""
         self._listener.state(self._state)
         try:
-            with self._resources(), seldom_searched():
+            with self._resources(), gc_less_often():
                 self._transport.open()
                 while not self._stop_asked and self._step():
                     self._listener.progress()
@@ -255,15 +255,15 @@ class PreparingLoop(Loop):
         transport: Transport,
         decoder: Decoder,
         fingerprinter: Scheme,
-        recoverer: Recovering,
+        recoverer: StartingOffsets,
         attempts: Attempts,
         trials: Trials,
         listener: Listener,
         missing_hosts: MissingHosts,
-        deciding: Deciding | None = None,
+        deciding: Decider | None = None,
     ) -> None:
         super().__init__(transport, recoverer, listener)
-        self._ahead = Ahead(decoder, fingerprinter, deciding)
+        self._ahead = Prefetcher(decoder, fingerprinter, deciding)
         self._attempts = attempts
         self._trials = trials
         self._missing_hosts = missing_hosts
@@ -346,7 +346,7 @@ class PreparingLoop(Loop):
 
 
 @contextmanager
-def seldom_searched() -> Iterator[None]:
+def gc_less_often() -> Iterator[None]:
     """Search for garbage a hundredth as often as usual.
 
     As shipped, Python searches all that a batch holds again and again before it lets go of it: some 9 % of the time.

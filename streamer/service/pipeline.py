@@ -27,7 +27,7 @@ from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Outgoing, Record
-from streamer.service.poison.attempts import IDLE, Note
+from streamer.service.poison.attempts import IDLE, AttemptFile
 
 Item = TypeVar("Item", bound=np.generic)
 
@@ -114,7 +114,7 @@ Documented = Future[tuple[list[Document | DeadLetter], float]]
 Fingerprinted = Future[tuple[Fingerprints, float]]
 
 
-class Deciding(Protocol):
+class Decider(Protocol):
     """Whoever decides batches and routes what is decided."""
 
     def decide(self, batch: Batch, documents: Documents, fingerprints: Fingerprints) -> Decisions:
@@ -139,13 +139,13 @@ class Prepared:
     decided: Decided | None
 
 
-class Ahead:
+class Prefetcher:
     """The thread that prepares batches, one after the other; at most one that nobody asked for yet.
 
     What it is at, it notes: a record that ends the process is found by the note.
     """
 
-    def __init__(self, decoder: Decoder, fingerprinter: Scheme, deciding: Deciding | None = None) -> None:
+    def __init__(self, decoder: Decoder, fingerprinter: Scheme, deciding: Decider | None = None) -> None:
         """`deciding`: who decides; None: nobody does."""
         self._decoder = decoder
         self._fingerprinter = fingerprinter
@@ -155,18 +155,20 @@ class Ahead:
         self._thread = ThreadPoolExecutor(1, "ahead", initializer=self._take_clock)
         self._prepared: Prepared | None = None
 
-    def begin(self, batch: Batch, note: Note) -> None:
+    def begin(self, batch: Batch, note: AttemptFile) -> None:
         """Begin to prepare a batch."""
         documents = self._thread.submit(self._decoded, batch, note)
         fingerprints = self._thread.submit(self._fingerprinted, documents, note)
         decided = self._submitted(batch, documents, fingerprints, note)
         self._prepared = Prepared(batch.records, documents, fingerprints, decided)
 
-    def decide(self, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: Note) -> Decided | None:
+    def decide(
+        self, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: AttemptFile
+    ) -> Decided | None:
         """Decide and route a batch that was prepared elsewhere; None where nobody here decides."""
         return self._submitted(batch, _known(documents), _known(fingerprints), note)
 
-    def take(self, batch: Batch, note: Note) -> Prepared:
+    def take(self, batch: Batch, note: AttemptFile) -> Prepared:
         """The preparation of a batch, begun before or now. What was begun of any other batch is thrown away."""
         if self._prepared is None or self._prepared.records is not batch.records:
             self.begin(batch, note)
@@ -182,7 +184,7 @@ class Ahead:
                 wait([self._prepared.decided.outgoing])
 
     def leave(self) -> bool:
-        """Give up a batch that nobody asked for, unless it is being decided; whether it was decided."""
+        """Cancel the prefetched batch; True if it was already decided."""
         decided = None if self._prepared is None else self._prepared.decided
         return decided is not None and not decided.decisions.cancel() and decided.decisions.exception() is None
 
@@ -198,14 +200,14 @@ class Ahead:
         clock_of: Callable[[int], int] | None = getattr(time, "pthread_getcpuclockid", None)
         self._clock = None if clock_of is None else clock_of(threading.get_ident())
 
-    def _decoded(self, batch: Batch, note: Note) -> tuple[list[Document | DeadLetter], float]:
+    def _decoded(self, batch: Batch, note: AttemptFile) -> tuple[list[Document | DeadLetter], float]:
         note.name(batch)
         note.enter("decode")
         begin = time.thread_time()
         documents = self._decoder.decode(batch.records)
         return documents, time.thread_time() - begin
 
-    def _fingerprinted(self, decoded: Documented, note: Note) -> tuple[Fingerprints, float]:
+    def _fingerprinted(self, decoded: Documented, note: AttemptFile) -> tuple[Fingerprints, float]:
         documents, _ = decoded.result()
         note.enter("fingerprint")
         begin = time.thread_time()
@@ -214,7 +216,7 @@ class Ahead:
         return fingerprints, time.thread_time() - begin
 
     def _submitted(
-        self, batch: Batch, documents: Documented, fingerprints: Fingerprinted, note: Note
+        self, batch: Batch, documents: Documented, fingerprints: Fingerprinted, note: AttemptFile
     ) -> Decided | None:
         deciding = self._deciding
         if deciding is None:
@@ -235,7 +237,7 @@ class Ahead:
         return Decided(decisions, self._thread.submit(route))
 
     def _decisions(
-        self, deciding: Deciding, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: Note
+        self, deciding: Decider, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: AttemptFile
     ) -> tuple[Decisions, float]:
         if self._has_failed:
             raise RuntimeError("the batch before was not decided, so this one must not be")

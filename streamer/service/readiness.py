@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamer.service.loop import State
-from streamer.settings.parts import input_key
+from streamer.settings.parts import Part, input_key
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.ownership import silence_ms_max
 
@@ -74,10 +74,12 @@ def owing_ms_max(settings: Settings) -> float:
     return min(_OWING_MS_MAX, batch_age_ms_max(settings))
 
 
-def readiness(settings: Settings, workers: Sequence[WorkerSeen], group: GroupSeen) -> tuple[bool, str]:
+def readiness(
+    settings: Settings, workers: Sequence[WorkerSeen], group: GroupSeen, part: Part | None = None
+) -> tuple[bool, str]:
     """Whether every worker runs, hears from the brokers and gets on, and they alone read all partitions; else what is not so."""
     for worker in workers:
-        if words := _lacks(settings, worker):
+        if words := _lacks(settings, worker, part):
             return False, f"worker {worker.number} {words}" + (f"; {worker.waits_for}" if worker.waits_for else "")
     if group.strangers:
         return False, (
@@ -90,7 +92,7 @@ def readiness(settings: Settings, workers: Sequence[WorkerSeen], group: GroupSee
     return True, "ok"
 
 
-def _lacks(settings: Settings, worker: WorkerSeen) -> str:
+def _lacks(settings: Settings, worker: WorkerSeen, part: Part | None) -> str:
     """What keeps a worker from being ready, to follow its name; empty if nothing does."""
     if not worker.started:
         return "is waiting to be restarted" + _why_it_ended(settings, worker)
@@ -105,16 +107,16 @@ def _lacks(settings: Settings, worker: WorkerSeen) -> str:
             f"it makes no progress for workers.progress_timeout_ms = {settings.workers.progress_timeout_ms}"
         )
     # While a batch is under way nobody listens to the brokers; its delivery will.
-    return "" if worker.batch_age_seconds else _silence(settings, worker) or _owing(settings, worker)
+    return "" if worker.batch_age_seconds else _silence(settings, worker) or _owing(settings, worker, part)
 
 
-def _owing(settings: Settings, worker: WorkerSeen) -> str:
+def _owing(settings: Settings, worker: WorkerSeen, part: Part | None) -> str:
     if worker.owing_seconds <= owing_ms_max(settings) / 1000:
         return ""
-    input_name = getattr(settings.topics, input_key(settings).removeprefix("topics."))
+    input_name = getattr(settings.topics, input_key(part).removeprefix("topics."))
     named = ", ".join(f"{input_name}/{partition}" for partition in worker.owed)
     words = f"has delivered nothing for {worker.owing_seconds:.0f} s, and has records of {named} to deliver"
-    if settings.part != "route":
+    if part != "route":
         return words
     return f"{words}; records wait for verdicts in {settings.topics.verdicts!r}: see whether fingerprint and decide are ready"
 

@@ -12,7 +12,7 @@ from streamer.records.missing_hosts import MissingHosts
 from streamer.records.record import Batch, Decision, Outgoing
 from streamer.records.route import explain, route
 from streamer.service.batch_report import Stopwatch, report
-from streamer.service.loop import Listener, PreparingLoop, Recovering
+from streamer.service.loop import Listener, PreparingLoop, StartingOffsets
 from streamer.service.pipeline import Documents, entries_of
 from streamer.service.poison.attempts import Attempts
 from streamer.service.poison.trial import Trials
@@ -30,7 +30,7 @@ class Service(PreparingLoop):
         index: Index,
         decoder: Decoder,
         fingerprinter: Scheme,
-        recoverer: Recovering,
+        recoverer: StartingOffsets,
         attempts: Attempts,
         trials: Trials,
         listener: Listener,
@@ -80,7 +80,7 @@ class Service(PreparingLoop):
 
 
 class ByIndex:
-    """See `Deciding`: the index decides."""
+    """See `Decider`: the index decides."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class ByIndex:
         self._shadow = shadow
 
     def decide(self, batch: Batch, documents: Documents, fingerprints: Fingerprints) -> Decisions:
-        """See Deciding."""
+        """See Decider."""
         entries = entries_of(batch.records, documents, fingerprints)
         decisions = self._index.admit(entries, batch.ends, batch.marks)
         # At once: a decision is made once, and its batch may be delivered by another.
@@ -112,7 +112,7 @@ class ByIndex:
     def route(
         self, batch: Batch, documents: Documents, fingerprints: Fingerprints, decisions: Decisions
     ) -> list[Outgoing]:
-        """See Deciding."""
+        """See Decider."""
         # Only headers show fingerprints.
         shown: list[str | None] = [None] * len(batch.records)
         if self._with_headers:

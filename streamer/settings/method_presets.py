@@ -20,12 +20,3 @@ METHOD_KEYS = frozenset(
     | {"index.distance_max"}
 )
 """The settings that a preset takes over: what it leaves out is as shipped, whatever a settings file says."""
-
-_REPLACED = {"classic": "simhash-classic", "improved-1": "simhash-improved-1", "improved-2": "simhash-improved-2"}
-
-GONE = {
-    "fingerprint.recipe": "is gone, as it chose a part of a method: take a whole one with --preset ("
-    + ", ".join(f"{preset} for {recipe}" for recipe, preset in _REPLACED.items())
-    + "), or leave the line out for default"
-}
-"""Settings of earlier versions, and what took their place."""

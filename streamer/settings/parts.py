@@ -14,7 +14,7 @@ DOCUMENTS_A_BATCH = 256
 
 
 def settings_of(settings: Settings, part: Part) -> Settings:
-    """Settings of one part: its group, its input, the size of its batches, and `part` itself.
+    """Settings that a part reads and commits by: its group, its input and the size of its batches.
 
     Each part has a group of its own: <kafka.group>.fingerprint, <kafka.group>.decide. `route` reads under `kafka.group`
     itself, so that a committed offset of that group means "delivered", in parts or not.
@@ -27,30 +27,23 @@ def settings_of(settings: Settings, part: Part) -> Settings:
     if part == "decide":
         topics = topics.model_copy(update={"input": topics.fingerprints})
         batch = batch.model_copy(update={"records_max": max(1, batch.records_max // DOCUMENTS_A_BATCH)})
-    chosen = settings.model_copy(update={"kafka": kafka, "topics": topics, "batch": batch})
-    chosen._part = part
-    return chosen
+    return settings.model_copy(update={"kafka": kafka, "topics": topics, "batch": batch})
 
 
-def input_key(settings: Settings) -> str:
-    """Key of the setting that names the topic which is read."""
-    return "topics.fingerprints" if settings.part == "decide" else "topics.input"
+def input_key(part: Part | None) -> str:
+    """Key of the setting that names the topic which a part reads. None: the whole service."""
+    return "topics.fingerprints" if part == "decide" else "topics.input"
 
 
-def outputs_of(settings: Settings) -> dict[str, str]:
-    """Topics that are written, by the keys of their settings."""
+def outputs_of(settings: Settings, part: Part | None) -> dict[str, str]:
+    """Topics that a part writes, by the keys of their settings. None: the whole service."""
     topics = settings.topics
-    if settings.part == "fingerprint":
+    if part == "fingerprint":
         return {"topics.fingerprints": topics.fingerprints}
-    if settings.part == "decide":
+    if part == "decide":
         return {"topics.verdicts": topics.verdicts}
     return {
         "topics.unique": topics.unique,
         "topics.duplicate": topics.duplicate,
         "topics.dead_letter": topics.dead_letter,
     }
-
-
-def writes_between_parts(settings: Settings) -> bool:
-    """Whether what is written goes to one topic, and stays in the partition that it was read from."""
-    return settings.part in ("fingerprint", "decide")

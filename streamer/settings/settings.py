@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from streamer.errors import SettingsError
 from streamer.settings.ask import Ask, ask_relations
 from streamer.settings.decode import Decode as Decode
 from streamer.settings.decode import decode_relations
 from streamer.settings.kafka import Kafka, security_relations
-from streamer.settings.method_presets import GONE, METHOD_KEYS, METHOD_PRESETS
+from streamer.settings.method_presets import METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.methods import Fingerprint as Fingerprint
 from streamer.settings.methods import Minhash as Minhash
 from streamer.settings.second_look import DISTANCES, ROOT_SIMILARITY_MIN, look_relations, with_implied
@@ -250,12 +250,6 @@ class Settings(Section):
     workers: Workers = Workers()
     observe: Observe = Observe()
     ask: Ask = Ask()
-    _part: str = PrivateAttr("")
-
-    @property
-    def part(self) -> str:
-        """The part of a service that these settings are of; empty for the whole. No setting: see `streamer.settings.parts`."""
-        return self._part
 
     @model_validator(mode="before")
     @classmethod
@@ -452,7 +446,7 @@ def load(
     if file is None and variables.get("STREAMER_CONFIG"):
         file = Path(variables["STREAMER_CONFIG"])
     whole = None if preset is None else Preset(preset, METHOD_PRESETS[preset], METHOD_KEYS)
-    values, problems = gather(Settings, file, overrides, variables, GONE, whole)
+    values, problems = gather(Settings, file, overrides, variables, whole)
     try:
         settings = Settings.model_validate(nested(values), context={"over_files": over_files})
     except ValidationError as error:

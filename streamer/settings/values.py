@@ -100,13 +100,9 @@ def gather(
     file: Path | None,
     overrides: Sequence[str],
     environment: Mapping[str, str],
-    gone: Mapping[str, str],
     preset: Preset | None = None,
 ) -> tuple[dict[str, Given], list[str]]:
-    """The strongest value of each key, and one line for each thing that is not the value of a known key.
-
-    gone    keys of earlier versions, and what is to be said of them
-    """
+    """The strongest value of each key, and one line for each thing that is not the value of a known key."""
     known = fields(model)
     values: dict[str, Given] = {}
     problems: list[str] = []
@@ -126,8 +122,7 @@ def gather(
             if given is not None and key not in left_out:
                 values[key] = given
             if problem is not None:
-                former = key.removeprefix(PREFIX).lower().replace("__", ".")
-                problems.append(f"{key}: {gone[former]}" if former in gone else problem)
+                problems.append(problem)
     return values, problems
 
 

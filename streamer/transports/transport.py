@@ -14,17 +14,19 @@ from typing import NamedTuple, Protocol
 from index import Applied, Position, Source
 from streamer.records.record import Batch, Destination, Outgoing, Record
 
+NO_TIMESTAMP_MS = -1
+"""Timestamp of a record without one; Kafka writes the same number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """Sources that this worker owns and that are not begun. None of their records is read before `seek` names the first offset.
 
     A source whose next record the outside lost is assigned once more, so that recovery decides where to go on.
-    Until they begin, sources are assigned again at every `read`, and no records come, of other sources neither.
+    Until they begin, sources are assigned again at every `read`, and read() returns no records from any source.
 
-    `names` gives each stream's name for people (the topic, the file). A stream made anew under an old name can so be
-    told from a known one. `others` are all other sources whose deliveries the same outside knows, whoever owns them, as
-    far as known now.
+    `names` gives each stream's name for people (the topic, the file). So a new stream under an old name is not mistaken for
+    the old one. `others` are all other sources with deliveries in the same outside, of any owner, as far as known now.
     """
 
     sources: tuple[Source, ...]
@@ -150,7 +152,7 @@ class Transport(Protocol):
         """Every delivered record of the destinations whose input position lies in `ranges`, as it was read then.
 
         Yields batches of records with their input source and offset. Within one source and destination they come in
-        offset order, as far as outputs that drifted apart can be held in memory. In one batch no position stands twice.
+        offset order, as far as outputs that drifted apart can be held in memory. A batch never repeats a position.
         A batch may be empty: time passes while nothing is found.
         Besides, given-back records that stand behind the first record needed, whatever their positions, in any order.
         The destination tells the verdict, which the record's header (Kafka) or verdict line (files) names.

@@ -10,20 +10,10 @@ from index import Position, Source, Verdict
 from streamer.records.reason import AS_NEW, Reason, label
 from streamer.records.record import Destination
 from streamer.records.route import DESTINATIONS, destination_of
-from streamer.transports.evidence import Extent, Output
+from streamer.transports.output_log import Extent, Output
 from streamer.verification.findings import EXAMPLES_MAX, Findings
-from streamer.verification.ledger import (
-    DIGESTS,
-    ELSEWHERE,
-    NO_VERDICT,
-    NONE,
-    Ledger,
-    Stretches,
-    chunks,
-    digest_of_text,
-    digests_of,
-    within,
-)
+from streamer.verification.ledger import DIGESTS, ELSEWHERE, Ledger, Stretches, digest_of_text, digests_of, within
+from streamer.verification.position_table import NO_VERDICT, NONE, chunks
 from streamer.verification.texts import TextCheck
 
 _EVERYTHING = 2**63
@@ -59,17 +49,18 @@ class DeliveredCheck:
         """Check a batch of outputs."""
         self.findings.examine("contradiction", len(outputs))
         self.findings.note(
-            "contradiction", (f"{each.place}: {each.told.contradicts}" for each in outputs if each.told.contradicts)
+            "contradiction",
+            (f"{each.place}: {each.headers.contradicts}" for each in outputs if each.headers.contradicts),
         )
         self.findings.examine("foreign", len(outputs))
         by_source: dict[Source, list[Output]] = {}
         for each in outputs:
-            if each.told.verdict is not None:
-                self.findings.counts[each.told.verdict.label] += 1
-            if each.told.position is None:
+            if each.headers.verdict is not None:
+                self.findings.counts[each.headers.verdict.label] += 1
+            if each.headers.position is None:
                 self.findings.note("foreign", [f"{each.place}: names no position of an input"])
             else:
-                by_source.setdefault(each.told.position.source, []).append(each)
+                by_source.setdefault(each.headers.position.source, []).append(each)
         for source, of_source in by_source.items():
             self._add_source(source, of_source)
 
@@ -139,16 +130,16 @@ class DeliveredCheck:
             begin = max(stretch.start, first)
             offsets = np.arange(begin, max(begin, min(stretch.stop, end)), dtype=np.uint64)
             self.findings.examine("missing", len(offsets))
-            told = within(self._stood_for, source, offsets)
-            told |= np.isin(offsets, np.fromiter(self._came_out.get(source, ()), np.uint64))
-            untold = [Position(source, offset) for offset in offsets[~told].tolist()]
+            accounted = within(self._stood_for, source, offsets)
+            accounted |= np.isin(offsets, np.fromiter(self._came_out.get(source, ()), np.uint64))
+            missing = [Position(source, offset) for offset in offsets[~accounted].tolist()]
             self.findings.note(
                 "missing",
                 [
                     f"{self.ledger.position_text(position)}: cannot be read, and no dead letter stands for it"
-                    for position in untold[:EXAMPLES_MAX]
+                    for position in missing[:EXAMPLES_MAX]
                 ],
-                len(untold),
+                len(missing),
             )
 
     def _trimmed_below(self, source: Source) -> npt.NDArray[np.uint64]:
@@ -170,14 +161,14 @@ class DeliveredCheck:
             self.findings.note(check, [self.ledger.text(row) for row in rows[:EXAMPLES_MAX].tolist()], len(rows))
 
     def _add_source(self, source: Source, outputs: Sequence[Output]) -> None:
-        offsets = np.array([each.told.position.offset for each in outputs if each.told.position], np.uint64)
+        offsets = np.array([each.headers.position.offset for each in outputs if each.headers.position], np.uint64)
         self._begun[source] = min(self._begun.get(source, _EVERYTHING), int(offsets.min()))
         for each, offset in zip(outputs, offsets.tolist(), strict=True):
-            if each.told.verdict is Verdict.GIVEN_BACK:
+            if each.headers.verdict is Verdict.GIVEN_BACK:
                 # It stands behind later records of its source.
                 continue
-            if each.told.reason == _UNREADABLE:
-                self._stood_for.setdefault(source, []).append(range(offset, offset + each.told.offsets))
+            if each.headers.reason == _UNREADABLE:
+                self._stood_for.setdefault(source, []).append(range(offset, offset + each.headers.offsets))
             if each.log in self.extent.trimmed:
                 key = each.log, source
                 self._least[key] = min(self._least.get(key, offset), offset)
@@ -190,17 +181,17 @@ class DeliveredCheck:
         if len(rows):
             self._note_differences(source, found, rows)
             self._write(found, rows)
-            dropped = [place for place, each in enumerate(found) if each.told.verdict is not Verdict.GIVEN_BACK]
+            dropped = [place for place, each in enumerate(found) if each.headers.verdict is not Verdict.GIVEN_BACK]
             readable = [place for place in dropped if not self._is_by_other_settings(found[place])]
             name = "texts and fingerprints of outputs that other decode or fingerprint settings made"
             self.findings.unchecked[name] += len(dropped) - len(readable)
             self.texts.add([found[place] for place in readable], rows[readable])
 
     def _is_by_other_settings(self, output: Output) -> bool:
-        return output.told.settings not in ("", self.settings_digest)
+        return output.headers.settings not in ("", self.settings_digest)
 
     def _note_strange(self, source: Source, output: Output) -> None:
-        position = output.told.position
+        position = output.headers.position
         assert position is not None
         if source.stream not in self.extent.names and source.stream in self.streams:
             self.findings.unchecked["outputs of an input that was made anew since"] += 1
@@ -209,7 +200,7 @@ class DeliveredCheck:
         elif self._is_unreadable(position):
             self._came_out.setdefault(position.source, set()).add(position.offset)
             self.findings.unchecked["outputs of records that cannot be read"] += 1
-        elif output.told.reason == _UNREADABLE:
+        elif output.headers.reason == _UNREADABLE:
             self.findings.unchecked["outputs that stand for records that cannot be read"] += 1
         else:
             self.findings.note("foreign", [f"{output.place}: names {self.ledger.position_text(position)}"])
@@ -223,13 +214,13 @@ class DeliveredCheck:
         return bool(within(self.ledger.unreadable, position.source, np.array([position.offset], np.uint64))[0])
 
     def _note_differences(self, source: Source, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
-        readable = [place for place, each in enumerate(outputs) if each.told.reason != _UNREADABLE]
+        readable = [place for place, each in enumerate(outputs) if each.headers.reason != _UNREADABLE]
         if len(readable) < len(outputs):
             name = "dead letters of records that could not be read, and can be now"
             self.findings.unchecked[name] += len(outputs) - len(readable)
             outputs, rows = [outputs[place] for place in readable], rows[readable]
         expected = self.ledger.digests(source, rows)
-        got = np.array([digests_of(each.record) for each in outputs if each.record], expected.dtype)
+        got = np.array([digests_of(each.record, each.headers.kept) for each in outputs if each.record], expected.dtype)
         for part in DIGESTS if self.has_headers else ("value",):
             self.findings.examine(part, len(rows))
             differs = expected[part] != got[part]
@@ -246,29 +237,29 @@ class DeliveredCheck:
 
     def _write(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
         state = self.ledger.state
-        given_back = np.array([each.told.verdict is Verdict.GIVEN_BACK for each in outputs], np.bool_)
+        given_back = np.array([each.headers.verdict is Verdict.GIVEN_BACK for each in outputs], np.bool_)
         if given_back.any():
             np.add.at(state["given_back"], rows[given_back], np.uint16(1))
             outputs, rows = [outputs[place] for place in np.flatnonzero(~given_back).tolist()], rows[~given_back]
-        told = [each.told for each in outputs]
+        headers = [each.headers for each in outputs]
         # A position may stand twice in a batch.
         np.add.at(state["outputs"], rows, np.uint16(1))
-        state["verdict"][rows] = [NO_VERDICT if each.verdict is None else each.verdict for each in told]
-        state["recrawled"][rows] = [(each.verdict, each.reason) in _AS_NEW for each in told]
+        state["verdict"][rows] = [NO_VERDICT if each.verdict is None else each.verdict for each in headers]
+        state["recrawled"][rows] = [(each.verdict, each.reason) in _AS_NEW for each in headers]
         state["by_other_settings"][rows] = [self._is_by_other_settings(each) for each in outputs]
-        state["distance"][rows] = [each.distance for each in told]
-        state["id"][rows] = [digest_of_text(each.id) for each in told]
-        state["original_id"][rows] = [digest_of_text(each.original_id) for each in told]
+        state["distance"][rows] = [each.distance for each in headers]
+        state["id"][rows] = [digest_of_text(each.id) for each in headers]
+        state["original_id"][rows] = [digest_of_text(each.original_id) for each in headers]
         state["original"][rows] = self._originals(outputs, rows)
 
     def _originals(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         originals = np.full(len(outputs), NONE)
         by_source: dict[Source, list[int]] = {}
         for place, each in enumerate(outputs):
-            if each.told.original is not None:
-                by_source.setdefault(each.told.original.source, []).append(place)
+            if each.headers.original is not None:
+                by_source.setdefault(each.headers.original.source, []).append(place)
         for source, places in by_source.items():
-            positions = [outputs[place].told.original for place in places]
+            positions = [outputs[place].headers.original for place in places]
             offsets = np.array([each.offset for each in positions if each], np.uint64)
             originals[places] = self.ledger.rows_of(source, offsets)
             self.findings.examine("original-missing", len(places))

@@ -9,19 +9,10 @@ import numpy.typing as npt
 from index import Index, Kind, Position, Source, Verdict, naming_originals, plain_source, standing_for_themselves
 from index.tools import Record, Snapshot, frames_of, portions, snapshot
 from streamer.records.reason import Reason
-from streamer.transports.evidence import Extent
+from streamer.transports.output_log import Extent
 from streamer.verification.findings import EXAMPLES_MAX, Findings
-from streamer.verification.ledger import (
-    ELSEWHERE,
-    FRAME_UNKNOWN,
-    FRAMED,
-    NO_VERDICT,
-    NONE,
-    Ledger,
-    chunks,
-    digest_of_text,
-    within,
-)
+from streamer.verification.ledger import ELSEWHERE, FRAME_UNKNOWN, FRAMED, Ledger, digest_of_text, within
+from streamer.verification.position_table import NO_VERDICT, NONE, chunks
 from streamer.verification.texts import NO_KIND, Prints
 
 ROWS_AT_ONCE = 4_096
@@ -233,5 +224,5 @@ class JournalCheck:
 
     def _note(self, check: str, rows: npt.NDArray[np.int64], problem: str) -> None:
         if len(rows):
-            told = [f"{self.ledger.text(row)}: {problem}" for row in rows[:EXAMPLES_MAX].tolist()]
-            self.findings.note(check, told, len(rows))
+            examples = [f"{self.ledger.text(row)}: {problem}" for row in rows[:EXAMPLES_MAX].tolist()]
+            self.findings.note(check, examples, len(rows))

@@ -1,7 +1,7 @@
-"""The ledger: one row for every record of the input, in files that are thrown away. Records that cannot be read have none.
+"""The ledger: one row for every readable record of the input, in a `PositionTable`.
 
-Columns are mapped into memory, so that the operating system keeps the pages in use alone: a hundred million rows take
-no more memory than a hundred thousand. Rows of a source lie together, in the order of their offsets.
+Rows of a source lie together, in the order of their offsets. So a hundred million rows take no more memory than a hundred
+thousand.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,14 +16,11 @@ import xxhash
 from index import Position, Source
 from streamer.records.record import Headers, Record
 from streamer.records.route import PREFIX
-
-NONE = -1
-"""No row, in a column of rows."""
+from streamer.verification.findings import EXAMPLES_MAX
+from streamer.verification.position_table import NO_VERDICT, NONE, ROWS_AT_ONCE, PositionTable, Rows, column, mapped
 
 ELSEWHERE = -2
 """A record that can no longer be read, or of another stream, in a column of rows."""
-
-NO_VERDICT = 255
 
 FRAMED = 1
 FRAME_UNKNOWN = 2
@@ -51,27 +48,24 @@ STATE = np.dtype(
         ("rank", "<i8"),
     ]
 )
-"""What became of a record.
+"""State of a record.
 
-outputs      outputs seen of it, without those that were given back
-given_back   outputs seen of it that were given back
-known_given_back  1 where the index knows that it was given back
-verdict      as its output tells; NO_VERDICT without one
-journaled    verdict as the index tells; NO_VERDICT where the index does not know the position
-retired      1 where its entry matches no more
-frame        FRAMED where its entry has a frame; FRAME_UNKNOWN where it may have had one: it did not enter, or its host has
-             a sample
-resembles    1 where it is unique and a near-duplicate of an earlier entry
-recrawled    1 where its output tells that it is a new version beside the old one
-by_other_settings  1 where other settings than those of now gave its text, id and fingerprint
-distance     as its output tells
-original     row of its original, as its output tells; NONE, or ELSEWHERE
-id           digest of its id, as its output tells
-original_id  digest of its original's id, as its output tells
-rank         its place in the index's order of deciding; NONE where the index does not know the position
+outputs      outputs seen, without given-back ones
+given_back   outputs seen that were given back
+known_given_back  1 if the index knows that it was given back
+verdict      of its output; NO_VERDICT without one
+journaled    verdict in the index; NO_VERDICT for an unknown position
+retired      1 if its entry matches no more
+frame        FRAMED if its entry has a frame; FRAME_UNKNOWN if it may have had one: it did not enter, or its host has a sample
+resembles    1 if it is unique and a near-duplicate of an earlier entry
+recrawled    1 if its output says that it is a new version next to the old one
+by_other_settings  1 if other settings than the present ones gave its text, id and fingerprint
+distance     of its output
+original     row of its original, by its output; NONE, or ELSEWHERE
+id           digest of the id in its output
+original_id  digest of its original's id in its output
+rank         its place in the index's order of deciding; NONE for an unknown position
 """
-
-ROWS_AT_ONCE = 1 << 20
 
 Stretches = dict[Source, list[range]]
 """Stretches of offsets by source; few, in any order."""
@@ -85,12 +79,14 @@ def within(stretches: Stretches, source: Source, offsets: npt.NDArray[np.uint64]
     return inside
 
 
-def digests_of(record: Record) -> tuple[int, int, int, int]:
+def digests_of(record: Record, headers: Headers) -> tuple[int, int, int, int]:
     """Digests of a record's key, value, headers and timestamp; 0 stands for none.
 
     A header's missing value is empty. Headers of another filter do not count: they go no further.
+
+    headers  of the record as it was read
     """
-    kept = tuple(header for header in record.headers if not header[0].startswith(PREFIX))
+    kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
     return (
         _digest(record.key),
         _digest(record.value),
@@ -132,7 +128,7 @@ class LedgerWriter:
             self._written[source] = tuple(self._files.enter_context(path.open("wb")) for path in paths)  # type: ignore[assignment]
         offsets, digests = self._written[source]
         offsets.write(np.array([record.offset for record in records], "<u8").tobytes())
-        digests.write(np.array([digests_of(record) for record in records], DIGEST).tobytes())
+        digests.write(np.array([digests_of(record, record.headers) for record in records], DIGEST).tobytes())
 
     def note_unreadable(self, source: Source, stretch: range) -> None:
         """Note offsets whose records cannot be read."""
@@ -142,14 +138,14 @@ class LedgerWriter:
         """The ledger of all that was added. names: of the streams, for people."""
         self._files.close()
         columns = {
-            source: (_mapped(offsets, "<u8"), _mapped(digests, DIGEST))
+            source: (mapped(offsets, "<u8"), mapped(digests, DIGEST))
             for source, (offsets, digests) in self._names.items()
         }
         return Ledger(self._folder, columns, names, self._unreadable)
 
 
-class Ledger:
-    """Rows of the input; `state` is STATE [rows], to be written by whoever learns what became of them.
+class Ledger(PositionTable):
+    """Rows of the input; checks write their `state`, STATE [rows].
 
     `unreadable` are the offsets of the input whose records cannot be read now.
     """
@@ -162,9 +158,13 @@ class Ledger:
         unreadable: Stretches,
     ) -> None:
         """Use `LedgerWriter`."""
+        super().__init__(
+            {source: offsets for source, (offsets, _) in columns.items()},
+            lambda source, places: places + self._bases[source],
+            names,
+        )
         self.unreadable = unreadable
         self._columns = columns
-        self._names = names
         self._bases: dict[Source, int] = {}
         rows = 0
         for source, (offsets, _) in columns.items():
@@ -192,18 +192,6 @@ class Ledger:
         same: npt.NDArray[np.bool_] = np.searchsorted(bases, rows, "right") == np.searchsorted(bases, others, "right")
         return same
 
-    def rows_of(self, source: Source, offsets: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Row of each offset of a source, int64 [n]; NONE where the input has no such record."""
-        if source not in self._columns:
-            return np.full(len(offsets), NONE)
-        known = self._columns[source][0]
-        places = np.searchsorted(known, offsets)
-        inside = np.flatnonzero(places < len(known))
-        inside = inside[known[places[inside]] == offsets[inside]]
-        rows = np.full(len(offsets), NONE)
-        rows[inside] = places[inside] + self._bases[source]
-        return rows
-
     def digests(self, source: Source, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
         """Digests of rows of one source, DIGEST [n]."""
         return self._columns[source][1][rows - self._bases[source]]
@@ -213,28 +201,11 @@ class Ledger:
         source = next(source for source in reversed(self._bases) if self._bases[source] <= row)
         return Position(source, int(self._columns[source][0][row - self._bases[source]]))
 
+    def pairs(self, rows: Rows, words: str, others: Rows) -> list[str]:
+        """The first of these rows with their others, in words."""
+        first = zip(rows[:EXAMPLES_MAX].tolist(), others[:EXAMPLES_MAX].tolist(), strict=True)
+        return [f"{self.text(row)}: {words} {self.text(other)}" for row, other in first]
+
     def text(self, row: int) -> str:
         """Position of a row for people: `topic/partition/offset`."""
         return self.position_text(self.position(row))
-
-    def position_text(self, position: Position) -> str:
-        """`topic/partition/offset`; a stream without a name stands for itself."""
-        source = position.source
-        return f"{self._names.get(source.stream) or source.stream}/{source.partition}/{position.offset}"
-
-
-def column(path: Path, dtype: npt.DTypeLike, rows: int, width: int | None = None) -> npt.NDArray[Any]:
-    """New column of zeros in a file: dtype [rows], or [rows, width]."""
-    shape = (rows,) if width is None else (rows, width)
-    if 0 in shape:
-        return np.zeros(shape, dtype)
-    return np.memmap(path, dtype, "w+", shape=shape)
-
-
-def _mapped(path: Path, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)
-
-
-def chunks(rows: int, size: int = ROWS_AT_ONCE) -> Iterator[slice]:
-    """Slices of at most `size` rows."""
-    return (slice(begin, min(begin + size, rows)) for begin in range(0, rows, size))

@@ -4,8 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Insert, naming_originals, standing_for_themselves
-from streamer.verification.findings import EXAMPLES_MAX, Findings
-from streamer.verification.ledger import NO_VERDICT, NONE, Ledger, chunks
+from streamer.verification.findings import Findings
+from streamer.verification.ledger import Ledger
+from streamer.verification.position_table import NO_VERDICT, NONE, chunks
 
 
 def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
@@ -79,9 +80,4 @@ def _note(
     originals: npt.NDArray[np.int64],
 ) -> None:
     findings.examine(check, len(rows))
-    places = np.flatnonzero(wrong)
-    told = [
-        f"{ledger.text(int(rows[place]))}: names {ledger.text(int(originals[place]))}"
-        for place in places[:EXAMPLES_MAX].tolist()
-    ]
-    findings.note(check, told, len(places))
+    findings.note(check, ledger.pairs(rows[wrong], "names", originals[wrong]), int(wrong.sum()))

@@ -9,7 +9,8 @@ import numpy.typing as npt
 from index import NO_DISTANCE, Verdict, minhash, naming_originals
 from streamer.verification.comparison import Comparison, Rows
 from streamer.verification.findings import EXAMPLES_MAX, Findings
-from streamer.verification.ledger import NONE, Ledger, chunks
+from streamer.verification.ledger import Ledger
+from streamer.verification.position_table import NONE, chunks
 
 ROWS_AT_ONCE = 1 << 16
 
@@ -90,13 +91,13 @@ class SimilarityCheck:
         if not len(rows):
             return
         state = self._ledger.state
-        told = [
+        examples = [
             f"{self._ledger.text(row)}: tells {_shown(int(state['distance'][row]), self._by_similarity)} of "
             f"{self._ledger.text(int(state['original'][row]))}, which is "
             f"{_shown(distance, self._by_similarity)}"
             for row, distance in zip(rows[:EXAMPLES_MAX].tolist(), distances[:EXAMPLES_MAX].tolist(), strict=True)
         ]
-        self._findings.note("similarity", told, len(rows))
+        self._findings.note("similarity", examples, len(rows))
 
     @property
     def _by_similarity(self) -> bool:

@@ -15,9 +15,10 @@ from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import AS_NEW, Reason, label
 from streamer.records.record import Record
 from streamer.service.pipeline import fingerprint_documents
-from streamer.transports.evidence import Output
+from streamer.transports.output_log import Output
 from streamer.verification.findings import Findings
-from streamer.verification.ledger import Ledger, column, digest_of_text
+from streamer.verification.ledger import Ledger, digest_of_text
+from streamer.verification.position_table import column
 
 NO_KIND = 255
 
@@ -100,32 +101,32 @@ class TextCheck:
     def add(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
         """Note the fingerprints of outputs that belong to these rows, int64 [n]."""
         if self._by_headers:
-            self._note_told(outputs, rows)
+            self._note_headers(outputs, rows)
         chosen = [
             place
             for place, each in enumerate(outputs)
-            if each.told.reason not in _NOT_TO_BE_READ and (not self._by_headers or self._is_in_sample(each))
+            if each.headers.reason not in _NOT_TO_BE_READ and (not self._by_headers or self._is_in_sample(each))
         ]
         if chosen:
             self._read([outputs[place] for place in chosen], rows[chosen])
 
     def _is_in_sample(self, output: Output) -> bool:
-        told = output.told
+        headers = output.headers
         position = (
-            told.original
-            if told.original is not None and told.verdict and told.verdict.names_original
-            else told.position
+            headers.original
+            if headers.original is not None and headers.verdict and headers.verdict.names_original
+            else headers.position
         )
         return position is not None and self._sample.has(position)
 
-    def _note_told(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
+    def _note_headers(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
         digits = self._prints.words * 16
         telling, octets = [], []
         for place, each in enumerate(outputs):
-            told = each.told
-            if told.verdict is None or not (told.verdict.stands_for_itself or told.verdict.names_original):
+            headers = each.headers
+            if headers.verdict is None or not (headers.verdict.stands_for_itself or headers.verdict.names_original):
                 continue
-            found = _octets(told.fingerprint, digits)
+            found = _octets(headers.fingerprint, digits)
             if found is None:
                 where = self._ledger.text(int(rows[place]))
                 self._findings.note("fingerprint", [f"{where}: names no fingerprint of {digits} digits"])
@@ -136,7 +137,7 @@ class TextCheck:
             words = np.frombuffer(b"".join(octets), ">u8").reshape(len(telling), -1)[:, ::-1]
             self._prints.fingerprints[rows[telling], : self._prints.words] = words
             self._prints.kinds[rows[telling]] = [
-                Kind.EXACT if outputs[place].told.reason in _EXACT else Kind.NEAR for place in telling
+                Kind.EXACT if outputs[place].headers.reason in _EXACT else Kind.NEAR for place in telling
             ]
 
     def _read(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
@@ -168,21 +169,21 @@ class TextCheck:
         self, output: Output, document: Document | DeadLetter, fingerprint: str | None, kind: int, reason: int
     ) -> str:
         """How what an output tells differs from what its text gives, in words; empty where it does not."""
-        told = output.told
-        if told.verdict is None:
+        headers = output.headers
+        if headers.verdict is None:
             return ""
         try:
-            expected = {label(told.verdict, Reason(reason))}
-            if told.verdict is Verdict.UNIQUE:
+            expected = {label(headers.verdict, Reason(reason))}
+            if headers.verdict is Verdict.UNIQUE:
                 expected.add(label(Verdict.UNIQUE, AS_NEW[Reason(reason)]))
         except KeyError:
-            return f"cannot be {told.verdict.label}: the text is of kind {Kind(kind).name.lower()}"
-        if told.reason not in expected:
-            return f"gives {told.reason!r} as the reason, not {' or '.join(map(repr, sorted(expected)))}"
-        if told.id != (document.id or ""):
-            return f"names the id {told.id!r}, not {document.id!r}"
-        if self._by_headers and told.fingerprint != fingerprint:
-            return f"has the fingerprint {fingerprint}, and tells {told.fingerprint}"
+            return f"cannot be {headers.verdict.label}: the text is of kind {Kind(kind).name.lower()}"
+        if headers.reason not in expected:
+            return f"gives {headers.reason!r} as the reason, not {' or '.join(map(repr, sorted(expected)))}"
+        if headers.id != (document.id or ""):
+            return f"names the id {headers.id!r}, not {document.id!r}"
+        if self._by_headers and headers.fingerprint != fingerprint:
+            return f"has the fingerprint {fingerprint}, and tells {headers.fingerprint}"
         return ""
 
 

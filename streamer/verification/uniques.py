@@ -8,9 +8,10 @@ import numpy.typing as npt
 
 from index import Kind, Verdict, standing_for_themselves
 from streamer.verification.comparison import Comparison, Rows
-from streamer.verification.findings import EXAMPLES_MAX, Findings
-from streamer.verification.ledger import NONE, Ledger, chunks
+from streamer.verification.findings import Findings
+from streamer.verification.ledger import Ledger
 from streamer.verification.near_pairs import Keys, equality_keys, keys_of, pairs
+from streamer.verification.position_table import NONE, chunks
 
 ROWS_AT_ONCE = 1 << 16
 
@@ -138,10 +139,7 @@ class UniquesCheck:
 
     def _note(self, earlier: Rows, later: Rows, places: npt.NDArray[np.int64]) -> None:
         """Note every later document once, however many entries it resembles, and however many keys it shares with them."""
-        found, first = np.unique(later[places], return_index=True)
-        self._ledger.state["resembles"][found] = 1
-        told = [
-            f"{self._ledger.text(row)}: is a near-duplicate of {self._ledger.text(int(earlier[places[place]]))}"
-            for row, place in zip(found[:EXAMPLES_MAX].tolist(), first[:EXAMPLES_MAX].tolist(), strict=True)
-        ]
-        self._findings.note("near-uniques", told, len(found))
+        rows, first = np.unique(later[places], return_index=True)
+        self._ledger.state["resembles"][rows] = 1
+        examples = self._ledger.pairs(rows, "is a near-duplicate of", earlier[places[first]])
+        self._findings.note("near-uniques", examples, len(rows))

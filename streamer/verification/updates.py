@@ -4,8 +4,9 @@ import numpy as np
 
 from index import NO_DISTANCE, Kind, Verdict
 from streamer.verification.comparison import Comparison, Rows
-from streamer.verification.findings import EXAMPLES_MAX, Findings
-from streamer.verification.ledger import NONE, Ledger, chunks
+from streamer.verification.findings import Findings
+from streamer.verification.ledger import Ledger
+from streamer.verification.position_table import NONE, chunks
 
 
 def check_updates(ledger: Ledger, comparison: Comparison, findings: Findings) -> None:
@@ -26,8 +27,8 @@ def check_updates(ledger: Ledger, comparison: Comparison, findings: Findings) ->
         findings.examine("update-equal", len(rows))
         _note(ledger, findings, "update-equal", rows[_equal(comparison, rows, older)])
         distances = comparison.distances(rows, older)
-        told = state["distance"][rows]
-        _note(ledger, findings, "similarity", rows[(told != NO_DISTANCE) & (told != distances)])
+        delivered = state["distance"][rows]
+        _note(ledger, findings, "similarity", rows[(delivered != NO_DISTANCE) & (delivered != distances)])
 
 
 def _equal(comparison: Comparison, rows: Rows, others: Rows) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
@@ -40,9 +41,4 @@ def _equal(comparison: Comparison, rows: Rows, others: Rows) -> "np.ndarray[tupl
 
 
 def _note(ledger: Ledger, findings: Findings, check: str, rows: Rows) -> None:
-    originals = ledger.state["original"][rows[:EXAMPLES_MAX]].tolist()
-    told = [
-        f"{ledger.text(row)}: replaces {ledger.text(original)}"
-        for row, original in zip(rows[:EXAMPLES_MAX].tolist(), originals, strict=True)
-    ]
-    findings.note(check, told, len(rows))
+    findings.note(check, ledger.pairs(rows, "replaces", ledger.state["original"][rows]), len(rows))

@@ -14,7 +14,7 @@ from streamer.errors import NoDocuments
 from streamer.fingerprint.scheme import Scheme, key_for, parameters_for, scheme_for, settings_digest
 from streamer.records.decode import Decoder
 from streamer.settings.settings import Settings
-from streamer.transports.evidence import Evidence, Extent
+from streamer.transports.output_log import Extent, OutputLog
 from streamer.verification.comparison import Comparison
 from streamer.verification.delivered import DeliveredCheck
 from streamer.verification.findings import Findings
@@ -32,27 +32,42 @@ Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], No
 """A bar for a phase: its title, and how much there is to do; the callable takes what is done so far."""
 
 
-def verify(settings: Settings, evidence: Evidence, index: Index, progress: Progress, *, sample: int | None) -> Findings:
+def verify(
+    settings: Settings, output_log: OutputLog, index: Index, progress: Progress, *, sample: int | None
+) -> Findings:
     """Verify a service. `index` is open for reading.
 
     sample  how many documents, about, are fingerprinted anew and held against all others; None: all. A second look, and
             outputs without headers, need all texts.
 
     Raises ParametersDiffer where the settings give other fingerprints than those in the index, NoDocuments where nothing
-    was ever committed, IndexDamaged, and what the evidence raises.
+    was ever committed, IndexDamaged, and what the output log raises.
     """
     scheme = scheme_for(settings, key_for(settings, index.secret))
     asked = parameters_for(settings, scheme.stamp())
     deciding = index.parameters.deciding(asked, str(settings.index.directory))
     with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
-        return _Verification(settings, evidence, index, deciding, scheme, progress, sample, Path(folder)).run()
+        return _Verification(settings, output_log, index, deciding, scheme, progress, sample, Path(folder)).run()
+
+
+def extent_of(output_log: OutputLog, progress: Progress, purpose: str) -> Extent:
+    """Fix how far the log is read. `purpose` completes "nothing ...". Raises NoDocuments before the first commit."""
+    with progress("asking how far all is committed", None):
+        extent = output_log.extent()
+    if not extent.committed:
+        names = ", ".join(map(repr, extent.names.values()))
+        raise NoDocuments(
+            f"Nothing of {names} was ever committed, so there is nothing {purpose}; is kafka.group, or --out, that of the "
+            "service?"
+        )
+    return extent
 
 
 class _Verification:
     def __init__(
         self,
         settings: Settings,
-        evidence: Evidence,
+        output_log: OutputLog,
         index: Index,
         deciding: Parameters,
         scheme: Scheme,
@@ -61,7 +76,7 @@ class _Verification:
         folder: Path,
     ) -> None:
         self._settings = settings
-        self._evidence = evidence
+        self._output_log = output_log
         self._index = index
         self._deciding = deciding
         self._scheme = scheme
@@ -72,14 +87,7 @@ class _Verification:
         self._findings.counts.update(dict.fromkeys(COUNTED, 0))
 
     def run(self) -> Findings:
-        with self._progress("asking how far all is committed", None):
-            extent = self._evidence.extent()
-        if not extent.committed:
-            names = ", ".join(map(repr, extent.names.values()))
-            raise NoDocuments(
-                f"Nothing of {names} was ever committed, so there is nothing to verify; is kafka.group, or --out, that of "
-                "the service?"
-            )
+        extent = extent_of(self._output_log, self._progress, "to verify")
         ledger = self._ledger(extent)
         prints = Prints.blank(self._folder, len(ledger), self._index.parameters)
         share = self._share(len(ledger))
@@ -98,7 +106,7 @@ class _Verification:
         return self._findings
 
     def _share(self, rows: int) -> float:
-        if self._sample is None or self._index.parameters.look is not None or not self._evidence.has_headers:
+        if self._sample is None or self._index.parameters.look is not None or not self._output_log.has_headers:
             return 1.0
         return min(1.0, self._sample / max(rows, 1))
 
@@ -106,7 +114,7 @@ class _Verification:
         writer = LedgerWriter(self._folder)
         with self._progress("reading the input", extent.inputs) as done:
             read = 0
-            for found in self._evidence.inputs():
+            for found in self._output_log.inputs():
                 records = [record for record in found if record.lost is None]
                 for record in found:
                     if record.lost is not None:
@@ -119,7 +127,7 @@ class _Verification:
         return writer.finish(extent.names)
 
     def _read_outputs(self, ledger: Ledger, extent: Extent, prints: Prints, share: float) -> DeliveredCheck:
-        has_headers = self._evidence.has_headers
+        has_headers = self._output_log.has_headers
         decoder = Decoder(self._settings.decode)
         texts = TextCheck(ledger, self._findings, prints, decoder, self._scheme, Sample(share), by_headers=has_headers)
         names = self._index.stream_names()
@@ -129,7 +137,7 @@ class _Verification:
         check = DeliveredCheck(ledger, extent, self._findings, streams, texts, digest, has_headers)
         with self._progress("reading the outputs", extent.outputs) as done:
             read = 0
-            for outputs in self._evidence.outputs():
+            for outputs in self._output_log.outputs():
                 check.add(outputs)
                 read += len(outputs)
                 done(read)

@@ -19,21 +19,20 @@ import numpy as np
 import numpy.typing as npt
 
 from index import NO_DISTANCE, Verdict, errors, naming_originals
-from streamer.errors import NoDocuments
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.index_admin.tools import key_in_place, open_for_reading
 from streamer.records.decode import DeadLetter, Decoder, Document
+from streamer.records.output_headers import OutputHeaders
 from streamer.records.reason import Reason, label
 from streamer.records.record import Record
-from streamer.records.told import Told
 from streamer.service.pipeline import entries_of, fingerprint_documents
 from streamer.service.wiring import open_index
 from streamer.settings.settings import Settings
-from streamer.transports.evidence import Evidence, Extent
-from streamer.verification.ledger import NO_VERDICT, NONE, chunks
-from streamer.verification.verify import Progress
+from streamer.transports.output_log import Extent, OutputLog
+from streamer.verification.position_table import NO_VERDICT, NONE, Rows, chunks
+from streamer.verification.verify import Progress, extent_of
 from streamer.what_if.differences import Decided, Differences
-from streamer.what_if.documents import Documents, DocumentsWriter, Rows
+from streamer.what_if.documents import Documents, DocumentsWriter
 from streamer.what_if.order import again, order_of, ranks_in
 
 _NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason): reason for reason in (Reason.POISON, Reason.UNREADABLE)}
@@ -41,22 +40,22 @@ _NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason): reason for reason in (Rea
 
 
 @contextmanager
-def compared(settings: Settings, evidence: Evidence, progress: Progress) -> Iterator[Differences]:
+def compared(settings: Settings, output_log: OutputLog, progress: Progress) -> Iterator[Differences]:
     """Decide by `settings` what was delivered by others, and hold both against each other.
 
     The index that the settings name tells the order of deciding; where there is none, timestamps do. Raises NoDocuments where
-    nothing was ever committed, IndexDamaged, SettingsError, and what the evidence raises.
+    nothing was ever committed, IndexDamaged, SettingsError, and what the output log raises.
     """
     with tempfile.TemporaryDirectory(prefix="streamer-compare-") as folder:
-        yield _Comparison(settings, evidence, progress, Path(folder)).run()
+        yield _Comparison(settings, output_log, progress, Path(folder)).run()
 
 
 class _Comparison:
-    def __init__(self, settings: Settings, evidence: Evidence, progress: Progress, folder: Path) -> None:
+    def __init__(self, settings: Settings, output_log: OutputLog, progress: Progress, folder: Path) -> None:
         index = settings.index.model_copy(update={"directory": folder / "index"})
         self._settings = settings
         self._of_other_index = settings.model_copy(update={"index": index})
-        self._evidence = evidence
+        self._output_log = output_log
         self._progress = progress
         self._folder = folder
         self._decoder = Decoder(settings.decode)
@@ -64,29 +63,22 @@ class _Comparison:
         self._parameters = parameters_for(settings, self._scheme.stamp())
 
     def run(self) -> Differences:
-        with self._progress("asking how far all is committed", None):
-            extent = self._evidence.extent()
-        if not extent.committed:
-            names = ", ".join(map(repr, extent.names.values()))
-            raise NoDocuments(
-                f"Nothing of {names} was ever committed, so there is nothing to compare with; is kafka.group, or --out, that of "
-                "the service?"
-            )
+        extent = extent_of(self._output_log, self._progress, "to compare with")
         documents = self._read(extent)
         ranks, journaled = self._ranks(documents)
         originals = documents.originals()
         order = order_of(documents, ranks, originals)
         # An update stands for itself, whether its older version can be read or not; but it would be no update now.
         counted = order[~(naming_originals(documents.rows["verdict"]) & (originals == NONE))[order]]
-        told, doubled = documents.rows, int(again(documents).sum())
+        rows, doubled = documents.rows, int(again(documents).sum())
         left_out = Counter(
             {
                 "came out more than once": doubled,
                 "whose original can no longer be read": len(documents) - len(counted) - doubled,
             }
         )
-        verdicts = np.where(told["verdict"] == NO_VERDICT, journaled, told["verdict"])
-        delivered = Decided(verdicts, told["distance"], originals, told["by_similarity"])
+        verdicts = np.where(rows["verdict"] == NO_VERDICT, journaled, rows["verdict"])
+        delivered = Decided(verdicts, rows["distance"], originals, rows["by_similarity"])
         of_unknown_order = int(np.count_nonzero(ranks[counted] == NONE))
         return Differences(documents, counted, delivered, self._decided(documents, order), of_unknown_order, +left_out)
 
@@ -94,15 +86,15 @@ class _Comparison:
         with DocumentsWriter(self._folder, self._parameters, extent.names) as writer:
             with self._progress("reading the outputs", extent.outputs) as done:
                 read = 0
-                for outputs in self._evidence.outputs():
+                for outputs in self._output_log.outputs():
                     found = [
-                        (each.record, each.told)
+                        (each.record, each.headers)
                         for each in outputs
                         if each.record is not None and each.record.offset < extent.committed.get(each.record.source, 0)
                         # What a person gave back had been decided, and stands with that verdict too.
-                        if each.told.verdict is not Verdict.GIVEN_BACK
+                        if each.headers.verdict is not Verdict.GIVEN_BACK
                     ]
-                    self._add(writer, [record for record, _ in found], [told for _, told in found])
+                    self._add(writer, [record for record, _ in found], [headers for _, headers in found])
                     read += len(outputs)
                     done(read)
             if extent.trimmed:
@@ -114,7 +106,7 @@ class _Comparison:
         delivered = writer.documents()
         with self._progress("reading the input", extent.inputs) as done:
             read = 0
-            for records in self._evidence.inputs():
+            for records in self._output_log.inputs():
                 for source in dict.fromkeys(record.source for record in records):
                     of_source = [record for record in records if record.source == source and record.lost is None]
                     offsets = np.array([record.offset for record in of_source], np.uint64)
@@ -124,20 +116,20 @@ class _Comparison:
                 read += len(records)
                 done(read)
 
-    def _add(self, writer: DocumentsWriter, records: Sequence[Record], told: Sequence[Told | None]) -> None:
+    def _add(self, writer: DocumentsWriter, records: Sequence[Record], headers: Sequence[OutputHeaders | None]) -> None:
         if not records:
             return
-        readable = [place for place, each in enumerate(told) if each is None or each.reason not in _NOT_TO_BE_READ]
+        readable = [place for place, each in enumerate(headers) if each is None or each.reason not in _NOT_TO_BE_READ]
         documents: list[Document | DeadLetter] = [
             DeadLetter(
                 _NOT_TO_BE_READ.get("" if each is None else each.reason, Reason.POISON), "", each.id if each else None
             )
-            for each in told
+            for each in headers
         ]
         for place, document in zip(readable, self._decoder.decode([records[place] for place in readable]), strict=True):
             documents[place] = document
         entries = entries_of(records, documents, fingerprint_documents(self._scheme, documents))
-        writer.add(entries, [record.timestamp_ms for record in records], told)
+        writer.add(entries, [record.timestamp_ms for record in records], headers)
 
     def _ranks(self, documents: Documents) -> tuple[Rows, npt.NDArray[np.uint8]]:
         try:

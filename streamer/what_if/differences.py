@@ -11,8 +11,8 @@ import numpy.typing as npt
 from index import NO_DISTANCE, Verdict, minhash, naming_originals
 from streamer.records.record import Destination
 from streamer.records.route import DESTINATIONS
-from streamer.verification.ledger import NO_VERDICT, NONE
-from streamer.what_if.documents import Documents, Rows
+from streamer.verification.position_table import NO_VERDICT, NONE, Rows
+from streamer.what_if.documents import Documents
 
 EXAMPLES_MAX = 10
 """Documents of a kind that are told one by one, and hosts that are."""
@@ -46,7 +46,7 @@ class Decided:
             return found
         original = int(self.originals[row])
         found["original"] = None if original == NONE else documents.name(original)
-        found["original_position"] = None if original == NONE else documents.position_text(original)
+        found["original_position"] = None if original == NONE else documents.text(original)
         if distance != NO_DISTANCE:
             similarity = bool(self.by_similarity[row])
             found |= {"similarity": minhash.similarity_of(distance)} if similarity else {"distance": distance}
@@ -121,7 +121,7 @@ class Differences:
     def line(self, row: int) -> dict[str, Any]:
         """Both decisions on a document for machines."""
         return {
-            "position": self.documents.position_text(row),
+            "position": self.documents.text(row),
             "id": self.documents.name(row),
             "host": self.documents.host(row) or None,
             "delivered": self.delivered.shown(self.documents, row),

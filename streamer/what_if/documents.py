@@ -12,11 +12,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from index import Entries, Parameters, Source
-from streamer.records.told import Told
-from streamer.verification.ledger import NO_VERDICT, NONE
-
-Rows = npt.NDArray[np.int64]
+from index import Entries, Parameters, Position, Source
+from streamer.records.output_headers import OutputHeaders
+from streamer.verification.position_table import NO_VERDICT, NONE, PositionTable, Rows, mapped
 
 _NO_SOURCE = 2**32 - 1
 
@@ -76,8 +74,8 @@ class DocumentsWriter:
     ) -> None:
         self._files.close()
 
-    def add(self, entries: Entries, arrived_ms: Sequence[int], told: Sequence[Told | None]) -> None:
-        """Append documents; told: what their outputs tell, None where there is no output."""
+    def add(self, entries: Entries, arrived_ms: Sequence[int], headers: Sequence[OutputHeaders | None]) -> None:
+        """Append documents; headers: of their outputs, None where there is no output."""
         rows = np.zeros(len(entries), self._row)
         numbers = np.array([self._number(source) for source in entries.sources], np.uint32)
         rows["source"] = numbers[entries.source_numbers]
@@ -86,7 +84,7 @@ class DocumentsWriter:
         rows["named"] = True if entries.named is None else entries.named
         rows["fingerprint"], rows["look"] = entries.fingerprints, entries.look_rows
         rows["verdict"], rows["original_source"] = NO_VERDICT, _NO_SOURCE
-        for place, each in enumerate(told):
+        for place, each in enumerate(headers):
             if each is None or each.verdict is None:
                 continue
             rows["verdict"][place], rows["distance"][place] = each.verdict, each.distance
@@ -106,13 +104,13 @@ class DocumentsWriter:
         self._rows.flush()
         self._names.flush()
         rows, names = self._paths
-        return Documents(_mapped(rows, self._row), _mapped(names, np.uint8), [*self._numbers], self._stream_names)
+        return Documents(mapped(rows, self._row), mapped(names, np.uint8), [*self._numbers], self._stream_names)
 
     def _number(self, source: Source) -> int:
         return self._numbers.setdefault(source, len(self._numbers))
 
 
-class Documents:
+class Documents(PositionTable):
     """Rows of all delivered documents.
 
     rows     see `row_of`, [n]
@@ -127,14 +125,14 @@ class Documents:
         stream_names: Mapping[str, str],
     ) -> None:
         """Use `DocumentsWriter`. names: bytes of all ids and hosts."""
-        self._stream_names = stream_names
         self.rows = rows
         self.sources = sources
         self._names = names
         self._by_position = np.lexsort((rows["offset"], rows["source"]))
-        self._offsets = rows["offset"][self._by_position]
         edges = np.searchsorted(rows["source"][self._by_position], np.arange(len(sources) + 1))
-        self._parts = {source: slice(*edges[number : number + 2]) for number, source in enumerate(sources)}
+        parts = {source: self._by_position[slice(*edges[n : n + 2])] for n, source in enumerate(sources)}
+        offsets = {source: rows["offset"][part] for source, part in parts.items()}
+        super().__init__(offsets, lambda source, places: parts[source][places], stream_names)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -142,17 +140,6 @@ class Documents:
     def by_position(self) -> Rows:
         """All rows, source after source, ascending by offset; a position that came out again stands there again."""
         return self._by_position
-
-    def rows_of(self, source: Source, offsets: npt.NDArray[np.uint64]) -> Rows:
-        """Row of each position of a source; NONE where there is none."""
-        rows = np.full(len(offsets), NONE)
-        if source in self._parts:
-            of_source, known = self._by_position[self._parts[source]], self._offsets[self._parts[source]]
-            places = np.searchsorted(known, offsets)
-            inside = np.flatnonzero(places < len(known))
-            inside = inside[known[places[inside]] == offsets[inside]]
-            rows[inside] = of_source[places[inside]]
-        return rows
 
     def originals(self) -> Rows:
         """Row of each row's original, as its output tells; NONE where it names none, or one that has no row."""
@@ -162,10 +149,10 @@ class Documents:
             found[naming] = self.rows_of(source, self.rows["original_offset"][naming])
         return found
 
-    def position_text(self, row: int) -> str:
-        """`topic/partition/offset`; a stream without a name stands for itself."""
-        stream, partition = self.sources[int(self.rows["source"][row])]
-        return f"{self._stream_names.get(stream) or stream}/{partition}/{int(self.rows['offset'][row])}"
+    def text(self, row: int) -> str:
+        """Position of a row for people: `topic/partition/offset`."""
+        source = self.sources[int(self.rows["source"][row])]
+        return self.position_text(Position(source, int(self.rows["offset"][row])))
 
     def name(self, row: int) -> str:
         """Id of a row; empty where it has none."""
@@ -200,7 +187,3 @@ class Documents:
 
 def _hosts(entries: Entries) -> Sequence[str | None]:
     return [None] * len(entries) if entries.hosts is None else entries.hosts
-
-
-def _mapped(path: Path, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)

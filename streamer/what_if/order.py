@@ -5,8 +5,8 @@ import numpy.typing as npt
 
 from index import Index, Source, naming_originals, standing_for_themselves
 from index.tools import Snapshot, portions, snapshot
-from streamer.verification.ledger import NO_VERDICT, NONE
-from streamer.what_if.documents import Documents, Rows
+from streamer.verification.position_table import NO_VERDICT, NONE, Rows
+from streamer.what_if.documents import Documents
 
 ROWS_AT_ONCE = 4_096
 

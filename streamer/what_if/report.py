@@ -53,9 +53,9 @@ def _group(title: str, group: Mapping[str, Any]) -> list[RenderableType]:
 
 def _example(line: Mapping[str, Any]) -> str:
     """A document, and what it resembles by the one or the other settings."""
-    told = line["other"] if "original" in line["other"] else line["delivered"]
+    match = line["other"] if "original" in line["other"] else line["delivered"]
     text = f"{line['position']} ({line['id']})"
-    if told.get("original_position") is None:
+    if match.get("original_position") is None:
         return text
-    measure = next((f"{name} {told[name]}" for name in ("similarity", "distance") if name in told), "resembling")
-    return f"{text}: {measure} to {told['original_position']} ({told['original']})"
+    measure = next((f"{name} {match[name]}" for name in ("similarity", "distance") if name in match), "resembling")
+    return f"{text}: {measure} to {match['original_position']} ({match['original']})"

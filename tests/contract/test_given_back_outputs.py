@@ -12,9 +12,9 @@ from streamer.records.record import Decision, Destination, Outgoing, Record
 from streamer.records.route import given_back, route
 from streamer.settings.settings import Settings
 from streamer.transports.kafka import changelog
-from streamer.transports.kafka.resending import KafkaResending
+from streamer.transports.kafka.output_log import KafkaOutputLog
 from streamer.transports.kafka.transport import KafkaTransport
-from streamer.transports.resending import GIVE_BACK
+from streamer.transports.output_log import GIVE_BACK
 from tests.support.memory_broker import Stored
 from tests.support.transport_worlds import KafkaWorld, begin, only, read_batch
 
@@ -59,12 +59,12 @@ def decided(record: Record) -> Outgoing:
 
 
 @pytest.fixture
-def resending(delivered: Delivered) -> Iterator[Callable[[], KafkaResending]]:
-    made: list[KafkaResending] = []
+def output_log(delivered: Delivered) -> Iterator[Callable[[], KafkaOutputLog]]:
+    made: list[KafkaOutputLog] = []
 
-    def opened() -> KafkaResending:
-        made.append(KafkaResending(delivered[0], GIVE_BACK))
-        made[-1].open(to_send=True)
+    def opened() -> KafkaOutputLog:
+        made.append(KafkaOutputLog(delivered[0]))
+        made[-1].open(GIVE_BACK)
         return made[-1]
 
     yield opened
@@ -72,44 +72,49 @@ def resending(delivered: Delivered) -> Iterator[Callable[[], KafkaResending]]:
         each.close()
 
 
-def dropped(resending: KafkaResending, since_ms: int | None = None) -> list[Record]:
-    records = [each.record for found in resending.outputs(since_ms) for each in found]
+def dropped(output_log: KafkaOutputLog, since_ms: int | None = None) -> list[Record]:
+    records = [each.record for found in output_log.outputs([Destination.DUPLICATE], since_ms) for each in found]
     return [replace(record, headers=given_back(record.headers)) for record in records if record is not None]
 
 
-def sent(resending: KafkaResending, since_ms: int | None = None) -> list[int]:
-    return sorted(position.offset for found in resending.sent(since_ms) for position in found)
+def sent(output_log: KafkaOutputLog, since_ms: int | None = None) -> list[int]:
+    return sorted(
+        each.record.offset
+        for found in output_log.outputs([Destination.UNIQUE], since_ms)
+        for each in found
+        if each.record is not None and each.headers.verdict is Verdict.GIVEN_BACK
+    )
 
 
 def test_what_was_sent_is_seen_by_the_next_and_found_from_its_own_time_on(
-    delivered: Delivered, resending: Callable[[], KafkaResending]
+    delivered: Delivered, output_log: Callable[[], KafkaOutputLog]
 ) -> None:
-    first = resending()
+    first = output_log()
     assert [record.offset for record in dropped(first)] == [3, 7, 11, 15, 19]
     assert [record.offset for record in dropped(first, START_MS + 11)] == [11, 15, 19]
     assert sent(first) == []
-    first.send(dropped(first)[:3])
+    first.append(dropped(first)[:3])
     assert {claim.offset for claim in first.claims().values()} == {COUNT}
-    second = resending()
+    second = output_log()
     assert sent(second) == [3, 7, 11]
     # At least those that are not before: they stand behind others, and behind ends of transactions, which have a time of now.
     assert sent(second, START_MS + 7)[-2:] == [7, 11]
     # The newcomer has taken over: the first can send no more, and nothing of what it tries arrives.
     with pytest.raises(DeliveryDoubtful, match="Run the command again"):
-        first.send(dropped(first)[3:])
-    second.send(dropped(second)[3:4])
+        first.append(dropped(first)[3:])
+    second.append(dropped(second)[3:4])
     assert sent(second) == [3, 7, 11, 15]
     assert list(second.claims()) == [delivered[2]]
 
 
 def test_what_was_given_back_does_not_hide_what_a_lost_index_needs(
-    delivered: Delivered, resending: Callable[[], KafkaResending], monkeypatch: pytest.MonkeyPatch
+    delivered: Delivered, output_log: Callable[[], KafkaOutputLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, transport, source = delivered
-    giving = resending()
-    giving.send(dropped(giving)[:2])
+    giving = output_log()
+    giving.append(dropped(giving)[:2])
     # The search back from the end looks at a few records at a time, and those given back come from before every range.
-    monkeypatch.setattr(changelog, "STRETCH_OFFSETS", 2)
+    monkeypatch.setattr(changelog, "SEARCH_OFFSETS", 2)
     found = [
         each for records in transport.changelog({source: range(10, COUNT)}, [Destination.UNIQUE]) for each in records
     ]

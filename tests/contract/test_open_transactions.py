@@ -10,8 +10,8 @@ from kafka import KafkaProducer
 from streamer.errors import TransactionHanging
 from streamer.records.record import Destination
 from streamer.settings.settings import Settings
-from streamer.transports.kafka import changelog
 from streamer.transports.kafka.clients import transaction_ms_max
+from streamer.transports.kafka.transactions import open as open_transactions
 from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.transport_worlds import KafkaWorld, begin, only, read_batch, routed
 
@@ -59,8 +59,8 @@ def test_what_was_delivered_behind_an_open_transaction_is_restored_once_it_has_e
 def test_an_open_transaction_that_never_ends_stops_restoring_with_what_to_do(
     settings: Settings, open_transport: Callable[[Settings], KafkaTransport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changelog, "transaction_ms_max", lambda settings: 0)
-    monkeypatch.setattr(changelog, "OPEN_MARGIN_SECONDS", 0.5)
+    monkeypatch.setattr(open_transactions, "transaction_ms_max", lambda settings: 0)
+    monkeypatch.setattr(open_transactions, "OPEN_MARGIN_SECONDS", 0.5)
     other = left_open(settings)
     transport = open_transport(settings)
     source = only(begin(transport))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamer.errors import RecordsUnreadable, RecoveryRefused, SettingsError
-from streamer.flink.batches import sign_of_life
+from streamer.flink.batches import heartbeat
 from streamer.records.fingerprint_batch import unpack_fingerprints
 from streamer.records.verdict_batch import unpack_verdicts
 from streamer.settings.settings import Minhash
@@ -236,7 +236,7 @@ def test_a_partition_without_news_gives_a_sign_of_life_where_it_is_asked_for(wor
 
 def test_decide_follows_an_engine_that_left_signs_of_life(world: PartsWorld) -> None:
     """The engine's verdicts are delivered, the index is empty and the group has committed nothing: it goes on all the same."""
-    signs, fingerprints = [sign_of_life(0)] * 3, world.settings.topics.fingerprints
+    signs, fingerprints = [heartbeat(0)] * 3, world.settings.topics.fingerprints
     world.write(values(15))
     world.write(signs, fingerprints)
     world.run("fingerprint", 15)
@@ -254,4 +254,4 @@ def test_decide_follows_an_engine_that_left_signs_of_life(world: PartsWorld) -> 
     # Signs alone move nothing back.
     world.write(signs, fingerprints)
     world.run("decide", 1)
-    world.run("decide", until=lambda transport: transport.told(0) == COUNT)
+    world.run("decide", until=lambda transport: transport.decided_to(0) == COUNT)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from streamer.transports.kafka.clients import make_changelog_consumer
+from streamer.transports.kafka.clients import make_detached_consumer
 from tests.support.transport_worlds import KafkaWorld, patiently
 
 pytestmark = pytest.mark.kafka
@@ -42,7 +42,7 @@ def world(kafka: SimpleNamespace) -> KafkaWorld:
 
 
 def test_a_partition_that_was_paused_amid_its_records_is_read_again(world: KafkaWorld) -> None:
-    with make_changelog_consumer(world.settings) as consumer:
+    with make_detached_consumer(world.settings) as consumer:
         assert read_again_after_a_pause(world, consumer) == RECORDS
 
 

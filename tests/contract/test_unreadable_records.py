@@ -15,8 +15,8 @@ from deploy.local_kafka import LocalKafka
 from streamer.errors import RecordsUnreadable
 from streamer.records.record import Destination, Lost, Record
 from streamer.settings.settings import Recovery, Settings
-from streamer.transports.kafka.clients import make_changelog_consumer
-from streamer.transports.kafka.evidence import KafkaEvidence
+from streamer.transports.kafka.clients import make_detached_consumer
+from streamer.transports.kafka.output_log import KafkaOutputLog
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.kafka.unreadable import HeaderName
 from tests.support.memory_broker import Stored
@@ -47,7 +47,7 @@ def test_a_header_name_that_is_not_utf_8_goes_in_and_out_as_it_is(
         transport.deliver(batch, [routed(record) for record in batch.records])
         read += batch.records
     assert [record.value for record in read] == [*values(0, 10), b"odd", *values(10, 80)]
-    with make_changelog_consumer(world.settings) as consumer:
+    with make_detached_consumer(world.settings) as consumer:
         partition = TopicPartition(world.settings.topics.unique, 0)
         consumer.assign([partition])
         consumer.seek(partition, 10)
@@ -176,9 +176,9 @@ def test_a_damaged_batch_is_skipped_where_that_is_wanted_and_80_of_81_come_out(
     assert "offset 10" in skipped.lost.why
     assert sorted(record.value or b"" for record in world.delivered(Destination.UNIQUE)) == sorted(values(0, 80))
     transport.close()
-    evidence = KafkaEvidence(world.settings)
-    evidence.extent()
-    lost = [record for records in evidence.inputs() for record in records if record.lost]
+    output_log = KafkaOutputLog(world.settings)
+    output_log.extent()
+    lost = [record for records in output_log.inputs() for record in records if record.lost]
     assert [(each.source, each.offset, each.lost) for each in lost] == [(skipped.source, 10, skipped.lost)]
     again = open_transport(world.settings)
     committed = again.committed(begin(again).sources)

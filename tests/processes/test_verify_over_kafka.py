@@ -15,8 +15,7 @@ from kafka.structs import OffsetAndMetadata
 from deploy.kafka_run import Run, fill, stop
 from streamer.demo.demo import documents
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import make_admin
-from streamer.transports.kafka.topics import is_compacted
+from streamer.transports.kafka.clients import compacted_topics, make_admin
 from tests.support.services import Started, make_run, verified, wait_until, wrong
 
 pytestmark = pytest.mark.kafka
@@ -85,7 +84,7 @@ def test_an_input_that_is_compacted_is_known(kafka: SimpleNamespace, policy: str
     with make_admin(settings) as admin:
         wanted = {"num_partitions": 1, "replication_factor": 1, "configs": {"cleanup.policy": policy}}
         admin.create_topics({name: wanted})
-    assert is_compacted(settings, name) == ("compact" in policy)
+    assert bool(compacted_topics(settings, [name])) is ("compact" in policy)
 
 
 def skip_a_position(run: Run) -> str:

@@ -16,9 +16,9 @@ from streamer.records.decode import Decoder
 from streamer.records.record import Record
 from streamer.service.pipeline import prepare
 from streamer.settings.settings import Settings
-from streamer.transports.by_position import Absent
-from streamer.transports.kafka.by_position import records_at
+from streamer.transports.kafka.output_log import KafkaOutputLog
 from streamer.transports.kafka.topics import require_topics
+from streamer.transports.output_log import Absent
 from tests.support.command_line import run
 from tests.support.indexes import MAP_BYTES_MAX
 from tests.support.transport_worlds import KafkaWorld
@@ -91,7 +91,7 @@ def test_texts_come_by_position_and_what_is_gone_says_why(world: KafkaWorld, tmp
     open_producer.begin_transaction()
     open_producer.send(settings.topics.input, value=b"open", partition=0).get(timeout=10)
     asked = [Position(Source(stream, 0), offset) for offset in (MARK, 0, MARK + 3)]
-    mark, first, hidden = records_at(settings, asked, {stream: settings.topics.input}).values()
+    mark, first, hidden = KafkaOutputLog(settings).records_at(asked, {stream: settings.topics.input}).values()
     assert isinstance(first, Record)
     assert (first.value, first.offset, first.topic) == (VALUES[0], 0, settings.topics.input)
     assert isinstance(mark, Absent)
@@ -106,4 +106,4 @@ def test_texts_come_by_position_and_what_is_gone_says_why(world: KafkaWorld, tmp
     assert "begins at offset 1 now" in copy["texts"]["other"]["missing"]
     assert copy["texts"]["own"]["spans"]
     world.make_input_anew()
-    assert "made anew since" in told(settings, tmp_path, "copy")["texts"]["own"]["missing"]
+    assert "made again since" in told(settings, tmp_path, "copy")["texts"]["own"]["missing"]

@@ -48,7 +48,7 @@ def batch_of(rows: list[Row], bits: int, partition: int, all_rows: list[Row]) ->
     return entries_of([Row(0, 0, Source(STREAM, partition))], bits).take(np.arange(0))
 
 
-def told_by(index: Index, batches: Iterable[Batch]) -> dict[tuple[int, int], Answer]:
+def parse_headers(index: Index, batches: Iterable[Batch]) -> dict[tuple[int, int], Answer]:
     """What an index says of batches, one after the other, by partition and offset."""
     found: dict[tuple[int, int], Answer] = {}
     for batch in batches:

@@ -142,7 +142,7 @@ class MemoryRouting(RoutingTransport):
         self._continuity._look = lambda *_: None  # type: ignore[method-assign]
         self._open_admin, self._open_reader = object(), self.reader  # type: ignore[assignment]
         self._open_writer = SimpleNamespace(deliver=lambda *_: None)  # type: ignore[assignment]
-        self._verdicts._open_consumer = self._verdicts._batches = self.verdicts  # type: ignore[assignment]
+        self._verdicts._reader._consumer = self._verdicts._batches = self.verdicts  # type: ignore[assignment]
         for partition in records:
             self.seek(Source(STREAM, partition), 0, None)
 

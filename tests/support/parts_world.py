@@ -18,8 +18,7 @@ from streamer.service.loop import Listener, Loop
 from streamer.service.wiring import build_service, open_index
 from streamer.settings.parts import Part, settings_of
 from streamer.settings.settings import Index, Recovery, Settings
-from streamer.transports.kafka.changelog import topic_of
-from streamer.transports.kafka.topics import create_topics
+from streamer.transports.kafka.topics import create_topics, topic_of
 from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.memory_service import SENTENCES, document
 from tests.support.transport_worlds import Client, make_settings

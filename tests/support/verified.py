@@ -8,7 +8,7 @@ from streamer.records.record import Headers
 from streamer.verification.findings import Findings
 from streamer.verification.verify import verify
 from tests.support.memory_broker import Partition, Stored
-from tests.support.memory_evidence import MemoryEvidence
+from tests.support.memory_output_log import MemoryOutputLog
 from tests.support.memory_service import World
 
 
@@ -17,10 +17,10 @@ def no_bar(_title: str, _total: int | None) -> Iterator[Callable[[int], None]]:
     yield lambda _done: None
 
 
-def verified(world: World, evidence: MemoryEvidence | None = None, sample: int | None = None) -> Findings:
-    evidence = evidence or MemoryEvidence(world.broker, world.settings)
+def verified(world: World, output_log: MemoryOutputLog | None = None, sample: int | None = None) -> Findings:
+    output_log = output_log or MemoryOutputLog(world.broker, world.settings)
     with Index.open(world.directory, None, map_bytes_max=2**30, read_only=True) as index:
-        return verify(world.settings, evidence, index, no_bar, sample=sample)
+        return verify(world.settings, output_log, index, no_bar, sample=sample)
 
 
 def wrong(findings: Findings) -> dict[str, list[str]]:

@@ -44,7 +44,7 @@ _SUFFIX = ".attempt"
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class OffsetRange:
     """Offsets of one source in a batch; `topic` is its name for people."""
 
     topic: str
@@ -61,10 +61,10 @@ class Death:
 
     note: Path
     step: str
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[OffsetRange, ...]
 
 
-class Note:
+class AttemptFile:
     """What this process is at with one batch, in a file that it holds a lock on."""
 
     def __init__(self, folder: Path) -> None:
@@ -84,7 +84,7 @@ class Note:
 
     def name(self, batch: Batch) -> None:
         """Note the positions of a batch that is begun with now."""
-        os.pwrite(self._file, _content(IDLE, stretches_of(batch)), 0)
+        os.pwrite(self._file, _content(IDLE, ranges_of(batch)), 0)
 
     def enter(self, step: str) -> None:
         """Note a step before it is taken."""
@@ -111,13 +111,13 @@ class Attempts:
         self._folder = folder
         self._deaths_max = deaths_max
         self._suspected: dict[Source, list[range]] = {}
-        self.loop: Note
-        self.ahead: Note
+        self.loop: AttemptFile
+        self.ahead: AttemptFile
 
     def __enter__(self) -> Self:
-        self.loop = Note(self._folder)
+        self.loop = AttemptFile(self._folder)
         try:
-            self.ahead = Note(self._folder)
+            self.ahead = AttemptFile(self._folder)
         except errors.IndexFull:
             self.loop.close(orderly=True)
             raise
@@ -151,7 +151,7 @@ class Attempts:
             ]
 
     def suspects(self, records: Sequence[Record]) -> bool:
-        """Whether so many processes died over one of these records that it is to be tried apart."""
+        """Whether a record of the batch has killed `deaths_max` processes and must be isolated."""
         if not any(self._suspected.values()):
             return False
         sources = {record.source for record in records}
@@ -194,7 +194,7 @@ def death_of(folder: Path, process: int) -> Death | None:
     return next((death for death in found if death.step in PURE_STEPS), found[0] if found else None)
 
 
-def stretches_of(batch: Batch) -> tuple[Stretch, ...]:
+def ranges_of(batch: Batch) -> tuple[OffsetRange, ...]:
     """The stretch of each source in a batch."""
     firsts: dict[Source, Record] = {}
     last: Source | None = None
@@ -204,11 +204,11 @@ def stretches_of(batch: Batch) -> tuple[Stretch, ...]:
             last = record.source
             firsts.setdefault(last, record)
     return tuple(
-        Stretch(record.topic, source, range(record.offset, batch.ends[source])) for source, record in firsts.items()
+        OffsetRange(record.topic, source, range(record.offset, batch.ends[source])) for source, record in firsts.items()
     )
 
 
-def _content(step: str, stretches: Iterable[Stretch]) -> bytes:
+def _content(step: str, stretches: Iterable[OffsetRange]) -> bytes:
     rows = [
         [each.topic, each.source.stream, each.source.partition, each.offsets.start, each.offsets.stop]
         for each in stretches
@@ -223,7 +223,7 @@ def _read(note: Path, content: bytes) -> Death | None:
     step = content[:_STEP_BYTES].decode(errors="replace").strip()
     try:
         stretches = tuple(
-            Stretch(topic, Source(stream, partition), range(begin, end))
+            OffsetRange(topic, Source(stream, partition), range(begin, end))
             for topic, stream, partition, begin, end in orjson.loads(content[_STEP_BYTES:])
         )
     except (ValueError, TypeError):

@@ -29,10 +29,10 @@ from streamer.errors import InputChanged, InputUnreadable, RecoveryRefused, Sett
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.records.route import verdict_line
 from streamer.settings.settings import Batching
-from streamer.transports.files.changelog import NO_TIMESTAMP_MS, read_changelog
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
 from streamer.transports.files.output_folder import OUTPUTS, VERDICTS, Delivered, DeliveryHooks, OutputFolder
-from streamer.transports.transport import FINISHED, Assigned, Claim, Finished, Trimmed
+from streamer.transports.files.output_log import FileOutputLog
+from streamer.transports.transport import FINISHED, NO_TIMESTAMP_MS, Assigned, Claim, Finished, Trimmed
 
 TAIL_RECORDS_MAX = 200_000
 """Most records that a crash can leave decided but undelivered: two batches of the largest `batch.records_max`."""
@@ -213,7 +213,7 @@ class FileTransport:
         delivered = self._delivered(source)
         if batch.records[0].offset != (delivered.lines or 0) or len(outgoing) != len(batch.records):
             raise RuntimeError(f"{delivered.name}: {delivered.lines} lines are delivered, this batch does not follow")
-        lines: dict[Destination, list[bytes]] = {destination: [] for destination in Destination}
+        lines: dict[str, list[bytes]] = {destination: [] for destination in Destination}
         for each in outgoing:
             lines[each.destination].append(each.record.value or b"")
         contents = {f"{name}.jsonl": b"\n".join([*values, b""]) for name, values in lines.items() if values}
@@ -236,11 +236,8 @@ class FileTransport:
         self._folder.register(replace(delivered, lines=offset))
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
-        """Every delivered line of the destinations whose number lies in `ranges`, in batches.
-
-        Raises RecoveryRefused where the files do not fit together, or are of an older version that names no originals.
-        """
-        return read_changelog(self._folder.folder, self._folder.sources.values(), ranges, destinations, self._batch)
+        """See Transport. Raises RecoveryRefused if the files do not fit together."""
+        return FileOutputLog(self._folder.folder, self._batch).changelog(ranges, destinations)
 
     def inputs_at(self, _positions: Collection[Position]) -> Iterator[list[Record]]:
         """Nothing: one process decides and delivers line by line, so no output names a line that is not delivered."""

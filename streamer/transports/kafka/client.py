@@ -45,11 +45,11 @@ def require_client(settings: Settings) -> None:
         )
 
 
-def output_too_large(words: object) -> SettingsError:
-    """Error of a writer that was told so, in these words."""
+def too_large(words: object) -> SettingsError:
+    """Error of a record that its topic refuses in these words."""
     return SettingsError(
-        f"an output is larger than its topic or the broker takes ({words}): raise max.message.bytes of the output topics, or "
-        "kafka.request_bytes_max, beyond what the input topic takes"
+        f"a record is larger than its topic or the broker takes ({words}): raise max.message.bytes of the topic that is "
+        "written, or kafka.request_bytes_max, beyond what the topic takes that is read"
     )
 
 

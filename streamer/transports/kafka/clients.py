@@ -6,12 +6,12 @@ tests/contract/test_kafka_rules.py holds. Clients are not fork-safe: make them i
 
 import platform
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import (
@@ -34,7 +34,6 @@ from kafka.record import util as record_checksums
 from kafka.serializer import Serializer
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
-from streamer.settings.parts import outputs_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.handshake import require_login, require_login_everywhere
 from streamer.transports.kafka.rights import refusal, withheld_in
@@ -199,8 +198,8 @@ def ask_for_rejoin(consumer: KafkaConsumer) -> None:
     consumer._coordinator.request_rejoin()
 
 
-def make_changelog_consumer(settings: Settings, *, committed_only: bool = True) -> TolerantConsumer:
-    """Consumer without a group, to read outputs from any offset."""
+def make_detached_consumer(settings: Settings, *, committed_only: bool = True) -> TolerantConsumer:
+    """Consumer without a group, to read topics from any offset."""
     isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}
     return TolerantConsumer(
         **_connection(settings),
@@ -309,31 +308,41 @@ def transaction_ms_max(settings: Settings) -> int:
     return max(allowed, default=_TRANSACTION_MS_MAX_DEFAULT)
 
 
-def output_bytes_max(settings: Settings, admin: KafkaAdminClient) -> int | None:
-    """The most bytes that each output takes as one batch of records; None where this user may not ask. Raises KafkaError."""
-    wanted = [ConfigResource("topic", topic, {_MESSAGE_BYTES_MAX: None}) for topic in outputs_of(settings).values()]
-    try:
-        found = admin.describe_configs(wanted, config_filter="all")["topic"]
-    except AuthorizationError:
-        return None
-    # Where this user may not ask, the client answers with nothing.
-    return min(
-        (int(each[_MESSAGE_BYTES_MAX]["value"]) for each in found.values() if _MESSAGE_BYTES_MAX in each), default=None
-    )
+def output_bytes_max(admin: KafkaAdminClient, topics: Collection[str]) -> int | None:
+    """The most bytes that each topic takes as one batch of records; None if this user may not ask. Raises KafkaError."""
+    return min(map(int, _topic_settings(admin, topics, _MESSAGE_BYTES_MAX).values()), default=None)
 
 
-def compacted_topics(settings: Settings, topics: list[str]) -> list[str]:
-    """Those of the topics that keep of each key the last record only; none where this user may not ask.
+def compacted_topics(settings: Settings, topics: Collection[str]) -> list[str]:
+    """Those of the topics that keep of each key the last record only; none if this user may not ask.
 
     Raises SettingsError, BrokerUnavailable.
     """
-    with broker_errors(settings, "asking how long the outputs are kept"), make_admin(settings) as admin:
-        wanted = [ConfigResource("topic", topic, {_CLEANUP_POLICY: None}) for topic in topics]
-        try:
-            found = admin.describe_configs(wanted, config_filter="all")["topic"]
-        except AuthorizationError:
-            return []
-    return [topic for topic in topics if "compact" in str(found[topic][_CLEANUP_POLICY]["value"])]
+    with broker_errors(settings, f"asking how long {', '.join(topics)} are kept"), make_admin(settings) as admin:
+        return [
+            topic for topic, policy in _topic_settings(admin, topics, _CLEANUP_POLICY).items() if "compact" in policy
+        ]
+
+
+def _topic_settings(admin: KafkaAdminClient, topics: Collection[str], key: str) -> dict[str, str]:
+    """One setting of each topic that this user may ask about."""
+    wanted = [ConfigResource("topic", topic, {key: None}) for topic in topics]
+    try:
+        answer = admin.describe_configs(wanted, config_filter="all")["topic"]
+    except AuthorizationError:
+        return {}
+    # The client answers with nothing about what this user may not ask.
+    return {topic: str(answer[topic][key]["value"]) for topic in topics if key in answer.get(topic, {})}
+
+
+def abort_commands(settings: Settings, starts: Mapping[TopicPartition, int]) -> str:
+    """Kafka's own commands that abort open transactions, whose first offsets these are."""
+    servers = ",".join(settings.kafka.bootstrap_servers)
+    return "; ".join(
+        f"kafka-transactions.sh --bootstrap-server {servers} abort --topic {at.topic} --partition {at.partition} "
+        f"--start-offset {start}"
+        for at, start in sorted(starts.items())
+    )
 
 
 def within_timeout(
@@ -373,7 +382,7 @@ class Attempt:
             raise DeliveryDoubtful(f"the {self._step} of the transaction broke off")
 
     def make(self, caller: "_Caller") -> None:
-        """Make the call. The caller is free before this is over: who waits finds it for the next. Raises the unforeseen."""
+        """Make the call. Frees the thread before notifying the waiter. Re-raises unexpected errors."""
         try:
             self._make()
             self._succeeded = True

@@ -101,7 +101,7 @@ def diagnose(settings: Settings) -> Facts:
     with broker_errors(settings, "looking into rights and topics"), make_admin(settings) as admin:
         withheld = withheld_on_topics(admin, rights)
         facts = _topics(admin, [getattr(topics, key) for key in type(topics).model_fields])
-        of_parts = {right: None for part in PARTS for right in rights_of(settings_of(settings, part))}
+        of_parts = {right: None for part in PARTS for right in rights_of(settings_of(settings, part), part)}
         further = [right for right in of_parts if right not in rights and facts.get(right.name) is not None]
         withheld_from_parts = (
             [*withheld_on_topics(admin, further), *_denied_to_parts(settings, admin)] if further else []
@@ -135,7 +135,7 @@ def _denied_to_parts(settings: Settings, admin: KafkaAdminClient) -> list[Right]
             continue
         tried = {Resource.GROUP: _try_group, Resource.TRANSACTIONAL_ID: _try_transactional_id}
         refused = {resource for resource, trial in tried.items() if issubclass(trial(own, admin), AuthorizationError)}
-        denied += [right for right in rights_of(own) if right.resource in refused]
+        denied += [right for right in rights_of(own, part) if right.resource in refused]
     return denied
 
 

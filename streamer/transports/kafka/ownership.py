@@ -24,6 +24,7 @@ import structlog
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, RetriableError, TopicAuthorizationFailedError
 
+from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Reader
 from streamer.transports.kafka.clients import transactional_id
@@ -49,8 +50,9 @@ def silence_ms_max(settings: Settings) -> int:
 class OwnershipWatch:
     """Holds the assignments of a group's members against the partitions of the input, at intervals."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, part: Part | None = None) -> None:
         self._settings = settings
+        self._part = part
         self._group = settings.kafka.group
         self._topic = settings.topics.input
         self._due_seconds = time.monotonic() + CHECK_SECONDS
@@ -118,7 +120,7 @@ class OwnershipWatch:
             require_same_topic(self._settings, admin, topic_id)
         except TopicAuthorizationFailedError:
             # A client that learns it with its metadata asks for nothing more, and says nothing.
-            require_rights_on_topics(self._settings, admin)
+            require_rights_on_topics(self._settings, admin, self._part)
             raise
 
     def _members(self, admin: KafkaAdminClient) -> Sequence[Member] | None:

@@ -17,7 +17,7 @@ from kafka.errors import (
 )
 
 from streamer.errors import SettingsError
-from streamer.settings.parts import input_key, outputs_of
+from streamer.settings.parts import Part, input_key, outputs_of
 from streamer.settings.settings import Settings
 
 DOCUMENTED_AT = "docs/operations.md, Rights"
@@ -54,15 +54,15 @@ class Right:
         return f"{self.operation} on {self.resource.value} {self.name!r} ({self.setting})"
 
 
-def rights_of(settings: Settings) -> list[Right]:
-    """All rights that the service uses, or that part of it whose settings these are. It needs none on the cluster."""
+def rights_of(settings: Settings, part: Part | None = None) -> list[Right]:
+    """All rights that a part uses, with the settings of the part; None: the whole service. It needs none on the cluster."""
     topics, kafka = settings.topics, settings.kafka
-    outputs = outputs_of(settings)
+    outputs = outputs_of(settings, part)
     identity = f"{kafka.group}-{kafka.instance}-"
     offsets = "to end transactions that a broker forgot, among committed offsets"
-    what = "fingerprints" if settings.part == "decide" else "documents"
+    what = "fingerprints" if part == "decide" else "documents"
     return [
-        Right("READ", Resource.TOPIC, topics.input, input_key(settings), f"to read the {what}"),
+        Right("READ", Resource.TOPIC, topics.input, input_key(part), f"to read the {what}"),
         Right("READ", Resource.GROUP, kafka.group, "kafka.group", "to join the group and to commit offsets"),
         Right("WRITE", Resource.TRANSACTIONAL_ID, identity, "kafka.group, kafka.instance", "to deliver exactly once"),
         *(Right("WRITE", Resource.TOPIC, name, key, f"to deliver {_OF_OUTPUTS[key]}") for key, name in outputs.items()),
@@ -80,7 +80,7 @@ def rights_of(settings: Settings) -> list[Right]:
         Right("READ", Resource.TOPIC, OFFSETS_TOPIC, "Kafka's own", offsets, required=False),
         *(
             [Right("READ", Resource.TOPIC, topics.verdicts, "topics.verdicts", "to learn what was decided")]
-            if settings.part == "route"
+            if part == "route"
             else []
         ),
     ]
@@ -122,9 +122,9 @@ def _allowed_on_topics(admin: KafkaAdminClient, names: list[str]) -> Mapping[str
     return allowed
 
 
-def require_rights_on_topics(settings: Settings, admin: KafkaAdminClient) -> None:
-    """Raise SettingsError, which names every right on a topic that the service cannot do without. Raises KafkaError besides."""
-    withheld = withheld_on_topics(admin, [right for right in rights_of(settings) if right.required])
+def require_rights_on_topics(settings: Settings, admin: KafkaAdminClient, part: Part | None = None) -> None:
+    """Raise SettingsError, which names every right on a topic that the part cannot do without. Raises KafkaError besides."""
+    withheld = withheld_on_topics(admin, [right for right in rights_of(settings, part) if right.required])
     if withheld:
         raise SettingsError(refusal(settings, ", ".join(map(str, withheld))))
 

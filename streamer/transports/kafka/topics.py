@@ -8,12 +8,12 @@ from typing import Any, Literal
 from uuid import UUID
 
 from kafka import KafkaAdminClient
-from kafka.admin import ConfigResource
-from kafka.errors import AuthorizationError, KafkaError, TopicAlreadyExistsError, for_code
+from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from index import Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
-from streamer.settings.parts import outputs_of
+from streamer.records.record import Destination, Handover
+from streamer.settings.parts import Part, outputs_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import NOTE_END
 from streamer.transports.kafka.clients import (
@@ -54,7 +54,7 @@ class Note:
 
     @property
     def names_topic(self) -> bool:
-        """Whether it names a topic by its id, as every version of the service has done and no other program does."""
+        """Whether it names a topic by its id, as the service does and no other program."""
         try:
             return str(UUID(self.stream)) == self.stream
         except ValueError:
@@ -71,7 +71,7 @@ class Note:
 def parse_note(text: str | None) -> Note:
     """The reverse of `Note.text`, of a note as it is committed: what follows `NOTE_END` is not part of it.
 
-    An older version noted the stream alone, and who sets offsets by hand nothing.
+    Offsets that were set by hand have no note. Parts without an index note the stream alone.
     """
     words = (text or "").partition(NOTE_END)[0].split(" ")
     place = _parse_place(words.pop()) if words[-1].startswith(_PLACE) else None
@@ -162,41 +162,49 @@ def create_seed_topic(settings: Settings, partitions: int) -> None:
         admin.wait_for_topics([name])
 
 
-def require_topics(settings: Settings, *, to_read: bool = False) -> str:
+def topic_of(settings: Settings, destination: Destination | Handover) -> str:
+    """Name of the topic of a destination."""
+    topics = settings.topics
+    return {
+        Destination.UNIQUE: topics.unique,
+        Destination.DUPLICATE: topics.duplicate,
+        Destination.DEAD_LETTER: topics.dead_letter,
+        Handover.FINGERPRINTS: topics.fingerprints,
+        Handover.VERDICTS: topics.verdicts,
+    }[destination]
+
+
+def require_topics(settings: Settings, part: Part | None = None, *, to_read: bool = False) -> str:
     """Id of the input topic, once all topics are found to exist and this user may use them as the service does.
 
+    part     that uses them, with its settings; None: the whole service
     to_read  whether they are only to be read: reading will show what this user may not
 
     Raises SettingsError, BrokerUnavailable.
     """
-    topics = settings.topics
-    names = list(dict.fromkeys([topics.input, *outputs_of(settings).values(), *between_parts(settings)]))
+    topics, joined = settings.topics, between_parts(settings, part)
+    names = list(dict.fromkeys([topics.input, *outputs_of(settings, part).values(), *joined]))
     with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
         if not to_read:
-            require_rights_on_topics(settings, admin)
+            require_rights_on_topics(settings, admin, part)
         found = topic_ids(admin, names)
-        partitions = {} if None in found.values() else partition_counts(admin, between_parts(settings))
+        partitions = {} if None in found.values() else partition_counts(admin, joined)
     missing = [name for name, identity in found.items() if identity is None]
     if missing:
         raise SettingsError(
             f"no topic {', '.join(map(repr, missing))} at {', '.join(settings.kafka.bootstrap_servers)}: make what is "
-            f"missing with `streamer topics create{' --parts' if settings.part else ''}`, or correct the names under [topics]"
+            f"missing with `streamer topics create{' --parts' if part else ''}`, or correct the names under [topics]"
         )
     _require_equal(partitions)
     return str(found[topics.input])
 
 
-def between_parts(settings: Settings) -> list[str]:
-    """Topics of which a part reads or writes partition n for partition n of another one; none for the whole service."""
+def between_parts(settings: Settings, part: Part | None) -> list[str]:
+    """Topics of which a part uses partition n together with partition n of the other; none for the whole service."""
     topics = settings.topics
-    match settings.part:
-        case "fingerprint":
-            return [topics.input, topics.fingerprints]
-        case "decide":
-            return [topics.input, topics.verdicts]
-        case "route":
-            return [topics.input, topics.verdicts]
-    return []
+    if part is None:
+        return []
+    return [topics.input, topics.fingerprints if part == "fingerprint" else topics.verdicts]
 
 
 def partitions_between(settings: Settings) -> int:
@@ -261,17 +269,6 @@ def claims_of_group(settings: Settings) -> dict[Source, Claim]:
             source = Source(note.stream or identity or topic, partition.partition)
             claims[source] = note.claim(at.offset)
     return claims
-
-
-def is_compacted(settings: Settings, topic: str) -> bool:
-    """Whether a topic drops records whose key came again; False where this user may not ask. Raises BrokerUnavailable."""
-    wanted = [ConfigResource("topic", topic, {_CLEANUP: None})]
-    with broker_errors(settings, f"asking for the settings of {topic!r}"), make_admin(settings) as admin:
-        try:
-            found = admin.describe_configs(wanted, config_filter="all")["topic"]
-        except AuthorizationError:
-            return False
-    return "compact" in found[topic][_CLEANUP]["value"]
 
 
 class Loader:

@@ -45,18 +45,19 @@ from kafka.errors import KafkaError
 from index import Applied, Position, Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination, Outgoing, Record
+from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.by_position import read_inputs
+from streamer.transports.buffer import RecordBuffer
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
 from streamer.transports.kafka.client import Member, Reader, Writer, require_client
 from streamer.transports.kafka.clients import broker_errors, make_admin, require_fast_checksums
 from streamer.transports.kafka.kafka_python.continuity import Continuity
 from streamer.transports.kafka.kafka_python.reader import KafkaPythonReader
 from streamer.transports.kafka.kafka_python.writer import KafkaPythonWriter
+from streamer.transports.kafka.output_log import read_inputs
 from streamer.transports.kafka.ownership import CHECK_SECONDS, OwnershipWatch, silence_ms_max
 from streamer.transports.kafka.topics import Note, parse_note, require_same_topic, require_topics
 from streamer.transports.kafka.transactions.hanging import require_offsets_not_hanging
-from streamer.transports.kept import Kept
 from streamer.transports.transport import Assigned, Claim, Place, Trimmed
 
 log = structlog.get_logger(__name__)
@@ -80,16 +81,26 @@ class KafkaTransport:
     takes_headers = True
 
     def __init__(
-        self, settings: Settings, instance: str, index: str = "", gate: Callable[[Source], int] | None = None
+        self,
+        settings: Settings,
+        instance: str,
+        index: str = "",
+        gate: Callable[[Source], int] | None = None,
+        part: Part | None = None,
     ) -> None:
-        """`gate`: see `Kept`."""
+        """
+        settings  of the part, if there is one
+        gate      see `RecordBuffer`
+        part      of a service, which this transport serves; None: the whole
+        """
         self._settings = settings
         self._instance = instance
+        self._part = part
         self._index = index
         self._stream = ""
-        self._ownership = OwnershipWatch(settings)
+        self._ownership = OwnershipWatch(settings, part)
         self._continuity = Continuity(settings)
-        self._kept = Kept(settings.batch, gate)
+        self._buffer = RecordBuffer(settings.batch, gate)
         self._begun: set[int] = set()
         self._unsought: set[int] = set()
         self._open_reader: Reader | None = None
@@ -103,11 +114,11 @@ class KafkaTransport:
         Raises SettingsError and TransactionHanging besides.
         """
         require_fast_checksums()
-        self._stream = require_topics(self._settings)
+        self._stream = require_topics(self._settings, self._part)
         with broker_errors(self._settings, "connecting"):
             self._open_admin = make_admin(self._settings)
         open_writer, open_reader = _client(self._settings)
-        self._open_writer = open_writer(self._settings, self._instance, self._open_admin)
+        self._open_writer = open_writer(self._settings, self._instance, self._open_admin, self._part)
         self._open_reader = open_reader(self._settings, self._instance, self._stream)
         self._open_reader.join()
         self._note_answer()
@@ -118,11 +129,11 @@ class KafkaTransport:
         # 0. Every few seconds, see that the topic is still the same and that somebody owns each partition; if not, the poll
         #    joins anew.
         self._ownership.look(self._admin, reader, self._stream)
-        # 1. Poll, and take the membership at once. Kept records need no wait, but the poll is also the sign of life and must
+        # 1. Poll, and take the membership at once. Buffered records need no wait, but the poll is also the heartbeat and must
         #    not be left out.
         bounds = self._settings.batch
-        wait_ms = 0 if self._kept and reader.is_steady() else bounds.wait_ms
-        polled = reader.poll(wait_ms, max(1, BATCHES_KEPT * bounds.records_max - self._kept.ready_count()))
+        wait_ms = 0 if self._buffer and reader.is_steady() else bounds.wait_ms
+        polled = reader.poll(wait_ms, max(1, BATCHES_KEPT * bounds.records_max - self._buffer.ready_count()))
         if polled:
             self._note_answer()
         member = reader.member()
@@ -143,13 +154,13 @@ class KafkaTransport:
             others = reader.partitions() - self._unsought
             return Assigned(self._sources(self._unsought), {self._stream: name}, self._sources(others))
         # 4. The client fetches by name: only a check after the fetch proves that the topic is still the one begun with.
-        if self._kept.ready_count():
+        if self._buffer.ready_count():
             self._require_same_topic()
-        return replace(self._kept.cut(), snapshot=member)
+        return replace(self._buffer.cut(), snapshot=member)
 
     def peek(self) -> Batch | None:
         """See Transport. Only what was polled is at hand: another poll may join anew, and end the membership of the batch."""
-        return self._kept.peek()
+        return self._buffer.peek()
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
         """See Transport. An offset committed for a deleted topic of the same name counts as none.
@@ -245,7 +256,7 @@ class KafkaTransport:
         """See Transport. Leaves out sources of which nothing was fetched yet, and all while the brokers are silent."""
         if time.monotonic() - self.last_contact_seconds() > silence_ms_max(self._settings) / 1000:
             return {}
-        first_kept = self._kept.first_offsets()
+        first_kept = self._buffer.first_offsets()
         lags: dict[Source, int] = {}
         for partition in self._reader.assignment() & self._begun:
             known = self._reader.progress(partition)
@@ -355,7 +366,7 @@ class KafkaTransport:
         # What is gone is looked for behind what was read of it before.
         gone = reader.gone & self._begun
         if gone and (gone := gone - self._kept_partitions()):
-            log.warning("the next records are gone: looking anew where to begin", partitions=sorted(gone))
+            log.warning("next offset no longer exists; restarting recovery", partitions=sorted(gone))
             reader.changes.extend([(False, gone), (True, gone)])
         assigned: frozenset[int] = frozenset()
         while reader.changes:
@@ -375,7 +386,7 @@ class KafkaTransport:
         """Keep what was read of a partition that has begun."""
         if partition in self._begun:
             self._continuity.follow(partition, records)
-            self._kept.add(records)
+            self._buffer.add(records)
 
     def _forget(self, partitions: frozenset[int]) -> None:
         self._begun -= partitions
@@ -383,16 +394,16 @@ class KafkaTransport:
         for partition in partitions:
             self._reader.forget(partition)
             self._continuity.forget(partition)
-        self._kept.forget(frozenset(self._sources(partitions)))
+        self._buffer.forget(frozenset(self._sources(partitions)))
 
     def _kept_partitions(self) -> frozenset[int]:
         """Partitions with records that are not handed out yet."""
-        return frozenset(source.partition for source in self._kept.first_offsets())
+        return frozenset(source.partition for source in self._buffer.first_offsets())
 
 
 def _client(
     settings: Settings,
-) -> tuple[Callable[[Settings, str, KafkaAdminClient], Writer], Callable[[Settings, str, str], Reader]]:
+) -> tuple[Callable[[Settings, str, KafkaAdminClient, Part | None], Writer], Callable[[Settings, str, str], Reader]]:
     """Writer and reader of `kafka.client`. Raises SettingsError where its package is missing."""
     if settings.kafka.client == "kafka-python":
         return KafkaPythonWriter, KafkaPythonReader

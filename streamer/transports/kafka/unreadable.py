@@ -23,14 +23,13 @@ from kafka.record.memory_records import MemoryRecords
 
 from streamer.errors import RecordsUnreadable
 from streamer.settings.settings import Settings
+from streamer.transports.transport import NO_TIMESTAMP_MS
 
 FETCHES_MIN = 3
 """Fetches that must find the same damage before it counts as lasting: one may have been hurt on its way."""
 
 LASTING_SECONDS = 2.0
 """Time over which they must find it."""
-
-NO_TIMESTAMP_MS = -1
 
 _PARSER_ERRORS = (
     *(KafkaError, ValueError, IndexError, RuntimeError, OSError, EOFError),
@@ -78,7 +77,7 @@ class Damage:
         )
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         """Which records they are, and why they cannot be read, in words."""
         return f"{self.offsets} cannot be read: {self.why}"
 
@@ -98,7 +97,7 @@ class LostRecords(ConsumerRecord):  # type: ignore[misc]
         """What stands for the damage. It has neither key, value nor time."""
         topic, number = partition
         lost = cls(topic, number, -1, damage.first, NO_TIMESTAMP_MS, 0, None, None, [], None, -1, -1, -1)
-        lost.end, lost.why = end, damage.told
+        lost.end, lost.why = end, damage.words
         return lost
 
 

@@ -18,7 +18,7 @@ from index.matching.root import RootRule
 from index.storage.parameters import Parameters
 from tests.support.dataflow import Answer, Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row
-from tests.support.flow_logs import BANDING, INSERTS, logs_of, minhash_rows, simhash_rows, told_by
+from tests.support.flow_logs import BANDING, INSERTS, logs_of, minhash_rows, parse_headers, simhash_rows
 from tests.support.looks import LOOKS, looked_at_rows
 from tests.support.roots import root_rules
 
@@ -29,7 +29,7 @@ def sequential(parameters: Parameters, logs: dict[int, list[Batch]]) -> dict[tup
         tempfile.TemporaryDirectory() as directory,
         Index.open(Path(directory), parameters, map_bytes_max=2**30) as index,
     ):
-        return told_by(index, in_order(logs))
+        return parse_headers(index, in_order(logs))
 
 
 def with_repeats(logs: dict[int, list[Batch]], generator: np.random.Generator) -> dict[int, list[Batch]]:

@@ -12,7 +12,7 @@ from streamer.ask.answers import PAIRS_MAX, Answers, Refused, asked_documents
 from streamer.ask.filter import Filter
 from streamer.records.record import Record
 from streamer.settings.settings import Settings, load
-from streamer.transports.by_position import Found
+from streamer.transports.output_log import RecordsByPosition
 
 TEXT = "In the harbour of the small town the fishermen mended their nets and spoke of the storm of that night. " * 4
 
@@ -89,7 +89,7 @@ def test_words_are_told_only_where_there_is_a_reader_of_records(known: Filter) -
     known.admit(documents)
     assert "texts" not in told(known, "document", b"b")[1]["decisions"][0]  # type: ignore[index]
 
-    def records_at(positions: Sequence[Position]) -> Found:
+    def records_at(positions: Sequence[Position]) -> RecordsByPosition:
         return {
             at: Record(at.source, "known", at.offset, None, orjson.dumps(documents[at.offset]), 0) for at in positions
         }

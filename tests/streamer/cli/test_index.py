@@ -25,7 +25,7 @@ from streamer.fingerprint.scheme import parameters_for
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.index_admin.tools import time_text
 from streamer.settings.settings import load
-from streamer.transports.files.changelog import NO_TIMESTAMP_MS
+from streamer.transports.transport import NO_TIMESTAMP_MS
 from tests.support import doomed_command
 from tests.support.command_line import Done, run
 from tests.support.entries import Row

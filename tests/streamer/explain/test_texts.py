@@ -19,7 +19,7 @@ from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.service.pipeline import prepare
 from streamer.settings.settings import Settings, load
-from streamer.transports.by_position import Absent, Found
+from streamer.transports.output_log import Absent, RecordsByPosition
 from tests.support.entries import Row, entries_of
 from tests.support.indexes import MAP_BYTES_MAX
 
@@ -49,7 +49,7 @@ class World:
         self.now: dict[Position, Record | Absent] = {Position(SOURCE, each.offset): each for each in records}
         self.asked: list[Position] = []
 
-    def read(self, positions: Sequence[Position]) -> Found:
+    def read(self, positions: Sequence[Position]) -> RecordsByPosition:
         self.asked += positions
         return {position: self.now[position] for position in positions}
 

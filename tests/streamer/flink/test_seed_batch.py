@@ -3,7 +3,7 @@ import pytest
 
 from index import Entries, Source
 from index.dataflow import Seeds
-from streamer.flink.batches import partition_of, sign_of_life
+from streamer.flink.batches import heartbeat, partition_of
 from streamer.flink.seed_batch import holds_seeds, pack_ends, pack_seeds, unpack_seeds
 from streamer.records.envelope import BatchUnreadable, Heading
 from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints
@@ -56,6 +56,6 @@ def test_what_is_damaged_or_something_else_is_refused_by_its_place() -> None:
     content[-20] ^= 1
     with pytest.raises(BatchUnreadable, match="there: no batch can be read there: it is damaged"):
         unpack_seeds(bytes(content), "there")
-    assert not holds_seeds(sign_of_life(1))
+    assert not holds_seeds(heartbeat(1))
     with pytest.raises(BatchUnreadable, match="it does not begin with NDSD"):
-        unpack_seeds(sign_of_life(1), "there")
+        unpack_seeds(heartbeat(1), "there")

@@ -16,7 +16,7 @@ from index.tools import snapshot
 from streamer.flink.seeding import seeds_of
 from tests.support.dataflow import Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row, entries_of
-from tests.support.flow_logs import BANDING, INSERTS, logs_of, minhash_rows, simhash_rows, told_by
+from tests.support.flow_logs import BANDING, INSERTS, logs_of, minhash_rows, parse_headers, simhash_rows
 from tests.support.looks import LOOKS, looked_at_rows
 from tests.support.roots import root_rules
 
@@ -39,11 +39,11 @@ def assert_goes_on(parameters: Parameters, rows: list[Row], data: st.DataObject)
         tempfile.TemporaryDirectory() as directory,
         Index.open(Path(directory), parameters, map_bytes_max=2**30) as index,
     ):
-        told_by(index, ordered[:cut])
+        parse_headers(index, ordered[:cut])
         known = [id_ for batch in ordered[:cut] for id_ in batch.entries.ids]
         index.forget([id_ for id_ in known if generator.random() < 0.1], lambda _: None)
         seeds = snapshot(index, lambda taken: list(seeds_of(taken, PARTITIONS)))
-        expected = told_by(index, ordered[cut:])
+        expected = parse_headers(index, ordered[cut:])
     seed_logs: dict[int, list[Batch]] = {partition: [] for partition in logs}
     nothing = entries_of([Row(0, 0)], parameters.bits).take(np.arange(0))
     for seed in seeds:

@@ -14,9 +14,9 @@ from streamer.give_back.dead_letters import Filters, Replayed, listed, printable
 from streamer.give_back.report import listed_as_json, listed_table, replayed_as_json, replayed_table, shown_table
 from streamer.records.record import Lost
 from streamer.settings.settings import Batching, Settings
-from streamer.transports.resending import REPLAY
+from streamer.transports.output_log import REPLAY
 from tests.support.memory_broker import Crashed, CrashPoint, Stored
-from tests.support.memory_resending import MemoryResending
+from tests.support.memory_output_log import MemoryOutputLog
 from tests.support.memory_service import World, document
 
 LACKING = b'{"body": "a text that stands where nobody looks for it, long enough to be compared"}'
@@ -46,14 +46,14 @@ def world_of(directory: Path, **sections: object) -> World:
     return world
 
 
-def resending(world: World, *crashes: CrashPoint | None) -> MemoryResending:
-    made = MemoryResending(world.broker, world.settings, REPLAY, crashes=list(crashes))
-    made.open(to_send=True)
+def output_log(world: World, *crashes: CrashPoint | None) -> MemoryOutputLog:
+    made = MemoryOutputLog(world.broker, world.settings, crashes=list(crashes))
+    made.open(REPLAY)
     return made
 
 
 def replayed(world: World, filters: Filters = Filters(), **options: bool) -> Replayed:  # noqa: B008
-    return replay(resending(world), filters, world.settings.batch, **options)
+    return replay(output_log(world), filters, world.settings.batch, **options)
 
 
 def came_back(world: World) -> list[Stored]:
@@ -66,26 +66,26 @@ def came_back(world: World) -> list[Stored]:
 
 def test_dead_letters_are_counted_by_reason_with_their_times_and_examples(tmp_path: Path) -> None:
     world = world_of(tmp_path)
-    found = listed(resending(world), Filters())
+    found = listed(output_log(world), Filters())
     assert {reason: each.count for reason, each in found.items()} == {"not-utf-8": 5, "no-text": 1, "tombstone": 1}
     of_bytes = found["not-utf-8"]
     assert (of_bytes.first_ms, of_bytes.last_ms, of_bytes.again) == (START_MS, START_MS + 4, 0)
     assert len(of_bytes.examples) == 3
-    assert list(listed(resending(world), Filters(since_ms=START_MS + 5))) == ["no-text", "tombstone"]
-    assert listed(resending(world), Filters("poison")) == {}
+    assert list(listed(output_log(world), Filters(since_ms=START_MS + 5))) == ["no-text", "tombstone"]
+    assert listed(output_log(world), Filters("poison")) == {}
     assert "not-utf-8" in printed(listed_table(found))
     assert listed_as_json(found)["reasons"][0]["count"] == 5
 
 
 def test_a_dead_letter_is_shown_with_the_words_of_the_decoder_and_its_bytes(tmp_path: Path) -> None:
     world = world_of(tmp_path)
-    [found] = shown(resending(world), "documents/0/3")
+    [found] = shown(output_log(world), "documents/0/3")
     assert (found["reason"], found["value_bytes"]) == ("not-utf-8", 10)
     assert found["value"] == r"{broken \xff\x1b"
     assert found["words"].startswith("not-utf-8")
     assert ["trace", "3"] in found["headers"]
     assert r"{broken \xff\x1b" in printed(shown_table([found]))
-    assert shown(resending(world), "documents/0/99") == []
+    assert shown(output_log(world), "documents/0/99") == []
 
 
 def test_what_is_shown_is_bounded_and_no_terminal_obeys_it() -> None:
@@ -120,7 +120,7 @@ def test_after_the_setting_was_mended_the_service_decides_anew_and_a_loop_is_see
     world.run()
     [mended] = [each for each in world.broker.records(world.settings.topics.unique) if each.value == LACKING]
     assert dict(mended.headers)["neardup.replayed"] == b"documents/1/1"
-    assert listed(resending(world), Filters("tombstone"))["tombstone"].again == 1
+    assert listed(output_log(world), Filters("tombstone"))["tombstone"].again == 1
     # The one that failed again is a dead letter of its own now: it may be replayed once more, the first one not.
     found = replayed(world, Filters("tombstone"))
     assert (found.matched, found.sent, found.before) == (2, 1, 1)
@@ -134,7 +134,7 @@ def test_wherever_the_command_dies_every_dead_letter_comes_back_once(
     world = world_of(tmp_path_factory.mktemp("world"))
     for crashes in lives:
         with suppress(Crashed):
-            replay(resending(world, *crashes), Filters(), world.settings.batch)
+            replay(output_log(world, *crashes), Filters(), world.settings.batch)
     replayed(world)
     assert replayed(world).sent == 0
     assert Counter(each.key for each in came_back(world)) == {b"key %d" % number: 1 for number in range(7)}

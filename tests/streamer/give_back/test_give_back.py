@@ -21,12 +21,11 @@ from streamer.give_back.give_back import GiveBack, Survey, alone, require_whole
 from streamer.give_back.selection import Selection
 from streamer.records.decode import Decoder
 from streamer.settings.settings import Batching, Settings
-from streamer.transports.resending import GIVE_BACK
+from streamer.transports.output_log import GIVE_BACK
 from streamer.verification.verify import verify
 from streamer.what_if.compare import compared
 from tests.support.memory_broker import Crashed, CrashPoint, Stored
-from tests.support.memory_evidence import MemoryEvidence
-from tests.support.memory_resending import MemoryResending
+from tests.support.memory_output_log import MemoryOutputLog
 from tests.support.memory_service import SENTENCES, World
 
 SITE, OTHER = "site.example", "other.example"
@@ -67,10 +66,10 @@ def command(world: World, *crashes: CrashPoint | None, hooks: CommitHooks | None
     scheme = scheme_for(world.settings)
     parameters = parameters_for(world.settings, scheme.stamp())
     with Index.open(world.directory, parameters, map_bytes_max=2**30, hooks=hooks) as index:
-        resending = MemoryResending(world.broker, world.settings, GIVE_BACK, crashes=list(crashes))
-        require_whole(resending, index)
-        resending.open(to_send=True)
-        yield GiveBack(resending, index, Decoder(world.settings.decode), scheme, world.settings.batch)
+        output_log = MemoryOutputLog(world.broker, world.settings, crashes=list(crashes))
+        require_whole(output_log, index)
+        output_log.open(GIVE_BACK)
+        yield GiveBack(output_log, index, Decoder(world.settings.decode), scheme, world.settings.batch)
 
 
 def run(world: World, selection: Selection) -> Survey:
@@ -80,13 +79,13 @@ def run(world: World, selection: Selection) -> Survey:
 
 def verified(world: World) -> dict[str, list[str]]:
     with Index.open(world.directory, None, map_bytes_max=2**30, read_only=True) as index:
-        evidence = MemoryEvidence(world.broker, world.settings)
+        output_log = MemoryOutputLog(world.broker, world.settings)
 
         @contextmanager
         def no_bar(_title: str, _total: int | None) -> Iterator[Any]:
             yield lambda _done: None
 
-        findings = verify(world.settings, evidence, index, no_bar, sample=None)
+        findings = verify(world.settings, output_log, index, no_bar, sample=None)
     return {each.check: each.examples for each in findings if each.wrong}
 
 
@@ -186,7 +185,7 @@ def dying_at(commit: int | None) -> CommitHooks:
 def test_a_command_that_was_taken_over_sends_no_more_and_settles_nothing_of_the_other(tmp_path: Path) -> None:
     world = wiped(tmp_path)
     with command(world) as giving:
-        MemoryResending(world.broker, world.settings, GIVE_BACK).open(to_send=True)
+        MemoryOutputLog(world.broker, world.settings).open(GIVE_BACK)
         with pytest.raises(DeliveryDoubtful):
             giving.run(Selection(host=SITE))
         assert len(giving.index.undelivered()) == 4
@@ -250,7 +249,7 @@ def test_other_settings_are_compared_with_what_was_decided_not_with_what_a_perso
     def no_bar(_title: str, _total: int | None) -> Iterator[Any]:
         yield lambda _done: None
 
-    with compared(world.settings, MemoryEvidence(world.broker, world.settings), no_bar) as differences:
+    with compared(world.settings, MemoryOutputLog(world.broker, world.settings), no_bar) as differences:
         verdicts = [(each["delivered"]["verdict"], each["other"]["verdict"]) for each in differences.lines()]
     assert Counter(verdicts) == {("duplicate", "duplicate"): 15, ("unique", "unique"): 1}
 

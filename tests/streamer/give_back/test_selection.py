@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from index.entry import NO_DISTANCE, Position, Source, Verdict
 from streamer.errors import SettingsError
 from streamer.give_back.selection import Selection, moment_ms
+from streamer.records.output_headers import OutputHeaders
 from streamer.records.record import Destination, Record
-from streamer.records.told import Told
-from streamer.transports.evidence import Output
+from streamer.transports.output_log import Output
 
 NOW_MS = 1_769_882_400_000
 SOURCE = Source("stream", 0)
@@ -15,7 +15,7 @@ SOURCE = Source("stream", 0)
 
 def dropped(id_: str = "page", original: str = "kept", timestamp_ms: int = NOW_MS) -> Output:
     at = Position(SOURCE, 7)
-    told = Told(Verdict.DUPLICATE, "similar", at, id_, None, NO_DISTANCE, Position(SOURCE, 1), original, ())
+    told = OutputHeaders(Verdict.DUPLICATE, "similar", at, id_, None, NO_DISTANCE, Position(SOURCE, 1), original, ())
     return Output(Destination.DUPLICATE, "duplicates/0", 3, told, Record(SOURCE, "t", 7, None, b"", timestamp_ms))
 
 

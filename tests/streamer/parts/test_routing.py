@@ -10,8 +10,8 @@ from index import Source
 from streamer.parts import verdict_log
 from streamer.parts.verdict_log import BATCHES_AHEAD, VerdictLog
 from streamer.records.record import Record
+from streamer.transports.buffer import RecordBuffer
 from streamer.transports.kafka.transport import BATCHES_KEPT
-from streamer.transports.kept import Kept
 from tests.support.memory_routing import STREAM, MemoryRouting, Told, record, told
 
 BATCH_DOCUMENTS = 8
@@ -140,5 +140,5 @@ def test_records_without_a_verdict_hold_up_no_other_partition() -> None:
 
 
 def test_if_held_partitions_went_on_together_they_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Kept, "waiting_of", lambda kept, _source: kept.waiting_count())
+    monkeypatch.setattr(RecordBuffer, "waiting_of", lambda kept, _source: kept.waiting_count())
     assert missing_beside_an_undecided_partition() > 0

@@ -7,7 +7,7 @@ import pytest
 
 from index import Source
 from streamer.errors import Rebalancing, RecoveryRefused
-from streamer.parts.starting import Beginner
+from streamer.parts.starting import OffsetStarter
 from streamer.service.recovery import Unrecovered
 from streamer.settings.settings import Recovery
 from streamer.transports.transport import Assigned, Claim
@@ -61,7 +61,7 @@ def begun(
 ) -> Any:
     """`foreign`: what is delivered was committed by another program."""
     claims = {source: Claim(at, "", in_use=True, foreign=foreign) for source, at in (delivered or {}).items()}
-    beginner = Beginner(outside, Recovery(**policy), lambda *_: handed_on, lambda: claims)  # type: ignore[arg-type]
+    beginner = OffsetStarter(outside, Recovery(**policy), lambda *_: handed_on, lambda: claims)  # type: ignore[arg-type]
     return beginner.recover(Assigned((ONE,), {"stream": "documents"}, others))
 
 

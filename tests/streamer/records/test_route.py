@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Insert, Position, Source, Verdict
 from streamer.records import route as module
 from streamer.records.decode import DeadLetter, Document
+from streamer.records.output_headers import parse_headers
 from streamer.records.reason import Reason, labels
 from streamer.records.record import Decision, Destination, Headers, Lost, Outgoing, Record
 from streamer.records.route import (
@@ -23,7 +24,6 @@ from streamer.records.route import (
     route,
     verdict_line,
 )
-from streamer.records.told import told_by
 from tests.support.paths import DOCS
 
 TASK = {"connector_name": "neardup", "task_id": "0-0"}
@@ -118,11 +118,11 @@ def test_suspects_and_updates_are_explained_as_duplicates_and_go_with_the_unique
     assert (decision.reason, decision.original_id, decision.distance) == (reason, "d1", 2)
     outgoing = sent(decision)
     assert outgoing.destination is Destination.UNIQUE
-    told = told_by(outgoing.headers, Destination.UNIQUE)
+    told = parse_headers(outgoing.headers, Destination.UNIQUE)
     assert (told.verdict, told.original, told.contradicts) == (verdict, ORIGINAL, "")
-    assert "does not belong" in told_by(outgoing.headers, Destination.DUPLICATE).contradicts
+    assert "does not belong" in parse_headers(outgoing.headers, Destination.DUPLICATE).contradicts
     nameless = tuple(header for header in outgoing.headers if not header[0].startswith("neardup.original"))
-    assert told_by(nameless, Destination.UNIQUE).contradicts == "there is no original"
+    assert parse_headers(nameless, Destination.UNIQUE).contradicts == "there is no original"
 
 
 def test_a_page_of_a_template_is_unique_by_its_reason_and_names_what_it_resembles() -> None:
@@ -132,7 +132,7 @@ def test_a_page_of_a_template_is_unique_by_its_reason_and_names_what_it_resemble
     outgoing = sent(decision)
     assert outgoing.destination is Destination.UNIQUE
     assert texts(outgoing.headers)["neardup.verdict"] == "unique"
-    told = told_by(outgoing.headers, Destination.UNIQUE)
+    told = parse_headers(outgoing.headers, Destination.UNIQUE)
     assert (told.verdict, told.original, told.distance, told.contradicts) == (Verdict.TEMPLATE, ORIGINAL, 1_234, "")
     line = orjson.loads(verdict_line(outgoing))
     assert (line["verdict"], line["reason"], line["original"], line["similarity"]) == (
@@ -141,7 +141,7 @@ def test_a_page_of_a_template_is_unique_by_its_reason_and_names_what_it_resemble
         "d1",
         0.8766,
     )
-    plain = told_by(sent(explained(decided(Verdict.UNIQUE))).headers, Destination.UNIQUE)
+    plain = parse_headers(sent(explained(decided(Verdict.UNIQUE))).headers, Destination.UNIQUE)
     assert (plain.verdict, plain.contradicts) == (Verdict.UNIQUE, "")
 
 
@@ -187,14 +187,14 @@ def test_shadow_mode_changes_nothing_of_what_is_no_duplicate(verdict: Verdict) -
 
 def test_what_was_delivered_in_shadow_mode_tells_so_or_contradicts_itself() -> None:
     headers = in_shadow(explained(DUPLICATE)).headers
-    told = told_by(headers, Destination.UNIQUE)
+    told = parse_headers(headers, Destination.UNIQUE)
     assert (told.verdict, told.shadow, told.contradicts) == (Verdict.DUPLICATE, True, "")
-    assert "does not belong here" in told_by(headers, Destination.DUPLICATE).contradicts
-    assert "does not belong here" in told_by(headers[:-1], Destination.UNIQUE).contradicts
+    assert "does not belong here" in parse_headers(headers, Destination.DUPLICATE).contradicts
+    assert "does not belong here" in parse_headers(headers[:-1], Destination.UNIQUE).contradicts
     other = (*headers[:-1], ("neardup.shadow", b"dead-letter"))
-    assert "nothing keeps" in told_by(other, Destination.UNIQUE).contradicts
+    assert "nothing keeps" in parse_headers(other, Destination.UNIQUE).contradicts
     unique = (*sent(explained(decided(Verdict.UNIQUE))).headers, ("neardup.shadow", b"unique"))
-    assert "nothing keeps" in told_by(unique, Destination.UNIQUE).contradicts
+    assert "nothing keeps" in parse_headers(unique, Destination.UNIQUE).contradicts
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
@@ -506,14 +506,14 @@ def test_a_record_that_is_given_back_has_the_headers_it_came_with_and_what_names
     }
     assert module.is_given_back(headers)
     assert not module.is_given_back(dropped)
-    told = told_by(headers, Destination.UNIQUE)
+    told = parse_headers(headers, Destination.UNIQUE)
     assert (told.verdict, told.contradicts, told.original) == (Verdict.GIVEN_BACK, "", ORIGINAL)
-    assert "does not belong here" in told_by(headers, Destination.DUPLICATE).contradicts
+    assert "does not belong here" in parse_headers(headers, Destination.DUPLICATE).contradicts
 
 
 def test_a_replayed_dead_letter_tells_on_where_it_was_and_nothing_else_of_ours() -> None:
     dead = sent(explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)).headers
-    again = module.replayed(told_by(dead, Destination.DEAD_LETTER).kept, dead)
+    again = module.replayed(parse_headers(dead, Destination.DEAD_LETTER).kept, dead)
     assert texts(again) == {"neardup.replayed": "documents/3/123456", "neardup.replayed.stream": SOURCE.stream}
     assert module.parse_replayed_position(again) == Position(SOURCE, 123_456)
     out = sent(explained(DUPLICATE), record(headers=(("neardup.id", b"x"), *again))).headers

@@ -24,8 +24,8 @@ from streamer.errors import RecoveryRefused, TrialFailed
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Headers, Lost, Outgoing, Record
-from streamer.service.loop import OBJECTS_BETWEEN, STEPS, State, seldom_searched
-from streamer.service.pipeline import Ahead, fingerprint_documents
+from streamer.service.loop import OBJECTS_BETWEEN, STEPS, State, gc_less_often
+from streamer.service.pipeline import Prefetcher, fingerprint_documents
 from streamer.service.poison.trial import Trials, Tried
 from streamer.service.whole import ByIndex, Service
 from streamer.settings.settings import Batching, Decode, Fingerprint, Recovery, Route, Settings, Workers
@@ -163,10 +163,10 @@ def test_a_stop_delivers_what_is_decided_and_reads_nothing_else(
 
 def test_nothing_is_decided_behind_a_batch_that_could_not_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the first of two near-duplicates would be decided last."""
-    admit, begin, both = Index.admit, Ahead.begin, Event()
+    admit, begin, both = Index.admit, Prefetcher.begin, Event()
     shutdown = ThreadPoolExecutor.shutdown
 
-    def note(ahead: Ahead, batch: Batch, *arguments: Any) -> None:
+    def note(ahead: Prefetcher, batch: Batch, *arguments: Any) -> None:
         begin(ahead, batch, *arguments)
         if batch.records[0].offset == 6:
             both.set()
@@ -181,7 +181,7 @@ def test_nothing_is_decided_behind_a_batch_that_could_not_be(tmp_path: Path, mon
     world.fill(stream())
     with monkeypatch.context() as filled:
         filled.setattr(Index, "admit", full)
-        filled.setattr(Ahead, "begin", note)
+        filled.setattr(Prefetcher, "begin", note)
         filled.setattr(ThreadPoolExecutor, "shutdown", lambda thread, **_: shutdown(thread))
         with pytest.raises(errors.IndexFull):
             world.run_once()
@@ -775,13 +775,13 @@ class Held:
 
 def test_garbage_is_searched_for_seldom_inside_and_as_before_afterwards() -> None:
     before = gc.get_threshold()
-    with seldom_searched():
+    with gc_less_often():
         assert gc.get_threshold()[0] == OBJECTS_BETWEEN > before[0]
     assert gc.get_threshold() == before
 
 
 def test_objects_that_hold_each_other_still_go_by_themselves() -> None:
-    with seldom_searched():
+    with gc_less_often():
         gone = weakref.ref(Held())
         assert gone() is not None
         others = [[number] for number in range(2 * OBJECTS_BETWEEN)]

@@ -17,8 +17,8 @@ from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
 from streamer.records.record import Batch, Record
-from streamer.service.pipeline import Ahead, fingerprint_documents, prepare
-from streamer.service.poison.attempts import Note, deaths
+from streamer.service.pipeline import Prefetcher, fingerprint_documents, prepare
+from streamer.service.poison.attempts import AttemptFile, deaths
 from streamer.settings.settings import Settings
 from tests.support.memory_service import SENTENCES, document
 
@@ -200,8 +200,8 @@ def test_text_title_and_metadata_each_reach_the_scheme_as_what_they_are(name: st
 
 
 @pytest.fixture
-def note(tmp_path: Path) -> Iterator[Note]:
-    made = Note(tmp_path)
+def note(tmp_path: Path) -> Iterator[AttemptFile]:
+    made = AttemptFile(tmp_path)
     yield made
     made.close(orderly=True)
 
@@ -211,8 +211,8 @@ def batch_of(*texts: str, first: int = 0) -> Batch:
     return Batch(records, {ONE: first + len(records)})
 
 
-def test_what_is_prepared_ahead_is_what_the_batch_gives_by_itself(note: Note) -> None:
-    ahead = Ahead(Decoder(SETTINGS["minhash"].decode), SCHEMES["minhash"])
+def test_what_is_prepared_ahead_is_what_the_batch_gives_by_itself(note: AttemptFile) -> None:
+    ahead = Prefetcher(Decoder(SETTINGS["minhash"].decode), SCHEMES["minhash"])
     batches = [batch_of(*TEXTS[at : at + 2], first=at) for at in range(0, 4, 2)]
     ahead.begin(batches[1], note)
     for batch in (batches[1], batches[0]):
@@ -225,8 +225,8 @@ def test_what_is_prepared_ahead_is_what_the_batch_gives_by_itself(note: Note) ->
     ahead.close()
 
 
-def test_a_batch_that_another_took_the_place_of_is_thrown_away(note: Note) -> None:
-    ahead = Ahead(Decoder(SETTINGS["minhash"].decode), SCHEMES["minhash"])
+def test_a_batch_that_another_took_the_place_of_is_thrown_away(note: AttemptFile) -> None:
+    ahead = Prefetcher(Decoder(SETTINGS["minhash"].decode), SCHEMES["minhash"])
     ahead.begin(batch_of(*TEXTS[:2]), note)
     same_offsets = batch_of(*TEXTS[2:4])
     documents, _ = ahead.take(same_offsets, note).documents.result()
@@ -248,9 +248,9 @@ class Held(Decoder):
         return super().decode(records)
 
 
-def test_whoever_settles_has_the_decoder_for_himself(note: Note) -> None:
+def test_whoever_settles_has_the_decoder_for_himself(note: AttemptFile) -> None:
     decoder = Held()
-    ahead = Ahead(decoder, SCHEMES["minhash"])
+    ahead = Prefetcher(decoder, SCHEMES["minhash"])
     ahead.begin(batch_of(*TEXTS[:2]), note)
     decoder.may.set()
     ahead.settle()
@@ -259,8 +259,8 @@ def test_whoever_settles_has_the_decoder_for_himself(note: Note) -> None:
 
 
 def test_a_batch_that_is_prepared_and_waits_is_nothing_to_die_of(tmp_path: Path) -> None:
-    note, decoder = Note(tmp_path), Held()
-    ahead = Ahead(decoder, SCHEMES["minhash"])
+    note, decoder = AttemptFile(tmp_path), Held()
+    ahead = Prefetcher(decoder, SCHEMES["minhash"])
     ahead.begin(batch_of(*TEXTS[:2]), note)
     decoder.may.set()
     ahead.settle()
@@ -274,8 +274,8 @@ def test_what_a_decoder_raises_comes_out_where_the_batch_is_wanted_and_stays_not
         def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
             raise ValueError(str(len(records)))
 
-    note = Note(tmp_path)
-    ahead = Ahead(Broken(), SCHEMES["minhash"])
+    note = AttemptFile(tmp_path)
+    ahead = Prefetcher(Broken(), SCHEMES["minhash"])
     ahead.begin(batch := batch_of(*TEXTS[:2]), note)
     prepared = ahead.take(batch, note)
     with pytest.raises(ValueError, match="2"):

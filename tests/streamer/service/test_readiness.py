@@ -60,7 +60,7 @@ def test_a_worker_with_records_to_deliver_that_delivers_none_for_eight_seconds_n
 
 def test_a_router_says_what_its_records_may_wait_for() -> None:
     settings = settings_of(SETTINGS, "route")
-    _, said = readiness(settings, [replace(WELL, owed=[0], owing_seconds=9.0)], GroupSeen())
+    _, said = readiness(settings, [replace(WELL, owed=[0], owing_seconds=9.0)], GroupSeen(), "route")
     assert "wait for verdicts in 'documents-verdicts'" in said
 
 

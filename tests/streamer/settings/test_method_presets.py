@@ -93,10 +93,3 @@ def test_an_option_wins_over_a_preset_and_must_be_of_use() -> None:
     assert (settings.fingerprint.bits, settings.fingerprint.stop_words) == (128, None)
     with pytest.raises(SettingsError, match=r"^fingerprint.idf: has no effect with fingerprint.scheme = \"minhash\""):
         of_preset("minhash", "fingerprint.idf=jieba")
-
-
-@pytest.mark.parametrize(("variables", "overrides"), [({}, True), ({"STREAMER_FINGERPRINT__RECIPE": "classic"}, False)])
-def test_a_recipe_is_an_error_that_names_the_presets(variables: dict[str, str], overrides: bool) -> None:
-    with pytest.raises(SettingsError, match=r"is gone.* --preset \(simhash-classic for classic, .*") as refused:
-        load(None, ["fingerprint.recipe=classic"] if overrides else [], variables)
-    assert str(refused.value).count("\n") == 0

@@ -1,8 +1,6 @@
 """Settings of the parts: groups, inputs and outputs of their own, from one file."""
 
-import pickle
-
-from streamer.settings.parts import PARTS, input_key, outputs_of, settings_of, writes_between_parts
+from streamer.settings.parts import PARTS, input_key, outputs_of, settings_of
 from streamer.settings.settings import Settings
 
 WHOLE = Settings.model_validate({"kafka": {"group": "crawl"}, "batch": {"records_max": 1_000}})
@@ -20,22 +18,18 @@ def test_each_part_reads_and_writes_its_own_topics() -> None:
         "decide": "documents-fingerprints",
         "route": "documents",
     }
-    assert {part: list(outputs_of(each)) for part, each in found.items()} == {
+    assert {part: list(outputs_of(each, part)) for part, each in found.items()} == {
         "fingerprint": ["topics.fingerprints"],
         "decide": ["topics.verdicts"],
         "route": ["topics.unique", "topics.duplicate", "topics.dead_letter"],
     }
-    assert input_key(found["decide"]) == "topics.fingerprints"
-    assert [part for part in PARTS if writes_between_parts(found[part])] == ["fingerprint", "decide"]
+    assert {part: input_key(part) for part in PARTS} == {
+        "fingerprint": "topics.input",
+        "decide": "topics.fingerprints",
+        "route": "topics.input",
+    }
 
 
 def test_decide_takes_as_many_documents_at_once_as_the_whole_service() -> None:
     assert settings_of(WHOLE, "decide").batch.records_max == 3
     assert settings_of(WHOLE, "route").batch.records_max == 1_000
-
-
-def test_the_part_is_no_setting_but_goes_along_to_another_process() -> None:
-    part = settings_of(WHOLE, "decide")
-    assert pickle.loads(pickle.dumps(part)).part == "decide"
-    assert part.model_dump().keys() == WHOLE.model_dump().keys()
-    assert WHOLE.part == ""

@@ -26,7 +26,7 @@ from streamer.settings.settings import Batching, Minhash, Route, Settings
 from streamer.settings.settings import Index as IndexSettings
 from streamer.verification.report import report
 from tests.support.memory_broker import MemoryBroker, Partition, Stored, stored
-from tests.support.memory_evidence import MemoryEvidence
+from tests.support.memory_output_log import MemoryOutputLog
 from tests.support.memory_service import SENTENCES, World, document
 from tests.support.verified import outputs, position_of, verified, with_header, wrong
 
@@ -377,10 +377,11 @@ def test_records_behind_the_committed_offset_are_in_flight_with_an_output_or_wit
 
 def test_a_service_that_goes_on_meanwhile_gives_no_false_alarm(tmp_path: Path) -> None:
     world = worked(tmp_path)
-    evidence = MemoryEvidence(world.broker, world.settings)
+    output_log = MemoryOutputLog(world.broker, world.settings)
+    output_log.extent()
     world.broker.write("documents", 0, documents())
     world.run()
-    assert wrong(verified(world, evidence)) == {}
+    assert wrong(verified(world, output_log)) == {}
 
 
 def test_nothing_committed_is_nothing_to_verify(tmp_path: Path) -> None:
@@ -749,7 +750,7 @@ def test_records_that_a_compacted_input_dropped_are_not_checked(tmp_path: Path) 
     assert found["foreign"]
     assert found["journal-foreign"]
     assert found["original-missing"]
-    findings = verified(world, MemoryEvidence(world.broker, world.settings, compacted=True))
+    findings = verified(world, MemoryOutputLog(world.broker, world.settings, compacted=True))
     assert wrong(findings) == {}
     assert findings.unchecked["originals that have left the input"] > 0
 

@@ -14,7 +14,7 @@ from streamer.errors import NoDocuments
 from streamer.settings.settings import Route, Settings
 from streamer.what_if.compare import compared
 from tests.support.memory_broker import Stored
-from tests.support.memory_evidence import MemoryEvidence
+from tests.support.memory_output_log import MemoryOutputLog
 from tests.support.memory_service import SENTENCES, World
 
 PAGE = "".join(SENTENCES)
@@ -64,7 +64,7 @@ def found_of(world: World, sections: dict[str, Any]) -> tuple[dict[str, Any], di
     settings = Settings.model_validate({"batch": {"records_max": 7}} | sections)
     index = settings.index.model_copy(update={"directory": world.directory})
     settings = settings.model_copy(update={"index": index})
-    with compared(settings, MemoryEvidence(world.broker, settings), no_bar) as differences:
+    with compared(settings, MemoryOutputLog(world.broker, settings), no_bar) as differences:
         other = {
             line["position"]: (line["other"]["verdict"], line["other"].get("original_position"))
             for line in differences.lines()
@@ -72,7 +72,7 @@ def found_of(world: World, sections: dict[str, Any]) -> tuple[dict[str, Any], di
         return differences.as_json(), other
 
 
-def told_by(world: World) -> dict[str, tuple[str, str | None]]:
+def parse_headers(world: World) -> dict[str, tuple[str, str | None]]:
     """Verdict and original of each position as a service delivered it."""
     told = {position: dict(headers) for position, (_, headers) in world.outputs().items()}
     return {
@@ -103,7 +103,7 @@ def test_the_same_settings_change_nothing(tmp_path: Path, sections: dict[str, An
     found, other = found_of(world, sections)
     assert (found["changes"], found["other_originals"], found["left_out"], found["of_unknown_order"]) == ([], 0, {}, 0)
     assert found["documents"] == len(values())
-    assert other == told_by(world)
+    assert other == parse_headers(world)
 
 
 OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -125,9 +125,9 @@ def test_other_settings_are_told_to_decide_as_a_service_with_them_does(
 ) -> None:
     world, expected = worked(tmp_path / "delivered", delivered), worked(tmp_path / "other", other)
     found, decided = found_of(world, other)
-    assert decided == told_by(expected)
+    assert decided == parse_headers(expected)
     for side, service in (("delivered", world), ("other", expected)):
-        counts = Counter(verdict for verdict, _ in told_by(service).values())
+        counts = Counter(verdict for verdict, _ in parse_headers(service).values())
         assert {verdict: count for verdict, count in found[side].items() if count} == counts
     assert found["changed"] > 0
     dropped, kept = (found[group]["documents"] for group in ("newly_dropped", "newly_kept"))

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index import NO_DISTANCE, Parameters, Position, Source, Verdict
-from streamer.records.told import Told
-from streamer.verification.ledger import NONE
+from streamer.records.output_headers import OutputHeaders
+from streamer.verification.position_table import NONE
 from streamer.what_if.documents import Documents, DocumentsWriter
 from streamer.what_if.order import order_of
 from tests.support.entries import Row, entries_of
@@ -23,7 +23,7 @@ def documents_of(folder: Path, written: list[Written]) -> Documents:
     with DocumentsWriter(folder, Parameters(), {"stream": "documents"}) as writer:
         for source, offset, arrived_ms, original in written:
             verdict = Verdict.UNIQUE if original is None else Verdict.DUPLICATE
-            told = Told(verdict, "", Position(source, offset), "", None, NO_DISTANCE, original, "", ())
+            told = OutputHeaders(verdict, "", Position(source, offset), "", None, NO_DISTANCE, original, "", ())
             writer.add(entries_of([Row(offset, 1, source)]), [arrived_ms], [told])
         return writer.documents()
 

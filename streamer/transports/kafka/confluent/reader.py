@@ -47,7 +47,7 @@ from streamer.transports.kafka.confluent.clients import (
     make_consumer,
     parse_membership,
 )
-from streamer.transports.kafka.confluent.examination import Examination
+from streamer.transports.kafka.confluent.damage_probe import DamageProbe
 from streamer.transports.kafka.handshake import require_login_everywhere
 
 log = structlog.get_logger(__name__)
@@ -109,7 +109,7 @@ class ConfluentReader:
         self._gone: set[int] = set()
         self._stopped: set[int] = set()
         self._next: dict[int, int] = {}
-        self._examination = Examination(settings)
+        self._examination = DamageProbe(settings)
         self._login_in_doubt = False
         self._member: Member | None = None
         self.taken = 0
@@ -171,7 +171,7 @@ class ConfluentReader:
         """See `Reader`."""
         for partition, lost in self._examination.look(waiting):
             if lost is None:
-                log.info("what could not be read can be read again", partition=partition)
+                log.info("partition readable again", partition=partition)
                 self.begin(partition, self._next[partition])
             else:
                 assert lost.lost is not None

@@ -9,11 +9,10 @@ from kafka import KafkaAdminClient
 from kafka.errors import AuthorizationError, TopicAuthorizationFailedError
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
-from streamer.records.record import Destination, Outgoing
-from streamer.settings.parts import writes_between_parts
+from streamer.records.record import Destination, Handover, Outgoing
+from streamer.settings.parts import Part, outputs_of
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.changelog import topic_of
-from streamer.transports.kafka.client import Commits, Member, output_too_large
+from streamer.transports.kafka.client import Commits, Member, too_large
 from streamer.transports.kafka.clients import (
     Attempt,
     broker_error,
@@ -30,6 +29,7 @@ from streamer.transports.kafka.confluent.clients import (
 )
 from streamer.transports.kafka.confluent.reader import Proof
 from streamer.transports.kafka.rights import refusal, rights_of, withheld_in, withheld_on_topics
+from streamer.transports.kafka.topics import topic_of
 from streamer.transports.kafka.transactions.commit_note import CommitNote
 from streamer.transports.kafka.transactions.hanging import producer_of_identity, require_all_ended, take_over
 
@@ -57,16 +57,18 @@ class ConnectionLines(Lines):
 class ConfluentWriter:
     """See `Writer`."""
 
-    def __init__(self, settings: Settings, instance: str, admin: KafkaAdminClient) -> None:
+    def __init__(self, settings: Settings, instance: str, admin: KafkaAdminClient, part: Part | None = None) -> None:
         self._settings = settings
         self._admin = admin
-        self._topics = {destination: topic_of(settings, destination) for destination in Destination}
+        self._part = part
+        self._outputs = outputs_of(settings, part).values()
+        self._topics = {each: topic_of(settings, each) for each in (*Destination, *Handover)}
         self._lines = ConnectionLines()
         doing = f"taking over the transactions of instance {instance!r}"
         with client_errors(settings, doing):
             # What a predecessor left is ended by the client that can look into it. The next fences that one.
-            let_go(take_over(settings, instance, admin))
-            self._batch_bytes = min(BATCH_BYTES_MAX, output_bytes_max(settings, admin) or BATCH_BYTES_MAX)
+            let_go(take_over(settings, instance, admin, self._outputs))
+            self._batch_bytes = min(BATCH_BYTES_MAX, output_bytes_max(admin, self._outputs) or BATCH_BYTES_MAX)
             self.producer = make_transactional_producer(settings, instance, self._batch_bytes, self._lines)
             _dropped.append(self.producer)
             self.producer.init_transactions(settings.kafka.delivery_timeout_ms / 1000)
@@ -94,7 +96,7 @@ class ConfluentWriter:
                 within_timeout(settings, lambda: producer.abort_transaction(-1), "abort", _ERRORS)
         except KafkaException as error:
             raise self._translated(error.args[0], outgoing) from error
-        raise DeliveryDoubtful("the group does not come to rest")
+        raise DeliveryDoubtful(f"the rebalance did not finish within {_ATTEMPTS_MAX} attempts to commit")
 
     def close(self) -> None:
         """See `Writer`. The client's own close would wait for the brokers, and abort what is in doubt."""
@@ -118,13 +120,13 @@ class ConfluentWriter:
 
     def _produce(self, outgoing: Sequence[Outgoing]) -> None:
         """Hand everything to the client, which sends it meanwhile."""
-        produce, topics, stays = self.producer.produce, self._topics, writes_between_parts(self._settings)
+        produce, topics = self.producer.produce, self._topics
         for each in outgoing:
             record = each.record
             # By position: the client takes arguments by name at a tenth of the whole price. To it the time 0 is now: what is
             # nearest to it stands for it. It takes headers as a list alone.
             headers: list[Any] = [*each.headers]
-            partition = record.source.partition if stays else -1
+            partition = record.source.partition if isinstance(each.destination, Handover) else -1
             produce(
                 topics[each.destination],
                 record.value,
@@ -142,7 +144,7 @@ class ConfluentWriter:
         if self._lines.lost != self._lost_before and self._known is not None:
             try:
                 with client_errors(self._settings, "looking for transactions that the broker forgot"):
-                    require_all_ended(self._settings, self._admin, self._known[0])
+                    require_all_ended(self._settings, self._admin, self._known[0], self._outputs)
             except BrokerUnavailable as error:
                 raise DeliveryDoubtful(str(error)) from error
         self._lost_before = self._lines.lost
@@ -161,7 +163,7 @@ class ConfluentWriter:
         if isinstance(error, TopicAuthorizationFailedError):
             with client_errors(self._settings, "asking what is allowed"):
                 withheld = withheld_on_topics(
-                    self._admin, [right for right in rights_of(self._settings) if right.required]
+                    self._admin, [right for right in rights_of(self._settings, self._part) if right.required]
                 )
             if withheld:
                 return ", ".join(map(str, withheld))
@@ -169,11 +171,11 @@ class ConfluentWriter:
 
     def _too_large(self, words: str, outgoing: Sequence[Outgoing]) -> SettingsError | DeliveryDoubtful:
         with client_errors(self._settings, "asking what the outputs take"):
-            taken = output_bytes_max(self._settings, self._admin)
+            taken = output_bytes_max(self._admin, self._outputs)
         if taken is not None and taken < self._batch_bytes:
             return DeliveryDoubtful(f"an output takes no more than {taken} bytes by now: {words}")
         largest = max(outgoing, key=_size)
-        return output_too_large(f"{words}; the largest, {largest.record.position}, has {_size(largest)} bytes")
+        return too_large(f"{words}; the largest, {largest.record.position}, has {_size(largest)} bytes")
 
 
 def _size(outgoing: Outgoing) -> int:

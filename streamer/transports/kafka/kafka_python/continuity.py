@@ -1,34 +1,30 @@
-"""No client may pass a record over: its offsets are compared with what was asked for, and gaps with the log itself.
+"""Detects records that a client passed over: compares offsets with those asked for, and gaps with the log itself.
 
-Offsets have gaps where transactions end, where they were aborted, and where a topic is compacted. The client does not say
-which. Another consumer looks for committed records in the gap:
+Offsets have gaps at the end of transactions, at aborted ones, and in compacted topics. The client does not say which. Another
+consumer looks for committed records in the gap:
 
     asked for 1094, got 1233 -> look from 1094 on -> 1094 is a record: the client lost it
                                                   -> the next one is 1233: the gap is the log's own
 
-The first record after a start is always compared. Later gaps are looked into once in LOOK_SECONDS: an input that is written
-in transactions has one after each of them.
+The first record after a start is always compared. Later gaps are checked once in LOOK_SECONDS, for every transaction leaves one.
 """
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import pairwise, starmap
 from operator import attrgetter, lt
 
 from kafka import TopicPartition
-from kafka.errors import KafkaError, OffsetOutOfRangeError
+from kafka.errors import OffsetOutOfRangeError
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful
 from streamer.records.record import Record
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer
-from streamer.transports.kafka.unreadable import TolerantConsumer
+from streamer.transports.kafka.clients import broker_errors
+from streamer.transports.kafka.topic_reader import TopicReader
 
 LOOK_SECONDS = 1.0
 """Least time between two looks into gaps amid the records: a look takes milliseconds."""
-
-_CLOSE_MS_MAX = 1_000
 
 _offset_of = attrgetter("offset")
 
@@ -42,7 +38,7 @@ class Continuity:
         self._next: dict[int, int] = {}
         self._fresh: set[int] = set()
         self._due_seconds = 0.0
-        self._consumer: TolerantConsumer | None = None
+        self._reader = TopicReader(settings, "what a client passed over")
 
     def begin(self, partition: int, offset: int) -> None:
         """Expect the records of a partition from `offset` on."""
@@ -50,10 +46,10 @@ class Continuity:
         self._fresh.add(partition)
 
     def follow(self, partition: int, records: Sequence[Record]) -> None:
-        """Compare records of a partition that has begun, in the order in which the client gave them.
+        """Compare the next records of a begun partition.
 
-        Raises DeliveryDoubtful where the client went back or passed a record over, and BrokerUnavailable where the broker
-        does not say so.
+        Raises DeliveryDoubtful if the client went back or passed a record over, and BrokerUnavailable without an answer of the
+        broker.
         """
         if not records:
             return
@@ -79,21 +75,16 @@ class Continuity:
 
     def close(self) -> None:
         """Release every resource; never raises."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            with suppress(KafkaError, OSError, RuntimeError):
-                consumer.close(autocommit=False, timeout_ms=_CLOSE_MS_MAX)
+        self._reader.close()
 
     def _look(self, partition: int, gap: range) -> None:
-        """Raise DeliveryDoubtful where a committed record has one of these offsets, or the broker no longer has them."""
+        """Raise DeliveryDoubtful if a committed record has one of these offsets, or the broker no longer has them."""
         at = TopicPartition(self._topic, partition)
         deadline = time.monotonic() + self._settings.kafka.delivery_timeout_ms / 1000
         with broker_errors(
             self._settings, f"looking at offsets {gap.start} to {gap.stop - 1} of {self._name(partition)}"
         ):
-            if self._consumer is None:
-                self._consumer = make_changelog_consumer(self._settings)
-            consumer = self._consumer
+            consumer = self._reader.consumer
             consumer.assign([at])
             consumer.seek(at, gap.start)
             while True:
@@ -118,6 +109,6 @@ class Continuity:
 
 
 def _gap(neighbours: Sequence[int]) -> range | None:
-    """Offsets between two that follow each other; None where there are none."""
+    """Offsets between two neighbours; None without any."""
     before, after = neighbours
     return range(before + 1, after) if after > before + 1 else None

@@ -23,7 +23,8 @@ from streamer.records.record import Lost, Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import NOTE_END, Changes, Commits, Member
 from streamer.transports.kafka.clients import ask_for_rejoin, broker_errors, make_consumer
-from streamer.transports.kafka.unreadable import NO_TIMESTAMP_MS, TolerantConsumer, end_of_damage
+from streamer.transports.kafka.unreadable import TolerantConsumer, end_of_damage
+from streamer.transports.transport import NO_TIMESTAMP_MS
 
 _CLOSE_MS_MAX = 1_000
 
@@ -112,7 +113,7 @@ class KafkaPythonReader:
             end = end_of_damage(self._settings, self.consumer, at, damage)
             self.consumer.damages.forget(at)
             self.consumer.seek(at, end)
-            lost = Lost(end - damage.first, damage.told)
+            lost = Lost(end - damage.first, damage.words)
             yield Record(self._source(at), at.topic, damage.first, None, None, NO_TIMESTAMP_MS, (), lost)
 
     def hold(self, partitions: Iterable[int]) -> None:

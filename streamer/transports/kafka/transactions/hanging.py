@@ -23,7 +23,7 @@ known to be right:
                         (`transactions.commit_note`)
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from time import monotonic, sleep, time
@@ -44,10 +44,9 @@ from kafka.errors import (
 from index import Position, Source
 from streamer.errors import DeliveryDoubtful, TransactionHanging
 from streamer.records.route import parse_position
-from streamer.settings.parts import outputs_of
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.changelog import first_records
 from streamer.transports.kafka.clients import (
+    abort_commands,
     broker_errors,
     identity_of,
     let_go,
@@ -56,6 +55,7 @@ from streamer.transports.kafka.clients import (
     within_timeout,
 )
 from streamer.transports.kafka.rights import OFFSETS_TOPIC
+from streamer.transports.kafka.topic_reader import first_records
 from streamer.transports.kafka.topics import committed_offsets
 from streamer.transports.kafka.transactions.commit_note import Unasked, unasked
 
@@ -103,12 +103,18 @@ class Open:
 
 
 def take_over(
-    settings: Settings, instance: str, admin: KafkaAdminClient, topics: Sequence[str] | None = None
+    settings: Settings,
+    instance: str,
+    admin: KafkaAdminClient,
+    topics: Collection[str],
+    *,
+    by_coordinator: bool = False,
 ) -> KafkaProducer:
     """Producer whose id has nothing open: the broker, or this call, has ended what its predecessor left.
 
-    topics  that the predecessor wrote to, where it committed no offsets: nobody else delivers in its place, so what the
-            broker forgot ends as the coordinator had decided. None: a worker's, that is the outputs
+    topics          that the predecessor wrote to
+    by_coordinator  what the broker forgot ends as the coordinator had decided: the predecessor committed no offsets, so
+                    no other worker delivers in its place
 
     Raises TransactionHanging where nothing tells how a forgotten transaction has to end, or where it does not end.
     Raises DeliveryDoubtful and the client's errors besides.
@@ -122,7 +128,7 @@ def take_over(
         # Repeated where the broker forgets this end too: a new start would no longer know how it has to end.
         while (forgotten := _find(settings, admin, producer_id_of(producer), topics)).all:
             if commit is None:
-                commit = _how_to_end(settings, instance, forgotten, last, by_coordinator=topics is not None)
+                commit = _how_to_end(settings, instance, forgotten, last, by_coordinator=by_coordinator)
             if commit is None or monotonic() > deadline:
                 raise hanging(settings, identity, forgotten)
             log.warning(
@@ -140,9 +146,7 @@ def take_over(
     return producer
 
 
-def require_all_ended(
-    settings: Settings, admin: KafkaAdminClient, producer_id: int, topics: Sequence[str] | None = None
-) -> None:
+def require_all_ended(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics: Collection[str]) -> None:
     """Raise DeliveryDoubtful where the last transaction of a producer of this id, which was committed, does not get its marks.
 
     The marks may take a moment. Raises the client's errors besides.
@@ -222,17 +226,11 @@ _UNDER_WAY = {
 
 def hanging(settings: Settings, identity: str | None, found: Open) -> TransactionHanging:
     """Error that names the hanging transaction and tells how a person ends it."""
-    servers = ",".join(settings.kafka.bootstrap_servers)
-    commands = "; ".join(
-        f"kafka-transactions.sh --bootstrap-server {servers} abort --topic {partition.topic} "
-        f"--partition {partition.partition} --start-offset {start}"
-        for partition, start in sorted(found.all.items())
-    )
     named = "of an unknown transactional id" if identity is None else f"of transactional id {identity!r}"
     return TransactionHanging(
         f"group {settings.kafka.group!r} stands still: a transaction {named} (producer id {found.producer_id}) was never "
         f"ended in {', '.join(_shown(found.all))}, and nothing tells how it has to end. Nothing is lost. A person ends it: "
-        f"first read {DOCUMENTED_AT}; then {commands}"
+        f"first read {DOCUMENTED_AT}; then {abort_commands(settings, found.all)}"
     )
 
 
@@ -299,11 +297,11 @@ def producer_of_identity(settings: Settings, admin: KafkaAdminClient, identity: 
         return None
 
 
-def _find(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics: Sequence[str] | None) -> Open:
+def _find(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics: Collection[str]) -> Open:
     """Open transaction of a producer's id. The producer has begun nothing, so all of it was forgotten."""
 
     def look() -> Open:
-        outputs, offsets = _known_to_outputs(settings, admin, topics), _known_to_offsets(settings, admin)
+        outputs, offsets = _known_to(admin, topics, list), _known_to_offsets(settings, admin)
         found = Open(producer_id, _open_by(producer_id, outputs), _open_by(producer_id, offsets))
         known = {**outputs, **offsets}
         return replace(
@@ -314,11 +312,6 @@ def _find(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics:
         )
 
     return _answer(settings, look)
-
-
-def _known_to_outputs(settings: Settings, admin: KafkaAdminClient, topics: Sequence[str] | None) -> Producers:
-    outputs = list(outputs_of(settings).values())
-    return _known_to(admin, outputs if topics is None else topics, list)
 
 
 def _known_to_offsets(settings: Settings, admin: KafkaAdminClient) -> Producers:
@@ -335,7 +328,7 @@ def _known_to_offsets(settings: Settings, admin: KafkaAdminClient) -> Producers:
 
 def _known_to(
     admin: KafkaAdminClient,
-    topics: Sequence[str],
+    topics: Collection[str],
     choose: Callable[[Sequence[TopicPartition]], list[TopicPartition]],
 ) -> Producers:
     """Producers known to the chosen partitions of the topics.
@@ -355,7 +348,7 @@ def _known_to(
     return {partition: each.active_producers for partition, each in found.items()}
 
 
-def _partitions_of(admin: KafkaAdminClient, topics: Sequence[str]) -> list[TopicPartition]:
+def _partitions_of(admin: KafkaAdminClient, topics: Collection[str]) -> list[TopicPartition]:
     partitions: list[TopicPartition] = []
     for topic in admin.describe_topics(list(topics)):
         # A partition left out could be the one with the open transaction, so an error never counts as an empty topic.

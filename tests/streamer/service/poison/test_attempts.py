@@ -15,7 +15,7 @@ from index.errors import IndexFull
 from streamer.errors import DeliveryDoubtful
 from streamer.records.record import Batch, Record
 from streamer.service.poison import attempts
-from streamer.service.poison.attempts import IDLE, Attempts, Stretch, death_of, deaths, stretches_of
+from streamer.service.poison.attempts import IDLE, Attempts, OffsetRange, death_of, deaths, ranges_of
 from tests.support.paths import ROOT
 
 FIRST, SECOND = Source("stream", 0), Source("stream", 1)
@@ -128,7 +128,7 @@ def test_a_note_that_makes_no_sense_or_is_old_is_removed(folder: Path, monkeypat
     batch = batch_of((FIRST, range(10)))
     die(folder, batch)
     (folder / "1-1.attempt").write_bytes(b"decode          \n[[1, 2], 3")
-    assert [death.stretches for death in deaths(folder)] == [stretches_of(batch)]
+    assert [death.stretches for death in deaths(folder)] == [ranges_of(batch)]
     monkeypatch.setattr(attempts, "DEATHS_KEPT_SECONDS", -1.0)
     assert not list(deaths(folder))
     assert not list(folder.iterdir())
@@ -139,7 +139,7 @@ def test_a_batch_of_very_many_sources_is_noted_as_far_as_there_is_room(folder: P
     die(folder, many)
     (death,) = deaths(folder)
     assert len(death.stretches) > 500
-    assert death.stretches[0] == Stretch("documents", FIRST, range(10**12, 10**12 + 1))
+    assert death.stretches[0] == OffsetRange("documents", FIRST, range(10**12, 10**12 + 1))
 
 
 def test_a_folder_that_takes_no_note_is_told_with_its_name(tmp_path: Path) -> None:

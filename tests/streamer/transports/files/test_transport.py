@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -485,7 +486,9 @@ def test_the_changelog_gives_back_the_records_as_they_were_read(tmp_path: Path) 
         (Destination.UNIQUE, ("unique", "undecidable")),
         (Destination.DEAD_LETTER, ("dead-letter",)),
     ):
-        given_back = [record for records in transport.changelog(ranges, [destination]) for record in records]
+        given_back = [
+            replace(record, headers=()) for records in transport.changelog(ranges, [destination]) for record in records
+        ]
         assert given_back == [
             record
             for record in read

@@ -15,10 +15,14 @@ from index.entry import Position, Source
 from streamer.errors import BrokerUnavailable, TransactionHanging
 from streamer.records.record import Destination, Headers, Record
 from streamer.records.route import POSITION, STREAM, parse_position
-from streamer.settings.settings import Settings
-from streamer.transports.kafka import changelog
-from streamer.transports.kafka.changelog import SourceOrder, _portions, first_records, read_changelog, topic_of
+from streamer.settings.settings import Batching, Settings
+from streamer.transports.kafka import changelog, topic_reader
+from streamer.transports.kafka.changelog import SourceOrder, read_changelog
+from streamer.transports.kafka.topic_reader import first_records
+from streamer.transports.kafka.topics import topic_of
+from streamer.transports.kafka.transactions import open as open_transactions
 from streamer.transports.kafka.unreadable import Damages
+from streamer.transports.output_log import portions
 from tests.support.memory_broker import Stored
 from tests.support.transport_worlds import KafkaWorld, begin, committed_records, make_settings, read_batch, routed
 
@@ -103,14 +107,19 @@ def test_what_is_held_beyond_the_limit_comes_out_and_later_records_wait_again() 
 def test_portions_keep_the_bounds_and_never_hold_a_position_twice() -> None:
     one, two = SOURCES[:2]
     records = [record(one, 1), record(two, 1), record(one, 2), record(one, 2), record(one, 3, 90), record(one, 4, 200)]
-    portions = [[(each.source.partition, each.offset) for each in portion] for portion in _portions(records, 4, 100)]
-    assert portions == [[(0, 1), (1, 1), (0, 2)], [(0, 2), (0, 3)], [(0, 4)]]
-    by_count = _portions([record(one, offset) for offset in range(5)], 2, 100)
+    bounds = Batching(records_max=4, bytes_max=100)
+    found = [[(each.source.partition, each.offset) for each in portion] for portion in portions(records, bounds)]
+    assert found == [
+        [(0, 1), (1, 1), (0, 2)],
+        [(0, 2), (0, 3)],
+        [(0, 4)],
+    ]
+    by_count = portions([record(one, offset) for offset in range(5)], Batching(records_max=2, bytes_max=100))
     assert [[each.offset for each in portion] for portion in by_count] == [[0, 1], [2, 3], [4]]
 
 
 def test_an_empty_portion_shows_that_time_passes() -> None:
-    assert list(_portions([], 3, 100)) == [[]]
+    assert list(portions([], Batching())) == [[]]
 
 
 # --- outputs read through a consumer ----------------------------------------------------------------------------------
@@ -226,7 +235,7 @@ RANGES = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(lambda borders: r
 @pytest.fixture(autouse=True)
 def _brokers_name_no_producers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that no broker answers leaves its sockets open, and most of these tests have no broker."""
-    monkeypatch.setattr(changelog, "_producers_of", lambda *_: ["7 of transactional id 'crawler'"])
+    monkeypatch.setattr(open_transactions, "_producers_of", lambda *_: ["7 of transactional id 'crawler'"])
 
 
 def restored(
@@ -234,8 +243,8 @@ def restored(
 ) -> list[list[Record]]:
     """What `read_changelog` gives for outputs in memory, of the unique topic and in portions of at most three."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(changelog, "STRETCH_OFFSETS", stretch)
-        patch.setattr(changelog, "make_changelog_consumer", outputs.consumer)
+        patch.setattr(changelog, "SEARCH_OFFSETS", stretch)
+        patch.setattr(topic_reader, "make_detached_consumer", outputs.consumer)
         return list(read_changelog(chosen or make_settings(records_max=3), ranges, [Destination.UNIQUE]))
 
 
@@ -263,15 +272,15 @@ def test_every_delivered_record_of_the_ranges_comes_back_once_and_in_order(
             wanted[item].append(stored)
     outputs = Outputs(partitions, random.Random(seed))
     chosen = make_settings(records_max=3)
-    portions = restored(outputs, ranges, stretch, chosen)
+    batches = restored(outputs, ranges, stretch, chosen)
     for source, expected in wanted.items():
-        found = [each for portion in portions for each in portion if each.source == source]
+        found = [each for portion in batches for each in portion if each.source == source]
         assert [(each.topic, each.offset) for each in found] == [
             (chosen.topics.input, each.timestamp_ms) for each in expected
         ]
         assert [Stored(each.key, each.value, each.timestamp_ms, each.headers) for each in found] == expected
-    assert sum(map(len, portions)) == sum(map(len, wanted.values()))
-    for portion in portions:
+    assert sum(map(len, batches)) == sum(map(len, wanted.values()))
+    for portion in batches:
         positions = [(each.source, each.offset) for each in portion]
         assert len(set(positions)) == len(positions) <= 3
     assert outputs.closed
@@ -281,15 +290,15 @@ def test_what_is_delivered_while_the_outputs_are_read_is_left_for_the_next_time(
     output = output_of(SOURCES[0], range(10))
     outputs = Outputs([output])
     outputs.grow = lambda: output.append(delivered(SOURCES[0], len(output)))
-    portions = restored(outputs, {SOURCES[0]: range(1_000)})
-    assert [each.offset for portion in portions for each in portion] == list(range(10))
+    batches = restored(outputs, {SOURCES[0]: range(1_000)})
+    assert [each.offset for portion in batches for each in portion] == list(range(10))
     assert len(output) > 10
 
 
 def test_only_the_end_of_an_output_is_read_where_only_its_end_is_wanted() -> None:
     outputs = Outputs([output_of(SOURCES[0], range(1_000))])
-    portions = restored(outputs, {SOURCES[0]: range(990, 1_000)}, stretch=20)
-    assert [each.offset for portion in portions for each in portion] == list(range(990, 1_000))
+    batches = restored(outputs, {SOURCES[0]: range(990, 1_000)}, stretch=20)
+    assert [each.offset for portion in batches for each in portion] == list(range(990, 1_000))
     # Once to look for the beginning, once to read on from there.
     assert 10 <= outputs.handed_out <= 40
 
@@ -297,8 +306,8 @@ def test_only_the_end_of_an_output_is_read_where_only_its_end_is_wanted() -> Non
 def test_a_source_that_was_silent_for_long_is_looked_for_farther_back() -> None:
     silent, loud = SOURCES[:2]
     outputs = Outputs([output_of(silent, range(100)) + output_of(loud, range(100))])
-    portions = restored(outputs, {silent: range(95, 200), loud: range(95, 200)}, stretch=5)
-    assert [(each.source, each.offset) for portion in portions for each in portion] == [
+    batches = restored(outputs, {silent: range(95, 200), loud: range(95, 200)}, stretch=5)
+    assert [(each.source, each.offset) for portion in batches for each in portion] == [
         (source, offset) for source in (silent, loud) for offset in range(95, 100)
     ]
 
@@ -307,22 +316,22 @@ def test_a_source_that_was_silent_for_long_is_looked_for_farther_back() -> None:
 def test_records_behind_an_open_transaction_are_waited_for_with_signs_of_life(
     monkeypatch: pytest.MonkeyPatch, start: int
 ) -> None:
-    monkeypatch.setattr(changelog, "transaction_ms_max", lambda settings: 1_000)
+    monkeypatch.setattr(open_transactions, "transaction_ms_max", lambda settings: 1_000)
     outputs = Outputs([output_of(SOURCES[0], range(20)), output_of(SOURCES[1], range(3))], hidden=12)
-    monkeypatch.setattr(changelog, "make_changelog_consumer", outputs.consumer)
-    portions = read_changelog(make_settings(records_max=100), {SOURCES[0]: range(start, 20)}, [Destination.UNIQUE])
+    monkeypatch.setattr(topic_reader, "make_detached_consumer", outputs.consumer)
+    batches = read_changelog(make_settings(records_max=100), {SOURCES[0]: range(start, 20)}, [Destination.UNIQUE])
     with capture_logs() as logged:
-        assert [next(portions) for _ in range(3)] == [[], [], []]
+        assert [next(batches) for _ in range(3)] == [[], [], []]
     assert [(each["log_level"], each["partitions"][0].partition("/")[2]) for each in logged] == [
         ("warning", "0 from offset 8 on")
     ]
     outputs.hidden = 0
-    assert [each.offset for portion in portions for each in portion] == list(range(start, 20))
+    assert [each.offset for portion in batches for each in portion] == list(range(start, 20))
 
 
 def test_a_transaction_that_outlives_what_the_brokers_allow_needs_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changelog, "transaction_ms_max", lambda settings: 200)
-    monkeypatch.setattr(changelog, "OPEN_MARGIN_SECONDS", 0.1)
+    monkeypatch.setattr(open_transactions, "transaction_ms_max", lambda settings: 200)
+    monkeypatch.setattr(open_transactions, "OPEN_MARGIN_SECONDS", 0.1)
     outputs = Outputs([output_of(SOURCES[0], range(20))], hidden=5)
     with pytest.raises(TransactionHanging, match=r"cannot be read to their ends.*--partition 0 --start-offset 15"):
         restored(outputs, {SOURCES[0]: range(20)})
@@ -331,14 +340,14 @@ def test_a_transaction_that_outlives_what_the_brokers_allow_needs_a_person(monke
 
 def test_what_the_broker_deleted_is_not_asked_for() -> None:
     outputs = Outputs([output_of(SOURCES[0], range(50))], first=30)
-    portions = restored(outputs, {SOURCES[0]: range(10, 50)}, stretch=4)
-    assert [each.offset for portion in portions for each in portion] == list(range(30, 50))
+    batches = restored(outputs, {SOURCES[0]: range(10, 50)}, stretch=4)
+    assert [each.offset for portion in batches for each in portion] == list(range(30, 50))
 
 
 def test_an_empty_output_still_shows_that_time_passes() -> None:
-    portions = restored(Outputs([[], []]), {SOURCES[0]: range(10)})
-    assert len(portions) >= 2
-    assert not any(portions)
+    batches = restored(Outputs([[], []]), {SOURCES[0]: range(10)})
+    assert len(batches) >= 2
+    assert not any(batches)
 
 
 def test_outputs_that_give_nothing_for_the_delivery_timeout_are_an_unavailable_broker(
@@ -347,9 +356,9 @@ def test_outputs_that_give_nothing_for_the_delivery_timeout_are_an_unavailable_b
     outputs = Outputs([output_of(SOURCES[0], range(10))])
     timeout_seconds = make_settings().kafka.delivery_timeout_ms / 1000
     seconds = iter([0.0, timeout_seconds, timeout_seconds + 0.1])
-    monkeypatch.setattr(changelog, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(topic_reader, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     monkeypatch.setattr(outputs, "poll", lambda timeout_ms: {})
-    with pytest.raises(BrokerUnavailable, match="the outputs gave nothing for 6000 ms"):
+    with pytest.raises(BrokerUnavailable, match="reading the outputs back gave nothing for 6000 ms"):
         restored(outputs, {SOURCES[0]: range(10)})
     assert next(seconds, None) is None, "it did not wait until the timeout"
     assert outputs.closed
@@ -357,18 +366,18 @@ def test_outputs_that_give_nothing_for_the_delivery_timeout_are_an_unavailable_b
 
 def test_the_consumer_is_closed_where_the_reader_stops_half_way(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = Outputs([output_of(SOURCES[0], range(10))])
-    monkeypatch.setattr(changelog, "make_changelog_consumer", outputs.consumer)
-    portions = read_changelog(make_settings(), {SOURCES[0]: range(10)}, [Destination.UNIQUE])
-    next(portions)
+    monkeypatch.setattr(topic_reader, "make_detached_consumer", outputs.consumer)
+    batches = read_changelog(make_settings(), {SOURCES[0]: range(10)}, [Destination.UNIQUE])
+    next(batches)
     assert not outputs.closed
-    portions.close()  # type: ignore[attr-defined]
+    batches.close()  # type: ignore[attr-defined]
     assert outputs.closed
 
 
 def test_the_records_at_given_offsets_are_found_and_none_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     kept, gone, ended = (TopicPartition("unique", number) for number in range(3))
     outputs = Outputs([output_of(SOURCES[0], range(9)), output_of(SOURCES[1], range(9)), [None] * 9], first=3)
-    monkeypatch.setattr(changelog, "make_changelog_consumer", lambda settings, committed_only: outputs)
+    monkeypatch.setattr(topic_reader, "make_detached_consumer", lambda settings, committed_only: outputs)
     found = first_records(make_settings(), {kept: 3, gone: 2, ended: 5})
     assert {at: each and each.offset for at, each in found.items()} == {kept: 3, gone: None, ended: None}
     assert outputs.closed
@@ -395,7 +404,7 @@ def test_a_lost_tail_is_found_from_the_end_without_reading_the_whole_output(
         batch = read_batch(transport)
         transport.deliver(batch, [routed(each) for each in batch.records])
         delivered += len(batch.records)
-    monkeypatch.setattr(changelog, "STRETCH_OFFSETS", 8)
+    monkeypatch.setattr(changelog, "SEARCH_OFFSETS", 8)
     parsed: list[object] = []
 
     def parse_and_count(headers: Headers) -> Position | None:

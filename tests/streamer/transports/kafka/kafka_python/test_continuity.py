@@ -11,6 +11,7 @@ from kafka import KafkaProducer
 from index import Source
 from streamer.errors import DeliveryDoubtful
 from streamer.records.record import Lost, Record
+from streamer.transports.kafka import topic_reader
 from streamer.transports.kafka.kafka_python import continuity
 from streamer.transports.kafka.kafka_python.continuity import LOOK_SECONDS, Continuity
 from tests.support.transport_worlds import KafkaWorld, make_settings
@@ -30,7 +31,7 @@ class Watched:
         self.missed: Sequence[int] = ALL_WELL
         self.looks: list[int] = []
         monkeypatch.setattr(continuity, "time", SimpleNamespace(monotonic=lambda: self.seconds))
-        monkeypatch.setattr(continuity, "make_changelog_consumer", lambda _: self)
+        monkeypatch.setattr(topic_reader, "make_detached_consumer", lambda _, committed_only: self)
         self.continuity = Continuity(make_settings())
         self.continuity.begin(0, 10)
 

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from index import Verdict
 from streamer.errors import SettingsError
-from streamer.records.record import Record
+from streamer.records.record import Destination, Record
 from streamer.records.route import given_back
 from streamer.settings.settings import Batching
 from streamer.transports.files.output_folder import OUTPUTS, VERDICTS, Delivered, DeliveryHooks, OutputFolder
-from streamer.transports.files.resending import FileGiveBack
+from streamer.transports.files.output_log import FileOutputLog
+from streamer.transports.output_log import GIVE_BACK
 
 INPUT = Delivered("/data/one.jsonl", "one.jsonl", "stream-1", lines=6)
 
@@ -43,12 +45,12 @@ def died() -> None:
     raise Died
 
 
-def resending(folder: Path, hooks: DeliveryHooks | None = None) -> FileGiveBack:
-    return FileGiveBack(folder, Batching(records_max=2), hooks)
+def output_log(folder: Path, hooks: DeliveryHooks | None = None) -> FileOutputLog:
+    return FileOutputLog(folder, Batching(records_max=2), hooks)
 
 
-def dropped(of: FileGiveBack) -> list[Record]:
-    found = [each.record for outputs in of.outputs(None) for each in outputs]
+def dropped(of: FileOutputLog) -> list[Record]:
+    found = [each.record for outputs in of.outputs([Destination.DUPLICATE]) for each in outputs]
     return [record for record in found if record is not None]
 
 
@@ -59,16 +61,21 @@ def test_wherever_it_dies_every_line_comes_back_once(
 ) -> None:
     folder = filtered(tmp_path_factory.mktemp("out"))
     for moment in [*lives, None]:
-        giving = resending(folder, DeliveryHooks(**({} if moment is None else {moment: died})))
-        giving.open(to_send=True)
+        giving = output_log(folder, DeliveryHooks(**({} if moment is None else {moment: died})))
+        giving.open(GIVE_BACK)
         try:
-            sent = {position.offset for found in giving.sent(None) for position in found}
+            sent = {
+                each.record.offset
+                for outputs in giving.outputs([Destination.UNIQUE])
+                for each in outputs
+                if each.record is not None and each.headers.verdict is Verdict.GIVEN_BACK
+            }
             left = [record for record in dropped(giving) if record.offset not in sent]
             for record in left:
                 record.headers = given_back(record.headers)
             with suppress(Died):
                 for record in left:
-                    giving.send([record])
+                    giving.append([record])
         finally:
             giving.close()
     assert sorted((folder / "unique.jsonl").read_bytes().splitlines()) == [b"line %d" % line for line in range(1, 7)]
@@ -83,10 +90,10 @@ def test_a_folder_in_which_a_filter_writes_is_refused(tmp_path: Path) -> None:
     filtering = OutputFolder(folder, DeliveryHooks())
     filtering.open()
     with pytest.raises(SettingsError, match="another filter writes here"):
-        resending(folder).open(to_send=True)
+        output_log(folder).open(GIVE_BACK)
     # A dry run reads beside it.
-    looking = resending(folder)
-    looking.open(to_send=False)
+    looking = output_log(folder)
+    looking.open(None)
     assert len(dropped(looking)) == 5
     assert {claim.offset for claim in looking.claims().values()} == {6}
     filtering.close()
@@ -94,5 +101,5 @@ def test_a_folder_in_which_a_filter_writes_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="checkpoint"):
-        resending(tmp_path).open(to_send=True)
+        output_log(tmp_path).open(GIVE_BACK)
     assert not any((tmp_path / name).exists() for name in OUTPUTS)

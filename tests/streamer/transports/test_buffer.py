@@ -1,4 +1,4 @@
-"""Kept records leave in the order in which they came, in batches within bounds, whoever peeks and whatever is forgotten."""
+"""Buffered records leave in the order in which they came, in batches within bounds, whatever is peeked at or forgotten."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from index import Source
 from streamer.records.record import Lost, Record
 from streamer.settings.settings import Batching
-from streamer.transports.kept import Kept
+from streamer.transports.buffer import RecordBuffer
 
 ONE, TWO = Source("stream", 1), Source("stream", 2)
 
@@ -24,7 +24,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["add", "peek", "cut", "forget"]), st
 def test_every_record_leaves_once_and_in_order_and_a_peek_tells_what_leaves_next(
     steps: list[Step], records_max: int, bytes_max: int
 ) -> None:
-    kept = Kept(Batching.model_construct(records_max=records_max, bytes_max=bytes_max))
+    kept = RecordBuffer(Batching.model_construct(records_max=records_max, bytes_max=bytes_max))
     expected: list[Record] = []
     peeked = None
     offset = 0
@@ -60,7 +60,7 @@ def test_every_record_leaves_once_and_in_order_and_a_peek_tells_what_leaves_next
 
 
 def test_only_a_full_batch_is_peeked_at() -> None:
-    kept = Kept(Batching(records_max=2, bytes_max=10))
+    kept = RecordBuffer(Batching(records_max=2, bytes_max=10))
     kept.add([record(ONE, 0)])
     assert kept.peek() is None
     kept.add([record(ONE, 1)])
@@ -73,7 +73,7 @@ def test_only_a_full_batch_is_peeked_at() -> None:
 
 
 def test_what_is_left_of_a_peeked_batch_is_another_batch() -> None:
-    kept = Kept(Batching(records_max=2))
+    kept = RecordBuffer(Batching(records_max=2))
     kept.add([record(ONE, 5), record(TWO, 7)])
     assert (upcoming := kept.peek()) is not None
     kept.forget({TWO})
@@ -84,14 +84,14 @@ def test_what_is_left_of_a_peeked_batch_is_another_batch() -> None:
 
 
 def test_the_end_behind_records_that_cannot_be_read_is_behind_all_of_them() -> None:
-    kept = Kept(Batching(records_max=2))
+    kept = RecordBuffer(Batching(records_max=2))
     kept.add([record(ONE, 3, lost=4)])
     assert kept.cut().ends == {ONE: 7}
 
 
 def test_records_wait_for_the_gate_of_their_source_and_do_not_hold_up_others() -> None:
     below = {ONE: 0, TWO: 0}
-    kept = Kept(Batching(records_max=10), gate=lambda source: below[source])
+    kept = RecordBuffer(Batching(records_max=10), gate=lambda source: below[source])
     kept.add([record(ONE, 0), record(TWO, 5), record(ONE, 1), record(ONE, 2)])
     assert (kept.ready_count(), kept.waiting_count(), len(kept)) == (0, 4, 4)
     assert kept.first_offsets() == {ONE: 0, TWO: 5}
@@ -111,7 +111,7 @@ def test_records_wait_for_the_gate_of_their_source_and_do_not_hold_up_others() -
 
 
 def test_a_source_keeps_its_share_of_what_waits_and_the_rest_is_read_again() -> None:
-    kept = Kept(Batching(records_max=10), gate=lambda _source: 0)
+    kept = RecordBuffer(Batching(records_max=10), gate=lambda _source: 0)
     kept.add([record(ONE, 0), record(ONE, 4), record(ONE, 6), record(TWO, 5)])
     assert kept.hold_back(2) == {ONE: 5}
     assert (kept.waiting_of(ONE), kept.waiting_of(TWO)) == (2, 1)

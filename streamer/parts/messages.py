@@ -2,20 +2,19 @@
 
 import numpy as np
 
-from streamer.records.record import Batch, Destination, Outgoing, Record
+from streamer.records.record import Batch, Handover, Outgoing, Record
 from streamer.records.route import POSITION, STREAM
 from streamer.service.batch_report import BatchReport, Stopwatch
 
 
-def between(read: Record, packed: bytes, now_ms: int) -> Outgoing:
-    """A record between parts, in the partition of what was read.
+def between(topic: Handover, read: Record, packed: bytes, now_ms: int) -> Outgoing:
+    """A record between parts, in the partition of the first record that it was made from.
 
-    Its headers name the position of what it was made from first: by that a transaction which the broker forgot is ended
-    (`transactions`).
+    Its headers name the position of that record: by it `transactions` ends a transaction that the broker forgot.
     """
     headers = ((POSITION, read.position.encode()), (STREAM, read.source.stream.encode()))
     record = Record(read.source, read.topic, read.offset, None, packed, now_ms)
-    return Outgoing(Destination.UNIQUE, record, headers)
+    return Outgoing(topic, record, headers)
 
 
 def part_report(batch: Batch, stopwatch: Stopwatch) -> BatchReport:

@@ -1,4 +1,4 @@
-"""What an output tells of itself: its headers, read back. The reverse of `route`, strict where `route` is lenient. Pure."""
+"""The headers of an output, parsed: the reverse of `route`, and stricter. Pure."""
 
 from dataclasses import dataclass
 
@@ -29,23 +29,20 @@ CONNECT_HEADERS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Verdict that an output tells.
+class OutputHeaders:
+    """The verdict on an output, from its headers. A missing header gives None, or an empty text.
 
-    verdict      None where it names none
-    reason       label; empty where it names none
-    position     input position; None where it names none
-    id           empty where it names none
-    fingerprint  hexadecimal; None where it names none
-    distance     of the match, as the index measures it (similarities too); NO_DISTANCE where it names none
-    settings     digest of the settings that gave its text, id and fingerprint; empty where it names none
-    by_similarity  whether it tells a similarity, and no distance in bits
-    original     position of a duplicate's original; None where it names none
-    original_id  empty where it names none
+    reason       label
+    position     of the input
+    fingerprint  hexadecimal
+    distance     of the match, as the index measures it (similarities too); NO_DISTANCE without one
+    original     position of a duplicate's original
     kept         headers that came with the input
-    contradicts  what of all this cannot be, in words; empty where nothing does
-    offsets      how many offsets of the input it stands for, from its position on: more than one where they cannot be read
-    shadow       whether it was delivered in shadow mode, which kept it out of another output
+    contradicts  contradictions between the headers, in words
+    offsets      input offsets that the output stands for, from its position on; more than one for unreadable records
+    shadow       whether shadow mode kept it out of another output
+    by_similarity  whether it names a similarity instead of a distance in bits
+    settings     digest of the settings that gave its text, id and fingerprint
     """
 
     verdict: Verdict | None
@@ -64,8 +61,8 @@ class Told:
     settings: str = ""
 
 
-def told_by(headers: Headers, destination: Destination) -> Told:
-    """What the headers of a record in an output tell."""
+def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
+    """Parse the headers of a record in an output."""
     own = {name: value or b"" for name, value in headers if name.startswith(PREFIX)}
     texts = {name: value.decode(errors="replace") for name, value in own.items()}
     verdict = verdict_of(texts.get(VERDICT, ""), texts.get(REASON, ""))
@@ -91,13 +88,13 @@ def told_by(headers: Headers, destination: Destination) -> Told:
         contradictions.append(f"it stands for {offsets!r} offsets")
         offsets = "1"
     original = parse_original_position(headers)
-    # What was given back may tell what it was dropped for.
+    # A given-back record may name the document that it was dropped for.
     names = verdict is not None and verdict.names_original
     if names != (original is not None) and verdict is not Verdict.GIVEN_BACK:
         contradictions.append("there is no original" if original is None else "there is an original")
     distance, problem = _distance(texts.get(DISTANCE), texts.get(SIMILARITY))
     contradictions += [problem] if problem else []
-    return Told(
+    return OutputHeaders(
         verdict,
         texts.get(REASON, ""),
         parse_position(headers),

@@ -9,9 +9,9 @@ from streamer.demo.demo import documents
 from streamer.errors import SettingsError
 from streamer.records.record import Record
 from streamer.settings.settings import Batching
-from streamer.transports.by_position import Absent
-from streamer.transports.files.by_position import FileRecords
 from streamer.transports.files.output_folder import DeliveryHooks, OutputFolder
+from streamer.transports.files.output_log import FileOutputLog
+from streamer.transports.output_log import Absent
 from tests.support.command_line import run
 
 
@@ -33,7 +33,7 @@ def position(name: str, offset: int) -> Position:
 
 
 def values(*asked: Position) -> list[bytes | None]:
-    found = FileRecords(Path("out"), Batching()).at(asked)
+    found = FileOutputLog(Path("out"), Batching()).records_at(asked)
     assert all(not isinstance(each, Record) or each.position.endswith(f"/0/{each.offset}") for each in found.values())
     return [record.value if isinstance(record := found[each], Record) else None for each in asked]
 
@@ -57,11 +57,11 @@ def test_lines_of_an_input_that_is_gone_or_was_cut_come_from_the_outputs(lines: 
 @pytest.mark.usefixtures("lines")
 def test_what_is_nowhere_says_so() -> None:
     unknown, beyond = Position(Source("elsewhere", 0), 1), position("one.jsonl", 40)
-    found = FileRecords(Path("out"), Batching()).at([unknown, beyond])
+    found = FileOutputLog(Path("out"), Batching()).records_at([unknown, beyond])
     assert found[unknown] == Absent("it was filtered into another folder than out")
     assert found[beyond] == Absent("neither the input nor the outputs have its line any more")
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="holds no checkpoint"):
-        FileRecords(tmp_path, Batching())
+        FileOutputLog(tmp_path, Batching()).open(None)

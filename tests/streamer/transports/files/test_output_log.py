@@ -1,4 +1,4 @@
-"""Which input line went where, read back from the outputs, against folders written by hand."""
+"""Outputs of files read back, against folders written by hand: which input line went where."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -16,13 +16,15 @@ from streamer.records.record import Destination, Record
 from streamer.records.route import (
     ORIGINAL_POSITION,
     ORIGINAL_STREAM,
+    REASON,
     VERDICT,
     parse_original_position,
     restoring_verdict,
 )
 from streamer.settings.settings import Batching
-from streamer.transports.files.changelog import NO_TIMESTAMP_MS, read_changelog
-from streamer.transports.files.output_folder import OUTPUTS, Delivered
+from streamer.transports.files.output_folder import CHECKPOINT, FORMAT, OUTPUTS, Delivered
+from streamer.transports.files.output_log import FileOutputLog
+from streamer.transports.transport import NO_TIMESTAMP_MS
 
 INPUTS = (Delivered("/data/one.jsonl", "one.jsonl", "stream-1"), Delivered("/data/two.jsonl", "two.jsonl", "stream-2"))
 SOURCES = [Source(each.stream, 0) for each in INPUTS]
@@ -51,6 +53,7 @@ class Line(NamedTuple):
 
     def verdict_line(self) -> bytes:
         line = {"source": INPUTS[self.input].name, "line": self.number, "verdict": self.verdict}
+        line |= {"id": None, "original": None, "distance": None, "reason": "ordinary"}
         original = {"original_source": INPUTS[1].name, "original_line": 8} if self.names_original else {}
         return orjson.dumps(line | original) + b"\n"
 
@@ -58,7 +61,8 @@ class Line(NamedTuple):
         offset = self.number - 1
         original = Position(SOURCES[1], 7) if self.names_original else None
         named = ((ORIGINAL_POSITION, b"two.jsonl/0/7"), (ORIGINAL_STREAM, b"stream-2"))
-        headers = ((VERDICT, self.verdict.encode()), *named) if original else ()
+        told = (VERDICT, self.verdict.encode()), (REASON, b"ordinary")
+        headers = (*told, *named) if original else told
         assert parse_original_position(headers) == original
         return Record(SOURCES[self.input], INPUTS[self.input].name, offset, None, self.value, NO_TIMESTAMP_MS, headers)
 
@@ -81,7 +85,15 @@ def read(
     batch: Batching = AMPLE,
 ) -> list[list[Record]]:
     everything = dict.fromkeys(SOURCES, range(1_000))
-    return list(read_changelog(folder, INPUTS, everything if ranges is None else ranges, destinations, batch))
+    return list(opened(folder, batch).changelog(everything if ranges is None else ranges, destinations))
+
+
+def opened(folder: Path, batch: Batching) -> FileOutputLog:
+    """The log of a folder, all of whose bytes were delivered."""
+    lengths = {name: path.stat().st_size if (path := folder / name).exists() else 0 for name in OUTPUTS}
+    checkpoint = {"format": FORMAT, "lengths": lengths, "sources": list(INPUTS)}
+    (folder / CHECKPOINT).write_bytes(orjson.dumps(checkpoint))
+    return FileOutputLog(folder, batch)
 
 
 LINES = st.lists(
@@ -117,11 +129,15 @@ def test_the_wanted_lines_come_back_in_the_order_of_their_delivery_and_in_batche
         if FILES[line.verdict] in wanted_files and line.number - 1 in ranges.get(SOURCES[line.input], ())
     ]
     for number, records in enumerate(batches, start=1):
-        # With its line breaks, as a line counts. Only its last line may take a batch over the bound.
-        sizes = [len(record.value or b"") + 1 for record in records]
+        sizes = [len(record.value or b"") for record in records]
         assert 0 < len(records) <= batch.records_max
-        assert sum(sizes[:-1]) < batch.bytes_max
-        assert len(records) == batch.records_max or sum(sizes) >= batch.bytes_max or number == len(batches)
+        assert sum(sizes) <= batch.bytes_max or len(records) == 1
+        following = batches[number][0] if number < len(batches) else None
+        assert (
+            following is None
+            or len(records) == batch.records_max
+            or sum(sizes) + len(following.value or b"") > batch.bytes_max
+        )
 
 
 GOOD = [
@@ -163,7 +179,7 @@ def test_an_output_that_is_not_asked_for_is_not_looked_at(tmp_path: Path) -> Non
     ("records_max", "bytes_max", "expected"),
     [(10, 8, [2, 2, 2, 2, 1]), (10, 9, [3, 3, 3]), (2, 100, [2, 2, 2, 2, 1]), (1, 1, [1] * 9)],
 )
-def test_a_batch_ends_with_the_line_that_reaches_a_bound(
+def test_a_batch_ends_before_the_line_that_would_exceed_a_bound(
     tmp_path: Path, records_max: int, bytes_max: int, expected: list[int]
 ) -> None:
     folder = write(tmp_path / "out", [Line("unique", number, value=b"abc") for number in range(1, 10)])
@@ -219,9 +235,9 @@ def test_a_damaged_verdict_is_refused(tmp_path: Path, spoilt: bytes) -> None:
 
 def test_what_fits_is_given_before_the_rest_is_refused(tmp_path: Path) -> None:
     folder = write(tmp_path / "out", GOOD)
-    (folder / "unique.jsonl").write_bytes(b"first\n")
+    (folder / "unique.jsonl").write_bytes(b"first\n\n")
     everything = dict.fromkeys(SOURCES, range(1_000))
-    batches = read_changelog(folder, INPUTS, everything, [Destination.UNIQUE], Batching(records_max=1))
+    batches = opened(folder, Batching(records_max=1)).changelog(everything, [Destination.UNIQUE])
     assert [record.value for record in next(batches)] == [b"first"]
     with pytest.raises(RecoveryRefused):
         next(batches)
@@ -232,7 +248,7 @@ def test_duplicates_whose_originals_are_not_named_are_refused_when_they_are_aske
     verdicts = (folder / "verdicts.jsonl").read_bytes()
     (folder / "verdicts.jsonl").write_bytes(verdicts.replace(b',"original_line":8', b""))
     assert sum(map(len, read(folder))) == 3
-    with pytest.raises(RecoveryRefused, match="does not hold where the original of a duplicate stands"):
+    with pytest.raises(RecoveryRefused, match=r"verdicts.jsonl does not fit the other files"):
         read(folder, destinations=(Destination.DUPLICATE,))
 
 

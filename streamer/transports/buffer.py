@@ -1,4 +1,4 @@
-"""Records that were read and not handed out yet, and the batches that are cut from them."""
+"""Records that were read and not handed out yet, and the batches cut from them."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
@@ -9,10 +9,10 @@ from streamer.records.record import Batch, Record
 from streamer.settings.settings import Batching
 
 
-class Kept:
-    """Records in the order in which they were read; those of each source in the order of their offsets.
+class RecordBuffer:
+    """Records in reading order, those of each source in offset order.
 
-    gate  offset of each source below which its records may be handed out: the others wait. None: all may
+    gate  offset per source: records below it may be handed out, later ones wait. None: all may
     """
 
     def __init__(self, bounds: Batching, gate: Callable[[Source], int] | None = None) -> None:
@@ -38,9 +38,9 @@ class Kept:
         return len(self._waiting.get(source, ()))
 
     def hold_back(self, share: int) -> dict[Source, int]:
-        """Let at most `share` records of each source wait, and drop what follows them.
+        """Drop waiting records of each source beyond its `share`.
 
-        Returns the offset after the last one kept, for each source that fills its share.
+        Returns the offset after the last one left, for each source that fills its share.
         """
         ends: dict[Source, int] = {}
         for source, records in self._waiting.items():
@@ -51,7 +51,7 @@ class Kept:
         return ends
 
     def add(self, records: Iterable[Record]) -> None:
-        """Take records in."""
+        """Append records."""
         if self._gate is None:
             self._records.extend(records)
             return
@@ -60,7 +60,7 @@ class Kept:
         self.release()
 
     def release(self) -> None:
-        """Let those go that the gate lets through by now."""
+        """Make the records ready that the gate lets through by now."""
         if self._gate is None:
             return
         for source, records in self._waiting.items():
@@ -77,24 +77,24 @@ class Kept:
             self._peeked = _batch(left) if left else None
 
     def first_offsets(self) -> dict[Source, int]:
-        """Offset of the first record that is kept of each source."""
-        found: dict[Source, int] = {}
+        """Offset of the first buffered record of each source."""
+        firsts: dict[Source, int] = {}
         for record in (*(self._peeked.records if self._peeked else ()), *self._records):
-            found.setdefault(record.source, record.offset)
+            firsts.setdefault(record.source, record.offset)
         for source, records in self._waiting.items():
             if records:
-                found.setdefault(source, records[0].offset)
-        return found
+                firsts.setdefault(source, records[0].offset)
+        return firsts
 
     def peek(self) -> Batch | None:
-        """The next batch, if it is full; None else. `cut` gives its very `records`, unless one of them is forgotten."""
+        """The next batch if it is full, else None. `cut` returns the same `records`, unless one is forgotten."""
         count, is_full = self._next_count()
         if self._peeked is None and is_full:
             self._peeked = self._take(count)
         return self._peeked
 
     def cut(self) -> Batch:
-        """Take the next batch, full or not: the first records, within the bounds of a batch but always a first one."""
+        """Remove and return the next batch, full or not: records within the bounds of a batch, and at least one."""
         peeked, self._peeked = self._peeked, None
         return peeked or self._take(self._next_count()[0])
 

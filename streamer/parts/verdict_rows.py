@@ -1,4 +1,4 @@
-"""Verdicts that were told, as outputs: what `route` makes of records and of batches of verdicts. Pure."""
+"""Batches of verdicts as rows for records, and the outputs that `route` makes of both. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from streamer.records.verdict_batch import VerdictBatch
 
 
 @dataclass(frozen=True, slots=True)
-class ToldVerdicts:
-    """Verdicts on n records, row for row: all that `route` needs, from whichever batches they came.
+class VerdictRows:
+    """Verdicts on n records, row for row: all that `route` needs, from any batches.
 
     documents     ids and details alone
     kinds         uint8 [n], of `Kind`
@@ -33,12 +33,12 @@ class ToldVerdicts:
     names: Mapping[str, str]
 
 
-def told_of(records: Sequence[Record], batches: Mapping[Source, Sequence[VerdictBatch]]) -> ToldVerdicts:
-    """The verdicts on these records, from the batches of their sources. A later batch repeats what an earlier one told.
+def verdicts_on(records: Sequence[Record], batches: Mapping[Source, Sequence[VerdictBatch]]) -> VerdictRows:
+    """The verdicts on these records, from the batches of their sources. A later batch may repeat an earlier one.
 
-    Raises VerdictsMissing where a record has none, and RecordsUnreadable for a verdict that this program does not know.
+    Raises VerdictsMissing for a record without a verdict, and RecordsUnreadable for a verdict of another program version.
     """
-    order, parts = _found(records, batches)
+    order, parts = _rows_of(records, batches)
     verdicts, reasons, distances, replayed, kinds = (
         np.concatenate([getattr(batch, name)[rows] for batch, rows in parts])[order]
         for name in ("verdicts", "reasons", "distances", "replayed", "kinds")
@@ -68,12 +68,12 @@ def told_of(records: Sequence[Record], batches: Mapping[Source, Sequence[Verdict
     names: dict[str, str] = {}
     for batch, _ in parts:
         names.update(batch.names)
-    return ToldVerdicts(decisions, documents, kinds, fingerprints, names)
+    return VerdictRows(decisions, documents, kinds, fingerprints, names)
 
 
 def outgoing_of(
     records: Sequence[Record],
-    told: ToldVerdicts,
+    verdicts: VerdictRows,
     fingerprints_hex: Sequence[str | None],
     *,
     by_similarity: bool,
@@ -84,7 +84,7 @@ def outgoing_of(
 ) -> list[Outgoing]:
     """Outgoing records for n records and the verdicts on them, as the whole service would deliver them; see `route`."""
     explained = explain(
-        records, told.documents, fingerprints_hex, told.decisions, told.names, by_similarity=by_similarity
+        records, verdicts.documents, fingerprints_hex, verdicts.decisions, verdicts.names, by_similarity=by_similarity
     )
     return route(
         records,
@@ -108,10 +108,10 @@ def _require_known(verdicts: Sequence[int], reasons: Sequence[int], records: Seq
             ) from None
 
 
-def _found(
+def _rows_of(
     records: Sequence[Record], batches: Mapping[Source, Sequence[VerdictBatch]]
 ) -> tuple[npt.NDArray[Any], list[tuple[VerdictBatch, npt.NDArray[Any]]]]:
-    """Batches with their rows that are asked for, and the order that brings those rows into the order of the records."""
+    """The order of the records among all rows, and each batch with its rows."""
     by_source: dict[Source, list[int]] = {}
     for row, record in enumerate(records):
         by_source.setdefault(record.source, []).append(row)

@@ -1,0 +1,83 @@
+"""Decided records that are not delivered yet, as `route` will deliver them: from the input and the verdicts."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from kafka import TopicPartition
+
+from index import Source
+from streamer.errors import RecoveryRefused
+from streamer.parts.batches import Batches
+from streamer.parts.verdict_rows import outgoing_of, verdicts_on
+from streamer.records.record import Destination, Record
+from streamer.records.verdict_batch import VerdictBatch, unpack_verdicts
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.topic_reader import TopicReader
+
+
+def read_undelivered(
+    settings: Settings, source: Source, wanted: range, destinations: Sequence[Destination]
+) -> Iterator[list[Record]]:
+    """Records at these offsets of an input source whose verdicts lead to the destinations, with the headers of outputs.
+
+    Yields some at a time, perhaps none while time passes. Raises RecoveryRefused for missing verdicts, and what reading
+    raises.
+    """
+    topic, name = settings.topics.verdicts, f"{settings.topics.input}/{source.partition}"
+    batches: Batches[VerdictBatch] = Batches(settings, topic, unpack_verdicts)
+    with closing(batches), closing(TopicReader(settings, f"{settings.topics.input!r}")) as reader:
+        begin = batches.covering(source.partition, source.stream, wanted.start)
+        reached = wanted.start
+        for read in batches.read(source.partition, range(begin, batches.extent(source.partition).stop)):
+            fresh: list[VerdictBatch] = []
+            for stored in read:
+                heading = stored.batch.heading
+                if heading.stream != source.stream or heading.end <= reached or reached >= wanted.stop:
+                    continue
+                if heading.begin > reached:
+                    raise RecoveryRefused(
+                        f"{name}: the index is to be restored, and no verdicts are left on offsets {reached} to "
+                        f"{heading.begin - 1}, which were decided and not delivered: {topic!r} lost them. Bring a newer backup "
+                        "of the index back (streamer index restore)."
+                    )
+                fresh.append(stored.batch)
+                reached = heading.end
+            if fresh:
+                decided = range(fresh[0].heading.begin, reached)
+                yield from _outputs(settings, reader, source, decided, wanted, fresh, destinations)
+            else:
+                yield []
+            if reached >= wanted.stop:
+                return
+        raise RecoveryRefused(
+            f"{name}: the index is to be restored, and {topic!r} ends at the verdicts on offset {reached - 1}, though those "
+            f"below {wanted.stop} were decided: it lost records. Bring a newer backup of the index back (streamer index restore)."
+        )
+
+
+def _outputs(
+    settings: Settings,
+    reader: TopicReader,
+    source: Source,
+    decided: range,
+    wanted: range,
+    batches: Sequence[VerdictBatch],
+    destinations: Sequence[Destination],
+) -> Iterator[list[Record]]:
+    offsets = range(max(decided.start, wanted.start), min(decided.stop, wanted.stop))
+    at = TopicPartition(settings.topics.input, source.partition)
+    for records in reader.records({at: offsets}, source.stream):
+        if not records:
+            yield []
+            continue
+        outgoing = outgoing_of(
+            records,
+            verdicts_on(records, {source: batches}),
+            [None] * len(records),
+            by_similarity=settings.fingerprint.scheme == "minhash",
+            connector_name=settings.kafka.group,
+            task_id="",
+            shadow=settings.route.shadow,
+        )
+        yield [replace(each.record, headers=each.headers) for each in outgoing if each.destination in destinations]

@@ -1,0 +1,268 @@
+"""Input and outputs of a folder of filtered lines, read back and appended to.
+
+The n-th verdict of a destination belongs to the n-th line of its file. Lines have no keys, timestamps or headers: an output
+gets the headers that Kafka's would have, as far as its verdict tells them. Reading takes no lock.
+"""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from index import NO_DISTANCE, Position, Source, Verdict, minhash
+from streamer.errors import InputUnreadable, RecoveryRefused
+from streamer.records.output_headers import OutputHeaders
+from streamer.records.reason import verdict_of
+from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
+from streamer.records.route import (
+    ID,
+    ORIGINAL_ID,
+    ORIGINAL_POSITION,
+    ORIGINAL_STREAM,
+    REASON,
+    VERDICT,
+    destination_of,
+    verdict_line,
+)
+from streamer.settings.settings import Batching
+from streamer.transports.files.line_reader import LineReader
+from streamer.transports.files.output_folder import VERDICTS, Delivered, DeliveryHooks, OutputFolder
+from streamer.transports.output_log import ALL_OUTPUTS, Absent, Extent, Output, RecordsByPosition, Way, portions
+from streamer.transports.transport import NO_TIMESTAMP_MS, Claim
+
+_GONE = Absent("neither the input nor the outputs have its line any more")
+
+
+class FileOutputLog:
+    """See `OutputLog`. Raises SettingsError for a folder without a checkpoint, and RecoveryRefused for a damaged one.
+
+    Lines of pipes are gone: `inputs` leaves them out.
+    """
+
+    has_headers = False
+
+    def __init__(self, folder: Path, batch: Batching, hooks: DeliveryHooks | None = None) -> None:
+        self._folder = OutputFolder(folder, hooks or DeliveryHooks())
+        self._batch = batch
+        self._fixed: tuple[Mapping[str, int], list[Delivered]] | None = None
+
+    def open(self, way: Way | None) -> None:
+        """See `OutputLog`. `way` is GIVE_BACK: from duplicate.jsonl to unique.jsonl. Refused beside a filter at work."""
+        # A folder that holds nothing is not made into one.
+        self._folder.look()
+        if way is not None:
+            self._folder.open()
+
+    def extent(self) -> Extent:
+        """See `OutputLog`."""
+        self._fixed = self._folder.look()
+        _, inputs = self._fixed
+        lines = {Source(each.stream, 0): each.lines for each in inputs if each.lines is not None}
+        readable = {Source(each.stream, 0) for each in inputs if Path(each.path).is_file()}
+        return Extent(
+            names={each.stream: each.name for each in inputs},
+            first={source: 0 if source in readable else count for source, count in lines.items()},
+            end=lines,
+            committed=lines,
+            inputs=sum(count for source, count in lines.items() if source in readable),
+            outputs=sum(lines.values()),
+        )
+
+    def claims(self) -> Mapping[Source, Claim]:
+        """See `OutputLog`."""
+        _, inputs = self._folder.look()
+        return {Source(each.stream, 0): Claim(each.lines, "", True) for each in inputs if each.lines is not None}
+
+    def inputs(self, _since_ms: int | None = None) -> Iterator[list[Record]]:
+        """See `OutputLog`: all lines, for they have no timestamps. Raises InputUnreadable besides."""
+        _, inputs = self._delivered()
+        for each in inputs:
+            if each.lines and Path(each.path).is_file():
+                with closing(LineReader(Path(each.path))) as reader:
+                    while reader.count < each.lines and not reader.ended:
+                        begin = reader.count
+                        count = min(self._batch.records_max, each.lines - begin)
+                        lines = reader.lines(count, self._batch.bytes_max)
+                        yield [_record(each, offset, line) for offset, line in enumerate(lines, start=begin)]
+
+    def outputs(
+        self, destinations: Sequence[Destination] = ALL_OUTPUTS, _since_ms: int | None = None
+    ) -> Iterator[list[Output]]:
+        """See `OutputLog`: all lines, and every verdict that cannot be read."""
+        lengths, inputs = self._delivered()
+        by_name, names = {each.name: each for each in inputs}, {each.stream: each.name for each in inputs}
+        wanted = {destination: f"{destination}.jsonl" for destination in destinations}
+        outputs: list[Output] = []
+        with ExitStack() as stack:
+            lines = {
+                name: stack.enter_context(closing(_until(self._folder.folder / name, lengths[name])))
+                for name in (*wanted.values(), VERDICTS)
+            }
+            for number, line in enumerate(lines[VERDICTS]):
+                parsed, headers = _parse(line, by_name)
+                destination, value = Destination.UNIQUE, None
+                if parsed.verdict is not None:
+                    destination = destination_of(parsed.verdict, shadow=parsed.shadow)
+                    if destination not in wanted:
+                        continue
+                    value = next(lines[wanted[destination]], None)
+                    if value is None:
+                        parsed = replace(parsed, contradicts=f"has no line in {wanted[destination]}")
+                record = None
+                if parsed.position is not None:
+                    source, offset = parsed.position
+                    record = Record(source, names[source.stream], offset, None, value, NO_TIMESTAMP_MS, headers)
+                outputs.append(Output(destination, VERDICTS, number, parsed, record))
+                if len(outputs) == self._batch.records_max:
+                    yield outputs
+                    outputs = []
+            for destination, name in wanted.items():
+                if left := sum(1 for _ in lines[name]):
+                    parsed = _unreadable(f"has {left} lines more than {VERDICTS} has verdicts")
+                    outputs.append(Output(destination, name, 0, parsed, None))
+        yield outputs
+
+    def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
+        """See `Transport.changelog`. Raises RecoveryRefused for files that do not fit together, perhaps after some batches."""
+        return filter(None, portions(self._delivered_in(ranges, destinations), self._batch))
+
+    def records_at(self, positions: Sequence[Position]) -> RecordsByPosition:
+        """See `RecordsAt`: from the inputs, each read up to the last line that is asked for; what is gone from the outputs."""
+        inputs = {each.stream: each for each in self._delivered()[1]}
+        records: dict[Position, Record | Absent] = {}
+        for stream in dict.fromkeys(position.source.stream for position in positions):
+            of_stream = sorted(position for position in positions if position.source.stream == stream)
+            if stream in inputs:
+                records |= _lines_at(inputs[stream], of_stream)
+            else:
+                why = Absent(f"it was filtered into another folder than {self._folder.folder}")
+                records |= dict.fromkeys(of_stream, why)
+        lost = {position for position, record in records.items() if record == _GONE}
+        for outputs in self.outputs() if lost else ():
+            for each in outputs:
+                if each.headers.position in lost and each.record is not None and each.record.value is not None:
+                    records[each.headers.position] = each.record
+        return records
+
+    def append(self, records: Sequence[Record]) -> None:
+        """See `OutputLog`: lines of unique.jsonl, and verdicts that say they were given back."""
+        lines = b"".join((record.value or b"") + b"\n" for record in records)
+        verdicts = b"".join(_verdict(record) + b"\n" for record in records)
+        self._folder.append({f"{Destination.UNIQUE}.jsonl": lines, VERDICTS: verdicts}, None)
+
+    def close(self) -> None:
+        """See `OutputLog`."""
+        self._folder.close()
+
+    def _delivered(self) -> tuple[Mapping[str, int], list[Delivered]]:
+        return self._folder.look() if self._fixed is None else self._fixed
+
+    def _delivered_in(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Record]:
+        for outputs in self.outputs(destinations):
+            for each in outputs:
+                parsed, record = each.headers, each.record
+                lacks_original = (
+                    parsed.verdict is not None and parsed.verdict.names_original and parsed.original is None
+                )
+                if parsed.contradicts or record is None or lacks_original:
+                    raise RecoveryRefused(
+                        f"--out {self._folder.folder}: {VERDICTS} does not fit the other files, so the index cannot be restored "
+                        "from them: put the folder back from a copy, or filter into a new --out with a new --index."
+                    )
+                if parsed.verdict is Verdict.GIVEN_BACK or record.offset in ranges.get(record.source, ()):
+                    yield record
+
+
+def _record(of: Delivered, offset: int, line: bytes) -> Record:
+    return Record(Source(of.stream, 0), of.name, offset, None, line, NO_TIMESTAMP_MS)
+
+
+def _lines_at(of: Delivered, positions: Sequence[Position]) -> dict[Position, Record | Absent]:
+    records: dict[Position, Record | Absent] = dict.fromkeys(positions, _GONE)
+    path = Path(of.path)
+    if not path.is_file():
+        return records
+    try:
+        with closing(LineReader(path)) as reader:
+            for position in positions:
+                reader.skip(position.offset - reader.count)
+                # As much as one line: the bound is of bytes, and a first line always comes.
+                if reader.count == position.offset and (lines := reader.lines(1, 1)):
+                    records[position] = _record(of, position.offset, lines[0])
+    except InputUnreadable:
+        # What was read before the damage stays; the outputs have the rest.
+        return records
+    return records
+
+
+def _parse(line: bytes, inputs: Mapping[str, Delivered]) -> tuple[OutputHeaders, Headers]:
+    """What a verdict line says, and the headers that Kafka's output would have for it. inputs: by name."""
+    try:
+        fields = orjson.loads(line)
+        verdict = verdict_of(fields["verdict"], fields["reason"])
+        if verdict is None:
+            raise KeyError(fields["verdict"])
+        similarity, distance = fields.get("similarity"), fields["distance"]
+        if similarity is not None:
+            distance = minhash.distance_of(similarity)
+        original, headers = None, {VERDICT: verdict.label, REASON: fields["reason"]}
+        headers |= {ID: fields["id"] or "", ORIGINAL_ID: fields["original"] or ""}
+        if verdict.names_original and "original_line" in fields:
+            name, offset = fields["original_source"], fields["original_line"] - 1
+            # An input of another folder that fed the index goes by its name.
+            original = _position(inputs, fields, "original_") or Position(Source(name, 0), offset)
+            headers[ORIGINAL_POSITION] = f"{name}/0/{offset}"
+            headers[ORIGINAL_STREAM] = inputs[name].stream if name in inputs else ""
+        parsed = OutputHeaders(
+            verdict,
+            fields["reason"],
+            _position(inputs, fields, ""),
+            headers[ID],
+            None,
+            NO_DISTANCE if distance is None else distance,
+            original,
+            headers[ORIGINAL_ID],
+            (),
+            shadow="shadow" in fields,
+            by_similarity=similarity is not None,
+        )
+    except (orjson.JSONDecodeError, KeyError, TypeError) as problem:
+        return _unreadable(f"cannot be read: {problem}"), ()
+    return parsed, tuple(
+        (name, text.encode(errors="surrogateescape"))
+        for name, text in headers.items()
+        if text or name == ORIGINAL_STREAM
+    )
+
+
+def _position(inputs: Mapping[str, Delivered], fields: Mapping[str, Any], prefix: str) -> Position | None:
+    name, line = fields[f"{prefix}source"], fields[f"{prefix}line"]
+    if type(line) is not int:
+        raise TypeError(f"the line {line!r} is no number")
+    return Position(Source(inputs[name].stream, 0), line - 1) if name in inputs else None
+
+
+def _unreadable(contradicts: str) -> OutputHeaders:
+    return OutputHeaders(None, "", None, "", None, NO_DISTANCE, None, "", (), contradicts)
+
+
+def _verdict(record: Record) -> bytes:
+    named = {name: (value or b"").decode(errors="surrogateescape") for name, value in record.headers}
+    decision = Decision(Verdict.GIVEN_BACK, "", named.get(ID), original_id=named.get(ORIGINAL_ID))
+    return verdict_line(Outgoing(Destination.UNIQUE, record, (), decision))
+
+
+def _until(path: Path, length: int) -> Generator[bytes]:
+    """Lines within the first `length` bytes of a file, without their b"\\n"."""
+    if not length:
+        return
+    with path.open("rb") as file:
+        left = length
+        for line in file:
+            left -= len(line)
+            if left < 0:
+                return
+            yield line.removesuffix(b"\n")

@@ -1,0 +1,252 @@
+"""Input and outputs over Kafka, read back by position; appended to in transactions without offsets."""
+
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.consumer.fetcher import ConsumerRecord
+from kafka.errors import KafkaError
+
+from index import Position, Source
+from streamer.errors import BrokerUnavailable, DeliveryDoubtful, RecordsUnreadable
+from streamer.records.output_headers import parse_headers
+from streamer.records.record import Destination, Record
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import (
+    broker_errors,
+    compacted_topics,
+    let_go,
+    make_admin,
+    require_fast_checksums,
+    topic_ids,
+    within_timeout,
+)
+from streamer.transports.kafka.kafka_python.writer import Send, delivery_errors, send_all
+from streamer.transports.kafka.topic_reader import Ranges, TopicReader, as_record
+from streamer.transports.kafka.topics import claims_of_group, committed_offsets, require_topics, topic_of
+from streamer.transports.kafka.transactions.hanging import producer_id_of, require_all_ended, take_over
+from streamer.transports.kafka.transactions.open import awaited, whole_ranges
+from streamer.transports.output_log import ALL_OUTPUTS, Absent, Extent, Output, RecordsByPosition, Way
+from streamer.transports.transport import Claim
+
+REQUEST_MS_MAX = 5_000
+"""Longest wait of `records_at` for one answer of a broker: a person waits for this."""
+
+RECORDS_AT_SECONDS_MAX = 20.0
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+class KafkaOutputLog:
+    """See `OutputLog`. Every method raises BrokerUnavailable; reading waits for transactions that are open."""
+
+    has_headers = True
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stream = ""
+        self._fixed: dict[str, Ranges] = {}
+        self._target = self._instance = ""
+        self._admin: KafkaAdminClient | None = None
+        self._producer: KafkaProducer | None = None
+
+    def open(self, way: Way | None) -> None:
+        """See `OutputLog`."""
+        require_fast_checksums()
+        settings = self._settings
+        self._stream = require_topics(settings, to_read=way is None)
+        if way is None:
+            return
+        self._target = settings.topics.input if way.target is None else topic_of(settings, way.target)
+        # Among the transactional ids that the service's user may use.
+        self._instance = f"{settings.kafka.instance}-{way.name}"
+        with broker_errors(settings, "connecting"):
+            self._admin = make_admin(settings)
+        with broker_errors(settings, f"taking over the transactions of {self._instance!r}"):
+            self._producer = take_over(settings, self._instance, self._admin, [self._target], by_coordinator=True)
+
+    def extent(self) -> Extent:
+        """See `OutputLog`. Raises SettingsError and TransactionHanging besides."""
+        self.open(None)
+        settings = self._settings
+        committed = {
+            source: offset for source, offset in committed_offsets(settings).items() if source.stream == self._stream
+        }
+        topics = settings.topics
+        trimmed: dict[str, Destination] = {}
+        with closing(TopicReader(settings, "to verify")) as reader:
+            for destination in Destination:
+                topic = topic_of(settings, destination)
+                self._fixed[topic] = awaited(whole_ranges(settings, reader, reader.partitions(topic)))
+                trimmed |= {_log(at): destination for at, left in self._fixed[topic].items() if left.start}
+            inputs = self._fixed[topics.input] = reader.ranges(reader.partitions(topics.input))
+        return Extent(
+            names={self._stream: topics.input},
+            first={Source(self._stream, at.partition): left.start for at, left in inputs.items()},
+            end={Source(self._stream, at.partition): left.stop for at, left in inputs.items()},
+            committed=committed,
+            outputs=sum(
+                len(left) for topic, ranges in self._fixed.items() if topic != topics.input for left in ranges.values()
+            ),
+            inputs=sum(map(len, inputs.values())),
+            compacted=bool(compacted_topics(settings, [topics.input])),
+            trimmed=trimmed,
+        )
+
+    def claims(self) -> Mapping[Source, Claim]:
+        """See `OutputLog`."""
+        return claims_of_group(self._settings)
+
+    def inputs(self, since_ms: int | None = None) -> Iterator[list[Record]]:
+        """See `OutputLog`."""
+        topic = self._settings.topics.input
+        with closing(TopicReader(self._settings, f"{topic!r}")) as reader:
+            yield from reader.records(self._ranges(reader, topic, since_ms), self._stream)
+
+    def outputs(
+        self, destinations: Sequence[Destination] = ALL_OUTPUTS, since_ms: int | None = None
+    ) -> Iterator[list[Output]]:
+        """See `OutputLog`."""
+        for destination in destinations:
+            topic = topic_of(self._settings, destination)
+            with closing(TopicReader(self._settings, f"{topic!r}")) as reader:
+                for polled, _ in reader.read(self._ranges(reader, topic, since_ms)):
+                    for at, records in polled.items():
+                        yield [self._output(destination, at, record) for record in records]
+
+    def records_at(self, positions: Sequence[Position], names: Mapping[str, str]) -> RecordsByPosition:
+        """See `RecordsAt`. Reads what is committed.
+
+        names  topic of each stream
+
+        Raises BrokerUnavailable if the brokers do not answer in time, and SettingsError if they refuse.
+        """
+        kafka = self._settings.kafka
+        hasty = kafka.model_copy(update={"request_timeout_ms": min(REQUEST_MS_MAX, kafka.request_timeout_ms)})
+        settings = self._settings.model_copy(update={"kafka": hasty})
+        absent = _absent_topics(settings, {at.source.stream: names.get(at.source.stream, "") for at in positions})
+        records: dict[Position, Record | Absent] = {}
+        wanted: dict[Position, TopicPartition] = {}
+        for position in positions:
+            stream, partition = position.source
+            if stream in absent:
+                records[position] = absent[stream]
+            else:
+                wanted[position] = TopicPartition(names[stream], partition)
+        if wanted:
+            deadline = time.monotonic() + RECORDS_AT_SECONDS_MAX
+            with closing(TopicReader(settings, "records to show")) as reader:
+                left = reader.ranges(set(wanted.values()))
+                for position, at in wanted.items():
+                    records[position] = _record_at(reader, position, at, left[at], deadline)
+        return records
+
+    def append(self, records: Sequence[Record]) -> None:
+        """See `OutputLog`. Nothing is under way at the commit, for every record was acknowledged by then."""
+        producer, admin, settings = self._producer, self._admin, self._settings
+        assert producer is not None, "opened for a way"
+        assert admin is not None, "opened for a way"
+        try:
+            with delivery_errors(settings):
+                require_all_ended(settings, admin, producer_id_of(producer), [self._target])
+                producer.begin_transaction()
+                send_all(settings, producer, [Send(self._target, record, record.headers, None) for record in records])
+                within_timeout(settings, producer.commit_transaction, "commit")
+        except DeliveryDoubtful as error:
+            raise DeliveryDoubtful(
+                f"{len(records)} records may not have arrived in {self._target!r}: {error}. Run the command again: it sends "
+                "what is missing, and nothing twice."
+            ) from error
+
+    def close(self) -> None:
+        """See `OutputLog`."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            let_go(producer)
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            with suppress(KafkaError, OSError, RuntimeError):
+                admin.close()
+
+    def _ranges(self, reader: TopicReader, topic: str, since_ms: int | None) -> Ranges:
+        if topic in self._fixed:
+            return self._fixed[topic]
+        ranges = awaited(whole_ranges(self._settings, reader, reader.partitions(topic)))
+        return ranges if since_ms is None else reader.since(ranges, since_ms)
+
+    def _output(self, destination: Destination, at: TopicPartition, record: ConsumerRecord) -> Output:
+        headers = parse_headers(tuple(record.headers), destination)
+        read = None if headers.position is None else as_record(self._settings.topics.input, headers.position, record)
+        return Output(destination, _log(at), record.offset, headers, read)
+
+
+def read_inputs(settings: Settings, positions: Collection[Position]) -> Iterator[list[Record]]:
+    """See `Transport.inputs_at`: positions of `topics.input`. Reads each partition once, from the first position to the last.
+
+    Raises BrokerUnavailable, RecordsUnreadable.
+    """
+    wanted: dict[TopicPartition, dict[int, Position]] = {}
+    for position in positions:
+        at = TopicPartition(settings.topics.input, position.source.partition)
+        wanted.setdefault(at, {})[position.offset] = position
+    with closing(TopicReader(settings, "the input back")) as reader:
+        needed = {
+            at: range(max(left.start, min(wanted[at])), min(left.stop, max(wanted[at]) + 1))
+            for at, left in reader.ranges(wanted).items()
+        }
+        for polled, _ in reader.read(needed):
+            yield [
+                as_record(at.topic, wanted[at][record.offset], record)
+                for at, records in polled.items()
+                for record in records
+                if record.offset in wanted[at]
+            ]
+
+
+def _absent_topics(settings: Settings, topics: Mapping[str, str]) -> dict[str, Absent]:
+    """Why no record of a stream can be read, by stream."""
+    absent = {
+        stream: Absent(f"{name!r} is no topic; of what was filtered from files, name the folder of outputs (--out)")
+        for stream, name in topics.items()
+        if not _TOPIC.fullmatch(name)
+    }
+    asked = sorted({name for stream, name in topics.items() if stream not in absent})
+    if not asked:
+        return absent
+    with broker_errors(settings, "looking for the topics of records to show"), make_admin(settings) as admin:
+        identities = topic_ids(admin, asked)
+    for stream, name in topics.items():
+        if stream not in absent and identities[name] != stream:
+            gone = identities[name] is None
+            absent[stream] = Absent(
+                f"the brokers have no topic {name!r}"
+                if gone
+                else f"the topic {name!r} was deleted and made again since"
+            )
+    return absent
+
+
+def _record_at(
+    reader: TopicReader, position: Position, at: TopicPartition, left: range, deadline: float
+) -> Record | Absent:
+    if position.offset < left.start:
+        return Absent(
+            f"the topic has deleted it (retention): {at.topic}/{at.partition} begins at offset {left.start} now"
+        )
+    if position.offset >= left.stop:
+        return Absent(f"readers of committed records get no further than {left.stop} there")
+    try:
+        for polled, _ in reader.read({at: range(position.offset, position.offset + 1)}):
+            for record in polled.get(at, ()):
+                return as_record(at.topic, position, record)
+            if time.monotonic() > deadline:
+                raise BrokerUnavailable(f"the records to show did not come within {RECORDS_AT_SECONDS_MAX:.0f} s")
+    except RecordsUnreadable:
+        return Absent("the record is damaged in the topic")
+    return Absent("there is no record any more: the topic is compacted, or the offset is the mark of a transaction")
+
+
+def _log(at: TopicPartition) -> str:
+    return f"{at.topic}/{at.partition}"

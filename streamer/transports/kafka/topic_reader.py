@@ -1,0 +1,229 @@
+"""Reading topics by offset: a consumer without a group, which commits nothing."""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, suppress
+
+from kafka import TopicPartition
+from kafka.consumer.fetcher import ConsumerRecord
+from kafka.errors import KafkaError
+
+from index import Position, Source
+from streamer.errors import BrokerUnavailable
+from streamer.records.record import Lost, Record
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import broker_errors, make_detached_consumer
+from streamer.transports.kafka.unreadable import LostRecords, TolerantConsumer, end_of_damage
+
+Ranges = dict[TopicPartition, range]
+"""Offsets per partition."""
+
+_CLOSE_MS_MAX = 1_000
+
+
+class TopicReader:
+    """Reader of any ranges of topics. Calls raise BrokerUnavailable and SettingsError, and connect on first use."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        what: str = "the outputs back",
+        *,
+        committed_only: bool = True,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """
+        what            completes "reading ...", for error messages
+        committed_only  leave records out that no transaction has committed
+        timeout_ms      longest wait for offsets; None: that of a request
+        """
+        self._settings = settings
+        self._what = what
+        self._committed_only = committed_only
+        self._timeout_ms = settings.kafka.request_timeout_ms if timeout_ms is None else timeout_ms
+        self._consumer: TolerantConsumer | None = None
+
+    def close(self) -> None:
+        """Release the consumer; never raises. The next call connects again."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            with suppress(KafkaError, OSError, RuntimeError):
+                consumer.close(autocommit=False, timeout_ms=_CLOSE_MS_MAX)
+
+    @property
+    def consumer(self) -> TolerantConsumer:
+        """The client."""
+        if self._consumer is None:
+            with broker_errors(self._settings, f"connecting for reading {self._what}"):
+                self._consumer = make_detached_consumer(self._settings, committed_only=self._committed_only)
+        return self._consumer
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic."""
+        with broker_errors(self._settings, f"looking up the partitions of {topic!r}"):
+            return [TopicPartition(topic, number) for number in sorted(self.consumer.partitions_for_topic(topic))]
+
+    def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Offset after the last record that can be read now."""
+        with broker_errors(self._settings, f"looking up offsets for reading {self._what}"):
+            ends: dict[TopicPartition, int] = self.consumer.end_offsets(list(partitions), timeout_ms=self._timeout_ms)
+        return ends
+
+    def ranges(
+        self, partitions: Collection[TopicPartition], ends: Mapping[TopicPartition, int] | None = None
+    ) -> Ranges:
+        """Offsets from the first that is left to `ends`; None: to the end of what can be read now."""
+        ends = self.ends(partitions) if ends is None else ends
+        with broker_errors(self._settings, f"looking up offsets for reading {self._what}"):
+            firsts = self.consumer.beginning_offsets(list(partitions), timeout_ms=self._timeout_ms)
+        return {at: range(firsts[at], max(firsts[at], ends[at])) for at in partitions}
+
+    def since(self, ranges: Ranges, since_ms: int) -> Ranges:
+        """The ranges without records before the first one with this timestamp or a later one."""
+        with broker_errors(self._settings, f"looking up offsets for reading {self._what}"):
+            asked = dict.fromkeys(ranges, max(0, since_ms))
+            # A record or the end of a transaction: all records with such a timestamp follow it.
+            starts = self.consumer.offsets_for_times(asked, timeout_ms=self._timeout_ms)
+        return {
+            at: range(max(whole.start, whole.stop if starts[at] is None else starts[at].offset), whole.stop)
+            for at, whole in ranges.items()
+        }
+
+    def poll(
+        self,
+        wait_ms: int,
+        skipped: Callable[[TopicPartition, LostRecords], None] = lambda _partition, _lost: None,
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Next records of the assigned partitions.
+
+        skipped  takes what stands for damaged records, if recovery.unreadable lets them be skipped
+
+        Raises RecordsUnreadable besides.
+        """
+        consumer = self.consumer
+        with broker_errors(self._settings, f"reading {self._what}"):
+            polled: dict[TopicPartition, list[ConsumerRecord]] = consumer.poll(timeout_ms=wait_ms)
+            for partition, damage in consumer.damages.lasting(polled):
+                end = end_of_damage(self._settings, consumer, partition, damage)
+                skipped(partition, LostRecords.of(partition, damage, end))
+                consumer.seek(partition, end)
+                consumer.damages.forget(partition)
+        return polled
+
+    def read(
+        self,
+        ranges: Mapping[TopicPartition, range],
+        skipped: Callable[[TopicPartition, LostRecords], None] = lambda _partition, _lost: None,
+    ) -> Iterator[tuple[dict[TopicPartition, list[ConsumerRecord]], list[TopicPartition]]]:
+        """Read a range of each partition. Yields records as they come, and the partitions that are finished.
+
+        `skipped` and errors: as `poll`.
+        """
+        kafka, wait_ms = self._settings.kafka, self._settings.batch.wait_ms
+        unread = {partition: wanted.stop for partition, wanted in ranges.items() if wanted}
+        yield {}, [partition for partition in ranges if partition not in unread]
+        if not unread:
+            return
+        consumer = self.consumer
+        consumer.assign(list(unread))
+        for partition in unread:
+            consumer.seek(partition, ranges[partition].start)
+        # An earlier range of the same partition left it paused.
+        consumer.resume(*unread)
+        moved_at = time.monotonic()
+        while unread:
+            polled = self.poll(wait_ms, skipped)
+            with broker_errors(self._settings, f"reading {self._what}"):
+                positions = {partition: consumer.position(partition, timeout_ms=wait_ms) for partition in unread}
+            if polled:
+                moved_at = time.monotonic()
+            elif time.monotonic() - moved_at > kafka.delivery_timeout_ms / 1000:
+                raise BrokerUnavailable(
+                    f"reading {self._what} gave nothing for {kafka.delivery_timeout_ms} ms: {sorted(unread)}"
+                )
+            finished = [partition for partition, end in unread.items() if (positions[partition] or 0) >= end]
+            yield (
+                {
+                    partition: [record for record in records if record.offset < unread[partition]]
+                    for partition, records in polled.items()
+                    if partition in unread
+                },
+                finished,
+            )
+            for partition in finished:
+                consumer.pause(partition)
+                del unread[partition]
+
+    def records(self, ranges: Mapping[TopicPartition, range], stream: str) -> Iterator[list[Record]]:
+        """Records of the input, whose id is `stream`; one with `lost` stands for those that cannot be read."""
+        lost: list[Record] = []
+
+        def note(at: TopicPartition, damaged: LostRecords) -> None:
+            record = as_record(at.topic, Position(Source(stream, at.partition), damaged.offset), damaged)
+            record.lost = Lost(damaged.end - damaged.offset, damaged.why)
+            lost.append(record)
+
+        for polled, _ in self.read(ranges, note):
+            yield [
+                *lost,
+                *(
+                    as_record(at.topic, Position(Source(stream, at.partition), record.offset), record)
+                    for at, records in polled.items()
+                    for record in records
+                ),
+            ]
+            lost.clear()
+
+
+def backwards(whole: range, length: int) -> Iterator[range]:
+    """Ranges that cover `whole` from its end on: the first one of this length, each later one four times as long.
+
+    >>> list(backwards(range(10, 100), 20))
+    [range(80, 100), range(10, 80)]
+    """
+    end = whole.stop
+    while end > whole.start:
+        begin = max(whole.start, end - length)
+        yield range(begin, end)
+        end, length = begin, length * 4
+
+
+def first_records(
+    settings: Settings, starts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, ConsumerRecord | None]:
+    """Record at this offset of each partition, committed or not; None if there is none any more.
+
+    Raises BrokerUnavailable, SettingsError.
+    """
+    records: dict[TopicPartition, ConsumerRecord | None] = dict.fromkeys(starts)
+    with closing(TopicReader(settings, committed_only=False)) as reader:
+        left = reader.ranges(starts)
+        wanted = {at: range(start, start + 1) for at, start in starts.items() if start in left[at]}
+        for polled, _ in reader.read(wanted):
+            records.update((at, record) for at, of_partition in polled.items() for record in of_partition)
+    return records
+
+
+def newest_inputs(settings: Settings, count: int) -> Iterator[list[Record]]:
+    """About the `count` newest records of `topics.input`, the same share of each partition, without the id of the stream.
+
+    Raises BrokerUnavailable, RecordsUnreadable, SettingsError.
+    """
+    with closing(TopicReader(settings, "a sample of the input")) as reader:
+        left = reader.ranges(reader.partitions(settings.topics.input))
+        share = -(-count // max(1, len(left)))
+        newest = {at: range(max(whole.start, whole.stop - share), whole.stop) for at, whole in left.items()}
+        yield from reader.records(newest, "")
+
+
+def as_record(topic: str, position: Position, record: ConsumerRecord) -> Record:
+    """A record of the client as one of the input, with this topic and position."""
+    return Record(
+        source=position.source,
+        topic=topic,
+        offset=position.offset,
+        key=record.key,
+        value=record.value,
+        timestamp_ms=record.timestamp,
+        headers=tuple(record.headers),
+    )

@@ -1,0 +1,100 @@
+"""Waiting for open transactions.
+
+An open transaction hides every later record, committed or not. A worker that died amid one must not make an output look
+empty. So whoever needs all records waits until readers of committed records get as far as the log does.
+"""
+
+import time
+from collections.abc import Collection, Generator, Mapping
+from contextlib import closing
+from typing import Any, TypeVar
+
+import structlog
+from kafka import TopicPartition
+from kafka.errors import KafkaError
+
+from streamer.errors import SettingsError, TransactionHanging
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import abort_commands, identity_of, make_admin, transaction_ms_max
+from streamer.transports.kafka.topic_reader import Ranges, TopicReader
+
+log = structlog.get_logger(__name__)
+
+OPEN_MARGIN_SECONDS = 30.0
+"""Wait beyond the longest transaction that the brokers allow: they look for overdue ones every 10 seconds."""
+
+_REPORT_SECONDS = 15.0
+
+Result = TypeVar("Result")
+
+
+def whole_ranges(
+    settings: Settings, reader: TopicReader, partitions: Collection[TopicPartition]
+) -> Generator[list[Any], None, Ranges]:
+    """Offsets that each partition has at the call, returned once readers of committed records can read them all.
+
+    Yields empty batches meanwhile. Raises BrokerUnavailable, TransactionHanging.
+    """
+    with closing(TopicReader(settings, committed_only=False)) as everything:
+        ends = everything.ends(partitions)
+    bound_seconds, waited_since, reported_at = 0.0, None, 0.0
+    while hidden := _hidden(reader, ends):
+        now = time.monotonic()
+        if waited_since is None:
+            waited_since = now
+            bound_seconds = transaction_ms_max(settings) / 1000 + OPEN_MARGIN_SECONDS
+        if now - waited_since > bound_seconds:
+            raise _never_ended(settings, hidden, bound_seconds)
+        if now >= reported_at:
+            reported_at = now + _REPORT_SECONDS
+            log.warning(
+                "waiting for an open transaction, which hides later records",
+                partitions=[f"{at.topic}/{at.partition} from offset {start} on" for at, start in hidden.items()],
+                producers=_producers_of(settings, hidden),
+                seconds=round(now - waited_since),
+                seconds_max=round(bound_seconds),
+                remedy="start the program that this transactional id belongs to, which ends it; or wait",
+            )
+        yield []
+        time.sleep(settings.batch.wait_ms / 1000)
+    return reader.ranges(partitions, ends)
+
+
+def awaited(waiting: Generator[list[Any], None, Result]) -> Result:
+    """What a generator returns in the end."""
+    while True:
+        try:
+            next(waiting)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
+def _hidden(reader: TopicReader, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """First offset of an open transaction, per partition that cannot be read up to its end because of one."""
+    stable = reader.ends(ends)
+    return {partition: stable[partition] for partition, end in ends.items() if stable[partition] < end}
+
+
+def _producers_of(settings: Settings, hidden: Mapping[TopicPartition, int]) -> list[str]:
+    """Producers of the open transactions, by id and transactional id, if the brokers say."""
+    try:
+        with make_admin(settings) as admin:
+            producers = admin.describe_producers(list(hidden))
+            ids = {
+                each.producer_id
+                for state in producers.values()
+                for each in state.active_producers
+                if each.current_transaction_start_offset >= 0
+            }
+            return [f"{number} of transactional id {identity_of(admin, number)!r}" for number in sorted(ids)]
+    except (KafkaError, SettingsError) as error:
+        return [f"unknown ({error})"]
+
+
+def _never_ended(settings: Settings, hidden: Mapping[TopicPartition, int], seconds: float) -> TransactionHanging:
+    return TransactionHanging(
+        f"the outputs cannot be read to their ends: a transaction has been open for more than {seconds:.0f} s, longer than "
+        "the brokers allow, and hides what was delivered after it. Nothing is lost. A person ends it: first read "
+        f"docs/operations.md, NeardupTransactionHanging; then {abort_commands(settings, hidden)}"
+    )

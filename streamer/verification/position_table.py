@@ -1,0 +1,83 @@
+"""Tables of records by position, in files that are thrown away.
+
+Columns are mapped into memory, so that the operating system keeps the pages in use alone.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from index import Position, Source
+
+NONE = -1
+"""No row, in a column of rows."""
+
+NO_VERDICT = 255
+
+ROWS_AT_ONCE = 1 << 20
+
+Rows = npt.NDArray[np.int64]
+
+
+class PositionTable:
+    """Rows that are looked up by position.
+
+    >>> offsets = {Source("stream", 0): np.array([3, 7], np.uint64)}
+    >>> table = PositionTable(offsets, lambda _, places: places + 10, {"stream": "documents"})
+    >>> table.rows_of(Source("stream", 0), np.array([7, 4], np.uint64)).tolist()
+    [11, -1]
+    >>> table.position_text(Position(Source("stream", 0), 7))
+    'documents/0/7'
+    """
+
+    def __init__(
+        self,
+        offsets: Mapping[Source, npt.NDArray[np.uint64]],
+        rows_at: Callable[[Source, Rows], Rows],
+        stream_names: Mapping[str, str],
+    ) -> None:
+        """
+        offsets       of each source, uint64 [n] ascending
+        rows_at       rows of a source that belong to places among its offsets
+        stream_names  stream -> name for people
+        """
+        self._offsets = offsets
+        self._rows_at = rows_at
+        self._stream_names = stream_names
+
+    def rows_of(self, source: Source, offsets: npt.NDArray[np.uint64]) -> Rows:
+        """Row of each offset of a source, int64 [n]; NONE without such a record."""
+        rows = np.full(len(offsets), NONE)
+        known = self._offsets.get(source)
+        if known is not None:
+            places = np.searchsorted(known, offsets)
+            inside = np.flatnonzero(places < len(known))
+            inside = inside[known[places[inside]] == offsets[inside]]
+            rows[inside] = self._rows_at(source, places[inside])
+        return rows
+
+    def position_text(self, position: Position) -> str:
+        """`topic/partition/offset`; the id of a stream without a name."""
+        source = position.source
+        return f"{self._stream_names.get(source.stream) or source.stream}/{source.partition}/{position.offset}"
+
+
+def column(path: Path, dtype: npt.DTypeLike, rows: int, width: int | None = None) -> npt.NDArray[Any]:
+    """New column of zeros in a file: dtype [rows], or [rows, width]."""
+    shape = (rows,) if width is None else (rows, width)
+    if 0 in shape:
+        return np.zeros(shape, dtype)
+    return np.memmap(path, dtype, "w+", shape=shape)
+
+
+def mapped(path: Path, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """A column that was written to a file."""
+    return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)
+
+
+def chunks(rows: int, size: int = ROWS_AT_ONCE) -> Iterator[slice]:
+    """Slices of at most `size` rows."""
+    return (slice(begin, min(begin + size, rows)) for begin in range(0, rows, size))
