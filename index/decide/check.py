@@ -14,14 +14,14 @@ from index.storage import documents
 from index.storage.counters import counters_of
 
 
-def check(opened: OpenIndex, entries: Entries) -> Decisions:
-    """Implementation of `Index.check`."""
+def check(opened: OpenIndex, entries: Entries, *, are_known: bool = False) -> Decisions:
+    """Implementation of `Index.check`; `are_known` as in `with_frames`."""
     stored = stored_form(entries, opened.parameters)
-    return opened.read(lambda session: _checked(session, stored))
+    return opened.read(lambda session: _checked(session, stored, are_known=are_known))
 
 
-def _checked(session: ReadSession, entries: Entries) -> Decisions:
-    entries = with_frames(session, entries, np.arange(len(entries)))
+def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Decisions:
+    entries = with_frames(session, entries, np.arange(len(entries)), are_known=are_known)
     portions = prepared(entries, np.arange(len(entries)), session.parameters, alone=True)
     count, next_number = len(entries), counters_of(session.transaction).next_number
     if session.retention.entries_max is not None:

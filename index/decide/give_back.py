@@ -56,7 +56,7 @@ def enter(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.ND
     """`give_back` within one session."""
     # The page was taken into the sample of its host when it was dropped.
     entries = stored_form(entries, session.parameters)
-    entries = with_frames(session, entries, np.arange(len(entries)))
+    entries = with_frames(session, entries, np.arange(len(entries)), are_known=True)
     # Why it was dropped stays with the drop.
     sources, reasons = tuple(map(given_back_source, entries.sources)), np.zeros_like(entries.reasons)
     entries = replace(entries, sources=sources, reasons=reasons)

@@ -58,10 +58,15 @@ EXAMINED = 8
 _MET_MAX = 255
 
 
-def with_frames(session: ReadSession, entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
-    """Entries with the frames of these rows, int64 [m], each as if it came alone; the same where no row has one."""
+def with_frames(
+    session: ReadSession, entries: Entries, rows: npt.NDArray[np.int64], *, are_known: bool = False
+) -> Entries:
+    """Entries with the frames of these rows, int64 [m], each as if it came alone; the same where no row has one.
+
+    are_known  the rows came before: their own pages in the samples do not make them bring nothing new
+    """
     keys, rows = _with_host(session, entries, rows)
-    return _framed(session, entries, keys, rows, np.zeros(len(rows), np.bool_), learn=None)
+    return _framed(session, entries, keys, rows, np.zeros(len(rows), np.bool_), are_known=are_known)
 
 
 def learn_frames(session: WriteSession, entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
@@ -124,7 +129,8 @@ def _framed(
     rows: npt.NDArray[np.int64],
     admitted: npt.NDArray[np.bool_],
     *,
-    learn: WriteSession | None,
+    learn: WriteSession | None = None,
+    are_known: bool = False,
 ) -> Entries:
     """Entries with frames; stores the samples where they are to be learnt.
 
@@ -153,6 +159,8 @@ def _framed(
     # An operation may run twice: its entries stay as they are.
     fingerprints = entries.fingerprints.copy()
     counting = counting_by(rule, banding.bin_bits)
+    if are_known:
+        counting = counting._replace(new_min=0)
     changed = frames.set_frames(fingerprints, rows, of_rows, samples, begins, taken, learn is not None, counting)
     if learn is not None and changed.any():
         ends = begins + np.minimum(taken, rule.sample_max)

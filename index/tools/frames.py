@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index.decide.check import check
 from index.decide.prepare import stored_form
 from index.entry import Entries, Kind, Position, Verdict
 from index.frames.hosts import counting_by, with_frames
@@ -59,7 +60,9 @@ def kept_by_frames(index: Index, entries: Entries, originals: Sequence[Position 
     if parameters.frames is None or parameters.banding is None or not len(rows):
         return np.zeros(len(rows), np.bool_)
     stored = stored_form(entries, parameters)
-    fingerprints = internals_of(index).read(lambda session: with_frames(session, stored, rows)).fingerprints
+    fingerprints = (
+        internals_of(index).read(lambda session: with_frames(session, stored, rows, are_known=True)).fingerprints
+    )
     asked = sorted({position for position in originals if position is not None})
     documents = {at: each.document for at, each in zip(asked, index.decided_at(asked), strict=True) if each is not None}
     named = [None if position is None else documents.get(position) for position in originals]
@@ -72,7 +75,7 @@ def kept_by_frames(index: Index, entries: Entries, originals: Sequence[Position 
         words = document.fingerprint + document.frame
         of_originals[row, : len(words)] = words
     apart = parameters.distances(fingerprints, of_originals) > parameters.distance_max
-    answer = index.check(replace(entries, named=np.zeros(len(rows), np.bool_)))
+    answer = check(internals_of(index), replace(entries, named=np.zeros(len(rows), np.bool_)), are_known=True)
     dropped = answer.verdicts == Verdict.DUPLICATE
     for_same = np.array(
         [one == other for one, other in zip(answer.original_positions, originals, strict=True)], np.bool_

@@ -47,8 +47,8 @@ def test_verdicts_are_those_of_one_document_after_the_other(
 @pytest.mark.parametrize("cuts", [[], [60], [20, 40, 100]])
 def test_pages_of_many_hosts_meet_every_verdict(cuts: list[int], tmp_path: Path) -> None:
     generator = np.random.default_rng(3)
-    signatures = pack_bins(np.concatenate([site(generator, 90, 10, 1.0), site(generator, 90, 2, 1.0)]), 8)
-    hosts = hosts_of(generator, len(signatures), 4)
+    signatures = pack_bins(np.concatenate([site(generator, 90, 2, 1.0), site(generator, 90, 1, 1.0)]), 8)
+    hosts = hosts_of(generator, len(signatures), 2)
     with opened(tmp_path, PARAMETERS, sizes=SMALL) as index:
         found = list(told(index, signatures, hosts, cuts))
     assert {verdict for verdict, _, _ in found} == {"unique", "duplicate", "template"}

@@ -137,10 +137,10 @@ def test_a_known_frame_keeps_the_pages_that_were_dropped_before_it_and_no_copies
 
 
 def test_before_a_frame_is_known_no_page_counts_as_lost(tmp_path: Path) -> None:
-    crawled = site("en", 0.1, pages=7, copies=0)
+    crawled = site("en", 0.1, pages=6, copies=0)
     with opened(tmp_path) as index:
         dropped = dropped_by(admit(index, crawled, "www.example.org"))
-        assert len(dropped) == 6
+        assert len(dropped) == 5
         assert not kept_by_frames(index, *entries_of(index, crawled, dropped)).any()
 
 
