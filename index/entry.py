@@ -24,6 +24,10 @@ RecrawlPolicy = Literal["duplicate", "update", "as-new"]
 """What becomes of a document whose id is known with another text: ids play no role, or it is an update, or new."""
 
 
+MinorPolicy = Literal["duplicate", "unique"]
+"""What becomes of a document whose id is known with another text of the same substance."""
+
+
 class Verdict(IntEnum):
     """The decision on one record. The log on disk holds these values; they never change their meaning."""
 
@@ -141,6 +145,9 @@ class Entries:
     hosts           n names of the sites that the documents come from, None or "" where unknown; None: all are
     named           bool [n], whether the document brought its id along, so that another one with this id is another version
                     of it; an empty id is none; None: all ids were brought along
+    digests         uint64 [n, 2]: of the exact text, and of its substance, without counters and dates; equal texts have equal
+                    substance. None: by the fingerprint and the look alone
+    host_digests    uint32 [n], digest of the host that each id belongs to; None: by `hosts`
     """
 
     sources: tuple[Source, ...]
@@ -154,6 +161,8 @@ class Entries:
     looks: npt.NDArray[np.uint8] | None = None
     hosts: Sequence[str | None] | None = None
     named: npt.NDArray[np.bool_] | None = None
+    digests: npt.NDArray[np.uint64] | None = None
+    host_digests: npt.NDArray[np.uint32] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -177,6 +186,8 @@ class Entries:
             looks=None if self.looks is None else self.looks[rows],
             hosts=None if self.hosts is None else [self.hosts[row] for row in rows.tolist()],
             named=None if self.named is None else self.named[rows],
+            digests=None if self.digests is None else self.digests[rows],
+            host_digests=None if self.host_digests is None else self.host_digests[rows],
         )
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from index.entry import RecrawlPolicy
+from index.entry import MinorPolicy, RecrawlPolicy
 from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree
 from index.matching.host_sketch import RECENT_DOCUMENTS, HostLimits
@@ -71,13 +71,20 @@ class Guard:
 class Recrawl:
     """What becomes of a document whose id is known with another text. May differ between openings.
 
-    policy   "duplicate": ids play no role. "update": it is an UPDATE, and the older version is retired. "as-new": it is UNIQUE,
-             and the older version stays.
-    reasons  of "as-new": the reason to journal for such a document, by the reason that it came with; others keep theirs
+    policy         "duplicate": ids play no role. "update": it is an UPDATE, and the older version is retired. "as-new": it is
+                   UNIQUE, and the older version stays.
+    reasons        of "as-new": the reason to journal for such a document, by the reason that it came with; others keep theirs
+    minor          what a document with another text of the same substance is: a "duplicate", or "unique", as one of another
+                   substance
+    minor_reasons  as `reasons`, for such documents
+    history        how often documents of one id may return to an earlier substance; further returns are minor
     """
 
     policy: RecrawlPolicy = "duplicate"
     reasons: Mapping[int, int] = field(default_factory=dict)
+    minor: MinorPolicy = "duplicate"
+    minor_reasons: Mapping[int, int] = field(default_factory=dict)
+    history: int = 4
 
 
 class ReadSession:

@@ -23,7 +23,7 @@ from index.decide.lookup import (
     with_equals,
 )
 from index.decide.prepare import Prepared, prepared, prepared_batch
-from index.decide.recrawl import Versions, decide_versions, versions_of
+from index.decide.recrawl import decide_versions
 from index.decide.rule import Matched, Outcome, Roots, decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source, Verdict
 from index.frames.hosts import learn_frames, note_kept
@@ -36,6 +36,7 @@ from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, sources
 from index.storage.layout import Table
 from index.storage.log import Origin
+from index.versions.history import Versions, versions_of
 
 
 def admit(opened: OpenIndex, entries: Entries, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> Decisions:
@@ -61,7 +62,7 @@ def _admitted(
     candidates = np.zeros(len(entries), np.int64)
     crossings: list[HostShare] = []
     for portion, comes_again in give_back.told_apart(session, entries, ~known, portions):
-        versions = versions_of(session, portion)
+        versions = versions_of(session, portion.entries)
         found = look_up(session, portion, settle=versions is None, comes_again=comes_again)
         outcome = decided(session, portion, found, versions, session.counters.next_number)
         outcome, crossed = guarded(session, portion, outcome, found.equal)
@@ -96,12 +97,13 @@ def decided(
 
 
 def with_reasons(session: ReadSession, portion: Prepared, outcome: Outcome) -> Prepared:
-    """The rows with the reasons to journal: new versions that are UNIQUE have one of their own."""
-    if outcome.recrawled is None or not outcome.recrawled.any():
+    """The rows with the reasons to journal: minor versions, and versions that are UNIQUE, have ones of their own."""
+    if outcome.recrawled is None or outcome.minor is None or not (outcome.recrawled | outcome.minor).any():
         return portion
     reasons = portion.entries.reasons.copy()
-    for row in np.flatnonzero(outcome.recrawled).tolist():
-        reasons[row] = session.recrawl.reasons.get(int(reasons[row]), int(reasons[row]))
+    for row in np.flatnonzero(outcome.recrawled | outcome.minor).tolist():
+        of_row = session.recrawl.minor_reasons if outcome.minor[row] else session.recrawl.reasons
+        reasons[row] = of_row.get(int(reasons[row]), int(reasons[row]))
     return replace(portion, entries=replace(portion.entries, reasons=reasons))
 
 
@@ -113,7 +115,8 @@ def _enter(
     if found.framed is not None:
         # Equal signatures in different frames are filed under different bands.
         equal = equal & _equal_to_entries(session, portion, equal & outcome.entering)
-    enter = partial(batch.enter, session, portion.entries, outcome, hashes=portion.hashes)
+    former = {row: batch.origin_of(portion.entries, where) for row, where in outcome.former.items()}
+    enter = partial(batch.enter, session, portion.entries, outcome, replaced=former, hashes=portion.hashes)
     if outcome.replaced is None:
         return enter(equal, found.stale)
     leaving = outcome.entering & np.isin(outcome.numbers, outcome.replaced)

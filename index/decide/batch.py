@@ -111,11 +111,16 @@ class Batch:
             if number < first_number:
                 found.append(stored[number])
                 continue
-            row = int(row_of[number - first_number])
-            source = int(rows.source_numbers[row])
-            where = int(self.streams[source]), int(self.partitions[source]), int(rows.offsets[row])
-            found.append(Origin(rows.ids[row], *where))
+            found.append(self.origin_of(rows, int(row_of[number - first_number])))
         return found
+
+    def origin_of(self, rows: Entries, where: int | tuple[str, int, int, int]) -> Origin:
+        """The origin of one of these rows; an origin as it is."""
+        if not isinstance(where, int):
+            return Origin(*where)
+        source = int(rows.source_numbers[where])
+        columns = int(self.streams[source]), int(self.partitions[source]), int(rows.offsets[where])
+        return Origin(rows.ids[where], *columns)
 
     def _write(
         self,
@@ -135,6 +140,8 @@ class Batch:
             "verdict": outcome.verdicts,
             "filing": filings,
         }
+        if outcome.returns is not None:
+            columns["returns"] = outcome.returns
         log.write(transaction, key, rows, self.sources, columns, origins)
         session.ids.add(transaction, key)
         for kind, table in ((Kind.NEAR, Table.REPEATS), (Kind.EXACT, Table.EXACT)):

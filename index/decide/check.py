@@ -6,12 +6,13 @@ from index.decide import give_back
 from index.decide.admit import decided, look_up, named, with_reasons
 from index.decide.guard import foreseen
 from index.decide.prepare import prepared, stored_form
-from index.decide.recrawl import versions_of
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, Verdict, naming_originals, standing_for_themselves
 from index.frames.hosts import with_frames
 from index.session import OpenIndex, ReadSession
 from index.storage import documents
 from index.storage.counters import counters_of
+from index.storage.log import Origin
+from index.versions.history import versions_of
 
 
 def check(opened: OpenIndex, entries: Entries, *, are_known: bool = False) -> Decisions:
@@ -27,10 +28,11 @@ def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Deci
     if session.retention.entries_max is not None:
         session.visibility.expire_below(next_number - session.retention.entries_max)
     verdicts = np.full(count, Verdict.UNIQUE, np.uint8)
+    origins: dict[int, Origin] = {}
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER)
     reasons, candidates = entries.reasons.copy(), np.zeros(count, np.int64)
     for portion, comes_again in give_back.told_apart(session, entries, np.ones(count, np.bool_), portions, alone=True):
-        versions = versions_of(session, portion)
+        versions = versions_of(session, portion.entries)
         found = look_up(session, portion, settle=versions is None, comes_again=comes_again)
         outcome = decided(session, portion, found, versions, next_number)
         outcome = foreseen(session, portion, outcome, found.equal, next_number)
@@ -38,11 +40,13 @@ def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Deci
         originals[portion.rows] = outcome.originals if outcome.named is None else outcome.named
         reasons[portion.rows] = with_reasons(session, portion, outcome).entries.reasons
         candidates[portion.rows] = found.comparisons()
+        of_batch = portion.rows.tolist()
+        origins |= {of_batch[row]: Origin(*of) for row, of in outcome.former.items() if not isinstance(of, int)}
     # The others would get numbers of their own, which nobody has given.
     originals[~naming_originals(verdicts)] = NO_NUMBER
     naming = np.flatnonzero(originals != NO_NUMBER)
     stored = documents.origins(session.transaction, originals[naming], session.words)
-    origins = {row: stored[number] for row, number in zip(naming.tolist(), originals[naming].tolist(), strict=True)}
+    origins |= {row: stored[number] for row, number in zip(naming.tolist(), originals[naming].tolist(), strict=True)}
     ids, positions = named(session, origins, count)
     originals[standing_for_themselves(verdicts)] = NO_NUMBER
     return Decisions(verdicts, reasons, distances, originals, ids, positions, np.zeros(count, np.bool_), candidates)

@@ -1,7 +1,6 @@
 """Finding by id or position: documents, and all decisions, also on what entered nothing; whether entries still count."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby, islice
 from typing import NamedTuple
@@ -11,19 +10,15 @@ import numpy.typing as npt
 
 from index.entry import (
     NO_DISTANCE,
-    NO_NUMBER,
     Kind,
     Position,
     Source,
     Verdict,
     naming_originals,
-    standing_for_themselves,
 )
 from index.session import OpenIndex, ReadSession
 from index.storage import documents, journal, log
-from index.storage.codec import LOG_ROW
 from index.storage.documents import Document
-from index.storage.layout import Filing
 from index.storage.sources import known_number, streams_of
 
 BATCHES_LOOKED_AT_MAX = 100
@@ -36,10 +31,6 @@ class Standing(StrEnum):
     COUNTS = "counts"
     EXPIRED = "expired"
     FORGOTTEN = "forgotten"
-
-
-ROWS_OF_ID_MAX = 64
-"""Rows with one id that `standing` looks at."""
 
 
 class Decided(NamedTuple):
@@ -63,103 +54,6 @@ class Decided(NamedTuple):
     original_position: Position | None
     document: Document | None
     next_number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Newest:
-    """The last row in the log with each of n ids.
-
-    known         bool [n], whether there is one; the other columns are zero where there is none
-    rows          LOG_ROW [n], as they stand in the log; `source` is the place among the sources of the row's batch
-    entered       bool [n], whether a document entered
-    numbers       uint64 [n], its number; NO_NUMBER where none entered
-    fingerprints  uint64 [n, words], its fingerprint; zero where none entered
-    """
-
-    known: npt.NDArray[np.bool_]
-    rows: npt.NDArray[np.void]
-    entered: npt.NDArray[np.bool_]
-    numbers: npt.NDArray[np.uint64]
-    fingerprints: npt.NDArray[np.uint64]
-
-
-def newest(session: ReadSession, ids: Sequence[str]) -> Newest:
-    """The last row with each id, rows of this session's own transaction among them; ids may repeat.
-
-    Looking 1,000 ids up takes some milliseconds, whatever the size of the index.
-    """
-    count = len(ids)
-    found = Newest(
-        np.zeros(count, np.bool_),
-        np.zeros(count, LOG_ROW),
-        np.zeros(count, np.bool_),
-        np.full(count, NO_NUMBER, np.uint64),
-        np.zeros((count, session.words), np.uint64),
-    )
-    at = [(place, asked) for asked, place in enumerate(session.ids.newest(session.transaction, ids)) if place]
-    for key, of_batch in groupby(sorted(at), lambda each: each[0].batch):
-        batch = log.read(session.transaction, key, session.words)
-        rows, asked = np.array([(place.row, one) for place, one in of_batch], np.int64).T
-        own = batch.rows[rows]
-        found.known[asked], found.rows[asked] = True, own
-        entered = own["filing"] != Filing.NOTHING
-        places = _places(batch, rows[entered], own[entered])
-        found.entered[asked] = entered
-        found.numbers[asked[entered]] = places + batch.first_number
-        found.fingerprints[asked[entered]] = batch.fingerprints[places]
-    return found
-
-
-def standing(session: ReadSession, ids: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """Number of the document that stands for each id, uint64 [n]; NO_NUMBER where none does.
-
-    That is what the last record with this id was, or was a duplicate of: a visible document with the same id that stands for
-    itself. Where it is none, the record before counts, and so on, back to the last ROWS_OF_ID_MAX: a page may have been
-    crawled a thousand times unchanged.
-    """
-    last = newest(session, ids)
-    asked = np.flatnonzero(last.known)
-    candidates = last.rows["number"][asked]
-    found = np.full(len(ids), NO_NUMBER, np.uint64)
-    if not len(asked):
-        return found
-    right = stand_for_ids(session, candidates, [ids[place] for place in asked.tolist()])
-    found[asked[right]] = candidates[right]
-    left = asked[~right].tolist()
-    if not left:
-        return found
-    histories = session.ids.latest(session.transaction, [ids[place] for place in left], ROWS_OF_ID_MAX)
-    batches = {place.batch for history in histories for place in history}
-    rows_of = {key: log.read(session.transaction, key, session.words).rows["number"] for key in batches}
-    for place, history in zip(left, histories, strict=True):
-        numbers = np.array([rows_of[at.batch][at.row] for at in history], np.uint64)
-        right = stand_for_ids(session, numbers, [ids[place]] * len(numbers))
-        if right.any():
-            found[place] = numbers[right.argmax()]
-    return found
-
-
-def stand_for_ids(session: ReadSession, numbers: npt.NDArray[np.uint64], ids: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Whether each document, uint64 [n], has this id, stands for itself, and is visible: bool [n]; False for NO_NUMBER."""
-    distinct, inverse = np.unique(numbers, return_inverse=True)
-    stands, own_ids = np.zeros(len(distinct), np.bool_), [""] * len(distinct)
-    for batch, held, places in log.holding(session.transaction, distinct, session.words):
-        rows = batch.entered()[held]
-        stands[places] = standing_for_themselves(batch.rows["verdict"][rows])
-        for place, id_ in zip(places.tolist(), batch.ids(rows), strict=True):
-            own_ids[place] = id_
-    stands &= session.visibility.are(session.transaction, distinct)
-    return stands[inverse] & np.array(
-        [own_ids[of] == id_ for of, id_ in zip(inverse.tolist(), ids, strict=True)], np.bool_
-    )
-
-
-def _places(batch: log.Batch, rows: npt.NDArray[np.int64], of_rows: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
-    """Places of rows, all of which entered, among those that entered: int64 [n] -> int64 [n]."""
-    if standing_for_themselves(of_rows["verdict"]).all():
-        # A row that stands for itself has its own number; else all rows of the batch would be read.
-        return (of_rows["number"] - np.uint64(batch.first_number)).astype(np.int64)
-    return np.searchsorted(batch.entered(), rows)
 
 
 def find(opened: OpenIndex, ids: Collection[str]) -> list[Document]:

@@ -65,6 +65,9 @@ def foreseen(
 def _unequal(portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Rows that are near but unequal duplicates, bool [n]."""
     unequal: npt.NDArray[np.bool_] = outcome.verdicts == Verdict.DUPLICATE
+    if outcome.minor is not None:
+        # A site whose pages have counters is no flood.
+        unequal &= ~outcome.minor
     unequal &= (portion.entries.kinds == Kind.NEAR) & (outcome.distances != 0)
     # An equal row may have entered before, in an earlier batch or in this one.
     firsts = portion.firsts

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from index.entry import Entries, Kind
 from index.frames.rule import Rows
@@ -17,6 +18,7 @@ from index.lsm.tree import Lookup, lookup_of
 from index.matching.distance import Matches, nearest, no_matches
 from index.matching.frame import without_frames
 from index.matching.host_sketch import host_keys
+from index.storage import log
 from index.storage.parameters import Parameters
 
 ROWS_AT_ONCE = 2_048
@@ -73,6 +75,8 @@ def require_sound(entries: Entries, parameters: Parameters) -> None:
         raise ValueError(f"looks must be uint8 [{count}, {parameters.look_bytes}]")
     if entries.hosts is not None and len(entries.hosts) != count:
         raise ValueError("the columns of a batch differ in length")
+    if entries.digests is not None and (entries.digests.shape != (count, 2) or entries.digests.dtype != np.uint64):
+        raise ValueError(f"digests must be uint64 [{count}, 2]")
     order = np.argsort(entries.source_numbers, kind="stable")
     numbers, offsets = entries.source_numbers[order], entries.offsets[order]
     if np.any((numbers[1:] == numbers[:-1]) & (offsets[1:] <= offsets[:-1])):
@@ -80,11 +84,23 @@ def require_sound(entries: Entries, parameters: Parameters) -> None:
 
 
 def stored_form(entries: Entries, parameters: Parameters) -> Entries:
-    """A batch with fingerprints as the index holds them, without frames. Raises ValueError for a broken batch."""
+    """A batch with digests, and fingerprints as the index holds them, without frames. Raises ValueError for a broken batch."""
     require_sound(entries, parameters)
+    if entries.digests is None:
+        entries = replace(entries, digests=_digests_of_fingerprints(entries))
+    if entries.host_digests is None:
+        entries = replace(entries, host_digests=log.host_digests(entries))
     if parameters.stored_words == parameters.words:
         return entries
     return replace(entries, fingerprints=without_frames(entries.fingerprints, parameters.stored_words))
+
+
+def _digests_of_fingerprints(entries: Entries) -> npt.NDArray[np.uint64]:
+    """Digests of texts of which only fingerprints and looks are known, uint64 [n, 2]: equal ones have equal digests."""
+    looks = np.where((entries.kinds == Kind.NEAR)[:, None], entries.look_rows, np.uint8(0))
+    octets = np.hstack([entries.kinds[:, None], np.ascontiguousarray(entries.fingerprints).view(np.uint8), looks])
+    digests = [xxhash.xxh3_64_intdigest(row) for row in octets]
+    return np.repeat(np.array(digests, np.uint64)[:, None], 2, axis=1)
 
 
 def prepared_batch(entries: Entries, parameters: Parameters) -> tuple[Entries, list[Prepared]]:

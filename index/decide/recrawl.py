@@ -1,16 +1,16 @@
-"""Pages crawled again: documents whose id is known with another text.
+"""Pages crawled again: documents whose id and host are known with another text.
 
-The older version of a document is what the last record with its id was, or resembled: a visible entry with this id that
-stands for itself. Where that record was a duplicate of another document, the record before it counts, and so on. All of them
-may stand in the same batch.
+`index.versions.history` says what the versions of a document are. What stands for a document is its last version that was
+delivered and still counts. A version that was dropped as a copy of another document is known by that document. A record is, in
+this order:
 
-The nearest entry decides, as ever; only that the older version, where it is as near as any, counts before all others:
+1. A DUPLICATE of what stands for its document, where the texts are equal.
+2. Minor, where the substance is that of what stands, or of the last version: digits of counters and dates differ alone.
+3. An UPDATE, where nothing is near, or the last version, or what stands, is as near as any other document. It replaces what
+   stands. With "as-new" it is UNIQUE, and both stay. A document that returns to an earlier substance too often is minor.
+4. What the rule says of its text in any other case. What stands for the document stays, as nothing replaced it.
 
-- Nothing is near, or the older version is the nearest, or stands for what is the nearest: an equal text is a DUPLICATE of it,
-  another text is an UPDATE, which replaces it. With "as-new" it is UNIQUE, and both stay.
-- Another document is nearer: the text is a DUPLICATE of that one, and the older version stays, as nothing replaced it.
-
-Equal are texts whose fingerprints and second looks are: the index knows no more of them.
+A minor version is a DUPLICATE of what it is compared with, or decided as in 3, by `Recrawl.minor`.
 
 An update changes what later rows of its batch may match. So rows are decided one after the other here; `rule` decides the
 batches in which no id is known.
@@ -23,53 +23,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.decide.find import stand_for_ids, standing
 from index.decide.prepare import Prepared
 from index.decide.rule import Matched, Outcome
 from index.entry import NO_DISTANCE, NO_NUMBER, Kind, Verdict
 from index.frames.rule import NONE, FrameRule
+from index.kernels.minhash import Sight
 from index.session import ReadSession
-from index.storage import log
+from index.storage.log import Origin
+from index.versions.history import Version, Versions, latest_versions
+from index.versions.texts import Texts
 
 Again = Callable[[npt.NDArray[np.int64], npt.NDArray[np.uint64]], Matched]
 """Looks rows, int64 [m], up once more, without entries that are gone meanwhile: uint64 [g]."""
 
-_Columns = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.uint8]]
-"""Kinds, fingerprints and looks."""
-
 _NO_NUMBER = int(NO_NUMBER)
-
-
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """Older versions of n rows.
-
-    keys     int64 [n], equal for rows with the same id; -1 where the id says nothing
-    numbers  uint64 [n], number of the older version in the index, NO_NUMBER where there is none
-    """
-
-    keys: npt.NDArray[np.int64]
-    numbers: npt.NDArray[np.uint64]
-
-
-def versions_of(session: ReadSession, portion: Prepared) -> Versions | None:
-    """Older versions of the rows; None where ids make no difference: by the policy, or as none is known and none repeats."""
-    if session.recrawl.policy == "duplicate":
-        return None
-    entries = portion.entries
-    decided = (entries.kinds == Kind.NEAR) | (entries.kinds == Kind.EXACT)
-    if entries.named is not None:
-        decided &= entries.named
-    rows = np.flatnonzero(decided)
-    ids = [entries.ids[row] for row in rows.tolist()]
-    distinct = list(dict.fromkeys(filter(None, ids)))
-    of_keys = standing(session, distinct)
-    if len(distinct) == len(ids) - ids.count("") and (of_keys == NO_NUMBER).all():
-        return None
-    key_of = {id_: key for key, id_ in enumerate(distinct)}
-    keys = np.full(len(entries), -1, np.int64)
-    keys[rows] = [key_of.get(id_, -1) for id_ in ids]
-    return Versions(keys, np.where(keys >= 0, np.append(of_keys, NO_NUMBER)[keys], NO_NUMBER))
+_RETURNS_MAX = 255
 
 
 def decide_versions(
@@ -111,21 +79,39 @@ class _Match(NamedTuple):
     root_number: int
 
 
-class _Own(NamedTuple):
-    """The older version of a row.
+class _Older(NamedTuple):
+    """A version of a document, by the document that it is, or was a duplicate of.
 
-    row       its row, -1 where it stands in the index
-    number    its number, NO_NUMBER where it is a row
-    equal     whether it has the same text
-    near      whether it would count as a match
-    distance  NO_DISTANCE where the two cannot be compared
+    row      row of that document, -1 where it stands in the index
+    number   its number, NO_NUMBER where it is a row
+    digests  of a text, and of its substance
     """
 
     row: int
     number: int
-    equal: bool
-    near: bool
-    distance: int
+    digests: tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Page:
+    """What is known of a document with an id, before the next row.
+
+    last        its last version
+    dropped     whether that is known by the document of another key
+    origin      where the last version comes from, as an update names it: an origin, or a row
+    standing    what stands for the document
+    returns     how often it has returned to an earlier substance
+    substances  of all versions, as far as `whole`
+    whole       whether `standing` and `substances` hold all that is known
+    """
+
+    last: _Older
+    dropped: bool
+    origin: Origin | int
+    standing: _Older | None
+    returns: int
+    substances: set[int]
+    whole: bool
 
 
 class _Walk:
@@ -141,20 +127,22 @@ class _Walk:
         pairs: dict[int, list[tuple[int, int]]],
         framed: FrameRule | None,
     ) -> None:
-        self._parameters = session.parameters
+        self._session = session
+        self._parameters, self._recrawl = session.parameters, session.recrawl
         self._framed = framed
-        self._replaces = session.recrawl.policy == "update"
         self._again = again
-        self._keys, self._versions = versions.keys.tolist(), versions.numbers.tolist()
-        self._texts = _Texts(session, portion, versions.numbers)
+        self._versions, self._keys = versions, versions.of_rows.tolist()
+        assert portion.entries.digests is not None
+        self._digests = list(map(tuple, portion.entries.digests.tolist()))
+        self._texts = Texts(session, portion.entries, versions)
         count = len(portion.rows)
         self._distances, self._originals = matched.distances.copy(), matched.originals.copy()
         self._kinds = matched.kinds
-        self._leaders = self._texts.leaders(matched)
+        self._leaders = self._texts.leaders(matched.firsts)
         self._pairs = pairs
         self._alive: dict[int, list[int]] = {}
-        self._newest: dict[int, tuple[int, int]] = {}
-        self._repeated = np.bincount(versions.keys[versions.keys >= 0]) > 1
+        self._pages: dict[int, _Page] = {}
+        self._repeated = np.bincount(versions.of_rows[versions.of_rows >= 0]) > 1
         self._gone_rows, self._gone_numbers = set[int](), set[int]()
         self._verdicts = np.full(count, Verdict.UNIQUE, np.uint8)
         self._verdicts[matched.kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
@@ -163,48 +151,41 @@ class _Walk:
         self._entering = np.zeros(count, np.bool_)
         self._root_rows, self._root_numbers = np.full(count, -1, np.int64), np.full(count, NO_NUMBER, np.uint64)
         self._replaced_rows, self._replaced = np.full(count, -1, np.int64), np.full(count, NO_NUMBER, np.uint64)
-        self._recrawled = np.zeros(count, np.bool_)
+        self._recrawled, self._minor = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        self._former: dict[int, Origin | int] = {}
+        self._returns = np.zeros(count, np.uint8)
 
     def decide(self, row: int) -> None:
         """Decide the next row."""
-        if self._framed is not None and self._kinds[row] == Kind.NEAR:
-            self._decide_framed(row, self._framed)
-            return
-        match, own = self._match(row), self._own(row)
-        if own is not None and _decides(own, match):
-            if own.equal:
-                self._enter_duplicate(row, _Match(0, max(own.distance, 0), own.row, own.number))
+        framed = self._framed if self._kinds[row] == Kind.NEAR else None
+        sight = None if framed is None else framed.look(row)
+        match = self._match(row) if framed is None or sight is None else self._match_of(sight, framed)
+        page = self._page(self._keys[row])
+        if page is not None:
+            self._returns[row] = page.returns
+        if page is None or not self._decide_by_versions(row, page, match):
+            if match is not None:
+                self._enter_duplicate(row, match, plain=None if sight is None else sight.plain)
             else:
-                self._enter_version(row, own)
-        elif match is not None:
-            self._enter_duplicate(row, match)
-        else:
-            self._enter(row)
+                if framed is not None and sight is not None and sight.failed != NONE:
+                    self._verdicts[row], self._told[row] = Verdict.TEMPLATE, sight.told
+                    of_failed = int(framed.gallery.columns.roots[sight.failed])
+                    self._root_rows[row], self._root_numbers[row] = self._where(framed, of_failed)
+                self._enter(row)
+            if framed is not None and sight is not None:
+                root = row if match is None else int(framed.gallery.columns.roots[sight.match])
+                framed.conclude(row, root, entering=bool(self._entering[row]))
+        elif framed is not None and self._verdicts[row] != Verdict.DUPLICATE:
+            framed.conclude(row, row, entering=True)
+        if self._keys[row] >= 0 and self._repeated[self._keys[row]]:
+            self._note(row, page)
 
-    def _decide_framed(self, row: int, framed: FrameRule) -> None:
-        """Decide a NEAR row, where frames are learnt."""
-        sight = framed.look(row)
-        match, root = None, row
-        if sight.match != NONE:
-            root = int(framed.gallery.columns.roots[sight.match])
-            match = _Match(sight.nearest, sight.told, *self._where(framed, root))
-        own = self._own(row)
-        if own is not None and _decides(own, match):
-            if own.equal:
-                self._enter_duplicate(row, _Match(0, max(own.distance, 0), own.row, own.number))
-            else:
-                self._enter_version(row, own)
-                framed.conclude(row, row, entering=True)
-            return
-        if match is not None:
-            self._enter_duplicate(row, match, plain=sight.plain)
-        else:
-            if sight.failed != NONE:
-                self._verdicts[row], self._told[row] = Verdict.TEMPLATE, sight.told
-                of_failed = int(framed.gallery.columns.roots[sight.failed])
-                self._root_rows[row], self._root_numbers[row] = self._where(framed, of_failed)
-            self._enter(row)
-        framed.conclude(row, root, entering=bool(self._entering[row]))
+    def _match_of(self, sight: Sight, framed: FrameRule) -> _Match | None:
+        """What a row resembles, where frames are learnt."""
+        if sight.match == NONE:
+            return None
+        root = int(framed.gallery.columns.roots[sight.match])
+        return _Match(sight.nearest, sight.told, *self._where(framed, root))
 
     def _where(self, framed: FrameRule, root: int) -> tuple[int, int]:
         """Row and number of a root, by its place in the gallery."""
@@ -213,32 +194,146 @@ class _Walk:
     def forget(self) -> None:
         """Let the next row be decided as if it were the first."""
         self._gone_numbers.clear()
-        self._newest.clear()
+        self._pages.clear()
         if self._framed is not None:
             self._framed.forget()
+
+    def _page(self, key: int) -> _Page | None:
+        """What is known of the document of a key; None where it is new."""
+        if key < 0:
+            return None
+        if key not in self._pages and self._versions.known[key]:
+            last, *_ = versions = self._versions.known[key]
+            of_last = _Older(-1, last.number, (last.text, last.substance))
+            page = _Page(of_last, not last.own, last.origin, None, last.returns, set(), self._versions.whole[key])
+            self._take(page, versions)
+            self._pages[key] = page
+        return self._pages.get(key)
+
+    def _take(self, page: _Page, versions: list[Version]) -> None:
+        """Fill in what versions in the index tell of a page."""
+        page.substances.update(version.substance for version in versions)
+        stands = next((version for version in versions if version.stands), None)
+        if page.standing is None and stands is not None and stands.number not in self._gone_numbers:
+            page.standing = _Older(-1, stands.number, stands.delivered)
+
+    def _complete(self, row: int, page: _Page) -> None:
+        """Know all of a page, be it that only its last version was looked at."""
+        if not page.whole:
+            self._take(page, latest_versions(self._session, [self._versions.keys[self._keys[row]]])[0])
+            page.whole = True
+
+    def _decide_by_versions(self, row: int, page: _Page, match: _Match | None) -> bool:
+        """Decide a row by the versions of its document; False where they say nothing."""
+        (text, substance), last = self._digests[row], page.last
+        visible = page.dropped and self._is_visible(last)
+        if visible and last.digests[0] == text:
+            return False
+        if page.standing is None:
+            self._complete(row, page)
+        standing = page.standing
+        if standing is not None and standing.digests[0] == text:
+            distance = self._compared(row, standing)[1]
+            self._enter_duplicate(row, _Match(0, max(distance, 0), standing.row, standing.number))
+            return True
+        if standing is not None and standing.digests[1] == substance:
+            self._enter_minor(row, page, standing)
+            return True
+        same = page.dropped and last.digests[1] == substance
+        if same and visible:
+            self._enter_minor(row, page, last)
+            return True
+        older = [each for each in (last if page.dropped and not same else None, standing) if each is not None]
+        if not any(self._decides(row, each, match) for each in older):
+            return False
+        self._complete(row, page)
+        returns = substance in page.substances
+        named = standing or (last if visible else None)
+        if returns and page.returns >= self._recrawl.history and named is not None:
+            self._enter_minor(row, page, named)
+        else:
+            self._returns[row] = min(page.returns + 1, _RETURNS_MAX) if returns else 0
+            self._enter_version(row, page)
+        return True
+
+    def _is_visible(self, older: _Older) -> bool:
+        """Whether the document that a version is known by counts."""
+        if self._is_gone(older.row, older.number):
+            return False
+        return older.row >= 0 or self._texts.is_visible(older.number)
+
+    def _compared(self, row: int, older: _Older) -> tuple[bool, int]:
+        """Whether a row would match the document of a version, and at which distance."""
+        if older.row >= 0:
+            return self._texts.compared(row, older.row)
+        return self._texts.to_document(row, older.number)
+
+    def _decides(self, row: int, older: _Older, match: _Match | None) -> bool:
+        """Whether an older version decides on a row, and not what it resembles."""
+        if match is None or (match.root_row, match.root_number) == (older.row, older.number):
+            return True
+        near, distance = self._compared(row, older)
+        return near and distance <= match.distance
+
+    def _note(self, row: int, page: _Page | None) -> None:
+        """Let a row that was decided be the last version of its document."""
+        digests, key = self._digests[row], self._keys[row]
+        itself, origin = _Older(row, _NO_NUMBER, digests), row
+        stands = Verdict(int(self._verdicts[row])).stands_for_itself
+        last = itself
+        if not stands:
+            last = _Older(int(self._root_rows[row]), int(self._root_numbers[row]), digests)
+        if page is None:
+            page = self._pages[key] = _Page(last, False, origin, None, 0, set(), True)
+        page.last, page.origin, page.returns = last, origin, int(self._returns[row])
+        page.dropped = not stands and not self._is_own(row, last)
+        page.substances.add(digests[1])
+        if stands:
+            page.standing = itself
+
+    def _is_own(self, row: int, older: _Older) -> bool:
+        """Whether the document that a duplicate names has the row's own key, and stands for itself."""
+        if older.row >= 0:
+            stands = Verdict(int(self._verdicts[older.row])).stands_for_itself
+            return stands and bool(self._keys[older.row] == self._keys[row])
+        return self._texts.has_key_of(older.number, self._versions.keys[self._keys[row]])
 
     def _enter(self, row: int) -> None:
         """Let a row that stands for itself become an entry."""
         self._entering[row] = True
         self._alive.setdefault(self._leaders[row], []).append(row)
-        if self._keys[row] >= 0:
-            self._newest[self._keys[row]] = row, _NO_NUMBER
 
-    def _enter_version(self, row: int, own: _Own) -> None:
-        """Decide a row that is another version of an entry."""
-        if self._replaces:
-            self._verdicts[row], self._told[row] = Verdict.UPDATE, own.distance
-            self._replaced_rows[row], self._replaced[row] = own.row, own.number
-            if own.row >= 0:
-                self._gone_rows.add(own.row)
-                self._alive[self._leaders[own.row]].remove(own.row)
+    def _enter_minor(self, row: int, page: _Page, older: _Older) -> None:
+        """Decide a row that is a minor version of its document."""
+        self._minor[row] = True
+        if self._recrawl.minor == "unique":
+            self._enter_version(row, page)
+        else:
+            self._enter_duplicate(row, _Match(0, self._compared(row, older)[1], older.row, older.number))
+
+    def _enter_version(self, row: int, page: _Page) -> None:
+        """Decide a row that is another version of its document."""
+        if self._recrawl.policy == "update":
+            self._verdicts[row] = Verdict.UPDATE
+            if page.standing is None:
+                self._former[row] = page.origin
             else:
-                self._gone_numbers.add(own.number)
-            if self._framed is not None:
-                self._framed.retire(own.row, own.number)
+                self._replace(row, page.standing)
         else:
             self._recrawled[row] = True
         self._enter(row)
+
+    def _replace(self, row: int, older: _Older) -> None:
+        """Let a row that is an update take the place of what stands for its document."""
+        self._told[row] = self._compared(row, older)[1]
+        self._replaced_rows[row], self._replaced[row] = older.row, older.number
+        if older.row >= 0:
+            self._gone_rows.add(older.row)
+            self._alive[self._leaders[older.row]].remove(older.row)
+        else:
+            self._gone_numbers.add(older.number)
+        if self._framed is not None:
+            self._framed.retire(older.row, older.number)
 
     def _enter_duplicate(self, row: int, match: _Match, plain: int | None = None) -> None:
         """Decide a row that is a duplicate; plain: distance to its match without frames, where it is another."""
@@ -251,15 +346,6 @@ class _Walk:
         if enters:
             self._entering[row] = True
             self._alive.setdefault(self._leaders[row], []).append(row)
-        if self._keys[row] >= 0 and self._repeated[self._keys[row]] and self._is_version(row, match):
-            self._newest[self._keys[row]] = match.root_row, match.root_number
-
-    def _is_version(self, row: int, match: _Match) -> bool:
-        """Whether the root of a row's match stands for itself and has the same id."""
-        if match.root_row >= 0:
-            stands = Verdict(int(self._verdicts[match.root_row])).stands_for_itself
-            return stands and self._keys[match.root_row] == self._keys[row]
-        return self._texts.has_id_of(row, match.root_number)
 
     def _match(self, row: int) -> _Match | None:
         """What the row resembles: an earlier row only where it is nearer than any entry of the index."""
@@ -312,15 +398,6 @@ class _Walk:
         matched = self._again(rows, gone)
         self._distances[rows], self._originals[rows] = matched.distances, matched.originals
 
-    def _own(self, row: int) -> _Own | None:
-        """The older version of a row."""
-        earlier, number = self._newest.get(self._keys[row], (-1, self._versions[row]))
-        if earlier >= 0:
-            return _Own(earlier, _NO_NUMBER, *self._texts.compared(row, earlier))
-        if number == _NO_NUMBER or number in self._gone_numbers:
-            return None
-        return _Own(-1, number, *self._texts.to_document(row, number))
-
     def outcome(self, next_number: int) -> Outcome:
         """The verdicts, once all rows are decided."""
         numbers = np.full(len(self._entering), NO_NUMBER, np.uint64)
@@ -341,14 +418,10 @@ class _Walk:
             named=named,
             replaced=replaced,
             recrawled=self._recrawled,
+            minor=self._minor,
+            former=self._former,
+            returns=self._returns,
         )
-
-
-def _decides(own: _Own, match: _Match | None) -> bool:
-    """Whether the older version decides on a row, and not what it resembles."""
-    if match is None or (match.root_row, match.root_number) == (own.row, own.number):
-        return True
-    return own.equal or (own.near and own.distance <= match.distance)
 
 
 def _pairs_of(portion: Prepared, matched: Matched, *, anew: bool) -> dict[int, list[tuple[int, int]]]:
@@ -365,103 +438,3 @@ def _pairs_of(portion: Prepared, matched: Matched, *, anew: bool) -> dict[int, l
         if matched.firsts[row] < row:
             pairs[row] = [(0, int(matched.firsts[row]))]
     return pairs
-
-
-class _Texts:
-    """What is known of the texts of rows, and of documents in the index, to compare them by."""
-
-    def __init__(self, session: ReadSession, portion: Prepared, versions: npt.NDArray[np.uint64]) -> None:
-        self._session = session
-        self._parameters = session.parameters
-        self._kinds, self._ids = portion.entries.kinds, portion.entries.ids
-        self._fingerprints, self._looks = portion.entries.fingerprints, portion.entries.look_rows
-        self._documents: dict[int, _Columns] = {}
-        rows = np.flatnonzero(versions != NO_NUMBER)
-        distinct, inverse = np.unique(versions[rows], return_inverse=True)
-        kinds, fingerprints, looks = _stored(session, distinct)
-        columns = self._compared(rows, kinds[inverse], fingerprints[inverse], looks[inverse])
-        compared = zip(*(column.tolist() for column in columns), strict=True)
-        pairs = zip(rows.tolist(), versions[rows].tolist(), strict=True)
-        self._to_documents = dict(zip(pairs, compared, strict=True))
-
-    def leaders(self, matched: Matched) -> list[int]:
-        """The first row equal to each row, as the pairs of `Lookup.pairs` name rows."""
-        leaders = np.arange(len(self._kinds))
-        exact = self._kinds == Kind.EXACT
-        leaders[exact] = matched.firsts[exact]
-        first: dict[bytes, int] = {}
-        for row in np.flatnonzero(self._kinds == Kind.NEAR).tolist():
-            text = self._fingerprints[row].tobytes() + self._looks[row].tobytes()
-            leaders[row] = first.setdefault(text, row)
-        return leaders.tolist()
-
-    def compared(self, row: int, other: int) -> tuple[bool, bool, int]:
-        """Whether a row equals another one, whether it would match it, and at which distance."""
-        others = slice(other, other + 1)
-        columns = self._compared(np.array([row]), self._kinds[others], self._fingerprints[others], self._looks[others])
-        return bool(columns[0][0]), bool(columns[1][0]), int(columns[2][0])
-
-    def to_document(self, row: int, number: int) -> tuple[bool, bool, int]:
-        """As `compared`, with a document in the index."""
-        if (row, number) not in self._to_documents:
-            columns = self._compared(np.array([row]), *self._document(number))
-            self._to_documents[row, number] = bool(columns[0][0]), bool(columns[1][0]), int(columns[2][0])
-        return self._to_documents[row, number]
-
-    def has_id_of(self, row: int, number: int) -> bool:
-        """Whether a visible document in the index has the id of a row, and stands for itself."""
-        return bool(stand_for_ids(self._session, np.array([number], np.uint64), [self._ids[row]])[0])
-
-    def _document(self, number: int) -> _Columns:
-        if number not in self._documents:
-            self._documents[number] = _stored(self._session, np.array([number], np.uint64))
-        return self._documents[number]
-
-    def _compared(
-        self,
-        rows: npt.NDArray[np.int64],
-        kinds: npt.NDArray[np.uint8],
-        fingerprints: npt.NDArray[np.uint64],
-        looks: npt.NDArray[np.uint8],
-    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.int16]]:
-        """Rows int64 [m] and other texts: equal bool [m], near bool [m], distance int16 [m], NO_DISTANCE unless both are NEAR."""
-        own, own_looks = self._fingerprints[rows], self._looks[rows]
-        of_kind = self._kinds[rows] == kinds
-        both_near = of_kind & (kinds == Kind.NEAR)
-        # A text is the same in another frame.
-        words = self._parameters.words
-        equal = of_kind & (own[:, :words] == fingerprints[:, :words]).all(axis=1)
-        equal &= ~both_near | (own_looks == looks).all(axis=1)
-        distances = self._parameters.distances(own, fingerprints)
-        near = both_near & (distances <= self._parameters.distance_max)
-        if self._parameters.look is not None and len(rows):
-            judged = self._parameters.look.judge(distances, own_looks, looks)
-            distances, near = judged.distances, near & judged.counts
-        return equal, near, np.where(both_near, distances, NO_DISTANCE).astype(np.int16)
-
-    def to_root(self, row: int, root_row: int, root_number: int) -> int:
-        """Distance of a NEAR row to a root, as `Parameters.root_distances`."""
-        if root_row >= 0:
-            fingerprint, look = self._fingerprints[root_row], self._looks[root_row]
-        else:
-            _, (fingerprint,), (look,) = self._document(root_number)
-        own = slice(row, row + 1)
-        return int(
-            self._parameters.root_distances(self._fingerprints[own], fingerprint[None], self._looks[own], look[None])[0]
-        )
-
-
-def _stored(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> _Columns:
-    """Kinds, uint8 [n], fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of documents in the log.
-
-    numbers  uint64 [n], ascending and distinct
-    """
-    kinds = np.zeros(len(numbers), np.uint8)
-    fingerprints = np.zeros((len(numbers), session.words), np.uint64)
-    looks = np.zeros((len(numbers), session.parameters.look_bytes), np.uint8)
-    for batch, documents, places in log.holding(session.transaction, numbers, session.words):
-        kinds[places] = batch.rows["kind"][batch.entered()[documents]]
-        fingerprints[places] = batch.fingerprints[documents]
-        if looks.shape[1]:
-            looks[places] = batch.lines.looks[documents]
-    return kinds, fingerprints, looks

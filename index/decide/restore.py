@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from index.decide import retention
 from index.decide.batch import NO_ORIGINS, Batch
-from index.decide.find import stand_for_ids
 from index.decide.forget import remove
 from index.decide.lookup import nearest_judged, nearest_visible
 from index.decide.prepare import prepared, require_sound, stored_form
@@ -34,6 +33,7 @@ from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log, sources
 from index.storage.log import Origin
 from index.storage.parameters import Parameters
+from index.versions.history import stand_for_keys
 
 NO_ENDS: Mapping[Source, int] = MappingProxyType({})
 
@@ -162,7 +162,9 @@ def retire_replaced(
 ) -> None:
     """Retire the older versions of UPDATE rows, int64 [m], as far as the index knows them and they still count."""
     numbers = _known_numbers(session, [originals[row] for row in updates.tolist()])
-    stands = stand_for_ids(session, numbers, [entries.ids[row] for row in updates.tolist()])
+    hosts = log.host_digests(entries)
+    keys = [(entries.ids[row], int(hosts[row])) for row in updates.tolist()]
+    stands = stand_for_keys(session, numbers, keys)
     if stands.any():
         remove(session, np.unique(numbers[stands]))
 

@@ -7,8 +7,8 @@ With insert = "root" a match counts only where the document is also near enough 
 that the match, if it is a duplicate, resembles. The verdict then tells the distance to the root, which is what was kept.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -70,6 +70,9 @@ class Outcome:
     named      uint64 [n], number of the document that a row names, where it names one; None: `originals` has them
     replaced   uint64 [n], number of the older version that an UPDATE replaces, else NO_NUMBER; None without any
     recrawled  bool [n], UNIQUE rows that are another version of an entry; None without any
+    minor      bool [n], other versions of the same substance, or that came too often; None without any
+    former     by UPDATE row that replaces no entry: the origin of the version that it names, or its row
+    returns    uint8 [n], how often an id has returned to an earlier substance; None: never
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -80,6 +83,9 @@ class Outcome:
     named: npt.NDArray[np.uint64] | None = None
     replaced: npt.NDArray[np.uint64] | None = None
     recrawled: npt.NDArray[np.bool_] | None = None
+    minor: npt.NDArray[np.bool_] | None = None
+    former: Mapping[int, tuple[str, int, int, int] | int] = field(default_factory=dict)
+    returns: npt.NDArray[np.uint8] | None = None
 
 
 class FrameWalk(Protocol):

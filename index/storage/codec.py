@@ -43,6 +43,10 @@ LOG_ROW = np.dtype(
         ("reason", "u1"),
         ("kind", "u1"),
         ("filing", "u1"),
+        ("text", "<u8"),
+        ("substance", "<u8"),
+        ("host", "<u4"),
+        ("returns", "u1"),
     ]
 )
 GIVEN_BACK = np.dtype([("id", "<u8"), ("number", "<u8")])

@@ -42,6 +42,20 @@ class Document(NamedTuple):
     frame: tuple[int, ...] = ()
 
 
+class VersionDigests(NamedTuple):
+    """What the index knows of a record as a version of the document that its id names.
+
+    text, substance  digests of its text and of the text's substance
+    host             digest of its host; 0: unknown
+    returns          how often the document had returned to an earlier substance
+    """
+
+    text: int = 0
+    substance: int = 0
+    host: int = 0
+    returns: int = 0
+
+
 def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.int64]) -> list[Document]:
     """Documents at these places, int64 [m], among those that entered with a batch."""
     at = batch.entered()[places]

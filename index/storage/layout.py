@@ -1,4 +1,4 @@
-"""The bytes on disk, format version 7. Only `storage` knows them; a change of any byte is a new version.
+"""The bytes on disk, format version 8. Only `storage` knows them; a change of any byte is a new version.
 
 One LMDB file with fifteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
 "merge" the state of the compaction; only the file calls them so.
@@ -12,7 +12,7 @@ One LMDB file with fifteen tables. Table `chunks` holds the segments, table `ame
 Every value of every table ends with its seal, which is not drawn below: XXH3 of table, key and value, <u64 (see
 `codec.seal_of`). `store` sets the seal, checks it and takes it off.
 
-    meta       "stamp"                             -> JSON {"format": 7, "bits": .., "distance_max": .., ..}
+    meta       "stamp"                             -> JSON {"format": 8, "bits": .., "distance_max": .., ..}
                "identity"                          -> 16 random bytes, drawn when the index is made; copies have the same
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
@@ -46,7 +46,8 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
                                                       a source: stream <u32, partition <u32
                                                       a row: offset <u64, number <u64, time_ms <i64, source <u32,
                                                       end of its id in the ids <u32, distance <i16, verdict u8,
-                                                      reason u8, kind u8, filing u8
+                                                      reason u8, kind u8, filing u8, digests of the text and of its
+                                                      substance <u64, digest of the host <u32, returns u8
                                                       an original: offset <u64, stream <u32, partition <u32, end of its
                                                       id in the ids <u32
     journal    stream >u32, partition >u32, first offset >u64
@@ -126,7 +127,7 @@ import numpy.typing as npt
 
 from index.matching.host_sketch import HOST, NOBODY, HostSketch
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 
 
 class Table(Enum):

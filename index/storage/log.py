@@ -12,6 +12,7 @@ import numpy.typing as npt
 from index.entry import Entries, naming_originals
 from index.kernels import lines
 from index.kernels.scan import address_of
+from index.matching.host_sketch import host_keys
 from index.storage.codec import (
     LOG_ORIGINAL,
     LOG_ROW,
@@ -37,6 +38,13 @@ _KNOWN = "batches of the log"
 def key_of(number: int, rows: int) -> bytes:
     """The key of a batch: next document number and journal rows, both as they were before the batch."""
     return LOG_KEY.pack(number, rows)
+
+
+def host_digests(entries: Entries) -> npt.NDArray[np.uint32]:
+    """Digest of the host that the id of each row belongs to, uint32 [n]; 0 where there is none."""
+    if entries.host_digests is not None:
+        return entries.host_digests
+    return host_keys(entries.hosts or [None] * len(entries)).astype(np.uint32)
 
 
 class Origin(NamedTuple):
@@ -120,12 +128,15 @@ def write(
     """Append a batch of decided rows.
 
     sources  LOG_SOURCE [s], `entries.sources` by the index's numbers
-    columns  number, distance, verdict and filing of every row, as `layout` defines them; a missing column is zero
+    columns  number, distance, verdict, filing and returns of every row, as `layout` defines them; a missing column is zero
     origins  originals of the rows that are duplicates, in order
     """
     rows = np.zeros(len(entries), LOG_ROW)
     rows["offset"], rows["time_ms"], rows["source"] = entries.offsets, entries.times_ms, entries.source_numbers
     rows["reason"], rows["kind"] = entries.reasons, entries.kinds
+    if entries.digests is not None:
+        rows["text"], rows["substance"] = entries.digests.T
+    rows["host"] = host_digests(entries)
     for name, column in columns.items():
         rows[name] = column
     entered = rows["filing"] != Filing.NOTHING

@@ -33,6 +33,10 @@ class Visibility:
         self._sources = {
             (int(each["stream"]), int(each["partition"])): int(each["number"]) for each in self.horizon.sources
         }
+        self._keys = {
+            (int(each["stream"]), int(each["partition"])): log.key_of(int(each["number"]), int(each["rows"]))
+            for each in self.horizon.sources
+        }
         self._unsure_below = max(self._sources.values(), default=0)
 
     @property
@@ -69,11 +73,24 @@ class Visibility:
 
     def are(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Whether each document is visible: numbers uint64 [n] -> bool [n]."""
-        visible = (numbers >= np.uint64(self.horizon.number)) & ~self.are_retired(numbers)
+        return self._unexpired(transaction, numbers, ~self.are_retired(numbers))
+
+    def are_unexpired(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Whether no document expired, be it retired one by one or not: numbers uint64 [n] -> bool [n]."""
+        return self._unexpired(transaction, numbers, np.ones(len(numbers), np.bool_))
+
+    def _unexpired(
+        self, transaction: Transaction, numbers: npt.NDArray[np.uint64], asked: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
+        visible = (numbers >= np.uint64(self.horizon.number)) & asked
         unsure = np.flatnonzero(visible & (numbers < np.uint64(self._unsure_below)))
         if len(unsure):
             visible[unsure] = self._by_source(transaction, numbers[unsure])
         return visible
+
+    def row_has_expired(self, key: bytes, stream: int, partition: int) -> bool:
+        """Whether the rows of a source in the batch of this key have expired by age, also those that entered nothing."""
+        return key < self._keys.get((stream, partition), b"")
 
     def _by_source(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Whether each document, uint64 [n], is not below the horizon of its source: bool [n]; reads the log."""

@@ -4,6 +4,7 @@ Every function takes an open `Index`, or the directory of one, and returns plain
 """
 
 from index.storage.data_file import DATA_FILE
+from index.storage.documents import VersionDigests
 from index.storage.file.lock_file import Writer, writer_of
 from index.storage.layout import FORMAT_VERSION, HostSample
 from index.storage.scan import Age
@@ -34,6 +35,7 @@ __all__ = [
     "Record",
     "Snapshot",
     "Survey",
+    "VersionDigests",
     "Writer",
     "compile_kernels",
     "copy",

@@ -35,7 +35,7 @@ from index.frames.hosts import write_samples
 from index.index import Index, internals_of
 from index.session import ReadSession, Result, WriteSession
 from index.storage import documents, log, scan, sources
-from index.storage.documents import Document, of_batch
+from index.storage.documents import Document, VersionDigests, of_batch
 from index.storage.layout import JOURNAL_KEY, HostSample, Table, unpack_journal_run
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
@@ -63,6 +63,7 @@ class Record(NamedTuple):
     forgotten  whether the document is retired, because it was forgotten or has expired: it matches nothing any more
     settled    whether every lower position of the source came earlier in the sequence
     id         id of the position's record, also where no document entered; empty: unknown
+    version    the record as a version of the document with this id
     """
 
     source: Source
@@ -76,6 +77,7 @@ class Record(NamedTuple):
     forgotten: bool
     settled: bool
     id: str
+    version: VersionDigests = VersionDigests()
 
 
 class _Held:
@@ -186,7 +188,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
         in_sequence_list, columns = in_sequence.tolist(), found.rows.tolist()
         ids = found.ids(np.arange(len(found.rows)))
         for row, is_settled in zip(order.tolist(), settled.tolist(), strict=True):
-            offset, number, _, source, _, distance, verdict, reason, _, _ = columns[row]
+            offset, number, _, source, _, distance, verdict, reason, _, _, *version = columns[row]
             document, origin = entered.get(row), origins.get(row)
             original = number if in_sequence_list[row] else None
             if document is not None and original is None:
@@ -203,6 +205,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
                 gone.get(row, False),
                 is_settled,
                 ids[row],
+                VersionDigests(*version),
             )
 
 
@@ -312,7 +315,9 @@ class Importer:
         own = standing_for_themselves(verdicts) | ((named == NO_NUMBER) & entering)
         distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in records], np.int16)
         new = np.flatnonzero(~known)
-        outcome = Outcome(verdicts[new], distances[new], entering[new], here[new], np.where(own, here, named)[new])
+        returns = np.array([record.version.returns for record in records], np.uint8)
+        numbers = np.where(own, here, named)[new]
+        outcome = Outcome(verdicts[new], distances[new], entering[new], here[new], numbers, returns=returns[new])
         leaving = entering & np.array([record.forgotten for record in records], np.bool_)
         origins = [
             log.Origin(origin.id, streams[at.source.stream], at.source.partition, at.offset)
@@ -479,6 +484,8 @@ def _entries_of(records: Sequence[Record], parameters: Parameters) -> Entries:
         times_ms=np.array([0 if each is None else each.time_ms for each in found], np.int64),
         ids=[record.id for record in records],
         looks=looks,
+        digests=np.array([record.version[:2] for record in records], np.uint64).reshape(-1, 2),
+        host_digests=np.array([record.version.host for record in records], np.uint32),
     )
 
 

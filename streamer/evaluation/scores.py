@@ -178,6 +178,7 @@ def entries_of(fingerprints: Fingerprints, rows: range, source: Source) -> Entri
         times_ms=np.zeros(len(rows), np.int64),
         ids=[str(row) for row in rows],
         looks=None if fingerprints.looks is None else fingerprints.looks[chosen],
+        digests=None if fingerprints.digests is None else fingerprints.digests[chosen],
     )
 
 

@@ -63,6 +63,10 @@ def _recrawled_short(parameters: Parameters) -> Sequence[str]:
     return ("index.recrawl", *_short(parameters))
 
 
+def _minor(_: Parameters) -> Sequence[str]:
+    return ("index.recrawl_minor", "index.recrawl_history")
+
+
 def _of_template(parameters: Parameters) -> Sequence[str]:
     return ("index.templates", *_matching(parameters))
 
@@ -70,6 +74,13 @@ def _of_template(parameters: Parameters) -> Sequence[str]:
 def _guarded(parameters: Parameters) -> Sequence[str]:
     return ("guard.policy", "guard.share_max", "guard.documents_min", *_matching(parameters))
 
+
+_MINOR = {
+    "duplicate": "Dropped: the page came again under its id, and only counters and dates differ, or it returns to earlier texts "
+    "again and again.",
+    "update": "Kept as an update: the page came again under its id, and only counters and dates differ.",
+    "unique": "Kept: the page came again under its id, and only counters and dates differ.",
+}
 
 _WORDINGS = {
     ("unique", "no-match"): Wording("Kept: nothing that counted then was near enough.", _matching),
@@ -103,6 +114,11 @@ _WORDINGS = {
         _recrawled_short,
         OLDER_VERSION,
     ),
+    **{
+        (verdict, reason): Wording(_MINOR[verdict], _minor, OLDER_VERSION)
+        for verdict in ("duplicate", "update", "unique")
+        for reason in ("update-minor", "update-minor-short-text")
+    },
     ("unique", "template"): Wording(
         "Kept: it resembles pages of its host by what they all share alone, and has a text of its own.",
         _of_template,

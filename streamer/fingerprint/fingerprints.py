@@ -25,6 +25,7 @@ class Fingerprints:
     fingerprints    uint64 [n, bits / 64]; EXACT rows hold a hash of the normalised text, UNDECIDABLE rows zeros
     feature_counts  int32 [n], distinct features
     looks           uint8 [n, look bytes], for the second look at NEAR rows, zeros elsewhere; None: no second look
+    digests         uint64 [n, 2], of each text and of its substance (`digests_of`); None: unknown
     """
 
     kinds: npt.NDArray[np.uint8]
@@ -32,6 +33,7 @@ class Fingerprints:
     fingerprints: npt.NDArray[np.uint64]
     feature_counts: npt.NDArray[np.int32]
     looks: npt.NDArray[np.uint8] | None = None
+    digests: npt.NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -44,6 +46,7 @@ class Fingerprints:
             self.fingerprints[chosen],
             self.feature_counts[chosen],
             None if self.looks is None else self.looks[chosen],
+            None if self.digests is None else self.digests[chosen],
         )
 
 

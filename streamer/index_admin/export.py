@@ -1,11 +1,13 @@
 """Export of an index as JSON Lines, and import.
 
-    first line  {"neardup_index_export": 4, "parameters": .., "streams": [[stream, name], ..], "positions": ..}
+    first line  {"neardup_index_export": 5, "parameters": .., "streams": [[stream, name], ..], "positions": ..}
     then        one line a position, in the order of deciding: {"stream": place in `streams`, "partition": .., "offset": ..,
                 "verdict": "unique", "reason": .., ..}, with "distance" and "original" (a document's number) where there
                 are any.
                 A duplicate has "origin", which names its original: [id, place in `streams`, partition, offset].
-                "id" is missing where it is not known.
+                "id" is missing where it is not known. "text" and "substance" are the digests of the text (hexadecimal;
+                "substance" is missing where both are equal), "host" that of the host, "returns" how often the document
+                had returned to an earlier substance.
                 A document that entered has "number", "time_ms", "kind" and "fingerprint" (hexadecimal).
                 It has "look" (hexadecimal) with a second look, "frame" (hexadecimal, the bits of its bins, the lowest
                 first) where it has a frame, and "forgotten" where it is no longer searched.
@@ -35,12 +37,12 @@ import orjson
 import zstandard
 
 from index import Applied, Document, Index, Kind, Parameters, Position, Source, Verdict
-from index.tools import BulkLoader, HostSample, Importer, Original, Record, Snapshot, portions, snapshot
+from index.tools import BulkLoader, HostSample, Importer, Original, Record, Snapshot, VersionDigests, portions, snapshot
 from streamer.errors import InputUnreadable
 from streamer.fingerprint.fingerprints import from_hexadecimal
 from streamer.transports.files.line_reader import STANDARD_INPUT
 
-EXPORT_VERSION = 4
+EXPORT_VERSION = 5
 ROWS_A_TRANSACTION = 4_096
 
 _NAMES = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
@@ -190,6 +192,7 @@ class _Reading:
             fields.get("forgotten", False),
             fields.get("settled", True),
             fields.get("id", ""),
+            _version(fields),
         )
 
 
@@ -215,6 +218,7 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
     fields |= {name: value for name, value in optional.items() if value is not None}
     if record.id:
         fields["id"] = record.id
+    fields |= _version_as_json(record.version)
     if record.origin is not None:
         source, offset = record.origin.position
         fields["origin"] = [record.origin.id, places[source.stream], source.partition, offset]
@@ -234,6 +238,19 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
     if not record.settled:
         fields["settled"] = False
     return fields
+
+
+def _version_as_json(version: VersionDigests) -> dict[str, Any]:
+    fields: dict[str, Any] = {"text": f"{version.text:016x}", "host": f"{version.host:08x}", "returns": version.returns}
+    if version.substance != version.text:
+        fields["substance"] = f"{version.substance:016x}"
+    return {name: value for name, value in fields.items() if value not in (0, "00000000")}
+
+
+def _version(fields: Mapping[str, Any]) -> VersionDigests:
+    text, host = fields["text"], fields.get("host", "0")
+    substance = fields.get("substance", text)
+    return VersionDigests(int(text, 16), int(substance, 16), int(host, 16), fields.get("returns", 0))
 
 
 def _sample_as_json(host: int, sample: HostSample) -> dict[str, Any]:

@@ -144,6 +144,7 @@ NOTHING = Entries(
     fingerprints=np.zeros((0, 0), np.uint64),
     times_ms=np.zeros(0, np.int64),
     ids=[],
+    digests=np.zeros((0, 2), np.uint64),
 )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from index import Entries, Kind, Source
 from streamer.records.envelope import Heading, Packer, Unpacker
@@ -39,6 +40,7 @@ def pack_fingerprints(batch: FingerprintBatch) -> bytes:
     packer.column(entries.reasons, "u1")
     packer.column(np.ones(len(entries), np.bool_) if entries.named is None else entries.named, "u1")
     packer.column(entries.fingerprints, "<u8")
+    packer.column(_digests(entries), "<u8")
     packer.column(entries.look_rows, "u1")
     own = _positions(heading, entries.offsets.tolist())
     packer.texts([None if given == position else given for given, position in zip(entries.ids, own, strict=True)])
@@ -59,6 +61,7 @@ def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
     times_ms = unpacker.column(np.int64, count)
     kinds, reasons, named = (unpacker.column(np.uint8, count) for _ in range(3))
     fingerprints = unpacker.column(np.uint64, count, words)
+    digests = unpacker.column(np.uint64, count, 2)
     look_rows = unpacker.column(np.uint8, count, max(0, looks - 1))
     ids, hosts, details = (unpacker.texts(count) for _ in range(3))
     unpacker.finish()
@@ -81,6 +84,7 @@ def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
         looks=look_rows if looks else None,
         hosts=hosts,
         named=named.astype(np.bool_),
+        digests=digests,
     )
     return FingerprintBatch(heading, entries, details)
 
@@ -108,7 +112,13 @@ def joined(batches: Sequence[FingerprintBatch]) -> Entries:
         looks=np.concatenate(looks) if looks else None,
         hosts=[each for part in parts for each in part.hosts or ()],
         named=np.concatenate([part.named for part in parts if part.named is not None]),
+        digests=np.concatenate([_digests(part) for part in parts]),
     )
+
+
+def _digests(entries: Entries) -> npt.NDArray[np.uint64]:
+    """Digests of texts, uint64 [n, 2]; zeros where nobody needs them."""
+    return np.zeros((len(entries), 2), np.uint64) if entries.digests is None else entries.digests
 
 
 def _positions(heading: Heading, offsets: Sequence[int]) -> list[str]:

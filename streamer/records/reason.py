@@ -6,13 +6,15 @@ from index import Verdict
 
 
 class Reason(IntEnum):
-    """What the streamer knows of a record before it asks the index, and of new versions of a page that stay beside the old."""
+    """What the streamer knows of a record before it asks the index, and of new versions of a page."""
 
     ORDINARY = 0
     NO_FEATURES = 1
     SHORT_TEXT = 2
     RECRAWLED = 3
     RECRAWLED_SHORT_TEXT = 4
+    UPDATE_MINOR = 5
+    UPDATE_MINOR_SHORT_TEXT = 6
     CRAFTED = 8
     RECRAWLED_CRAFTED = 9
     TOMBSTONE = 16
@@ -37,6 +39,12 @@ AS_NEW = {
 """Reason of a new version that is unique beside the old one, by what its text gives."""
 
 _COMPARED = (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.UNDECIDABLE)
+MINOR = {
+    Reason.ORDINARY: Reason.UPDATE_MINOR,
+    Reason.SHORT_TEXT: Reason.UPDATE_MINOR_SHORT_TEXT,
+    Reason.CRAFTED: Reason.UPDATE_MINOR,
+}
+"""Reason of a new version whose substance is as before, by what its text gives."""
 
 _LABELS = {
     (Verdict.UNIQUE, Reason.ORDINARY): "no-match",
@@ -52,6 +60,11 @@ _LABELS = {
     (Verdict.UNIQUE, Reason.RECRAWLED_CRAFTED): "crafted-recrawled",
     (Verdict.UPDATE, Reason.ORDINARY): "recrawled",
     (Verdict.UPDATE, Reason.SHORT_TEXT): "short-text-recrawled",
+    **{
+        (verdict, reason): reason.name.lower().replace("_", "-")
+        for verdict in (Verdict.DUPLICATE, Verdict.UPDATE, Verdict.UNIQUE)
+        for reason in (Reason.UPDATE_MINOR, Reason.UPDATE_MINOR_SHORT_TEXT)
+    },
     (Verdict.SUSPECT, Reason.ORDINARY): "host-beyond-limits",
     (Verdict.GIVEN_BACK, Reason.ORDINARY): "given-back",
     (Verdict.DEAD_LETTER, Reason.TOMBSTONE): "tombstone",

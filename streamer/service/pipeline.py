@@ -59,6 +59,7 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
         _spread(found.fingerprints, decoded, count),
         _spread(found.feature_counts, decoded, count),
         None if found.looks is None else _spread(found.looks, decoded, count),
+        None if found.digests is None else _spread(found.digests, decoded, count),
     )
 
 
@@ -93,6 +94,7 @@ def entries_of(
         looks=fingerprints.looks,
         hosts=[document.host if isinstance(document, Document) else None for document in documents],
         named=np.array([isinstance(document, Document) and document.named for document in documents], np.bool_),
+        digests=fingerprints.digests,
     )
 
 

@@ -10,7 +10,7 @@ from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, key_for, knows_key, parameters_for, scheme_for, settings_digest
 from streamer.records.decode import Decoder
 from streamer.records.missing_hosts import MissingHosts
-from streamer.records.reason import AS_NEW
+from streamer.records.reason import AS_NEW, MINOR
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener
 from streamer.service.poison.attempts import Attempts
@@ -82,7 +82,13 @@ def retention_of(settings: IndexSettings) -> Retention:
 
 def recrawl_of(settings: IndexSettings) -> Recrawl:
     """What becomes of pages that are crawled again, as the settings say."""
-    return Recrawl(settings.recrawl, {int(came): int(told) for came, told in AS_NEW.items()})
+    return Recrawl(
+        settings.recrawl,
+        {int(came): int(told) for came, told in AS_NEW.items()},
+        settings.recrawl_minor,
+        {int(came): int(told) for came, told in MINOR.items()},
+        settings.recrawl_history,
+    )
 
 
 def guard_of(settings: GuardSettings) -> Guard:

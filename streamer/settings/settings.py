@@ -38,6 +38,8 @@ _OF_BOTH_SCHEMES = {
         "root_similarity_min",
         "templates",
         "recrawl",
+        "recrawl_minor",
+        "recrawl_history",
         "map_bytes_max",
         "entries_max",
         "age_max_hours",
@@ -116,9 +118,21 @@ class Index(Section):
     )
     recrawl: Literal["duplicate", "update", "as-new"] = Field(
         "update",
-        description="A document whose id (decode.id) is known with another text, unless it resembles another document more: it "
-        "is an update, and takes the older version's place; or it is unique, and both versions stay; or ids play no role, and it "
-        "is a duplicate where it resembles its older version.",
+        description="A document whose id (decode.id) and host are known with another text, unless it resembles another document "
+        "more: it is an update, and takes the older version's place; or it is unique, and both versions stay; or ids play no "
+        "role, and it is a duplicate where it resembles its older version.",
+    )
+    recrawl_minor: Literal["duplicate", "unique"] = Field(
+        "duplicate",
+        description="A document whose id is known with the same text but for counters and dates (reason update-minor): it goes "
+        "to the duplicate topic, or it is treated as any other update.",
+    )
+    recrawl_history: int = Field(
+        4,
+        ge=0,
+        le=255,
+        description="A document that returns to an earlier text is an update at most so many times, until it has a new text; "
+        "after that it is an update-minor.",
     )
     map_bytes_max: int = Field(2**40, ge=2**20, description="The index file never grows beyond this.")
     entries_max: int | None = Field(None, ge=1, description="Only this many newest documents count.")

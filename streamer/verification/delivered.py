@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Position, Source, Verdict
-from streamer.records.reason import AS_NEW, Reason, label
+from streamer.records.reason import AS_NEW, MINOR, Reason, label
 from streamer.records.record import Destination
 from streamer.records.route import DESTINATIONS, destination_of
 from streamer.transports.output_log import Extent, Output
@@ -17,7 +17,9 @@ from streamer.verification.position_table import NO_VERDICT, NONE, chunks
 from streamer.verification.texts import TextCheck
 
 _EVERYTHING = 2**63
-_AS_NEW = {(Verdict.UNIQUE, label(Verdict.UNIQUE, reason)) for reason in AS_NEW.values()}
+_VERSIONS = {(Verdict.UNIQUE, label(Verdict.UNIQUE, reason)) for reason in AS_NEW.values()} | {
+    (verdict, label(verdict, reason)) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE) for reason in MINOR.values()
+}
 _UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 
 
@@ -245,7 +247,7 @@ class DeliveredCheck:
         # A position may stand twice in a batch.
         np.add.at(state["outputs"], rows, np.uint16(1))
         state["verdict"][rows] = [NO_VERDICT if each.verdict is None else each.verdict for each in headers]
-        state["recrawled"][rows] = [(each.verdict, each.reason) in _AS_NEW for each in headers]
+        state["recrawled"][rows] = [(each.verdict, each.reason) in _VERSIONS for each in headers]
         state["by_other_settings"][rows] = [self._is_by_other_settings(each) for each in outputs]
         state["distance"][rows] = [each.distance for each in headers]
         state["id"][rows] = [digest_of_text(each.id) for each in headers]

@@ -58,7 +58,7 @@ journaled    verdict in the index; NO_VERDICT for an unknown position
 retired      1 if its entry matches no more
 frame        FRAMED if its entry has a frame; FRAME_UNKNOWN if it may have had one: it did not enter, or its host has a sample
 resembles    1 if it is unique and a near-duplicate of an earlier entry
-recrawled    1 if its output says that it is a new version next to the old one
+recrawled    1 if its output says that it is a new version next to the old one, or a minor one
 by_other_settings  1 if other settings than the present ones gave its text, id and fingerprint
 distance     of its output
 original     row of its original, by its output; NONE, or ELSEWHERE

@@ -32,8 +32,8 @@ class SimilarityCheck:
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             rows = np.arange(part.start, part.stop)
             verdicts = state["verdict"][part]
-            # What an update names may be as far from it as it likes: it has the same id.
-            resembling = naming_originals(verdicts) & (verdicts != Verdict.UPDATE)
+            # A version may be as far from the one that it names as it likes: both have the same id.
+            resembling = naming_originals(verdicts) & (verdicts != Verdict.UPDATE) & (state["recrawled"][part] == 0)
             rows = rows[resembling & (state["original"][part] >= 0)]
             originals = state["original"][rows]
             known = self._comparison.are_known(rows) & self._comparison.are_known(originals)

@@ -12,7 +12,7 @@ from index import Kind, Parameters, Position, Verdict
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.reason import AS_NEW, Reason, label
+from streamer.records.reason import AS_NEW, MINOR, Reason, label
 from streamer.records.record import Record
 from streamer.service.pipeline import fingerprint_documents
 from streamer.transports.output_log import Output
@@ -22,7 +22,10 @@ from streamer.verification.position_table import column
 
 NO_KIND = 255
 
-_EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE)}
+_VERSIONS = (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE)
+_EXACT = {
+    label(verdict, reason) for verdict in _VERSIONS for reason in (Reason.SHORT_TEXT, Reason.UPDATE_MINOR_SHORT_TEXT)
+}
 _HASHES = 2**64
 _NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason) for reason in (Reason.POISON, Reason.UNREADABLE)}
 """Reasons of dead letters that decoding gives no reason for: what ends the process, and what stands for no bytes at all."""
@@ -38,6 +41,7 @@ class Prints:
     looks         uint8 [rows, look bytes], for the second look
     read          bool [rows], whether the text was read: only then are look and host known
     hosts         uint64 [rows], digest of the host; 0 where none is known
+    texts         uint64 [rows], digest of the text
     """
 
     fingerprints: npt.NDArray[np.uint64]
@@ -46,6 +50,7 @@ class Prints:
     looks: npt.NDArray[np.uint8]
     read: npt.NDArray[np.bool_]
     hosts: npt.NDArray[np.uint64]
+    texts: npt.NDArray[np.uint64]
 
     @classmethod
     def blank(cls, folder: Path, rows: int, parameters: Parameters) -> "Prints":
@@ -59,6 +64,7 @@ class Prints:
             column(folder / "looks", "u1", rows, parameters.look_bytes),
             column(folder / "read", "?", rows),
             column(folder / "hosts", "<u8", rows),
+            column(folder / "texts", "<u8", rows),
         )
 
 
@@ -161,6 +167,8 @@ class TextCheck:
             self._prints.kinds[rows] = np.where(has_fingerprint, found.kinds, NO_KIND)
         if found.looks is not None:
             self._prints.looks[rows] = found.looks
+        if found.digests is not None:
+            self._prints.texts[rows] = found.digests[:, 0]
         self._prints.read[rows] = True
         hosts = [each.host if isinstance(each, Document) else None for each in documents]
         self._prints.hosts[rows] = [digest_of_text(host) if host else 0 for host in hosts]
@@ -176,6 +184,8 @@ class TextCheck:
             expected = {label(headers.verdict, Reason(reason))}
             if headers.verdict is Verdict.UNIQUE:
                 expected.add(label(Verdict.UNIQUE, AS_NEW[Reason(reason)]))
+            if headers.verdict in _VERSIONS:
+                expected.add(label(headers.verdict, MINOR[Reason(reason)]))
         except KeyError:
             return f"cannot be {headers.verdict.label}: the text is of kind {Kind(kind).name.lower()}"
         if headers.reason not in expected:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from index import NO_DISTANCE, Kind, Verdict
+from index import NO_DISTANCE, Verdict
 from streamer.verification.comparison import Comparison, Rows
 from streamer.verification.findings import Findings
 from streamer.verification.ledger import Ledger
@@ -24,20 +24,13 @@ def check_updates(ledger: Ledger, comparison: Comparison, findings: Findings) ->
         known = comparison.are_known(rows) & comparison.are_known(older)
         findings.unchecked["updates without a fingerprint, or of a version without one"] += int((~known).sum())
         rows, older = rows[known], older[known]
-        findings.examine("update-equal", len(rows))
-        _note(ledger, findings, "update-equal", rows[_equal(comparison, rows, older)])
+        prints = comparison.prints
+        read = prints.read[rows] & prints.read[older]
+        findings.examine("update-equal", int(read.sum()))
+        _note(ledger, findings, "update-equal", rows[read & (prints.texts[rows] == prints.texts[older])])
         distances = comparison.distances(rows, older)
         delivered = state["distance"][rows]
         _note(ledger, findings, "similarity", rows[(delivered != NO_DISTANCE) & (delivered != distances)])
-
-
-def _equal(comparison: Comparison, rows: Rows, others: Rows) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """Whether the texts of rows are the same, as far as the index can tell: bool [n]."""
-    prints = comparison.prints
-    same = prints.fingerprints[rows, : prints.words] == prints.fingerprints[others, : prints.words]
-    equal = (prints.kinds[rows] == prints.kinds[others]) & same.all(axis=1)
-    near = prints.kinds[rows] == Kind.NEAR
-    return np.asarray(equal & (~near | (prints.looks[rows] == prints.looks[others]).all(axis=1)))
 
 
 def _note(ledger: Ledger, findings: Findings, check: str, rows: Rows) -> None:

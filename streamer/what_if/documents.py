@@ -28,7 +28,7 @@ def row_of(parameters: Parameters) -> np.dtype[np.void]:
     distance              to its match, as it was delivered; `by_similarity`: in ten-thousandths of 1 - similarity, else in bits
     original_source, original_offset  as they were delivered
     id_end, host_end      ends of its id and of its host in the file of names; each begins where the one before ends
-    named, kind, reason, time_ms, fingerprint, look  as in `Entries`
+    named, kind, reason, time_ms, fingerprint, look, digests  as in `Entries`
     """
     return np.dtype(
         [
@@ -48,6 +48,7 @@ def row_of(parameters: Parameters) -> np.dtype[np.void]:
             ("time_ms", "<i8"),
             ("fingerprint", "<u8", (parameters.words,)),
             ("look", "u1", (parameters.look_bytes,)),
+            ("digests", "<u8", (2,)),
         ]
     )
 
@@ -83,6 +84,7 @@ class DocumentsWriter:
         rows["kind"], rows["reason"], rows["time_ms"] = entries.kinds, entries.reasons, entries.times_ms
         rows["named"] = True if entries.named is None else entries.named
         rows["fingerprint"], rows["look"] = entries.fingerprints, entries.look_rows
+        rows["digests"] = 0 if entries.digests is None else entries.digests
         rows["verdict"], rows["original_source"] = NO_VERDICT, _NO_SOURCE
         for place, each in enumerate(headers):
             if each is None or each.verdict is None:
@@ -179,6 +181,7 @@ class Documents(PositionTable):
             looks=np.ascontiguousarray(chosen["look"]) if chosen["look"].shape[1] else None,
             hosts=[self.host(row) for row in rows.tolist()],
             named=chosen["named"],
+            digests=np.ascontiguousarray(chosen["digests"], np.uint64),
         )
 
     def _text(self, begin: int, end: int) -> str:

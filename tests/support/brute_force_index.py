@@ -10,6 +10,13 @@ from index.matching.root import RootRule
 RECRAWLED = 100
 """Added to the reason of a document that is kept beside its older version."""
 
+MINOR = 50
+"""Added to the reason of a version of the same substance."""
+
+ROWS_OF_ID_MAX = 64
+
+Key = tuple[str, str]
+
 
 class Known(NamedTuple):
     number: int
@@ -20,6 +27,27 @@ class Known(NamedTuple):
     position: Position
     time_ms: int = 0
     look: bytes = b""
+    host: str = ""
+    text: object = None
+    substance: object = None
+
+    @property
+    def key(self) -> Key:
+        return self.id, self.host
+
+
+@dataclass
+class Crawled:
+    """One record with an id: what it was, or was a duplicate of."""
+
+    host: str
+    number: int
+    text: object
+    substance: object
+    returns: int
+    position: Position
+    at: int | None = None
+    """The watermark of its source when it was decided."""
 
 
 class Answer(NamedTuple):
@@ -47,8 +75,12 @@ class BruteForceIndex:
     retired: set[int] = field(default_factory=set)
     times: dict[Source, list[int]] = field(default_factory=dict)
     watermarks: dict[Source, int] = field(default_factory=dict)
-    numbers_of_ids: dict[str, list[int]] = field(default_factory=dict)
-    """By id: the originals of its records, their own where they stand for themselves."""
+    minor: str = "duplicate"
+    history: int = 4
+    crawled: dict[str, list[Crawled]] = field(default_factory=dict)
+    """By id: its records that were decided by their texts."""
+    expired: set[int] = field(default_factory=set)
+    """Of the retired ones those that no one asked for."""
     decided_at: dict[int, int | None] = field(default_factory=dict)
     """By number: the watermark of its source when it was decided; None as long as there is none."""
     given_back: dict[Position, int] = field(default_factory=dict)
@@ -66,6 +98,10 @@ class BruteForceIndex:
         answers = [self._decide(entries, row) for row in range(len(entries))]
         for known in self.known[begin:]:
             self.decided_at[known.number] = self.watermarks.get(known.position.source)
+        for row in range(len(entries)):
+            for each in self.crawled.get(entries.ids[row], []):
+                if each.at is None:
+                    each.at = self.watermarks.get(each.position.source)
         for source, end in ends.items():
             self.applied[source] = max(end, self.applied.get(source, 0))
         return answers
@@ -88,8 +124,10 @@ class BruteForceIndex:
             too_old = self.age_max_ms is not None and watermark is not None and at is not None
             if too_old and at < watermark - self.age_max_ms:
                 self.retired.add(known.number)
+                self.expired.add(known.number)
             if self.entries_max is not None and known.number < len(self.known) - self.entries_max:
                 self.retired.add(known.number)
+                self.expired.add(known.number)
 
     def forget(self, ids: set[str]) -> list[str]:
         """The ids of what was forgotten: those asked for, and the duplicates that entered after such an original."""
@@ -121,9 +159,13 @@ class BruteForceIndex:
     def _decide(self, entries: Entries, row: int) -> Answer:
         position = Position(entries.sources[int(entries.source_numbers[row])], int(entries.offsets[row]))
         if position not in self.journal:
+            self._returns = 0
             answer = self.journal[position] = self._new(entries, row, position)
             if answer.original is not None:
-                self.numbers_of_ids.setdefault(entries.ids[row], []).append(answer.original)
+                host = _host(entries, row)
+                text, substance = _digests(entries, row)
+                crawled = Crawled(host, answer.original, text, substance, self._returns, position)
+                self.crawled.setdefault(entries.ids[row], []).append(crawled)
         return self.journal[position]
 
     def _new(self, entries: Entries, row: int, position: Position) -> Answer:
@@ -156,20 +198,12 @@ class BruteForceIndex:
                 if bits <= self.root.distance_max and told is not None:
                     to_root[match] = told
             matches = [(distance, match) for distance, match in matches if match in to_root]
-        itself = Known(number, number, kind, fingerprint, entries.ids[row], position, look=look)
+        text, substance = _digests(entries, row)
+        itself = Known(number, number, kind, fingerprint, id_, position, 0, look, _host(entries, row), text, substance)
         named = entries.named is None or bool(entries.named[row])
-        own = self._older_version(entries.ids[row]) if named else None
-        if own is not None and self._own_version_decides(own, itself, min(matches, default=None)):
-            distance = -1 if Kind.EXACT in (kind, own.kind) else self._told(own, itself)
-            if (own.kind, own.fingerprint, own.look) == (kind, fingerprint, look):
-                if self.insert == "all":
-                    self.known.append(itself._replace(root=own.number))
-                return Answer(Verdict.DUPLICATE, reason, max(distance, 0), own.number, own.id, own.position)
-            self.known.append(itself)
-            if self.recrawl == "as-new":
-                return Answer(Verdict.UNIQUE, reason + RECRAWLED, -1, number, None, None)
-            self.retired.add(own.number)
-            return Answer(Verdict.UPDATE, reason, distance, number, own.id, own.position)
+        answer = self._by_versions(itself, reason, min(matches, default=None)) if named else None
+        if answer is not None:
+            return answer
         if not matches:
             self.known.append(itself)
             return Answer(Verdict.UNIQUE, reason, -1, number, None, None)
@@ -177,35 +211,93 @@ class BruteForceIndex:
         original = self._root(match)
         is_member = self.root is not None and kind is Kind.NEAR and distance > self.root.apart
         if self.insert == "all" or is_member:
-            self.known.append(Known(number, original.number, kind, fingerprint, entries.ids[row], position, look=look))
+            self.known.append(itself._replace(root=original.number))
         distance = to_root.get(match, distance)
         return Answer(Verdict.DUPLICATE, reason, distance, original.number, original.id, original.position)
 
-    def _older_version(self, id_: str) -> Known | None:
-        """What the last record with this id was, or resembled, where that has this id too, stands for itself and counts."""
-        if self.recrawl == "duplicate" or not id_:
-            return None
-        for number in reversed(self.numbers_of_ids.get(id_, [])):
-            known = self.known[number]
-            if known.id == id_ and known.root == known.number and number not in self.retired:
-                return known
-        return None
+    def _versions(self, key: Key) -> list[Crawled]:
+        """Records of a document that count, the last one last."""
+        return [
+            each
+            for each in self.crawled.get(key[0], [])[-ROWS_OF_ID_MAX:]
+            if each.host == key[1] and each.number not in self.expired and not self._is_old(each)
+        ]
 
-    def _own_version_decides(self, own: Known, itself: Known, match: tuple[int, int] | None) -> bool:
-        """Whether the older version is what a document resembles most, or nothing else does."""
-        if match is None or self._root(match[1]) == own:
-            return True
-        if (own.kind, own.fingerprint, own.look) == (itself.kind, itself.fingerprint, itself.look):
-            return True
-        apart = self.distance_to_root(own.fingerprint, itself.fingerprint)
-        if Kind.EXACT in (own.kind, itself.kind) or apart > self.distance_max:
+    def _is_old(self, crawled: Crawled) -> bool:
+        watermark = self.watermarks.get(crawled.position.source)
+        if self.age_max_ms is None or watermark is None or crawled.at is None:
             return False
-        told = apart if self.second_look is None else self.second_look(apart, own.look, itself.look)
+        return crawled.at < watermark - self.age_max_ms
+
+    def _by_versions(self, itself: Known, reason: int, match: tuple[int, int] | None) -> Answer | None:
+        """The answer that the older versions of a document give; None where they say nothing."""
+        versions = [] if self.recrawl == "duplicate" or not itself.id else self._versions(itself.key)
+        if not versions:
+            return None
+        last = versions[-1]
+        self._returns = last.returns
+        of_last = self.known[last.number]
+        own = [self.known[each.number] for each in reversed(versions) if self._is_own(self.known[each.number], itself)]
+        standing = next((each for each in own if each.number not in self.retired), None)
+        dropped, visible = not self._is_own(of_last, itself), last.number not in self.retired
+        if dropped and visible and last.text == itself.text:
+            return None
+        if standing is not None and standing.text == itself.text:
+            return self._duplicate(itself, reason, standing, max(self._told(standing, itself), 0))
+        if standing is not None and standing.substance == itself.substance:
+            return self._minor(itself, reason, standing, standing, last)
+        same = dropped and last.substance == itself.substance
+        if same and visible:
+            return self._minor(itself, reason, of_last, standing, last)
+        older = [each for each in (of_last if dropped and not same else None, standing) if each is not None]
+        if not any(self._older_version_decides(each, itself, match) for each in older):
+            return None
+        returns = itself.substance in [each.substance for each in versions]
+        named = standing or (of_last if dropped and visible else None)
+        if returns and last.returns >= self.history and named is not None:
+            return self._minor(itself, reason, named, standing, last)
+        self._returns = last.returns + 1 if returns else 0
+        return self._version(itself, reason, standing, last)
+
+    def _is_own(self, known: Known, itself: Known) -> bool:
+        return known.key == itself.key and known.root == known.number
+
+    def _duplicate(self, itself: Known, reason: int, original: Known, distance: int) -> Answer:
+        if self.insert == "all":
+            self.known.append(itself._replace(root=original.number))
+        return Answer(Verdict.DUPLICATE, reason, distance, original.number, original.id, original.position)
+
+    def _minor(self, itself: Known, reason: int, older: Known, standing: Known | None, last: Crawled) -> Answer:
+        if self.minor == "unique":
+            return self._version(itself, reason, standing, last)._replace(reason=reason + MINOR)
+        return self._duplicate(itself, reason + MINOR, older, self._told(older, itself))
+
+    def _version(self, itself: Known, reason: int, standing: Known | None, last: Crawled) -> Answer:
+        self.known.append(itself)
+        if self.recrawl == "as-new":
+            return Answer(Verdict.UNIQUE, reason + RECRAWLED, -1, itself.number, None, None)
+        if standing is None:
+            return Answer(Verdict.UPDATE, reason, -1, itself.number, itself.id, last.position)
+        self.retired.add(standing.number)
+        return Answer(
+            Verdict.UPDATE, reason, self._told(standing, itself), itself.number, standing.id, standing.position
+        )
+
+    def _older_version_decides(self, older: Known, itself: Known, match: tuple[int, int] | None) -> bool:
+        """Whether an older version is what a document resembles most, or nothing else does."""
+        if match is None or self._root(match[1]) == older:
+            return True
+        apart = self.distance_to_root(older.fingerprint, itself.fingerprint)
+        if Kind.EXACT in (older.kind, itself.kind) or apart > self.distance_max:
+            return False
+        told = apart if self.second_look is None else self.second_look(apart, older.look, itself.look)
         return told is not None and told <= match[0]
 
-    def _told(self, own: Known, itself: Known) -> int:
-        """Distance that an update tells."""
-        return self.distance_to_root(own.fingerprint, itself.fingerprint)
+    def _told(self, older: Known, itself: Known) -> int:
+        """Distance that a verdict tells of an older version."""
+        if Kind.EXACT in (older.kind, itself.kind):
+            return -1
+        return self.distance_to_root(older.fingerprint, itself.fingerprint)
 
     def _root(self, match: int) -> Known:
         """What a match stands for: itself, where its root is retired."""
@@ -218,3 +310,17 @@ def _fingerprint(entries: Entries, row: int) -> int:
     for word in entries.fingerprints[row].tolist():
         fingerprint = fingerprint << 64 | word
     return fingerprint
+
+
+def _host(entries: Entries, row: int) -> str:
+    return (entries.hosts[row] if entries.hosts is not None else None) or ""
+
+
+def _digests(entries: Entries, row: int) -> tuple[object, object]:
+    """What stands for the text and its substance."""
+    if entries.digests is not None:
+        text, substance = entries.digests[row].tolist()
+        return text, substance
+    look = b"" if entries.looks is None else entries.looks[row].tobytes()
+    whole = int(entries.kinds[row]), entries.fingerprints[row].tobytes(), look
+    return whole, whole

@@ -22,6 +22,9 @@ class Row(NamedTuple):
     time_ms: int = 0
     id: str = ""
     look: bytes = b""
+    host: str = ""
+    digests: tuple[int, int] | None = None
+    """Of its text, and of the text's substance."""
 
 
 def entries_of(rows: Sequence[Row], bits: int = 64) -> Entries:
@@ -36,7 +39,15 @@ def entries_of(rows: Sequence[Row], bits: int = 64) -> Entries:
         times_ms=np.array([row.time_ms for row in rows], np.int64),
         ids=[row.id or f"{row.source.stream}/{row.source.partition}/{row.offset}" for row in rows],
         looks=looks_of([row.look for row in rows]),
+        hosts=[row.host for row in rows] if any(row.host for row in rows) else None,
+        digests=digests_of(rows),
     )
+
+
+def digests_of(rows: Sequence[Row]) -> np.ndarray | None:
+    digests = [row.digests for row in rows if row.digests is not None]
+    assert len(digests) in (0, len(rows)), "all rows have digests, or none has"
+    return np.array(digests, np.uint64).reshape(-1, 2) if digests else None
 
 
 def looks_of(looks: Sequence[bytes]) -> np.ndarray | None:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Kind, minhash
+from streamer.fingerprint.digests import digests_of
 from streamer.fingerprint.fingerprints import Fingerprints, slices
 from streamer.fingerprint.hashing import hash_text, hash_words
 from streamer.fingerprint.key import PUBLIC, HashKey
@@ -82,6 +83,7 @@ class MinHasher:
             np.concatenate([part.reasons for part in parts]),
             np.concatenate([part.fingerprints for part in parts]),
             np.concatenate([part.feature_counts for part in parts]),
+            digests=np.concatenate([part.digests for part in parts if part.digests is not None]),
         )
 
     @property
@@ -134,7 +136,7 @@ class MinHasher:
             signatures[row, :2] = hash_text(characters.text(row), 2, self._key.seed)
             signatures[row, 2:] = 0
         signatures[kinds == Kind.UNDECIDABLE] = 0
-        return Fingerprints(kinds, reasons, signatures, counts)
+        return Fingerprints(kinds, reasons, signatures, counts, digests=digests_of(characters, self._key))
 
 
 class WordShingles:

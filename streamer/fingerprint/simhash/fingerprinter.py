@@ -13,6 +13,7 @@ import numpy.typing as npt
 from index import Kind
 from index import second_look as looks
 from streamer.fingerprint import second_look
+from streamer.fingerprint.digests import digests_of
 from streamer.fingerprint.fingerprints import Fingerprints, slices
 from streamer.fingerprint.hashing import hash_strings, hash_text, hash_words
 from streamer.fingerprint.key import PUBLIC, HashKey
@@ -95,6 +96,7 @@ class Fingerprinter:
             np.concatenate([part.fingerprints for part in parts]),
             np.concatenate([part.feature_counts for part in parts]),
             None if self._look is None else np.concatenate([part.looks for part in parts if part.looks is not None]),
+            np.concatenate([part.digests for part in parts if part.digests is not None]),
         )
 
     def words(self, texts: Sequence[str]) -> Words:
@@ -241,7 +243,8 @@ class Fingerprinter:
             fingerprints[row] = hash_text(characters.text(row), self._lanes, self._key.seed)
         if looks is not None:
             looks[short] = 0
-        return Fingerprints(kinds, reasons, fingerprints, feature_counts.astype(np.int32), looks)
+        digests = digests_of(characters, self._key)
+        return Fingerprints(kinds, reasons, fingerprints, feature_counts.astype(np.int32), looks, digests)
 
 
 def _segmenter(settings: Fingerprint, extra: Sequence[DictionaryWord], digest: str) -> Segmenter:

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.decide import find
 from index.decide.find import Standing
-from index.entry import NO_NUMBER, Kind, Position, Source
+from index.entry import Kind, Position, Source
 from index.index import Index, internals_of
 from index.lsm.compaction import TreeSizes
 from index.matching.root import RootRule
@@ -63,6 +62,15 @@ def positions_by_id(session: ReadSession) -> dict[str, list[tuple[int, int]]]:
     return found
 
 
+def newest_offsets(session: ReadSession, ids: list[str]) -> list[int | None]:
+    """Offset of the last row with each id."""
+    places = session.ids.newest(session.transaction, ids)
+    return [
+        None if at is None else int(log.read(session.transaction, at.batch, session.words).rows["offset"][at.row])
+        for at in places
+    ]
+
+
 def require_found(index: Index) -> None:
     """What is found by ids is what a scan finds, and nothing else."""
     expected = internals_of(index).read(positions_by_id)
@@ -73,14 +81,7 @@ def require_found(index: Index) -> None:
 
     asked = [*IDS, "nobody", *IDS[:3]]
     last = [expected[id_][-1][1] if id_ in expected else None for id_ in asked]
-    newest = internals_of(index).read(lambda session: find.newest(session, asked))
-    assert [row if known else None for known, row in zip(newest.known, newest.rows["offset"], strict=True)] == last
-    by_offset = {document.position.offset: document for document in index.find(IDS)}
-    for at, offset in enumerate(last):
-        document = by_offset.get(offset) if offset is not None else None
-        assert newest.entered[at] == (document is not None)
-        number, fingerprint = (document.number, document.fingerprint) if document else (int(NO_NUMBER), (0,))
-        assert (newest.numbers[at], newest.fingerprints[at].tolist()) == (number, list(fingerprint))
+    assert internals_of(index).read(lambda session: newest_offsets(session, asked)) == last
     told = index.decided(IDS)
     documents = [each.document for each in told if each.document]
     assert index.find(IDS) == sorted(documents) == documents

@@ -1,5 +1,6 @@
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.decide import find, prepare
+from index.decide import prepare
 from index.entry import Entries, Kind, Verdict
 from index.index import Index
 from index.lsm.compaction import TreeSizes
@@ -19,15 +20,19 @@ from index.session import Recrawl, Retention
 from index.storage import visibility
 from index.storage.parameters import Parameters
 from index.tools import Importer, portions
+from index.versions import history
 from tests.support.answers import answers_of
-from tests.support.brute_force_index import RECRAWLED, Answer, BruteForceIndex
+from tests.support.brute_force_index import MINOR, RECRAWLED, Answer, BruteForceIndex
 from tests.support.brute_force_signatures import BruteForceSignatures, as_number, clustered_bins
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
 from tests.support.indexes import all_records, opened, wrong
 from tests.support.looks import brute_force_look
 
 SIZES = TreeSizes(8, 64)
-UPDATES, BESIDE = Recrawl("update"), Recrawl("as-new", {reason: reason + RECRAWLED for reason in range(5)})
+MINOR_REASONS = {reason: reason + MINOR for reason in range(5)}
+UPDATES = Recrawl("update", minor_reasons=MINOR_REASONS, history=2)
+ALL_UPDATES = Recrawl("update", minor="unique", minor_reasons=MINOR_REASONS, history=1)
+BESIDE = Recrawl("as-new", {reason: reason + RECRAWLED for reason in range(5)}, minor_reasons=MINOR_REASONS)
 COSINE = CosineLook(2, 0.9)
 EAST, NORTH = b"\x40\x00", b"\x00\x40"
 SCHEMES: dict[str, Parameters] = {
@@ -46,14 +51,18 @@ def with_insert(parameters: Parameters, insert: str) -> Parameters:
 def oracle_of(parameters: Parameters, retention: Retention, recrawl: Recrawl) -> BruteForceIndex:
     look = None if parameters.look is None else brute_force_look(parameters.look)
     options: dict[str, Any] = {"second_look": look, "root": parameters.root, "recrawl": recrawl.policy}
+    options |= {"minor": recrawl.minor, "history": recrawl.history}
     limits = parameters.distance_max, parameters.insert, retention.entries_max, retention.age_max_ms
     if parameters.banding is None:
         return BruteForceIndex(*limits, **options)
     return BruteForceSignatures(*limits, **options, banding=parameters.banding)
 
 
-def crawled(generator: np.random.Generator, count: int, parameters: Parameters) -> list[Row]:
-    """Few pages, crawled again and again: unchanged, changed a little or wholly, back as they were, or as a copy of another."""
+def crawled(generator: np.random.Generator, count: int, parameters: Parameters, *, digests: bool = False) -> list[Row]:
+    """Few pages, crawled again and again: unchanged, changed a little or wholly, back as they were, or as a copy of another.
+
+    digests  whether other texts may have equal fingerprints, and other texts the same substance; with hosts
+    """
     if parameters.banding is None:
         texts = clustered_fingerprints(generator, count, parameters.bits, centres=max(2, count // 8))
     else:
@@ -65,6 +74,12 @@ def crawled(generator: np.random.Generator, count: int, parameters: Parameters) 
             text = texts[offset] = texts[int(generator.integers(offset))]
         kind = Kind(int(generator.choice(4, p=[0.8, 0.14, 0.03, 0.03])))
         number = int(generator.integers(max(2, count // 6)))
+        substance, host = 0, ""
+        if digests:
+            # Equal texts have equal fingerprints and kinds.
+            substance = hash((text, kind, offset % 5 if kind is Kind.EXACT else 0)) % 2**40 << 8
+            substance += int(generator.integers(2)) << 4
+            host = ("", "here", "there")[int(generator.choice(3, p=[0.1, 0.75, 0.15]))]
         look = b"" if parameters.look is None else (EAST, NORTH)[int(generator.random() < 0.3)]
         if parameters.look is not None and kind is not Kind.NEAR:
             look = bytes(2)
@@ -78,6 +93,8 @@ def crawled(generator: np.random.Generator, count: int, parameters: Parameters) 
                 1_000 + 10 * offset,
                 f"page {number}" if generator.random() < 0.95 else f"at {offset}",
                 look,
+                host,
+                (substance + int(generator.integers(3)), substance) if digests else None,
             )
         )
     return rows
@@ -90,7 +107,7 @@ def entries(rows: list[Row], parameters: Parameters) -> Entries:
     return Entries(**{**fields, "named": np.array([not row.id.startswith("at") for row in rows])})
 
 
-@pytest.mark.parametrize("recrawl", [UPDATES, BESIDE], ids=["update", "as-new"])
+@pytest.mark.parametrize("recrawl", [UPDATES, ALL_UPDATES, BESIDE], ids=["update", "minor updates", "as-new"])
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=5, deadline=None)
@@ -103,7 +120,7 @@ def test_pages_crawled_again_are_decided_as_brute_force_does_however_the_rows_ar
     parameters = with_insert(SCHEMES[scheme], insert)
     retention = Retention(data.draw(st.sampled_from([None, 8, 40])), data.draw(st.sampled_from([None, 500])))
     oracle = oracle_of(parameters, retention, recrawl)
-    rows = crawled(generator, data.draw(st.integers(1, 150)), parameters)
+    rows = crawled(generator, data.draw(st.integers(1, 150)), parameters, digests=data.draw(st.booleans()))
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(prepare, "ROWS_AT_ONCE", data.draw(st.sampled_from([7, 2_048])))
         patch.setattr(visibility, "RETIRED_KNOWN_MAX", data.draw(st.sampled_from([2, 4_096])))
@@ -157,11 +174,15 @@ def test_an_index_restored_in_any_order_knows_the_same_versions(seed: int, rows_
     parameters = SCHEMES["simhash"]
     rows = crawled(np.random.default_rng(seed), 160, parameters)
     with tempfile.TemporaryDirectory() as name:
-        answers, expected = decided_rows(Path(name) / "lost", rows, parameters)
+        # A restoration counts returns from the beginning.
+        recrawl = replace(UPDATES, history=100)
+        answers, expected = decided_rows(Path(name) / "lost", rows, parameters, recrawl)
         known = list(zip(rows, answers, strict=False))
+        dropped = [each for each in known if each[1].verdict is Verdict.DUPLICATE]
         standing = [each for each in known if each[1].verdict in (Verdict.UNIQUE, Verdict.UPDATE)]
         turns = [[each for each in standing if each[0].source == source] for source in (TWO, ONE)]
         turns.append([each for each in standing if each[1].verdict is Verdict.UPDATE])
+        turns.append(dropped)
         with opened(Path(name) / "restored", parameters, sizes=SIZES) as index:
             for turn in turns:
                 for begin in range(0, len(turn), rows_max):
@@ -178,7 +199,7 @@ def test_an_index_restored_in_any_order_knows_the_same_versions(seed: int, rows_
             (answer.verdict, answer.original_position, answer.original_id) for _, answer in standing
         ]
         assert wrong(Path(name) / "restored") == {}
-        assert following_answers(Path(name) / "restored", rows, parameters, UPDATES) == expected
+        assert following_answers(Path(name) / "restored", rows, parameters, recrawl) == expected
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
@@ -186,7 +207,7 @@ def test_an_index_restored_in_any_order_knows_the_same_versions(seed: int, rows_
 @given(seed=st.integers(0, 2**32), stop=st.integers(0, 6), rows_max=st.integers(1, 60))
 def test_an_exported_index_knows_the_same_versions(insert: str, seed: int, stop: int, rows_max: int) -> None:
     parameters = with_insert(SCHEMES["simhash"], insert)
-    rows = crawled(np.random.default_rng(seed), 160, parameters)
+    rows = crawled(np.random.default_rng(seed), 160, parameters, digests=True)
     with tempfile.TemporaryDirectory() as name:
         first, second = Path(name) / "first", Path(name) / "second"
         _, expected = decided_rows(first, rows, parameters)
@@ -276,7 +297,7 @@ def test_a_page_that_became_a_copy_of_another_is_a_duplicate_and_its_old_text_st
         ("duplicate", "stream-one/0"),
         ("update", "stream-one/0"),
         # What was a copy, and entered nothing, has a text of its own now.
-        ("unique", None),
+        ("update", "stream-one/3"),
     ]
 
 
@@ -289,14 +310,16 @@ def test_ids_made_of_positions_and_ids_of_dead_letters_are_no_versions(tmp_path:
             assert index.admit(Entries(**{**fields, "named": named}), {}).verdicts[0] != Verdict.UPDATE
 
 
-def test_an_older_version_is_looked_for_among_the_last_rows_with_its_id_alone(tmp_path: Path) -> None:
-    for unchanged in (find.ROWS_OF_ID_MAX - 1, find.ROWS_OF_ID_MAX):
+def test_what_stands_for_a_page_is_looked_for_among_the_last_rows_with_its_id_alone(tmp_path: Path) -> None:
+    """Further back, an update names the last of the copies, and what stood for the page stays."""
+    for unchanged in (history.ROWS_OF_ID_MAX - 1, history.ROWS_OF_ID_MAX):
         with opened(tmp_path / str(unchanged), recrawl=UPDATES) as index:
             said(index, Row(0, OTHER, id="another"), Row(1, MISSING, id="page"))
             for offset in range(unchanged):
                 assert said(index, Row(2 + offset, OTHER, id="page")) == [("duplicate", "stream-one/0")]
             last = said(index, Row(100, 1 << 33 | 1 << 50 | 1, id="page"))
-        assert last == [("update", "stream-one/1") if unchanged < find.ROWS_OF_ID_MAX else ("unique", None)]
+        named = "stream-one/1" if unchanged < history.ROWS_OF_ID_MAX else f"stream-one/{1 + unchanged}"
+        assert last == [("update", named)]
 
 
 @pytest.mark.parametrize("insert", ["root", "all"])
@@ -309,3 +332,90 @@ def test_a_member_counts_no_more_than_what_was_kept_for_it(insert: str, tmp_path
         again = said(index, Row(3, member, id="copy"))
     assert again == [("unique", None) if insert == "root" else ("duplicate", "stream-one/1")]
     assert wrong(tmp_path) == {}
+
+
+def texts(*rows: Row) -> list[Row]:
+    """Rows with texts and substances of their own, unless they name some."""
+    return [row if row.digests else row._replace(digests=(100 + row.offset, 100 + row.offset)) for row in rows]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_another_text_is_an_update_though_no_fingerprint_shows_it(at_once: bool, tmp_path: Path) -> None:
+    """One digit of a long text; then the same text; then another counter; then a version with both."""
+    rows = [
+        Row(0, MISSING, id="page", digests=(1, 1)),
+        Row(1, MISSING, id="page", digests=(2, 2)),
+        Row(2, MISSING, id="page", digests=(2, 2)),
+        Row(3, MISSING, id="page", digests=(3, 2)),
+        Row(4, MISSING, id="page", digests=(4, 4)),
+    ]
+    with opened(tmp_path, recrawl=UPDATES) as index:
+        answers = said(index, *rows) if at_once else [said(index, row)[0] for row in rows]
+        reasons = [each.reason for each in index.decided({"page"})]
+    assert answers == [
+        ("unique", None),
+        ("update", "stream-one/0"),
+        ("duplicate", "stream-one/1"),
+        ("duplicate", "stream-one/1"),
+        ("update", "stream-one/1"),
+    ]
+    assert reasons == [0, 0, 0, MINOR, 0]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+def test_a_page_that_was_dropped_as_a_copy_is_an_update_once_it_changes(
+    insert: str, at_once: bool, tmp_path: Path
+) -> None:
+    """The mirror is as near to the new text as the old one was, and stays what it is."""
+    rows = texts(
+        Row(0, MISSING, id="mirror", digests=(1, 1)),
+        Row(1, MISSING, id="page", digests=(1, 1)),
+        Row(2, FOUND, id="page"),
+        Row(3, MISSING, id="mirror", digests=(1, 1)),
+        Row(4, FOUND ^ 1 << 20, id="page"),
+    )
+    with opened(tmp_path, with_insert(SCHEMES["simhash"], insert), recrawl=UPDATES) as index:
+        answers = said(index, *rows) if at_once else [said(index, row)[0] for row in rows]
+    assert answers == [
+        ("unique", None),
+        ("duplicate", "stream-one/0"),
+        ("update", "stream-one/1"),
+        ("duplicate", "stream-one/0"),
+        ("update", "stream-one/2"),
+    ]
+    assert wrong(tmp_path) == {}
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_stolen_id_is_a_new_document_and_its_victim_stays(at_once: bool, tmp_path: Path) -> None:
+    rows = texts(
+        Row(0, MISSING, id="page", host="victim", digests=(1, 1)),
+        Row(1, OTHER, id="page", host="thief"),
+        Row(2, MISSING, id="page", host="victim", digests=(1, 1)),
+        Row(3, FOUND, id="page", host="victim"),
+        Row(4, FOUND, id="page"),
+    )
+    with opened(tmp_path, recrawl=UPDATES) as index:
+        answers = said(index, *rows) if at_once else [said(index, row)[0] for row in rows]
+        assert index.statistics().forgotten == 1
+    assert answers == [
+        ("unique", None),
+        ("unique", None),
+        ("duplicate", "stream-one/0"),
+        ("update", "stream-one/0"),
+        ("duplicate", "stream-one/3"),
+    ]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_texts_in_turn_are_updates_so_often_and_a_new_text_always_is(at_once: bool, tmp_path: Path) -> None:
+    """The count goes on however many records lie between."""
+    turns = [Row(offset, (MISSING, OTHER)[offset % 2], id="page") for offset in range(200)]
+    turns = [row._replace(digests=(1 + row.offset % 2, 1 + row.offset % 2)) for row in turns]
+    rows = [*turns, Row(200, 0b11111 << 50, id="page", digests=(3, 3)), Row(201, OTHER, id="page", digests=(2, 2))]
+    with opened(tmp_path, recrawl=UPDATES) as index:
+        answers = said(index, *rows) if at_once else [said(index, row)[0] for row in rows]
+    updates = [offset for offset, (verdict, _) in enumerate(answers) if verdict == "update"]
+    # The second text is new; each of the first returns is one of two.
+    assert updates == [1, 2, 3, 200, 201]

@@ -34,7 +34,7 @@ EXPECTED_64 = {
         (b"identity".hex(), IDENTITY.hex),
         (b"ids".hex(), "00000000000000050000000000000006" * 2 + "0600000000000000"),
         ("6d65726765", "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000" + "00" * 18),
-        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 7, "insert": "all"}'.hex()),
+        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 8, "insert": "all"}'.hex()),
     ],
     "streams": [("00000000", "01000000" "74" + "名".encode().hex())],
     "stream_numbers": [("74", "00000000")],
@@ -44,11 +44,17 @@ EXPECTED_64 = {
             "0000000000000000" "0000000000000000",
             "06000000" "01000000" "05000000" "02000000" "00000000" "01000000" "00000000" "02010000"
             "0201000000000000" "0000000000000000" "0700000000000000" "00000000" "01000000" "ffff" "00000002"
+            "0100000000000000" "1100000000000000" "00000000" "00"
             "0301000000000000" "0000000000000000" "0000000000000000" "00000000" "0a000000" "0100" "01000002"
+            "0200000000000000" "1200000000000000" "00000000" "00"
             "0401000000000000" "0200000000000000" "feffffffffffffff" "00000000" "0c000000" "ffff" "00020101"
+            "0300000000000000" "1300000000000000" "00000000" "00"
             "0501000000000000" "ffffffffffffffff" "0000000000000000" "00000000" "17000000" "ffff" "02010200"
+            "0400000000000000" "1400000000000000" "00000000" "00"
             "0801000000000000" "0300000000000000" "0000000000000000" "00000000" "18000000" "ffff" "00000002"
+            "0500000000000000" "1500000000000000" "00000000" "00"
             "0901000000000000" "0000000000000000" "0000000000000000" "00000000" "1d000000" "0000" "01000001"
+            "0600000000000000" "1600000000000000" "00000000" "00"
             "8877665544332211" "8977665544332211" "0500000000000000" "0000000000002211" "8877665544332211"
             "0201000000000000" "00000000" "02010000" "01000000"
             "0201000000000000" "00000000" "02010000" "02000000"
@@ -58,7 +64,9 @@ EXPECTED_64 = {
             "0000000000000005" "0000000000000006",
             "02000000" "01000000" "02000000" "00000000" "00000000" "01000000" "00000000" "02010000"
             "0601000000000000" "0500000000000000" "0000000000000000" "00000000" "01000000" "ffff" "00000002"
+            "0700000000000000" "1700000000000000" "00000000" "00"
             "0701000000000000" "0600000000000000" "0000000000000000" "00000000" "02000000" "ffff" "00000002"
+            "0800000000000000" "1800000000000000" "00000000" "00"
             "ff00000000000000" "00000000ff000000" + b"cd".hex(),
         ),
     ],
@@ -119,6 +127,8 @@ def test_a_small_index_stands_on_disk_in_exactly_these_bytes(tmp_path: Path, mon
         Row(265, 0x1122334455667788, SOURCE, id="again"),
     ]
     later = [Row(262, 0xFF, SOURCE, id="c"), Row(263, 0xFF << 32, SOURCE, id="d")]
+    numbered = [row._replace(digests=(place, place + 16)) for place, row in enumerate([*rows, *later], start=1)]
+    rows, later = numbered[:6], numbered[6:]
     parameters = Parameters(insert="all", fingerprint={"f": "w"})
     with Index.open(tmp_path, parameters, map_bytes_max=2**24, sizes=TreeSizes(3, 64)) as index:
         index.begin(SOURCE, "名", 258)
@@ -201,7 +211,7 @@ def test_an_index_of_another_format_version_is_refused_untouched(tmp_path: Path)
     make_older(tmp_path)
     before = (tmp_path / "data.mdb").read_bytes()
     for read_only in (False, True):
-        with pytest.raises(FormatUnknown, match="format version 1; this program knows version 7"):
+        with pytest.raises(FormatUnknown, match="format version 1; this program knows version 8"):
             Index.open(tmp_path, Parameters(), map_bytes_max=2**24, read_only=read_only)
     assert (tmp_path / "data.mdb").read_bytes() == before
 

@@ -180,7 +180,7 @@ def test_an_export_of_an_index_that_another_process_writes_is_of_one_moment(tmp_
         (lambda found: [*found, found[-2]], r"line 63 cannot be read: there is more behind the last line"),
         (lambda found: found[1:], r"is no export of an index"),
         (lambda _: [], r"is no export of an index"),
-        (lambda found: [found[0].replace(b"_export\":4", b"_export\":2"), *found[1:]], r"version 2; .* knows version 4"),
+        (lambda found: [found[0].replace(b"_export\":5", b"_export\":2"), *found[1:]], r"version 2; .* knows version 5"),
         (lambda found: [found[0], b"{", *found[1:]], r"line 2 cannot be read"),
         (lambda found: [found[0], found[1].replace(b'"stream":0', b'"stream":9'), *found[2:]], r"line 2 cannot be read"),
         (lambda found: [found[0], b'{"offset": 3}', *found[1:]], r"line 2 cannot be read: 'stream'"),
@@ -203,7 +203,10 @@ def test_a_damaged_export_is_refused_and_what_was_read_verifies(change: Any, com
 
 
 def test_a_line_of_an_export_reads_by_itself(tmp_path: Path) -> None:
-    rows = [Row(7, 0x0123456789ABCDEF, ONE, time_ms=5, id="a", reason=1), Row(8, 0x0123456789ABCDEE, ONE, id="b")]
+    rows = [
+        Row(7, 0x0123456789ABCDEF, ONE, time_ms=5, id="a", reason=1, host="h", digests=(255, 16)),
+        Row(8, 0x0123456789ABCDEE, ONE, id="b", digests=(1, 1)),
+    ]
     with opened(tmp_path / "index") as index:
         index.begin(ONE, "news", 7)
         index.admit(entries_of(rows), ends_of(rows), {ONE: b"\x01\x02"})
@@ -211,7 +214,7 @@ def test_a_line_of_an_export_reads_by_itself(tmp_path: Path) -> None:
     exported(tmp_path / "index", tmp_path / "export.jsonl")
     header, *others = map(json.loads, (tmp_path / "export.jsonl").read_bytes().splitlines())
     assert header == {
-        "neardup_index_export": 4,
+        "neardup_index_export": 5,
         "parameters": {"bits": 64, "distance_max": 3, "insert": "unique", "fingerprint": {}},
         "streams": [["stream-one", "news"]],
         "positions": 2,
@@ -223,6 +226,9 @@ def test_a_line_of_an_export_reads_by_itself(tmp_path: Path) -> None:
         "kind": "near",
         "fingerprint": "0123456789abcdef",
         "forgotten": True,
+        "text": "00000000000000ff",
+        "substance": "0000000000000010",
+        "host": "f5ef6a66",
     }
     position = {"stream": 0, "partition": 0, "original": 0}
     assert others == [
@@ -234,6 +240,7 @@ def test_a_line_of_an_export_reads_by_itself(tmp_path: Path) -> None:
             "reason": 0,
             "distance": 1,
             "id": "b",
+            "text": "0000000000000001",
             "origin": ["a", 0, 0, 7],
         },
         {"applied": [[0, 0, 9, "0102"]]},

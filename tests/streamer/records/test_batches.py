@@ -60,6 +60,7 @@ def fingerprint_batches(draw):
         looks=None if look_bytes is None else column(draw, np.uint8, count, look_bytes),
         hosts=draw(st.lists(optional, **listed)),
         named=np.array(draw(st.lists(st.booleans(), **listed)), np.bool_),
+        digests=column(draw, np.uint64, count, 2),
     )
     return FingerprintBatch(heading, entries, draw(st.lists(optional, **listed)))
 
@@ -152,6 +153,7 @@ SOME = FingerprintBatch(
         looks=np.zeros((2, 4), np.uint8),
         hosts=["example.org", None],
         named=np.array([True, False]),
+        digests=np.array([[1, 2], [0, 0]], np.uint64),
     ),
     [None, "no JSON"],
 )
@@ -211,8 +213,8 @@ def test_a_batch_that_another_program_sealed_wrongly_is_refused_or_read_and_neve
 @pytest.mark.parametrize(("unpack", "content"), two_packed())
 def test_another_version_is_refused_with_what_to_do(unpack, content):
     newer = bytearray(content[:-4])
-    newer[4:6] = (2).to_bytes(2, "little")
-    with pytest.raises(BatchUnreadable, match=r"version 2 .* reads version 1 .* update"):
+    newer[4:6] = (3).to_bytes(2, "little")
+    with pytest.raises(BatchUnreadable, match=r"version 3 .* reads version 2 .* update"):
         unpack(bytes(newer) + zlib.crc32(newer).to_bytes(4, "little"), WHERE)
 
 
@@ -238,11 +240,12 @@ def test_the_page_of_the_formats_shows_the_bytes_of_the_example():
     entries = replace(SOME.entries.take(np.array([0])), sources=(Source("S", 3),), looks=None)
     content = pack_fingerprints(FingerprintBatch(heading, entries, [None]))
     expected = (
-        b"NDFP" + b"\x01\x00" + b"\x00\x00" + b"\x03\x00\x00\x00" + b"\x01\x00\x00\x00"
+        b"NDFP" + b"\x02\x00" + b"\x00\x00" + b"\x03\x00\x00\x00" + b"\x01\x00\x00\x00"
         + (40).to_bytes(8, "little") + (50).to_bytes(8, "little")
         + b"\x02\x00\x00\x00{}" + b"\x01\x00\x00\x00S" + b"\x01\x00\x00\x00T"
         + b"\x01\x00\x00\x00" + b"\x00\x00\x00\x00"
         + (41).to_bytes(8, "little") + b"\xff" * 8 + b"\x00" + b"\x00" + b"\x01" + b"\xff" * 8
+        + (1).to_bytes(8, "little") + (2).to_bytes(8, "little")
         + b"\x01\x06\x00\x00\x00news-1" + b"\x01\x0b\x00\x00\x00example.org" + b"\x00"
     )  # fmt: skip
     assert content == expected + zlib.crc32(expected).to_bytes(4, "little")

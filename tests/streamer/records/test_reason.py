@@ -3,7 +3,7 @@ from contextlib import suppress
 import pytest
 
 from index.entry import Verdict
-from streamer.records.reason import Reason, label, labels, verdict_of
+from streamer.records.reason import MINOR, Reason, label, labels, verdict_of
 
 
 def labels_of(reason: Reason) -> list[tuple[str, str]]:
@@ -17,10 +17,16 @@ def labels_of(reason: Reason) -> list[tuple[str, str]]:
 
 def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
     assert {reason.name: len(labels_of(reason)) for reason in Reason} == {
-        reason.name: {Reason.ORDINARY: 6, Reason.SHORT_TEXT: 3, Reason.CRAFTED: 6}.get(reason, 1) for reason in Reason
+        reason.name: {
+            Reason.ORDINARY: 6,
+            Reason.SHORT_TEXT: 3,
+            Reason.CRAFTED: 6,
+            **dict.fromkeys(MINOR.values(), 3),
+        }.get(reason, 1)
+        for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 31
+    assert len(listed) == len(set(listed)) == 37
     # What a person gives back is no decision of the service, and no metric.
     assert set(listed) == {*labels(), ("given-back", "given-back")}
 
@@ -71,6 +77,8 @@ def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
         "SHORT_TEXT": 2,
         "RECRAWLED": 3,
         "RECRAWLED_SHORT_TEXT": 4,
+        "UPDATE_MINOR": 5,
+        "UPDATE_MINOR_SHORT_TEXT": 6,
         "CRAFTED": 8,
         "RECRAWLED_CRAFTED": 9,
         "TOMBSTONE": 16,

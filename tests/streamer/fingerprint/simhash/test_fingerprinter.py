@@ -131,6 +131,7 @@ def test_columns_have_the_promised_types_for_any_number_of_texts() -> None:
                     np.uint64,
                     np.int32,
                     np.uint8,
+                    np.uint64,
                 ]
 
 

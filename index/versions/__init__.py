@@ -1,0 +1,1 @@
+"""Versions of documents: what came with an id before, and how near it is."""

@@ -1,0 +1,190 @@
+"""Versions of a document: what the log knows of the records that came with its id before.
+
+An id belongs to one document of one host: records with the same id and another host are another document's. Where a host is
+unknown, that counts as a host of its own. A version counts as long as neither its row nor the document that it was, or was a
+duplicate of, has expired. So what was dropped as a copy of another document is a version too.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import NO_NUMBER, Entries, Kind, standing_for_themselves
+from index.lsm.row_directory import RowPlace
+from index.session import ReadSession
+from index.storage import log
+from index.storage.log import Origin
+
+ROWS_OF_ID_MAX = 64
+"""Last rows with one id that are looked at."""
+
+Key = tuple[str, int]
+"""Id of a document, and the digest of its host."""
+
+
+_DIGESTS = np.dtype([("text", np.uint64), ("substance", np.uint64)])
+
+
+class Version(NamedTuple):
+    """One record of a document.
+
+    number     the document that it is, or was a duplicate of
+    text       digest of its text
+    substance  digest of the text's substance
+    returns    how often the document had returned to an earlier substance
+    origin     the record itself, as a later version names it
+    visible    whether that document counts, and was neither replaced nor forgotten
+    own        whether that document has this key and stands for itself, visible or not
+    delivered  digests of the text of that document, and of its substance
+    """
+
+    number: int
+    text: int
+    substance: int
+    returns: int
+    origin: Origin
+    visible: bool
+    own: bool
+    delivered: tuple[int, int]
+
+    @property
+    def stands(self) -> bool:
+        """Whether its document is what was delivered for this key, and still counts."""
+        return self.visible and self.own
+
+
+def newest_versions(session: ReadSession, keys: Sequence[Key]) -> list[list[Version] | None]:
+    """The last version of each document, where the last row with its id is one; None where no row has the id."""
+    places = session.ids.newest(session.transaction, [id_ for id_, _ in keys])
+    found = _versions(session, keys, [[] if place is None else [place] for place in places])
+    return [None if place is None else versions for place, versions in zip(places, found, strict=True)]
+
+
+def latest_versions(session: ReadSession, keys: Sequence[Key]) -> list[list[Version]]:
+    """Versions of each document among the last ROWS_OF_ID_MAX rows with its id, the newest first."""
+    ids = [id_ for id_, _ in keys]
+    return _versions(session, keys, session.ids.latest(session.transaction, ids, ROWS_OF_ID_MAX))
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Older versions of n rows.
+
+    of_rows  int64 [n], place of each row's key in `keys`; -1 where the id says nothing
+    keys     the distinct keys of the rows
+    known    versions of each key, the newest first: all that count, or the last alone
+    whole    whether those are all that count, by key
+    """
+
+    of_rows: npt.NDArray[np.int64]
+    keys: list[Key]
+    known: list[list[Version]]
+    whole: list[bool]
+
+
+def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
+    """Older versions of the rows; None where ids make no difference: by the policy, or as none is known and none repeats."""
+    if session.recrawl.policy == "duplicate":
+        return None
+    decided = (entries.kinds == Kind.NEAR) | (entries.kinds == Kind.EXACT)
+    if entries.named is not None:
+        decided &= entries.named
+    rows = [row for row in np.flatnonzero(decided).tolist() if entries.ids[row]]
+    hosts = log.host_digests(entries).tolist()
+    place_of: dict[Key, int] = {}
+    of_rows = np.full(len(entries), -1, np.int64)
+    of_rows[rows] = [place_of.setdefault((entries.ids[row], hosts[row]), len(place_of)) for row in rows]
+    keys = list(place_of)
+    newest = newest_versions(session, keys)
+    if len(keys) == len(rows) and not any(newest):
+        # An id may be known, but of another host.
+        others = [place for place, versions in enumerate(newest) if versions is not None]
+        if not others or not any(latest_versions(session, [keys[place] for place in others])):
+            return None
+    assert entries.digests is not None
+    differs = np.zeros(len(keys), np.bool_)
+    for row, text, substance in zip(rows, *entries.digests[rows].T.tolist(), strict=True):
+        last = newest[of_rows[row]]
+        differs[of_rows[row]] |= last is not None and not _suffices(last, text, substance)
+    asked = np.flatnonzero(differs).tolist()
+    known = [versions or [] for versions in newest]
+    for place, versions in zip(asked, latest_versions(session, [keys[place] for place in asked]), strict=True):
+        known[place] = versions
+    whole = [versions is None or bool(differs[place]) for place, versions in enumerate(newest)]
+    return Versions(of_rows, keys, known, whole)
+
+
+def _suffices(last: list[Version], text: int, substance: int) -> bool:
+    """Whether the last version alone decides on a text: it is the same, or of the substance that was delivered."""
+    if not last or not last[0].visible:
+        return False
+    return last[0].delivered[1] == substance if last[0].own else last[0].text == text
+
+
+def stand_for_keys(session: ReadSession, numbers: npt.NDArray[np.uint64], keys: Sequence[Key]) -> npt.NDArray[np.bool_]:
+    """Whether each document, uint64 [n], has this key, stands for itself, and is visible: bool [n]; False for NO_NUMBER."""
+    visible, own, _ = _documents(session, numbers, keys)
+    return visible & own
+
+
+def _versions(session: ReadSession, keys: Sequence[Key], places: Sequence[Iterable[RowPlace]]) -> list[list[Version]]:
+    """The rows at these places, by key, that are versions of the key's document."""
+    transaction, visibility = session.transaction, session.visibility
+    asked = sorted((place.batch, place.row, of_key) for of_key, of_id in enumerate(places) for place in of_id)
+    kept: list[tuple[int, int]] = []
+    rows: list[npt.NDArray[np.void]] = []
+    origins: list[Origin] = []
+    for batch_key, of_batch in groupby(asked, lambda each: each[0]):
+        batch = log.read(transaction, batch_key, session.words)
+        at, of_keys = np.array([each[1:] for each in of_batch], np.int64).T
+        own = batch.rows[at]
+        expired = np.array([visibility.row_has_expired(batch_key, *each) for each in batch.sources.tolist()], np.bool_)
+        right = (own["kind"] <= Kind.EXACT) & (own["number"] != NO_NUMBER) & ~expired[own["source"]]
+        right &= own["host"] == np.array([keys[of_key][1] for of_key in of_keys.tolist()], np.uint32)
+        at, own = at[right], own[right]
+        of_sources = batch.sources[own["source"]]
+        columns = of_sources["stream"].tolist(), of_sources["partition"].tolist(), own["offset"].tolist()
+        origins += map(Origin, batch.ids(at), *columns)
+        rows.append(own)
+        kept += [(of_key, place) for place, of_key in enumerate(of_keys[right].tolist(), start=len(kept))]
+    found: list[list[Version]] = [[] for _ in keys]
+    if not kept:
+        return found
+    together = np.concatenate(rows)
+    numbers = together["number"].astype(np.uint64)
+    documents = _documents(session, numbers, [keys[of_key] for of_key, _ in kept])
+    counts = visibility.are_unexpired(transaction, numbers)
+    names = ("number", "text", "substance", "returns")
+    of_records = zip(*(together[name].tolist() for name in names), strict=True)
+    of_documents = zip(*(column.tolist() for column in documents), strict=True)
+    for (of_key, place), own, origin, of_document in zip(kept, of_records, origins, of_documents, strict=True):
+        if counts[place]:
+            found[of_key].append(Version._make((*own, origin, *of_document)))
+    return [of_key[::-1] for of_key in found]
+
+
+def _documents(
+    session: ReadSession, numbers: npt.NDArray[np.uint64], keys: Sequence[Key]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.void]]:
+    """Of documents, uint64 [n]: whether each is visible, and whether it has this key and stands for itself, bool [n] twice.
+
+    Also the digests of its text and substance, structured [n].
+    """
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    stands, own_keys = np.zeros(len(distinct), np.bool_), [("", -1)] * len(distinct)
+    digests = np.zeros(len(distinct), _DIGESTS)
+    for batch, held, places in log.holding(session.transaction, distinct, session.words):
+        at = batch.entered()[held]
+        of_rows = batch.rows[at]
+        stands[places] = standing_for_themselves(of_rows["verdict"])
+        for name in ("text", "substance"):
+            digests[name][places] = of_rows[name]
+        for place, id_, host in zip(places.tolist(), batch.ids(at), of_rows["host"].tolist(), strict=True):
+            own_keys[place] = id_, host
+    visible = session.visibility.are(session.transaction, distinct)
+    own = np.array([own_keys[of] == key for of, key in zip(inverse.tolist(), keys, strict=True)], np.bool_)
+    return visible[inverse], own & stands[inverse], digests[inverse]

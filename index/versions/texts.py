@@ -1,0 +1,121 @@
+"""Texts of rows and of documents in the index, as far as fingerprints tell, to compare versions by."""
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind
+from index.session import ReadSession
+from index.storage import log
+from index.versions.history import Key, Versions, stand_for_keys
+
+Columns = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.uint8]]
+"""Kinds, fingerprints and looks."""
+
+
+class Texts:
+    """What is known of the texts of rows, and of documents in the index, to compare them by."""
+
+    def __init__(self, session: ReadSession, entries: Entries, versions: Versions) -> None:
+        self._session = session
+        self._parameters = session.parameters
+        self._kinds = entries.kinds
+        self._fingerprints, self._looks = entries.fingerprints, entries.look_rows
+        self._documents: dict[int, Columns] = {}
+        self._visible = {version.number: version.visible for known in versions.known for version in known[:1]}
+        # What is compared most: each row with the document of its last version.
+        last = [known[0].number if known else int(NO_NUMBER) for known in versions.known]
+        of_rows = np.array([*last, int(NO_NUMBER)], np.uint64)[versions.of_rows]
+        rows = np.flatnonzero(of_rows != NO_NUMBER)
+        distinct, inverse = np.unique(of_rows[rows], return_inverse=True)
+        kinds, fingerprints, looks = _stored(session, distinct)
+        near, distances = self._comparison(rows, kinds[inverse], fingerprints[inverse], looks[inverse])
+        pairs = zip(rows.tolist(), of_rows[rows].tolist(), strict=True)
+        self._to_documents = dict(zip(pairs, zip(near.tolist(), distances.tolist(), strict=True), strict=True))
+
+    def leaders(self, firsts: npt.NDArray[np.int64]) -> list[int]:
+        """The first row equal to each row, as the pairs of `Lookup.pairs` name rows.
+
+        firsts  int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
+        """
+        leaders = np.arange(len(self._kinds))
+        exact = self._kinds == Kind.EXACT
+        leaders[exact] = firsts[exact]
+        first: dict[bytes, int] = {}
+        for row in np.flatnonzero(self._kinds == Kind.NEAR).tolist():
+            text = self._fingerprints[row].tobytes() + self._looks[row].tobytes()
+            leaders[row] = first.setdefault(text, row)
+        return leaders.tolist()
+
+    def compared(self, row: int, other: int) -> tuple[bool, int]:
+        """Whether a row would match another one, and at which distance."""
+        others = slice(other, other + 1)
+        columns = self._kinds[others], self._fingerprints[others], self._looks[others]
+        near, distances = self._comparison(np.array([row]), *columns)
+        return bool(near[0]), int(distances[0])
+
+    def to_document(self, row: int, number: int) -> tuple[bool, int]:
+        """As `compared`, with a document in the index."""
+        if (row, number) not in self._to_documents:
+            near, distances = self._comparison(np.array([row]), *self._document(number))
+            self._to_documents[row, number] = bool(near[0]), int(distances[0])
+        return self._to_documents[row, number]
+
+    def has_key_of(self, number: int, key: Key) -> bool:
+        """Whether a visible document in the index has this key, and stands for itself."""
+        return bool(stand_for_keys(self._session, np.array([number], np.uint64), [key])[0])
+
+    def is_visible(self, number: int) -> bool:
+        """Whether a document in the index is visible before this batch."""
+        if number not in self._visible:
+            numbers = np.array([number], np.uint64)
+            self._visible[number] = bool(self._session.visibility.are(self._session.transaction, numbers)[0])
+        return self._visible[number]
+
+    def _document(self, number: int) -> Columns:
+        if number not in self._documents:
+            self._documents[number] = _stored(self._session, np.array([number], np.uint64))
+        return self._documents[number]
+
+    def _comparison(
+        self,
+        rows: npt.NDArray[np.int64],
+        kinds: npt.NDArray[np.uint8],
+        fingerprints: npt.NDArray[np.uint64],
+        looks: npt.NDArray[np.uint8],
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int16]]:
+        """Rows int64 [m] and other texts: near bool [m], distance int16 [m], NO_DISTANCE unless both are NEAR."""
+        own, own_looks = self._fingerprints[rows], self._looks[rows]
+        both_near = (self._kinds[rows] == kinds) & (kinds == Kind.NEAR)
+        distances = self._parameters.distances(own, fingerprints)
+        near = both_near & (distances <= self._parameters.distance_max)
+        if self._parameters.look is not None and len(rows):
+            judged = self._parameters.look.judge(distances, own_looks, looks)
+            distances, near = judged.distances, near & judged.counts
+        return near, np.where(both_near, distances, NO_DISTANCE).astype(np.int16)
+
+    def to_root(self, row: int, root_row: int, root_number: int) -> int:
+        """Distance of a NEAR row to a root, as `Parameters.root_distances`."""
+        if root_row >= 0:
+            fingerprint, look = self._fingerprints[root_row], self._looks[root_row]
+        else:
+            _, (fingerprint,), (look,) = self._document(root_number)
+        own = slice(row, row + 1)
+        return int(
+            self._parameters.root_distances(self._fingerprints[own], fingerprint[None], self._looks[own], look[None])[0]
+        )
+
+
+def _stored(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> Columns:
+    """Kinds, uint8 [n], fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of documents in the log.
+
+    numbers  uint64 [n], ascending and distinct
+    """
+    kinds = np.zeros(len(numbers), np.uint8)
+    fingerprints = np.zeros((len(numbers), session.words), np.uint64)
+    looks = np.zeros((len(numbers), session.parameters.look_bytes), np.uint8)
+    for batch, documents, places in log.holding(session.transaction, numbers, session.words):
+        kinds[places] = batch.rows["kind"][batch.entered()[documents]]
+        fingerprints[places] = batch.fingerprints[documents]
+        if looks.shape[1]:
+            looks[places] = batch.lines.looks[documents]
+    return kinds, fingerprints, looks

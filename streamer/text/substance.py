@@ -1,0 +1,146 @@
+"""The substance of a text: the text without its counters and dates.
+
+A page changes at every visit: how often it was read, when it was updated. Only what surely says so is left out, so that no fact
+is: a price, a score, a number in a sentence. A passage is a piece of text between line breaks and ends of sentences, with at
+most LETTERS_MAX letters. In a passage with digits these are items:
+
+- a counter: a number next to a word for what readers do, as in "1,204 views", "评论(33)" or "阅读:1.2万"
+- a date, with a time or without: "2024-05-01 12:30", "May 5, 2024", "5月1日", "3 hours ago"
+- a date or a time after a word for publishing: "updated 12:30", "发布于 5月1日"
+
+Items next to each other are a chain. A chain is left out where one of these holds:
+
+- It is the whole passage.
+- The passage is no sentence, and separators such as "·" and "|", or the passage's ends, stand on both sides.
+- It has two items or a colon, one of them no bare date, and begins the passage, or ends one that is no sentence.
+- It begins a passage that is no sentence, and another chain is left out.
+
+Of a text with many passages only the first and the last PASSAGES_MAX are looked at: the others are lines of a table.
+Texts are in the normal form, with white space collapsed.
+"""
+
+import re
+from itertools import pairwise
+
+LETTERS_MAX = 64
+PASSAGES_MAX = 32
+
+_READERS = (
+    r"阅读|閱讀|浏览|瀏覽|点击|點擊|访问|訪問|评论|評論|留言|回复|回覆|点赞|點讚|按讚|喜欢|喜歡|赞|讚|转发|轉發|分享|"
+    r"收藏|播放|观看|觀看|下载|下載|人气|人氣|热度|熱度|围观|圍觀|跟帖|粉丝|閲覧|コメント|いいね|再生|シェア|조회|"
+    r"댓글|공감|좋아요"
+)
+_WORDS = (
+    r"views?|reads?|hits|visits?|visitors?|clicks?|plays?|comments?|replies|likes?|shares?|reposts?|retweets?|"
+    r"bookmarks?|favou?rites?|downloads?|followers?|subscribers?|aufrufe|kommentare?|leser|vues?|commentaires?|"
+    r"partages?|lectures?|vistas?|visitas?|comentarios?|compartidos?|lecturas?|visualizações|comentários?|"
+    r"visualizzazioni|commenti|condivisioni|просмотр(?:ов|ы|а)?|комментари(?:ев|и|й|я)|лайк(?:ов|а|и)?"
+)
+_MONTHS = (
+    r"jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|mar(?:ch|s|zo)?|apr(?:il|ile)?|may|mai|mayo|june?|juni|july?|juli|"
+    r"aug(?:ust)?|sept?(?:ember)?|oct(?:ober|ubre)?|okt(?:ober)?|nov(?:ember)?|dec(?:ember)?|dez(?:ember)?|janvier|"
+    r"février|avril|juin|juillet|août|septembre|octobre|novembre|décembre|enero|febrero|abril|junio|julio|agosto|"
+    r"septiembre|noviembre|diciembre"
+)
+_PUBLISHED = (
+    r"last updated?|last modified|published|updated?|posted|modified|edited|发布于|发布时间|发布|發布於|發佈於|"
+    r"發布時間|更新于|更新於|更新时间|更新時間|最后更新|最後更新|更新日|更新|发表于|發表於|发表时间|编辑于|編輯於|"
+    r"修改于|時間|时间|日期|date|aktualisiert|veröffentlicht|publié(?: le)?|mis à jour(?: le)?|publicado|actualizado|"
+    r"обновлено|опубликовано|公開日"
+)
+
+_NUMBER = (
+    r"\d+(?:[.,'’ ]\d{3})*(?:[.,]\d+)?(?:\s?(?:[万萬亿億千]|[kmw](?![^\W\d_])))?\+?"
+    r"(?![\d%]|\s?(?:元|円|원|€|usd|eur|dollars?|euros?))"
+)
+_FIRST = r"(?<![\d.,$€£¥₩₹:])"
+_BRACKETED = rf"[(\[]?\s?{_NUMBER}\s?[)\]]?"
+_READER = rf"(?:(?:{_READERS})(?:量|数|數|次数|次數|人数|人數|总数)?|(?<![^\W\d_])(?:{_WORDS})(?![^\W\d_]))"
+_COUNTER = (
+    rf"{_READER}(?P<of_readers>\s?:)?\s?{_BRACKETED}\s?(?:[次人条條个個]|times)?"
+    rf"|{_FIRST}{_BRACKETED}\s?(?:[次人条條个個篇位名]|times)?\s?(?:{_READER}|看过|看過|读过|讀過|在看)(?P<readers>)"
+)
+_MONTH = rf"(?:{_MONTHS})(?![^\W\d_])\.?"
+_WEEKDAY = (
+    r"(?:星期|周|週)[一二三四五六日天]|[月火水木金土日]曜日?"
+    r"|(?<![^\W\d_])(?:mon|tue|tues|wed|wednes|thu|thur|thurs|fri|sat|satur|sun)(?:day)?(?![^\W\d_])"
+)
+_TIME = (
+    r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?!\d)(?:\s?[ap]\.?m\b\.?)?"
+    r"(?:\s?(?:utc|gmt|cst|cet|cest|est|edt|pst|pdt|z)\b|[+-]\d{2}:?\d{2})?"
+)
+_DAY = (
+    r"(?<![\d.,$€£¥₩₹])(?:"
+    r"\d{4}\s?[-/.年]\s?\d{1,2}\s?[-/.月]\s?\d{1,2}(?!\d)\s?日?"
+    r"|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}(?!\d)"
+    r"|\d{1,2}月\d{1,2}日"
+    rf"|\d{{1,2}}(?:st|nd|rd|th|er)?\.?\s(?:de\s)?{_MONTH}(?:,?\s(?:de\s)?\d{{4}}(?!\d))?"
+    r"|\d+\s?(?:秒|分钟|分鐘|小时|小時|天|日|周|週|个月|個月|月|年)前"
+    r"|\d+\s(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?)\sago(?![^\W\d_]))"
+    rf"|(?<![^\W\d_]){_MONTH}\s\d{{1,2}}(?:st|nd|rd|th)?(?!\d)(?:,?\s\d{{4}}(?!\d))?"
+)
+_DATE = (
+    rf"(?:(?:{_WEEKDAY})[,\s]*)?(?:{_DAY})(?:[\s,]*(?:{_WEEKDAY}))?(?:(?:[\s,t]|\s(?:at|um|à|a las)\s)*(?:{_TIME}))?"
+)
+_LABELLED = rf"(?:{_PUBLISHED})(?P<of_date>\s?:)?\s?(?:on\s|at\s|am\s|le\s)?(?:{_DATE}|{_TIME})"
+_ITEM = re.compile(rf"(?P<labelled>{_LABELLED})|(?P<counter>{_COUNTER})|(?P<date>{_DATE})")
+_DIGITS = re.compile(r"\d+(?:[.,'’ ]\d{3})*(?:[.,]\d+)?(?:\s?(?:[万萬亿億千]|[kmw](?![^\W\d_])))?\+?")
+_LETTER = re.compile(r"\w")
+_JOINT = re.compile(r"[\s·|•‧・,;、/()\[\]~-]*")
+_LIST = re.compile(r"[\s·|•‧・/]*")
+_SEPARATORS = "·|•‧・"
+
+_ALTERNATIVES = [*_READERS.split("|"), *_WORDS.split("|"), *_MONTHS.split("|"), *_PUBLISHED.split("|"), "ago"]
+_FIRST_LETTERS = "".join({word[0] for word in _ALTERNATIVES if word[:1] >= "\u1100"})
+_SIGN = re.compile(rf"[{_FIRST_LETTERS}年月前看读讀]|\d\s?[-/.]\s?\d{{1,2}}\s?[-/.]\s?\d")
+_BEGINNINGS = frozenset(word[:3] for word in _ALTERNATIVES if word[:1].isalpha())
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+Span = tuple[int, int, str]
+"""Begin and end of what is left out, and what stands there in its place."""
+
+
+def counters_and_dates(passage: str, *, is_sentence: bool) -> list[Span]:
+    """What is left out of a passage, in order.
+
+    is_sentence  whether the end of a sentence ends it
+
+        >>> counters_and_dates("1,204 views · updated 12:30", is_sentence=False)
+        [(0, 11, '\\x00 view'), (14, 27, '\\x00')]
+        >>> counters_and_dates("two missing, 1,204 rescued", is_sentence=False)
+        []
+    """
+    # Most passages have no item, as lines of a table have none: that is seen at a tenth of the cost.
+    if not _SIGN.search(passage) and _BEGINNINGS.isdisjoint([word[:3] for word in _WORD.findall(passage)]):
+        return []
+    chains: list[list[re.Match[str]]] = []
+    for item in _ITEM.finditer(passage):
+        if chains and _JOINT.fullmatch(passage, chains[-1][-1].end(), item.start()):
+            chains[-1].append(item)
+        else:
+            chains.append([item])
+    left_out = [_is_no_text(passage, chain, is_sentence) for chain in chains]
+    if any(left_out) and not is_sentence and not _LETTER.search(passage, 0, chains[0][0].start()):
+        left_out[0] = True
+    return [_left_out(item) for chain, out in zip(chains, left_out, strict=True) if out for item in chain]
+
+
+def _left_out(item: re.Match[str]) -> Span:
+    """A counter keeps its word, but for the ending of the plural."""
+    word = _DIGITS.sub("\0", item.group()).rstrip("s") if item["counter"] is not None else "\0"
+    return item.start(), item.end(), word
+
+
+def _is_no_text(passage: str, chain: list[re.Match[str]], is_sentence: bool) -> bool:
+    """Whether a chain is left out."""
+    before, after = passage[: chain[0].start()].rstrip(), passage[chain[-1].end() :].lstrip()
+    begins, ends = _LETTER.search(before) is None, _LETTER.search(after) is None
+    if begins and ends:
+        return True
+    if not is_sentence and (begins or before[-1] in _SEPARATORS) and (ends or after[0] in _SEPARATORS):
+        return True
+    if all(item["date"] is not None for item in chain):
+        return False
+    has_colon = any(item["of_readers"] is not None or item["of_date"] is not None for item in chain)
+    apart = all(_LIST.fullmatch(passage, one.end(), other.start()) for one, other in pairwise(chain))
+    return (has_colon or (len(chain) > 1 and apart)) and (begins or (ends and not is_sentence))
