@@ -34,6 +34,7 @@ from index.decide import find
 from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index, internals_of
 from index.lsm.compaction import TreeSizes, state
+from index.lsm.shape import shape_of
 from index.matching.minhash import Banding
 from index.storage.parameters import Parameters
 from index.storage.segments.compaction_state import CompactionState
@@ -218,7 +219,7 @@ class Batches:
 
 def _compaction(index: Index) -> CompactionState:
     """How far the entries have moved into segments."""
-    return internals_of(index).read(lambda session: state(session.transaction))
+    return internals_of(index).read(lambda session: state(session.transaction, shape_of(session.parameters)))
 
 
 def freeze(index: Index, stream: Stream) -> None:

@@ -2,7 +2,7 @@
 
 Small indexes of both schemes hold something of everything. Each damage is done to a copy, which a process of its own
 opens: it asks for statistics, looks documents up, verifies, and decides a batch of known and of new positions, twice. What
-it is told must be what the sound index tells. With --unchecked the seals and the pages are not checked, which shows what
+it is told must be what the sound index tells. With --unchecked the checksums and the pages are not checked, which shows what
 the damages do.
 
 zero    a page of zeros               flip   a single bit                   noise  a page of random bytes
@@ -36,8 +36,9 @@ from index.index import Index
 from index.lsm.compaction import TreeSizes
 from index.matching.minhash import banding_for
 from index.session import Retention
-from index.storage import codec, data_file
+from index.storage import data_file
 from index.storage.data_file import DATA_FILE
+from index.storage.file import checksums
 from index.storage.parameters import Parameters
 from index.tools import compile_kernels, verify
 
@@ -290,7 +291,7 @@ def _is_of_opening(problem: BaseException) -> bool:
 
 
 def _check_nothing() -> None:
-    codec.Seals.fits = lambda *_, **__: True  # type: ignore[method-assign]
+    checksums.Checksums.fits = lambda *_, **__: True  # type: ignore[method-assign]
     data_file.structure_problems = lambda _: []
 
 
@@ -324,7 +325,7 @@ NOTICED = ("harmless", "open", "use", "verify")
 @click.command(help=__doc__)
 @click.option("--damages", default=2_000, show_default=True, type=click.IntRange(1), help="Of each scheme.")
 @click.option("--seed", default=1, show_default=True)
-@click.option("--unchecked", is_flag=True, help="Negative control: check neither seals nor pages.")
+@click.option("--unchecked", is_flag=True, help="Negative control: check neither checksums nor pages.")
 @click.option("--json", "as_json", is_flag=True)
 def main(damages: int, seed: int, *, unchecked: bool, as_json: bool) -> None:
     compile_kernels()

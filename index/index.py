@@ -137,7 +137,7 @@ class Index:
             # Every batch reads the numbers of the forgotten by their keys alone.
             store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
             identity = identified(store, where)
-            tree, ids = Tree(stored, sizes), IdTable(stored.stored_words, sizes)
+            tree, ids = Tree(stored, sizes), IdTable(sizes)
             opened = OpenIndex(directory, identity, store, tree, ids, stored, retention, journal, guard, recrawl)
             if not read_only:
                 # Read the newest entries before the first batch waits for them, and without the writer lock.

@@ -14,7 +14,7 @@ from index.entry import MinorPolicy, RecrawlPolicy
 from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree
 from index.matching.host_sketch import RECENT_DOCUMENTS, HostLimits
-from index.storage.counters import counters_of, next_log_key, put_counters
+from index.storage.counters import counters_of, put_counters
 from index.storage.layout import Counters
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
@@ -110,7 +110,7 @@ class ReadSession:
     @cached_property
     def ids(self) -> IdTable:
         """All ids, at this moment."""
-        self._ids.follow(self.transaction, next_log_key(counters_of(self.transaction)))
+        self._ids.follow(self.transaction)
         return self._ids
 
     @cached_property
@@ -134,7 +134,7 @@ class WriteSession(ReadSession):
         self.tree.follow(transaction)
         self.counters: Counters = counters_of(transaction)
         self.ids = opened.ids
-        self.ids.follow(transaction, next_log_key(self.counters))
+        self.ids.follow(transaction)
         self._counters_stored = self.counters
 
     def horizon_moved(self) -> None:
@@ -145,8 +145,8 @@ class WriteSession(ReadSession):
         """Store the counters, and compact a little; no look-up may follow."""
         if self.counters != self._counters_stored:
             put_counters(self.transaction, self.counters)
-        self.tree.end_batch(self.transaction, self.counters.next_number, self.counters.next_tombstone)
-        self.ids.end_batch(self.transaction, next_log_key(self.counters))
+        self.tree.end_batch(self.transaction, self.counters)
+        self.ids.end_batch(self.transaction, self.counters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,12 +284,14 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
     "tests/index/decide/test_recrawl.py": ("index.versions.history", "index.versions.texts"),
     "tests/streamer/fingerprint/test_digests.py": ("streamer.text.passage_kernels",),
-    "tests/index/storage/test_store.py": ("index.storage.holding",),
     "tests/index/frames/test_rule.py": ("index.frames.gallery",),
     "tests/index/tools/test_frames.py": ("index.tools.verify_frames",),
     "tests/index/lsm/test_tree.py": (
         "index.lsm.exact_lookup",
+        "index.lsm.hash_table",
+        "index.lsm.hashes.shape",
         "index.lsm.shape",
+        "index.lsm.simhash_shape",
     ),
     "tests/index/tools/test_verify.py": (
         "index.storage.scan",

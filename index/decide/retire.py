@@ -66,5 +66,5 @@ def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
         np.concatenate([fingerprints, fingerprints[taking]]),
         np.concatenate(changes),
     )
-    session.tree.bury(transaction, counters.next_tombstone, tombstone)
+    session.tree.add_tombstone(transaction, counters.next_tombstone, tombstone)
     session.counters = session.counters._replace(next_tombstone=counters.next_tombstone + 1)

@@ -1,6 +1,6 @@
 """Compiled loops over batches of the log, as `index.storage.codec.Lines` draws them. See `index.kernels`.
 
-A batch is named by the address of its value, which its seal follows: so a word may be read at its last byte. A document is
+A batch is named by the address of its value, which its checksum follows: so a word may be read at its last byte. A document is
 named by its place among the rows of its batch that entered.
 """
 

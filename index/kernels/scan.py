@@ -366,18 +366,21 @@ def page_candidates(
     met: npt.NDArray[np.int64],
     row: int,
     hits_max: int,
+    limit: int,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """MinHash: entries that share the hash of a band with a row, uint64 [n, tables], each once for a row.
+    """Entries that share a hash with a row, uint64 [n, tables], each once for a row.
 
     rests  uint8 [capacity, tables], the bits of the hashes below those of the page keys
-    met    int64 [capacity], the last row that found each entry; changed
-    row    begin at this row; stop behind the row that brings the `hits_max`-th entry
+    met    int64 [capacity], the last row that matched each entry, changed; [0] if there is one table
+    row    begin at this row; stop after the row of the `hits_max`-th entry
+    limit  entries of a row to return; of one table the last ones
 
-    Gives rows and places, int64 [m] twice, and the row to go on at.
+    Returns rows and places, int64 [m] twice, and the row to go on at.
     """
     rows, places = np.empty(1024, np.int64), np.empty(1024, np.int64)
     count, here = 0, np.empty(hashes.shape[1], np.int64)
     while row < hashes.shape[0] and count < hits_max:
+        end = count + limit
         _prefetch_buckets(hashes, pages, row + 2, False)
         _prefetch_buckets(hashes, pages, row + 1, True)
         for table in range(hashes.shape[1]):
@@ -386,7 +389,7 @@ def page_candidates(
                 here[table] = pages.parts[DIVIDED - here[table], np.int64(hashes[row, table] >> np.uint64(40)) & 0xFF]
         # A page of every table, then the next page of every table, so that they load beside each other.
         left = hashes.shape[1]
-        while left:
+        while left and count < end:
             left = 0
             for table in range(hashes.shape[1]):
                 page = here[table]
@@ -394,15 +397,17 @@ def page_candidates(
                     continue
                 following = np.uint16(hashes[row, table] >> np.uint64(32))
                 rest = np.uint8(hashes[row, table] >> np.uint64(24))
-                for slot in range(pages.links[page, 1]):
+                for slot in range(pages.links[page, 1] - 1, -1, -1):
                     if pages.following[page, slot] != following:
                         continue
                     place = pages.places[page, slot]
-                    if met[place] == row or rests[place, table] != rest:
+                    if rests[place, table] != rest or (len(met) and met[place] == row) or count == end:
                         continue
                     if count == len(rows):
                         rows, places = _grown(rows), _grown(places)
-                    met[place], rows[count], places[count] = row, row, place
+                    if len(met):
+                        met[place] = row
+                    rows[count], places[count] = row, place
                     count += 1
                 here[table] = pages.links[page, 0]
                 _prefetch_page(pages, here[table])

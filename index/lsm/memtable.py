@@ -1,37 +1,70 @@
 """The memtable: the newest entries, in memory, in pages of equal keys, until compaction has moved them into segments."""
 
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from index.kernels import memtable, scan, sort
 from index.kernels.scan import Pages
-from index.lsm.shape import Shape
 from index.matching.distance import Matches
 from index.matching.simhash import BLOCK_BITS
+
+Words = npt.NDArray[np.uint64]
+Gathered = tuple[npt.NDArray[Any], npt.NDArray[np.uint64], npt.NDArray[Any], bytes | None]
+Gather = Callable[[int, bytes, bytes | None, int], Gathered]
+"""`compaction.MemtablePair.of_table`."""
 
 Column = TypeVar("Column", bound=np.generic)
 
 HITS_MAX = 2**20
 """Hits held at once: bounds their memory, however alike the fingerprints are."""
 
+NO_LIMIT = 2**62
+"""All entries of a hash."""
+
 HOT_ENTRIES = 1024
-"""Of a bucket with more entries, a look-up reads these and the parts that may hold the wanted next block.
+"""Of a larger bucket, a look-up reads these entries and the parts that may hold the wanted next block.
 
-Many times what chance brings: a memtable has some 40 entries for each bucket at most.
+Chance alone brings far fewer: some 40 entries a bucket at most.
 """
-
-NO_HASHES = np.empty(0, np.uint64)
 
 _CAPACITY_AT_FIRST = 1024
 
 GROWTH = 4
-"""By how much a column grows that is full."""
+"""Factor by which a full column grows."""
 
 _FILED_AT_ONCE = 2**16
 """Entries whose page keys are computed at once: bounds their memory."""
+
+
+class MemtableShape(Protocol):
+    """How a memtable files entries; see `shape`."""
+
+    @property
+    def words(self) -> int:
+        """64-bit words of a fingerprint."""
+
+    @property
+    def tables(self) -> int:
+        """Number of tables; each holds every entry once."""
+
+    @property
+    def rests(self) -> int:
+        """Bytes of an entry's hashes below their page keys."""
+
+    @property
+    def page_entries(self) -> int:
+        """Entries of a page: few if many tables share few entries."""
+
+    def hashes(self, fingerprints: Words) -> Words:
+        """What entries are filed by: uint64 [n, words] -> uint64 [n, tables]."""
+
+    def gathered(
+        self, entries: "Memtable", table: int, begin: int, end: int, count_max: int
+    ) -> tuple[npt.NDArray[Any], Words, int]:
+        """`Memtable.of_table`."""
 
 
 class Memtable:
@@ -39,21 +72,22 @@ class Memtable:
 
     The first look-up files entries in pages; the first look-up of equals hashes them. So bulk-loaded entries, which
     move into segments before any look-up, are never filed.
+
+    rests  uint8 [capacity, tables], bits of the hashes below those of a page key; without columns for SimHash
     """
 
-    def __init__(self, shape: Shape, entries: int = _CAPACITY_AT_FIRST) -> None:
-        """entries: expected ones; more are copied as they come, and memory that is not used yet costs nothing."""
+    def __init__(self, shape: MemtableShape, entries: int = _CAPACITY_AT_FIRST) -> None:
+        """entries: expected number; unused memory costs nothing."""
         self._shape = shape
         self._count = 0
         self._fingerprints = np.empty((entries, shape.words), np.uint64)
         self._numbers = np.empty(entries, np.uint64)
-        self._rests = np.empty((_CAPACITY_AT_FIRST if shape.banding else 0, shape.tables), np.uint8)
-        """MinHash: bits of the hashes below those of a page key, by entry and band."""
+        self.rests = np.empty((_CAPACITY_AT_FIRST, shape.rests), np.uint8)
         self._filed = self._hashed = 0
         self._hashes_ahead: list[npt.NDArray[np.uint64]] = []
-        """MinHash: hashes of the bands of the entries to be filed next, where whoever added them knew them."""
+        """Hashes of the entries to be filed next, if the caller of `add` knew them."""
         self._slots = np.full(2 * _CAPACITY_AT_FIRST, -1, np.int32)
-        self._pages = Pages(
+        self.pages = Pages(
             heads=np.full((shape.tables, 1 << BLOCK_BITS), -1, np.int32),
             links=np.empty((_CAPACITY_AT_FIRST, 3), np.int32),
             following=np.empty((_CAPACITY_AT_FIRST, shape.page_entries), np.uint16),
@@ -84,7 +118,7 @@ class Memtable:
     ) -> None:
         """Add entries: fingerprints uint64 [n, words], numbers uint64 [n].
 
-        hashes  MinHash: `Shape.band_hashes` of the fingerprints, where they are known
+        hashes  `Shape.hashes` of the fingerprints, if known
         """
         begin, end = self._count, self._count + len(numbers)
         if hashes is not None:
@@ -99,8 +133,8 @@ class Memtable:
         if count < self._count:
             self._hashes_ahead.clear()
         if count < self._filed:
-            keys = self._shape.page_keys(self._fingerprints[count : self._filed])
-            memtable.take_back(keys, self._pages)
+            keys = _page_keys(self._shape.hashes(self._fingerprints[count : self._filed]))
+            memtable.take_back(keys, self.pages)
             self._filed = count
         if count < self._hashed:
             sort.unhash_entries(self._fingerprints, count, self._hashed, self._slots)
@@ -116,31 +150,24 @@ class Memtable:
         self._hashes_ahead.clear()
         while self._filed < self._count:
             begin, end = self._filed, min(self._count, self._filed + _FILED_AT_ONCE)
-            keys = self._page_keys(begin, end, ahead)
-            self._make_room(end, int(self._pages.used[0]) + keys.size)
-            memtable.file_entries(keys, begin, self._pages, HOT_ENTRIES)
+            hashes = self._shape.hashes(self._fingerprints[begin:end]) if ahead is None else ahead
+            self.rests = with_room(self.rests, end)
+            self.rests[begin:end] = (hashes >> np.uint64(24))[:, : self._shape.rests]
+            keys = _page_keys(hashes)
+            self._make_room(end, int(self.pages.used[0]) + keys.size)
+            memtable.file_entries(keys, begin, self.pages, HOT_ENTRIES)
             self._filed = end
 
     def _make_room(self, entries: int, pages: int) -> None:
         """Let there be room for so many entries filed, in so many pages."""
-        old, divisions = self._pages, entries * self._shape.tables // HOT_ENTRIES
-        self._pages = old._replace(
+        old, divisions = self.pages, entries * self._shape.tables // HOT_ENTRIES
+        self.pages = old._replace(
             links=with_room(old.links, pages),
             following=with_room(old.following, pages),
             places=with_room(old.places, pages),
             parts=with_room(old.parts, divisions),
             firsts=with_room(old.firsts, divisions),
         )
-
-    def _page_keys(self, begin: int, end: int, hashes: npt.NDArray[np.uint64] | None) -> npt.NDArray[np.uint32]:
-        """Page keys of entries, uint32 [n, tables]; keeps the rests of their hashes, which may be known, uint64 [n, tables]."""
-        if self._shape.banding is None:
-            return self._shape.page_keys(self._fingerprints[begin:end])
-        if hashes is None:
-            hashes = self._shape.band_hashes(self._fingerprints[begin:end])
-        self._rests = with_room(self._rests, end)
-        self._rests[begin:end] = hashes >> np.uint64(24)
-        return (hashes >> np.uint64(32)).astype(np.uint32)
 
     def equals(self, fingerprints: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """All entries equal to fingerprints uint64 [n, words]: rows and places, int64 [m] each, ascending by row."""
@@ -154,20 +181,13 @@ class Memtable:
     def of_table(
         self, table: int, begin: int, end: int, count_max: int
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64], int]:
-        """Entries of a table whose first 16 bits v have begin <= v < end, in any order; those of MinHash mostly ascend.
+        """Entries of a table whose first 16 bits v have begin <= v < end, in any order.
 
-        Stops before the next value once `count_max` entries are gathered. Returns entries as `Shape.entry_columns` gives
-        them, numbers uint64 [m], and the first value not examined.
+        Stops before the next value once `count_max` entries are gathered. Returns `Shape.entry_columns`, numbers uint64 [m],
+        and the first value not examined.
         """
         self.file()
-        if self._shape.banding is not None:
-            entries, stopped = memtable.gathered_bands(
-                self._pages, self._rests, self._numbers, table, begin, end, count_max
-            )
-            return entries.T, entries[1], stopped
-        places, _, stopped = memtable.gathered(self._pages, table, begin, end, count_max)
-        numbers = self._numbers[places]
-        return self._shape.entry_columns(table, NO_HASHES, self._fingerprints[places], numbers), numbers, stopped
+        return self._shape.gathered(self, table, begin, end, count_max)
 
     def hits(
         self,
@@ -193,28 +213,34 @@ class Memtable:
         ends, row = np.full(len(fingerprints), self._count) if ends is None else ends, 0
         while row < len(fingerprints) and self._count:
             rows, distances, places, row = scan.scan_pages(
-                fingerprints, keys, allowed, self._pages, self._fingerprints, ends, nearest_only, best, compared, row, HITS_MAX
+                fingerprints, keys, allowed, self.pages, self._fingerprints, ends, nearest_only, best, compared, row, HITS_MAX
             )  # fmt: skip
             yield Matches(rows, distances, self._numbers[places[:, 0].astype(np.int64)])
 
     def candidates(
-        self, hashes: npt.NDArray[np.uint64]
+        self, hashes: npt.NDArray[np.uint64], limit: int = NO_LIMIT
     ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """MinHash: entries that share a hash with a row of `Shape.band_hashes`, uint64 [n, tables], each pair once.
+        """Entries that share a hash with a row of hashes, uint64 [n, tables], each pair once.
 
-        Yields rows and places, int64 [m] each, about HITS_MAX at a time. A row is never divided.
+        Yields rows and places, int64 [m] each, about HITS_MAX at a time; of one table the last `limit` of a row. A row is never
+        divided.
         """
         self.file()
-        met, row = np.full(self._count, -1, np.int64), 0
+        met, row = np.full(self._count if hashes.shape[1] > 1 else 0, -1, np.int64), 0
         while row < len(hashes) and self._count:
-            rows, places, row = scan.page_candidates(hashes, self._pages, self._rests, met, row, HITS_MAX)
+            rows, places, row = scan.page_candidates(hashes, self.pages, self.rests, met, row, HITS_MAX, limit)
             yield rows, places
 
 
-def with_room(column: npt.NDArray[Column], count: int) -> npt.NDArray[Column]:
-    """A column of at least `count` places that begins with `column`; `column` itself where it is long enough.
+def _page_keys(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+    """Keys under which entries are filed: the top 32 bits of their hashes."""
+    return (hashes >> np.uint64(32)).astype(np.uint32)
 
-    Places that nobody writes to cost no memory, so it has many times as many: what there is is copied seldom.
+
+def with_room(column: npt.NDArray[Column], count: int) -> npt.NDArray[Column]:
+    """A column of at least `count` places that begins with `column`; `column` itself if it is long enough.
+
+    Unwritten places cost no memory, so it has many more: copies are rare.
     """
     if count <= len(column):
         return column

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels import minhash
-from index.lsm.bands.segments import BandSegments
+from index.lsm.hashes.segments import HashSegments
 from index.lsm.memtable import Memtable
-from index.lsm.shape import Shape
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.matching.frame import OWN_LIMITS
@@ -32,7 +31,7 @@ class MinhashLookup:
     """Precomputed part of looking up n signatures; touches no storage.
 
     signatures  uint64 [n, words]
-    hashes      uint64 [n, bands], `Shape.band_hashes`
+    hashes      uint64 [n, bands], `MinhashShape.hashes`
     """
 
     signatures: npt.NDArray[np.uint64]
@@ -52,7 +51,7 @@ class MinhashLookup:
         return nearest(found, 1 if nearest_only else None), np.bincount(rows, minlength=count)
 
     def nearest(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: BandSegments
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: HashSegments
     ) -> tuple[Matches, npt.NDArray[np.int64]]:
         """As `SimhashLookup.nearest`, but only among entries that share a band."""
         best, compared = no_matches(), np.zeros(len(self), np.int64)
@@ -62,13 +61,13 @@ class MinhashLookup:
         return best, compared
 
     def matches(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: BandSegments
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: HashSegments
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
         """As `SimhashLookup.matches`, but only entries that share a band."""
         return self._portions(transaction, memtables, segments, None)
 
     def _portions(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: BandSegments, limit: int | None
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: HashSegments, limit: int | None
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
         """Per row the `limit` nearest entries of each portion, as `distance.nearest` gives them."""
         for memtable in memtables:
@@ -77,14 +76,8 @@ class MinhashLookup:
                 numbers = memtable.numbers[found.numbers.astype(np.int64)]
                 yield self._portion(Matches(found.rows, found.distances, numbers), rows, limit)
         for rows, of_rows in segments.candidates(transaction, self.hashes):
-            distinct, members = np.unique(of_rows, return_inverse=True)
-            for start in range(0, len(distinct), SIGNATURES_MAX):
-                some = distinct[start : start + SIGNATURES_MAX]
-                known, there = log.fingerprints(transaction, some, self.signatures.shape[1])
-                here = np.flatnonzero((members >= start) & (members < start + len(some)))
-                here = here[there[members[here] - start]]
-                verified = self._verified(known, rows[here], members[here] - start)
-                found = joined([no_matches(), *verified])
+            for known, here, members, some in stored_signatures(transaction, of_rows, self.signatures.shape[1]):
+                found = joined([no_matches(), *self._verified(known, rows[here], members)])
                 numbers = some[found.numbers.astype(np.int64)]
                 yield self._portion(Matches(found.rows, found.distances, numbers), rows[here], limit)
 
@@ -106,7 +99,18 @@ class MinhashLookup:
             yield Matches(of_rows[near], distances[near], of_known[near].astype(np.uint64))
 
 
-def minhash_lookup_of(signatures: npt.NDArray[np.uint64], distance_max: int, shape: Shape) -> MinhashLookup:
-    """Look-up of signatures uint64 [n, words]."""
-    assert shape.banding is not None
-    return MinhashLookup(signatures, shape.band_hashes(signatures), distance_max, shape.banding)
+def stored_signatures(
+    transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int
+) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
+    """Signatures of documents, uint64 [n], SIGNATURES_MAX at a time; without those that have left the log.
+
+    Yields signatures uint64 [k, words], places int64 [m] in `numbers`, the place of each in the signatures, and the distinct
+    numbers uint64 [k].
+    """
+    distinct, members = np.unique(numbers, return_inverse=True)
+    for start in range(0, len(distinct), SIGNATURES_MAX):
+        some = distinct[start : start + SIGNATURES_MAX]
+        known, there = log.fingerprints(transaction, some, words)
+        here = np.flatnonzero((members >= start) & (members < start + len(some)))
+        here = here[there[members[here] - start]]
+        yield known, here, members[here] - start, some

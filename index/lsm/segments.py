@@ -1,4 +1,4 @@
-"""Segments of SimHash: sorted tables of entries, cut into parts. This module reads them; `compaction` writes them.
+"""Segments of SimHash: sorted tables of entries, cut into parts. This module reads them; `simhash_shape` writes them.
 
 A bucket is the entries of a table with an equal first block, side by side.
 """
@@ -12,29 +12,29 @@ from index.entry import NO_NUMBER
 from index.kernels import bisect, scan
 from index.kernels.scan import Spans
 from index.lsm import memtable
-from index.lsm.segment_directory import SegmentDirectory
-from index.lsm.shape import Shape
+from index.lsm.segment_places import SegmentPlaces
 from index.matching.distance import Matches
-from index.matching.simhash import BLOCK_BITS
+from index.matching.simhash import BLOCK_BITS, blocks_of
 from index.storage.codec import segment_numbers
+from index.storage.file.tree_place import ValuePlaces
 from index.storage.layout import Table
-from index.storage.segments.compaction_state import CompactionState
 from index.storage.store import Transaction
 
 
-class Segments:
-    """All segments, located by a `SegmentDirectory`."""
+class Segments(SegmentPlaces):
+    """All segments of the entries of SimHash."""
 
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
-        self._directory = SegmentDirectory(shape)
+    def __init__(self, tables: int) -> None:
+        self._tables = tables
+        super().__init__(Table.SEGMENTS, [bytes([table]) for table in range(tables)], 2 * tables)
 
-    def follow(self, transaction: Transaction, now: CompactionState) -> None:
-        """Take over the segments written since the last call. now: compaction state of this transaction."""
-        self._directory.follow(transaction, now)
-
-    def __len__(self) -> int:
-        return len(self._directory)
+    def _take(self, places: ValuePlaces) -> None:
+        super()._take(places)
+        # The first two columns of a bound are a lower bound of the entries; all of them lie less than `widths` above it.
+        self._firsts = (self.bounds >> np.uint64(32)).astype(np.int64)
+        following = np.append(self._firsts[1:], 0)
+        following[self.edges[1:][np.diff(self.edges) > 0] - 1] = 2**32
+        self._widths = np.maximum(following - self._firsts, 1)
 
     def hits(
         self,
@@ -75,12 +75,11 @@ class Segments:
         first = np.ascontiguousarray(fingerprints[:, :1])
         order = np.argsort(first[:, 0])
         spans, _ = self._spans(transaction, np.zeros(1, np.int64), first, first, order)
-        entries = self._shape.entry_columns(0, memtable.NO_HASHES, fingerprints, numbers)
-        segments, places = bisect.places_in_segments(entries, spans)
+        segments, places = bisect.places_in_segments(blocks_of(fingerprints), spans)
         for segment in np.unique(segments[segments >= 0]).tolist():
-            value = transaction.existing(Table.SEGMENTS, self._directory.keys[segment])
+            value = transaction.existing(Table.SEGMENTS, self.key(segment))
             here = segments == segment
-            numbers[here] = segment_numbers(value, places[here], self._shape.columns)
+            numbers[here] = segment_numbers(value, places[here], self._tables)
         return numbers
 
     def _spans(
@@ -98,13 +97,13 @@ class Segments:
 
         Also returns the part of `order` whose bounds enclose an entry.
         """
-        directory, count = self._directory, len(self) + 1
+        addresses = self.take_over(transaction)
         begins, ends, places = (np.zeros(lowest.shape, np.int64) for _ in range(3))
-        bisect.fill_spans(tables, lowest, highest, order, directory.edges, directory.bounds, begins, ends)
+        bisect.fill_spans(tables, lowest, highest, order, self.edges, self.bounds, begins, ends)
         order = order[(begins < ends).reshape(-1)[order]]
-        changes = np.bincount(begins.reshape(-1), minlength=count) - np.bincount(ends.reshape(-1), minlength=count)
-        spans = Spans(begins, ends, places, directory.addresses(transaction, np.cumsum(changes[:-1]) > 0))
+        self.require_sound(transaction, begins, ends, addresses)
+        spans = Spans(begins, ends, places, addresses)
         keys, of_highest = ((each >> np.uint64(32)).astype(np.uint32) for each in (lowest, highest))
         breadth = int(of_highest.flat[0] - keys.flat[0]) + 1
-        bisect.fill_places(keys, breadth, order, directory.firsts, directory.widths, spans)
+        bisect.fill_places(keys, breadth, order, self._firsts, self._widths, spans)
         return spans, order[(begins < ends).reshape(-1)[order]]

@@ -7,11 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels import sort
-from index.lsm.memtable import Memtable
+from index.lsm.memtable import Memtable, MemtableShape
 from index.lsm.segments import Segments
-from index.lsm.shape import Shape
 from index.matching.distance import Matches, joined, nearest, no_matches
-from index.matching.simhash import next_bits, probe_keys
 from index.storage.store import Transaction
 
 
@@ -29,7 +27,7 @@ class SimhashLookup:
     keys: npt.NDArray[np.uint32]
     allowed: npt.NDArray[np.int8]
     distance_max: int
-    shape: Shape
+    shape: MemtableShape
     looks: npt.NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
@@ -90,14 +88,6 @@ class SimhashLookup:
         for memtable in memtables:
             yield from memtable.hits(*asked, nearest_only=nearest_only)
         yield from segments.hits(transaction, *asked, nearest_only=nearest_only)
-
-
-def simhash_lookup_of(
-    fingerprints: npt.NDArray[np.uint64], distance_max: int, shape: Shape, looks: npt.NDArray[np.uint8] | None = None
-) -> SimhashLookup:
-    """Look-up of fingerprints uint64 [n, words] with looks uint8 [n, look bytes]."""
-    allowed = next_bits(shape.tables, distance_max)
-    return SimhashLookup(fingerprints, probe_keys(fingerprints, distance_max), allowed, distance_max, shape, looks)
 
 
 def _with_looks(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

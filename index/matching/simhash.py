@@ -25,12 +25,17 @@ import numpy.typing as npt
 BLOCK_BITS = 16
 
 
+def blocks_of(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:
+    """Blocks of fingerprints: uint64 [n, words] -> uint16 [n, words * 4], block 0 the top 16 bits of the first word."""
+    return fingerprints.astype(">u8").view(">u2").astype(np.uint16)
+
+
 def block_keys(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
     """Keys under which fingerprints are filed: uint64 [n, words] -> uint32 [n, words * 4].
 
-    A key is the block's number times 65,536 plus the block's value. Block 0 is the top 16 bits of the first word.
+    A key is the block's number times 65,536 plus the block's value.
     """
-    values = fingerprints.astype(">u8").view(">u2").astype(np.uint32)
+    values = blocks_of(fingerprints).astype(np.uint32)
     return values | (np.arange(values.shape[1], dtype=np.uint32) << np.uint32(BLOCK_BITS))
 
 

@@ -1,34 +1,23 @@
-"""Codec of the large values that `layout` draws: batches of the log, segments, tombstones; and the seal of every value.
+"""Codec of the large values that `layout` draws: batches of the log, segments, tombstones.
 
 A value that is cut off raises ValueError or struct.error when unpacked; only ids are not checked.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
-from index.kernels import seals
 from index.matching.frame import signature_words
-from index.storage.layout import Table, pack_text
+from index.storage.file.checksums import CHECKSUM
+from index.storage.layout import pack_text
 
 _BATCH = struct.Struct("<IIIIII")
 _SEGMENT = struct.Struct("<II")
 _PAGE_BYTES = 4096
 _PAGE_HEADER_BYTES = 16
-_SEEDS = {table: xxhash.xxh3_64_intdigest(table.value) for table in Table}
-
-SEAL = struct.Struct("<Q")
-
-SHORT_BYTES = 8
-"""Size of every value in tables of many values to a key."""
-
-SEALS_MAX = 2**20
-"""Seals that are remembered: 64 MiB."""
 
 LOG_SOURCE = np.dtype([("stream", "<u4"), ("partition", "<u4")])
 LOG_ROW = np.dtype(
@@ -51,95 +40,6 @@ LOG_ROW = np.dtype(
 )
 GIVEN_BACK = np.dtype([("id", "<u8"), ("number", "<u8")])
 LOG_ORIGINAL = np.dtype([("offset", "<u8"), ("stream", "<u4"), ("partition", "<u4"), ("id_end", "<u4")])
-
-
-def seal_of(table: Table, key: bytes, content: bytes | memoryview) -> bytes:
-    """The seal of a value: XXH3 of its bytes, seeded with that of its key, which is seeded with that of the table's name.
-
-    A value that was moved to another key, or to another table, does not fit its seal any more.
-    """
-    of_key = xxhash.xxh3_64_intdigest(key, _SEEDS[table])
-    return SEAL.pack(xxhash.xxh3_64_intdigest(content, of_key))
-
-
-def unfitting(table: Table, pairs: Iterable[tuple[bytes, memoryview]]) -> tuple[bytes, memoryview] | None:
-    """The first of these pairs whose value, with its seal behind it, is not what was written; None: all are."""
-    of_table, digest = _SEEDS[table], xxhash.xxh3_64_intdigest
-    for key, value in pairs:
-        seal = digest(value[: -SEAL.size], digest(key, of_table))
-        if len(value) < SEAL.size or seal != int.from_bytes(value[-SEAL.size :], "little"):
-            return key, value
-    return None
-
-
-def sealed_all(table: Table, keys: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
-    """Contents with their seals behind them, as `seal_of` gives them."""
-    digest = xxhash.xxh3_64_intdigest
-    digests = map(digest, contents, map(digest, keys, repeat(_SEEDS[table])))
-    # Half the time of a loop over `seal_of`.
-    return [content + seal for content, seal in zip(contents, map(SEAL.pack, digests), strict=True)]
-
-
-def seals_of(table: Table, keys: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
-    """`seal_of` many contents of SHORT_BYTES, in the place of one call for each."""
-    words = np.frombuffer(b"".join(contents), "<u8")
-    octets = seals.seals(words.astype(np.uint64, copy=False), _seeds(table, keys)).astype("<u8", copy=False).tobytes()
-    return [octets[at : at + SEAL.size] for at in range(0, len(octets), SEAL.size)]
-
-
-def unsealed(
-    table: Table, keys: Sequence[bytes], pairs: bytes | memoryview
-) -> tuple[npt.NDArray[np.int64], bytes, bytes | None]:
-    """Split pairs of a key and a sealed value of SHORT_BYTES, one behind the other, and check all seals.
-
-    keys  distinct and of one length; the pairs come in their order
-
-    Gives how many values each key has, int64 [n], all values, one behind the other, and the key of the first value that is not
-    what was written, or None.
-    """
-    length = len(keys[0]) if keys else 0
-    of_pairs = np.frombuffer(pairs, np.uint8).reshape(-1, length + SHORT_BYTES + SEAL.size)
-    of_keys = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), length)
-    counts, words, wrong = seals.sealed_values(of_pairs, of_keys, _seeds(table, keys))
-    return counts, words.astype("<u8", copy=False).tobytes(), None if wrong < 0 else of_pairs[wrong, :length].tobytes()
-
-
-def _seeds(table: Table, keys: Sequence[bytes]) -> npt.NDArray[np.uint64]:
-    """Seeds of the seals of what stands under these keys, uint64 [n]."""
-    of_table, digest = _SEEDS[table], xxhash.xxh3_64_intdigest
-    return np.fromiter(map(digest, keys, repeat(of_table)), np.uint64, len(keys))
-
-
-class Seals:
-    """Seals of the values of a file. Those `read_in_parts` are checked once: their seals are remembered, up to SEALS_MAX."""
-
-    def __init__(self) -> None:
-        self._fitting: set[bytes] = set()
-
-    def of(self, table: Table, key: bytes, content: bytes | memoryview) -> bytes:
-        """As `seal_of`, of a value that needs no check any more."""
-        seal = seal_of(table, key, content)
-        if table.read_in_parts:
-            if len(self._fitting) >= SEALS_MAX:
-                self._fitting.clear()
-            self._fitting.add(seal)
-        return seal
-
-    def fits(self, table: Table, key: bytes, value: memoryview, *, anew: bool = False) -> bool:
-        """Whether a value with its seal behind it is what was written; `anew`: reads all of it in any case."""
-        if not table.read_in_parts:
-            return unfitting(table, [(key, value)]) is None
-        if len(value) < SEAL.size:
-            return False
-        seal = value[-SEAL.size :].tobytes()
-        # The seal also tells one version of a value from another.
-        if seal in self._fitting and not anew:
-            return True
-        return seal == self.of(table, key, value[: -SEAL.size])
-
-    def forget(self) -> None:
-        """Check every value again."""
-        self._fitting.clear()
 
 
 class Lines(NamedTuple):
@@ -269,7 +169,7 @@ def unpack_tombstones(value: bytes | memoryview, words: int) -> Tombstones:
 def pack_segment(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64]) -> bytes:
     """A value of `chunks`: columns uint16 [columns, n] and document numbers uint64 [n], [0] where not numbered.
 
-    Only table 0 of SimHash is numbered. Sealed values have few different sizes, so that freed pages fit other segments.
+    Only table 0 of SimHash is numbered. Values have few different sizes, so that freed pages fit other segments.
     """
     assert not (numbers >> np.uint64(40)).any(), "a document number has more than 40 bits"
     parts = [_SEGMENT.pack(columns.shape[1], 0), columns.astype("<u2", copy=False).tobytes()]
@@ -304,28 +204,6 @@ def segment_entry_bytes(columns: int, *, numbered: bool) -> int:
     return columns * 2 + (5 if numbered else 0)
 
 
-def pack_id_segment(bound: int, hashes: npt.NDArray[np.uint64], rows: npt.NDArray[np.uint64]) -> bytes:
-    """A value of `ids`: hashes uint64 [n] and rows uint64 [n]; bound: the hash in its key."""
-    offsets = hashes - np.uint64(bound)
-    assert not (offsets >> np.uint64(32)).any(), "a segment of ids has all hashes in one stripe"
-    assert not (rows >> np.uint64(40)).any(), "a row number has more than 40 bits"
-    parts = [_SEGMENT.pack(len(rows), 0), offsets.astype("<u4").tobytes()]
-    return _filled([*parts, *_packed_numbers(rows)])
-
-
-def unpack_id_segment(bound: int, value: bytes | memoryview) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """The reverse of `pack_id_segment`, as copies."""
-    count = _SEGMENT.unpack_from(value)[0]
-    offsets = np.frombuffer(value, "<u4", count, _SEGMENT.size)
-    rows = _unpacked_numbers(value, count, _SEGMENT.size + 4 * count, np.arange(count))
-    return offsets + np.uint64(bound), rows
-
-
-def id_segment_rows(segment_bytes: int) -> int:
-    """Number of rows in a segment of ids of this size, at least 1."""
-    return max(1, segment_bytes // 9)
-
-
 def _packed_numbers(numbers: npt.NDArray[np.uint64]) -> list[bytes]:
     return [numbers.astype("<u4").tobytes(), (numbers >> np.uint64(32)).astype(np.uint8).tobytes()]
 
@@ -354,8 +232,8 @@ def pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
 
 
 def size_class(size: int) -> int:
-    """The least size, not below this one, that fills whole pages with a seal; their number has at most 5 significant bits."""
-    beside = _PAGE_HEADER_BYTES + SEAL.size
-    pages = -(-(size + beside) // _PAGE_BYTES)
+    """The least size, not below this one, that fills whole pages with a checksum; their number has at most 5 significant bits."""
+    besides = _PAGE_HEADER_BYTES + CHECKSUM.size
+    pages = -(-(size + besides) // _PAGE_BYTES)
     step = 1 << max(0, pages.bit_length() - 5)
-    return (-(-pages // step) * step) * _PAGE_BYTES - beside
+    return (-(-pages // step) * step) * _PAGE_BYTES - besides

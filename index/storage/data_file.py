@@ -2,7 +2,7 @@
 
 LMDB trusts what it reads. A page that is missing kills the process when it is read (SIGBUS), and so may a page of a tree
 that holds anything else than what LMDB wrote (SIGSEGV). So the meta pages are read before the file is mapped, and the
-pages of all trees before LMDB walks through the first of them. What stands in the values, their seals tell (`codec`). The lock
+pages of all trees before LMDB walks through the first of them. The values have checksums (`checksums`). The lock
 file is the matter of `file.lock_file`.
 
 Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_page` and `MDB_meta`):

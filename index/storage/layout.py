@@ -9,17 +9,18 @@ One LMDB file with fifteen tables. Table `chunks` holds the segments, table `ame
     look  bytes that `second_look` alone reads: of one length in an index, none without a second look
     text  UTF-8; a lone surrogate, which JSON can hold, as WTF-8
 
-Every value of every table ends with its seal, which is not drawn below: XXH3 of table, key and value, <u64 (see
-`codec.seal_of`). `store` sets the seal, checks it and takes it off.
+Every value of every table ends with its checksum, which is not drawn below: XXH64 of table, key and value, <u64 (see
+`file.checksums`). `store` appends it, checks it and removes it. All other checksums are XXH64 too.
 
     meta       "stamp"                             -> JSON {"format": 8, "bits": .., "distance_max": .., ..}
                "identity"                          -> 16 random bytes, drawn when the index is made; copies have the same
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
-               "merge"                             -> merged to <u64, frozen to <u64, frozen tombstones <u64, version of
-                                                      the segments <u64, entries of the first level <u64, of the last
-                                                      <u64, table u8, bytes of the bound u8, bound (as in a key of
-                                                      chunks), settled to: a key of chunks, or nothing
+               "merge", "ids"                      -> state of the compaction of chunks, of ids: merged to <u64, frozen to
+                                                      <u64, frozen tombstones <u64, version of the segments <u64, rows
+                                                      merged to <u64, rows frozen to <u64, entries of the first level
+                                                      <u64, of the last <u64, table u8, bytes of the bound u8, bound (as
+                                                      in a key of the table), settled to: such a key, or nothing
                "horizon"                           -> entries below this number have expired <u64, cleaned up to: a key
                                                       of log, horizons of sources
                                                       a horizon: stream <u32, partition <u32, number <u64, rows <u64
@@ -32,8 +33,6 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
                "given back"                        -> of the given-back documents, ascending by the hash: XXH3 of the id
                                                       <u64, document number <u64; missing before the first
                "giving back"                       -> key of the batch in log whose delivery is not settled; or missing
-               "ids"                               -> merged to: a key of log, frozen to: a key of log, rows in the
-                                                      segments of ids <u64, cursor: a hash >u40, or nothing
     streams    stream number >u32                  -> length of stream <u32, stream text, name text
     stream_numbers  stream text                    -> stream number >u32
     applied    stream >u32, partition >u32         -> applied offset <u64, mark
@@ -57,15 +56,13 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
     chunks     of SimHash:
                table u8, bound: columns >u16       -> entries <u32, 0 <u32, columns: <u16 [columns][entries],
                                                       in table 0 numbers: <u32 [entries], u8 [entries]; zeros to the end
-               of MinHash:
-               table u8, level u8, bound: hash >u64, number >u64
-                                                   -> check of the head <u64, entries <u32, bits of a rest u8, bits of a
+               of MinHash, and ids, which has one table:
+    ids        table u8, level u8, bound: hash >u64, number >u64
+                                                   -> checksum of the head <u64, entries <u32, bits of a rest u8, bits of a
                                                       number u8, words before the starts <u16, first hash <u64, parts <u32,
-                                                      words before the rests <u32, check of starts and rests <u64, checks
-                                                      of 4 KiB of numbers each <u64, starts <u32 [parts + 1], and from
+                                                      words before the rests <u32, checksum of starts and rests <u64,
+                                                      checksums of 4 KiB of numbers each <u64, starts <u32 [parts + 1], and from
                                                       whole words on rests [entries], numbers [entries]; zeros to the end
-    ids        bound: hash >u40, row >u40          -> rows <u32, 0 <u32, hashes less that of the bound: <u32 [rows],
-                                                      row numbers: <u32 [rows], u8 [rows]; zeros to the end
     amendments number of the tombstones >u64       -> rows <u32, 0 <u32, numbers: <u64 [rows], fps, changes: u8 [rows]
     retired    document number >u64                -> nothing
     times      stream >u32, partition >u32         -> watermark_ms <i64, the latest times_ms <i64
@@ -76,9 +73,10 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
     ages       stream >u32, partition >u32, watermark_ms >u64
                                                    -> key of log behind the last batch decided at this watermark
 
-Numbers: the `number` of a UNIQUE or GIVEN_BACK row is its own, of another row its original's. Documents are numbered in the order
-in which they enter, and no number is given twice. The rows of a batch that entered (their filing is not NOTHING) have
-consecutive numbers. A duplicate's batch names the original too: the verdict can be replayed when the original is gone.
+Numbers: the `number` of a UNIQUE, UPDATE, TEMPLATE or GIVEN_BACK row is its own, of another row its original's. Documents are
+numbered in the order in which they enter, and no number is given twice. The rows of a batch that entered (their filing is not
+NOTHING) have consecutive numbers. A duplicate's batch names the original too: the verdict can be replayed when the original is
+gone.
 
 Journal: the runs of one source never overlap. A run stands for the rows of its source in its batch, from its first offset
 to its last.
@@ -87,27 +85,22 @@ Filing: a NEAR entry is filed by blocks, or in `repeats` where an equal one was 
 An entry that is filed by blocks stands in every table of the segments, in ascending order of its columns. SimHash: table
 t has the blocks t, t + 1, ... and, behind the last, 0, 1, ... A segment holds the entries from its bound to the next bound.
 
-MinHash: table t has the hash of band t, the top 40 bits of a word, and the document number. It stands in one of two levels. A
-level is as a table of SimHash; a third one holds removed entries that may still stand in the last. A segment cuts the hashes,
-less its first one, into parts of equal width. A part has the entries from its start to the next. Of each the rest of the hash is
-kept, the bits below those that the part tells, and the number, both without gaps from the lowest bit of the lowest word on.
-A check is what `kernels.bands` computes; that of the head covers the other checks, and the key. Entries move from the first
-level into the last where `settled to` stands, which goes around all tables again and again.
+Hashes: an entry is a hash, the top 40 bits of a word, and a number. MinHash: table t has the hash of band t and the document
+number. Ids: the high bits of XXH64 of the id of a row, and the row's number in the order of the log, which its keys count
+(`journal rows`); rows with an empty id have no entry. An entry stands in one of two levels. A level is as a table of SimHash; a
+third one holds removed entries that may still stand in the last. A segment cuts the hashes, less its first one, into parts of
+equal width. A part has the entries from its start to the next. An entry keeps the rest of its hash, the bits below those of its
+part, and its number, both without gaps from the lowest bit of the lowest word on. The checksum of the head covers the other
+checksums, and the key. Entries move from the first level into the last at `settled to`, which goes around all tables again and
+again. Rows that have left the log leave `ids` when a segment is rewritten.
 
 Frames: where frames are learnt, a fingerprint is a signature with the bits of its frame behind it (see `matching.frame`). A
 batch in which no entry has a frame stores signatures alone. Bands that lie wholly in the frame are not those of the signature
 (see `lsm.shape`). The host's sample is a ring: page p of those taken stands at place p modulo its size.
 
-Compaction: entries below the number `merged to` stand in segments. Entries from there to `frozen to` are moving: the
-tables below `table` have all of them, `table` has those below `bound`, the other tables none. Later entries stand in the
-log alone.
-
-Ids: rows are numbered in the order of the log, which its keys tell (`journal rows`). The row numbers of all rows with an
-id that is not empty stand in the segments of `ids`, ascending by the hash of the id and by row. A hash is the 40 high bits
-of XXH64. A segment holds the rows from its bound to the next bound. All of its hashes have the same 8 high bits; the first
-segment with these bits has them, and zeros, for its bound. Batches below the key `merged to` stand in segments. Those from
-there to `frozen to` are moving: their rows with hashes below the cursor stand in segments; without a cursor none moves.
-Later batches stand in the log alone. Rows that have left the log leave `ids` when a segment is written anew.
+Compaction: entries of batches before the log key `merged to`, `rows merged to` stand in segments. Entries from there to `frozen
+to`, `rows frozen to` are moving: the tables below `table` have all of them, `table` has those below `bound`, the other tables
+none. Later entries stand in the log alone.
 
 Tombstones: changes to entries that were filed before, in order. An EXPIRED or FORGOTTEN entry leaves the segments; a
 RAISED one comes from `repeats` in place of an equal one that left. Tombstones below `frozen tombstones` move with the
@@ -184,13 +177,9 @@ LOG_KEY = struct.Struct(">QQ")
 TOMBSTONE_KEY = struct.Struct(">Q")
 AGE_KEY = struct.Struct(">IIQ")
 LOG_KEY_BEGIN = bytes(16)
-ID_HASHES = 2**40
-STRIPE_HASHES = 2**32
-"""Hashes with the same 8 high bits, which a segment of `ids` never leaves."""
 SOURCE_HORIZON = np.dtype([("stream", "<u4"), ("partition", "<u4"), ("number", "<u8"), ("rows", "<u8")])
 _COUNTERS = struct.Struct("<QQQQ")
 _HORIZON = struct.Struct("<Q16s")
-_IDS_STATE = struct.Struct("<16s16sQ")
 _TIMES = struct.Struct("<q")
 _HOSTS = struct.Struct("<QII")
 _SAMPLE = struct.Struct("<IIQII")
@@ -239,44 +228,6 @@ def pack_counters(counters: Counters) -> bytes:
 def unpack_counters(value: bytes | None) -> Counters:
     """The reverse of `pack_counters`; all zero where there is no value."""
     return Counters(*_COUNTERS.unpack(value)) if value else Counters(0, 0, 0, 0)
-
-
-class IdsState(NamedTuple):
-    """How far ids have moved from the log into segments; the top of this module defines the fields.
-
-    rows    rows that stand in segments
-    cursor  None where nothing is frozen
-    """
-
-    merged_to: bytes
-    frozen_to: bytes
-    rows: int
-    cursor: int | None
-
-
-def pack_ids_state(state: IdsState) -> bytes:
-    """The value of `ids` in `meta`."""
-    cursor = b"" if state.cursor is None else state.cursor.to_bytes(5, "big")
-    return _IDS_STATE.pack(*state[:3]) + cursor
-
-
-def unpack_ids_state(value: bytes | None) -> IdsState:
-    """The reverse of `pack_ids_state`; the beginning of the log where there is no value."""
-    if value is None:
-        return IdsState(LOG_KEY_BEGIN, LOG_KEY_BEGIN, 0, None)
-    merged_to, frozen_to, rows = _IDS_STATE.unpack_from(value)
-    cursor = value[_IDS_STATE.size :]
-    return IdsState(merged_to, frozen_to, rows, int.from_bytes(cursor, "big") if cursor else None)
-
-
-def id_key(hashed: int, row: int) -> bytes:
-    """A key of `ids`."""
-    return (hashed << 40 | row).to_bytes(10, "big")
-
-
-def unpack_id_key(key: bytes) -> tuple[int, int]:
-    """The reverse of `id_key`."""
-    return int.from_bytes(key[:5], "big"), int.from_bytes(key[5:], "big")
 
 
 class Horizon(NamedTuple):

@@ -104,6 +104,11 @@ class Batch:
         """Document numbers of the rows that entered, uint64 [entered]."""
         return np.arange(self.first_number, self.end_number, dtype=np.uint64)
 
+    def filed(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """Fingerprints uint64 [n, words] and numbers uint64 [n] of the rows filed by blocks."""
+        by_blocks = self.rows["filing"][self.entered()] == Filing.BLOCKS
+        return self.fingerprints[by_blocks].astype(np.uint64), self.numbers()[by_blocks]
+
     def ids(self, rows: npt.NDArray[np.int64]) -> list[str]:
         """Ids of rows, int64 [m]."""
         return _texts(self.lines.ids, self.rows["id_end"], rows)

@@ -5,6 +5,7 @@ import uuid
 
 from index.errors import FormatUnknown, IndexDamaged
 from index.storage.data_file import WAY_OUT
+from index.storage.file.checksums import CHECKSUM, is_of_older_format
 from index.storage.layout import IDENTITY_KEY, SECRET_KEY, STAMP_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
@@ -82,8 +83,10 @@ def identified(store: Store, where: str) -> str:
 
 
 def _found(transaction: Transaction) -> bytes | None:
-    """The stamp, or None; without the seal that a format before 3 does not have."""
+    """The stamp, or None. The checksum of an older format is XXH3, and formats before 3 have none."""
     bare = next((bytes(value) for key, value in transaction.raw(Table.META) if key == STAMP_KEY), b"")
+    if is_of_older_format(Table.META, STAMP_KEY, bare):
+        return bare[: -CHECKSUM.size]
     try:
         json.loads(bare)
     except ValueError:

@@ -21,15 +21,22 @@ import numpy as np
 import numpy.typing as npt
 
 from index.errors import FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
-from index.kernels.scan import address_of
 from index.storage import data_file
-from index.storage.codec import SEAL, SHORT_BYTES, Seals, seal_of, sealed_all, seals_of, unfitting, unsealed
 from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, release
+from index.storage.file.checksums import (
+    CHECKSUM,
+    SHORT_BYTES,
+    Checksums,
+    checked_values,
+    checksum_of,
+    first_wrong,
+    short_checksums,
+    with_checksums,
+)
 from index.storage.file.commit_hooks import CommitHooks, nothing
 from index.storage.file.lock_file import HeldFiles, writer_of
 from index.storage.file.neighbours import neighbours
 from index.storage.file.tree_place import TreePlace, tree_place
-from index.storage.holding import Holding
 from index.storage.layout import Table
 
 MAP_BYTES_MIN = 2**20
@@ -45,7 +52,7 @@ _BEYOND_REACH = {
     errno.EMFILE,
     errno.ENFILE,
 }
-_SEALED_BYTES = SHORT_BYTES + SEAL.size
+_PAIRED_BYTES = SHORT_BYTES + CHECKSUM.size
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 
 Result = TypeVar("Result")
@@ -54,9 +61,9 @@ Result = TypeVar("Result")
 class Transaction:
     """One LMDB transaction, valid only inside the operation that receives it.
 
-    Every value is sealed when it is put. Whatever gives a value checks its seal, takes it off, and raises IndexDamaged
-    where it does not fit. A value that is `read_in_parts` is checked once per process, and when `anew` is asked for. Where
-    a key is missing, its neighbours are checked: a key that was damaged would be one of them.
+    Every value is stored with a checksum. Reads check it, remove it, and raise IndexDamaged if it does not fit. A value
+    `read_in_parts` is checked once per process, and on `recheck`. If a key is missing, its neighbours are checked: a
+    damaged key would be one of them.
     """
 
     def __init__(
@@ -64,48 +71,31 @@ class Transaction:
         environment: lmdb.Environment,
         transaction: "lmdb.Transaction[memoryview]",
         tables: "Mapping[Table, lmdb._Database]",
-        seals: Seals,
-        holding: "Holding[Transaction] | None" = None,
+        checksums: Checksums,
+        *,
+        writes: bool = False,
     ) -> None:
         self._environment = environment
         self._transaction = transaction
         self._tables = tables
-        self._seals = seals
-        self._holding = holding
+        self._checksums = checksums
+        self._writes = writes
         self._placed: dict[Table, lmdb.Cursor[memoryview]] = {}
         # What callers keep of views, by a name of theirs: lost when this transaction writes.
         self.kept: dict[str, Any] = {}
-
-    def held(self) -> "Transaction":
-        """A reading transaction that may be older than this one and may outlive it; itself where this one only reads.
-
-        A new one sees what this transaction saw at its beginning. A caller that keeps anything of it must check each
-        time that `held` is still the same object.
-        """
-        return self if self._holding is None else self._holding.transaction()
-
-    def let_go(self) -> None:
-        """End the held transaction; the next call of `held` begins a new one."""
-        if self._holding is not None:
-            self._holding.let_go()
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The value of a key, of many values the lowest, or None."""
         value = self.view(table, key)
         return None if value is None else bytes(value)
 
-    def view(self, table: Table, key: bytes, *, anew: bool = False) -> memoryview | None:
+    def view(self, table: Table, key: bytes, *, recheck: bool = False) -> memoryview | None:
         """The value of a key as a view of the map, or None. Valid until this transaction writes."""
         value = self._transaction.get(key, db=self._tables[table])
         if value is None:
             self._require_missing(table, key)
             return None
-        return self._content(table, key, value, anew=anew)
-
-    def addresses(self, table: Table, keys: Sequence[bytes]) -> list[int]:
-        """Addresses in memory of the values of keys, which must exist; valid as long as a `view`."""
-        # A batch reads thousands; numpy's own way to an address takes eight times as long.
-        return [address_of(self.existing(table, key)) for key in keys]
+        return self._content(table, key, value, recheck=recheck)
 
     def existing(self, table: Table, key: bytes) -> memoryview:
         """As `view`, of a key that another value names. Raises IndexDamaged where there is none."""
@@ -118,7 +108,7 @@ class Transaction:
         """(key, value) of every key that exists, in the order given; of many values the lowest."""
         raw = [(bytes(key), value) for key, value in self._cursor(table).getmulti(keys)]
         self._require_fitting(table, raw)
-        found = [(key, bytes(value[: -SEAL.size])) for key, value in raw]
+        found = [(key, bytes(value[: -CHECKSUM.size])) for key, value in raw]
         if len(found) < len(keys):
             self._require_all_missing(table, sorted(set(keys)), {key for key, _ in found})
         return found
@@ -134,28 +124,28 @@ class Transaction:
     def put(self, table: Table, key: bytes, value: bytes) -> None:
         """Set the value of a key."""
         self.kept.clear()
-        sealed, handle = value + self._seals.of(table, key, value), self._tables[table]
+        stored, handle = value + self._checksums.of(table, key, value), self._tables[table]
         # LMDB would leave a longer value of this transaction its pages (`data_file.structure_problems`).
-        if len(self._transaction.get(key, b"", db=handle)) > len(sealed):
+        if len(self._transaction.get(key, b"", db=handle)) > len(stored):
             self._transaction.delete(key, db=handle)
-        self._transaction.put(key, sealed, db=handle)
+        self._transaction.put(key, stored, db=handle)
 
     def put_all(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Set the values of keys, which are distinct."""
         self.kept.clear()
         cursor = self._cursor(table)
-        sealed = dict(zip(keys, sealed_all(table, keys, values), strict=True))
-        for key in [bytes(key) for key, old in cursor.getmulti(keys) if len(old) > len(sealed[bytes(key)])]:
+        stored = dict(zip(keys, with_checksums(table, keys, values), strict=True))
+        for key in [bytes(key) for key, old in cursor.getmulti(keys) if len(old) > len(stored[bytes(key)])]:
             self._transaction.delete(key, db=self._tables[table])  # as in `put`
-        cursor.putmulti(sealed.items())
+        cursor.putmulti(stored.items())
 
     def add(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Add values of SHORT_BYTES: to their keys in a table of many values to a key, under new keys in others."""
         self.kept.clear()
-        sealed = zip(keys, values, seals_of(table, keys, values), strict=True)
-        self._cursor(table).putmulti([(key, value + seal) for key, value, seal in sealed])
+        columns = zip(keys, values, short_checksums(table, keys, values), strict=True)
+        self._cursor(table).putmulti([(key, value + checksum) for key, value, checksum in columns])
 
-    def floor(self, table: Table, key: bytes, *, anew: bool = False) -> tuple[bytes, memoryview] | None:
+    def floor(self, table: Table, key: bytes, *, recheck: bool = False) -> tuple[bytes, memoryview] | None:
         """The pair with the greatest key not above `key`, or None; the value is a `view`."""
         cursor = self._anywhere(table)
         found = cursor.set_range(key)
@@ -163,7 +153,7 @@ class Transaction:
             return None
         place, value = cursor.item()
         key = bytes(place)
-        return key, self._content(table, key, value, anew=anew)
+        return key, self._content(table, key, value, recheck=recheck)
 
     def key_above(self, table: Table, key: bytes) -> bytes | None:
         """The least key above `key`, or None."""
@@ -183,14 +173,14 @@ class Transaction:
         return ((bytes(key), self._content(table, bytes(key), value)) for key, value in pairs)
 
     def raw(self, table: Table) -> Iterator[tuple[bytes, memoryview]]:
-        """All pairs as they stand in the file, ascending: with the seals behind the values, none of them checked."""
+        """All pairs as they stand in the file, ascending: with the checksums behind the values, none of them checked."""
         return ((bytes(key), value) for key, value in self._cursor(table))
 
     def delete(self, table: Table, key: bytes, value: bytes = b"") -> bool:
         """Remove a key, or one of its many values; gives whether it was there."""
         self.kept.clear()
-        sealed = value + seal_of(table, key, value) if table.many_values and value else value
-        return self._transaction.delete(key, sealed, db=self._tables[table])
+        stored = value + checksum_of(table, key, value) if table.many_values and value else value
+        return self._transaction.delete(key, stored, db=self._tables[table])
 
     def keys(self, table: Table, first: bytes = b"", last: bytes | None = None) -> list[bytes]:
         """Keys from `first` to `last`, both included, ascending; by default all. Their values are not checked."""
@@ -217,11 +207,11 @@ class Transaction:
         """Size of the memory map: a larger file needs a larger map."""
         return self._environment.info()["map_size"]
 
-    def _content(self, table: Table, key: bytes, value: memoryview, *, anew: bool = False) -> memoryview:
-        """A value without its seal, which must fit."""
-        if not self._seals.fits(table, key, value, anew=anew):
+    def _content(self, table: Table, key: bytes, value: memoryview, *, recheck: bool = False) -> memoryview:
+        """A value without its checksum, which must fit."""
+        if not self._checksums.fits(table, key, value, recheck=recheck):
             raise self.damaged(f"the value of {key.hex()} in table {table.value.decode()} is not what was written")
-        return value[: -SEAL.size]
+        return value[: -CHECKSUM.size]
 
     def _require_missing(self, table: Table, key: bytes) -> None:
         """Check the neighbours of a key that is missing."""
@@ -231,21 +221,21 @@ class Transaction:
     def _require_all_missing(self, table: Table, keys: Sequence[bytes], checked: Set[bytes]) -> None:
         """As `_require_missing`, of those ascending keys that have not been checked, and are not there."""
         beside = neighbours(self._anywhere(table), keys, checked)
-        if all(len(value) == _SEALED_BYTES for value in beside.values()) and len(set(map(len, beside))) == 1:
-            self._unsealed(table, list(beside), b"".join(key + value for key, value in beside.items()))
+        if all(len(value) == _PAIRED_BYTES for value in beside.values()) and len(set(map(len, beside))) == 1:
+            self._checked(table, list(beside), b"".join(key + value for key, value in beside.items()))
         else:
             self._require_fitting(table, beside.items())
 
     def _require_fitting(self, table: Table, pairs: Iterable[tuple[bytes, memoryview]]) -> None:
-        """Check values, of a table that is not `read_in_parts`, each with its seal behind it."""
-        wrong = unfitting(table, pairs)
+        """Check values, of a table that is not `read_in_parts`, each followed by its checksum."""
+        wrong = first_wrong(table, pairs)
         if wrong is not None:
             self._content(table, *wrong)
 
-    def _unsealed(
+    def _checked(
         self, table: Table, keys: Sequence[bytes], pairs: bytes | memoryview
     ) -> tuple[npt.NDArray[np.int64], bytes]:
-        counts, values, wrong = unsealed(table, keys, pairs)
+        counts, values, wrong = checked_values(table, keys, pairs)
         if wrong is not None:
             raise self.damaged(f"a value of {wrong.hex()} in table {table.value.decode()} is not what was written")
         return counts, values
@@ -253,7 +243,7 @@ class Transaction:
     def tree_of(self, table: Table) -> TreePlace:
         """Where the tree of a table stood at the last commit, before anything that this transaction wrote."""
         # A transaction that writes may have moved what leads to the table.
-        with nullcontext(self._transaction) if self._holding is None else self._environment.begin(buffers=True) as own:
+        with self._environment.begin(buffers=True) if self._writes else nullcontext(self._transaction) as own:
             return tree_place(own.get(table.value, b""), self._environment.stat()["psize"])
 
     def damaged(self, problem: str) -> IndexDamaged:
@@ -288,7 +278,7 @@ class Store:
         self._hooks = hooks
         self._turn = Lock()
         self._tables: dict[Table, lmdb._Database] = {}
-        self._seals = Seals()
+        self._checksums = Checksums()
         if read_only and not (directory / DATA_FILE).is_file():
             raise IndexMissing(f"There is no index in {directory}.")
         if not read_only:
@@ -308,7 +298,6 @@ class Store:
             opening.callback(self._environment.close)
             self._files.take_over()
             self._size = data_file.require_uncut(self._files.data, self._files.data_identity, 0)
-            self._holding = Holding(self._held)
             # What is read here stays as it is while this transaction is open, whatever other processes write.
             with self._begin(write=False):
                 data_file.require_sound(self._files.data, lambda: self._environment.info()["last_txnid"])
@@ -374,8 +363,7 @@ class Store:
         """
         with self._turn:
             with self._begun(write=False) as transaction:
-                self._holding.grow_old(write=False)
-                result = operation(Transaction(self._environment, transaction, self._tables, self._seals))
+                result = operation(Transaction(self._environment, transaction, self._tables, self._checksums))
             self._files.require_in_place()
             return result
 
@@ -393,8 +381,7 @@ class Store:
             while True:
                 try:
                     with self._begun(write=True) as transaction:
-                        self._holding.grow_old(write=True)
-                        own = Transaction(self._environment, transaction, self._tables, self._seals, self._holding)
+                        own = Transaction(self._environment, transaction, self._tables, self._checksums, writes=True)
                         self._files.require_lock()
                         result = operation(own)
                         self._hooks.before_commit()
@@ -407,10 +394,10 @@ class Store:
             self._hooks.after_commit()
             return result
 
-    def check_anew(self) -> None:
+    def check_again(self) -> None:
         """Forget which values this process has checked."""
         with self._turn:
-            self._seals.forget()
+            self._checksums.forget()
 
     def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
         """Write the state of one moment into a file, while other processes may write. `compact` leaves out free pages.
@@ -447,15 +434,9 @@ class Store:
                 return self._environment.begin(write=write, buffers=True)
             except lmdb.MapResizedError:
                 # Another process has grown the map: take over its size.
-                self._holding.let_go()
                 self._environment.set_mapsize(0)
 
-    def _held(self) -> tuple[Transaction, Callable[[], None]]:
-        own = self._environment.begin(buffers=True)
-        return Transaction(self._environment, own, self._tables, self._seals), own.abort
-
     def _grow(self) -> None:
-        self._holding.let_go()
         now = self._environment.info()["map_size"]
         limit = self._map_bytes_max - self._map_bytes_max % _MAP_STEP_BYTES
         if now >= limit:
@@ -483,7 +464,6 @@ class Store:
         with self._turn:
             if self._is_open:
                 self._is_open = False
-                self._holding.let_go()
                 self._environment.close()
                 self._files.close()
                 release(self._identity)

@@ -7,10 +7,10 @@ have the index open, and write. Each holds all uncompacted entries in its memtab
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +20,14 @@ from index.decide.restore import NO_ENDS, Restored
 from index.entry import Entries, Position, Source
 from index.index import Index, internals_of
 from index.kernels import sort
-from index.lsm.compaction import MemtablePair, words_of
+from index.lsm.compaction import MemtablePair
 from index.lsm.id_table import IdTable
-from index.lsm.memtable import Memtable
-from index.lsm.shape import Shape
+from index.lsm.memtable import Gathered, Memtable
+from index.lsm.shape import Shape, shape_of
+from index.lsm.simhash_shape import words_of
 from index.lsm.tree import Tree
 from index.matching.simhash import BLOCK_BITS
 from index.session import Result, WriteSession
-from index.storage.counters import next_log_key
 
 MOVING_SECONDS = 0.1
 """Time of compaction in one transaction; other writers may wait for it."""
@@ -38,23 +38,14 @@ PORTION_BYTES = 2**28
 PORTION_BYTES_MAX = 2**30
 """Approximate upper bound of a portion's memory, in a large index."""
 
-BAND_ENTRIES_MAX = 2**23
-"""MinHash: a portion has at most so many entries, half of what `sort.sorted_band` takes."""
-
 GROWTH = 4
 """A portion is full at PORTION_BYTES or at 1 / GROWTH of the entries there before, whichever is more."""
-
-ID_PORTIONS = 4
-"""Ids move into segments with every so many portions: they take 8 bytes in memory, and all segments of ids are written anew."""
 
 ROOM = 1.5
 """A portion has room for so many times the entries of the one before, which it may have a quarter more of, and a batch."""
 
 STRIPE_ENTRIES = 2**20
 """Approximate number of entries sorted at once: takes some 40 ms of a transaction."""
-
-ROWS_AT_ONCE = 2**16
-"""Entries whose keys and columns are computed at once: bounds their memory."""
 
 
 class BulkLoader:
@@ -66,31 +57,29 @@ class BulkLoader:
         self._portion_entries = portion_entries
         self.parameters = index.parameters
         opened = internals_of(index)
-        self._memtable_entries = portion_entries or PORTION_BYTES // _entry_bytes(Shape.of(index.parameters))
+        self._memtable_entries = portion_entries or PORTION_BYTES // _entry_bytes(shape_of(index.parameters))
         self._tree = Tree(index.parameters, opened.tree.sizes, self._new_pair)
-        self._ids = IdTable(index.parameters.stored_words, opened.ids.sizes)
+        self._ids = IdTable(opened.ids.sizes, self._new_pair)
         self._opened = replace(opened, tree=self._tree, ids=self._ids)
-        self._portions = 0
         self._begin_portion()
 
     def _new_pair(self, shape: Shape) -> "SortedPair":
         return SortedPair(shape, int(ROOM * self._memtable_entries))
 
     def _begin_portion(self) -> None:
-        shape = Shape.of(self.parameters)
+        shape = shape_of(self.parameters)
         least, most = PORTION_BYTES // _entry_bytes(shape), PORTION_BYTES_MAX // _entry_bytes(shape)
         there = self._index.statistics().entries
         entries = self._portion_entries or max(least, min(there // GROWTH, most))
-        self._memtable_entries = entries if shape.banding is None else min(entries, BAND_ENTRIES_MAX)
+        self._memtable_entries = min(entries, shape.portion_entries_max)
         self._tree.sizes = replace(self._tree.sizes, memtable_entries=self._memtable_entries)
-        self._ids.sizes = replace(self._ids.sizes, memtable_entries=ID_PORTIONS * self._memtable_entries)
+        self._ids.sizes = replace(self._ids.sizes, memtable_entries=self._memtable_entries)
 
     def write(self, operation: Callable[[WriteSession], Result]) -> Result:
         """As `OpenIndex.write`; afterwards a full portion moves into segments. Raises IndexFull, IndexDamaged."""
         result = self._opened.write(operation)
-        if self._tree.standing().memtable_entries >= self._memtable_entries:
-            self._portions += 1
-            self._end_portion(with_ids=self._portions % ID_PORTIONS == 0)
+        if self._tree.stats().memtable_entries >= self._memtable_entries:
+            self._end_portion()
         return result
 
     def add(
@@ -110,20 +99,20 @@ class BulkLoader:
 
     def finish(self) -> None:
         """Move all entries into segments. Every process that opens the index holds unfinished entries in memory."""
-        self._end_portion(with_ids=True)
-        self._tree.sizes = internals_of(self._index).tree.sizes
-        self._repeat(lambda session: session.tree.settle(session.transaction))
+        self._end_portion()
+        self._tree.sizes = self._ids.sizes = internals_of(self._index).tree.sizes
+        self._repeat(
+            lambda session: session.tree.settle(session.transaction) or session.ids.settle(session.transaction)
+        )
         self._begin_portion()
 
-    def _end_portion(self, *, with_ids: bool) -> None:
+    def _end_portion(self) -> None:
         self._move()
 
         def freeze(session: WriteSession) -> None:
-            counters = session.counters
-            if not session.tree.is_moving:
-                session.tree.freeze(session.transaction, counters.next_number, counters.next_tombstone)
-            if with_ids and not session.ids.is_moving:
-                session.ids.freeze(session.transaction, next_log_key(counters))
+            for table in (session.tree, session.ids):
+                if not table.is_moving:
+                    table.freeze(session.transaction, session.counters)
 
         self._opened.write(freeze)
         self._move()
@@ -155,9 +144,7 @@ class SortedPair(MemtablePair):
         super().__init__(shape)
         self.added = Memtable(shape, max(1, entries))
 
-    def of_table(
-        self, table: int, begin: bytes, end: bytes | None, count_max: int
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64], npt.NDArray[Any], bytes | None]:
+    def of_table(self, table: int, begin: bytes, end: bytes | None, count_max: int) -> Gathered:
         """As `MemtablePair.of_table`; may end earlier, with a stripe. Numbers are empty where the table has none."""
         stripe_bits = min(BLOCK_BITS, (max(self.counts()) // STRIPE_ENTRIES).bit_length())
         first_value = int.from_bytes(begin[:2], "big")
@@ -169,8 +156,8 @@ class SortedPair(MemtablePair):
             value = int(added.words[from_ + count_max, 0] >> np.uint64(64 - BLOCK_BITS))
             end = _earlier(end, max(value, first_value + 1), len(begin))
             to = added.place(end)
-        gone = removed.columns(removed.place(begin), removed.place(end), self.shape)
-        return added.columns(from_, to, self.shape), added.numbers[from_:to], gone, end
+        gone = self.shape.columns_of(removed.words[removed.place(begin) : removed.place(end)])
+        return self.shape.columns_of(added.words[from_:to]), added.numbers[from_:to], gone, end
 
     @cached_property
     def _sorted(self) -> tuple["_Sorted", "_Sorted"]:
@@ -180,7 +167,7 @@ class SortedPair(MemtablePair):
 class _Stripe(NamedTuple):
     """Entries of a table, ascending.
 
-    words    uint64 [n, w], columns as `compaction.words_of` packs them
+    words    uint64 [n, w], columns as `simhash_shape.words_of` packs them
     numbers  uint64 [n]; empty where the table has none
     """
 
@@ -200,13 +187,6 @@ class _Stripe(NamedTuple):
             )
         return low
 
-    def columns(self, begin: int, end: int, shape: Shape) -> npt.NDArray[Any]:
-        """Entries begin <= place < end, [columns, n]."""
-        if shape.banding is not None:
-            return np.ascontiguousarray(self.words[begin:end].T)
-        columns = self.words[begin:end].astype(">u8").view(">u2")[:, : shape.columns]
-        return np.ascontiguousarray(columns.T, np.uint16)
-
 
 class _Sorted:
     """Entries in the form of segments; holds one table at a time, and one sorted stripe of it."""
@@ -218,11 +198,11 @@ class _Sorted:
         if len(without):
             left = ~np.isin(self._numbers, without)
             self._fingerprints, self._numbers = self._fingerprints[left], self._numbers[left]
-        if shape.banding is not None and (self._numbers[1:] < self._numbers[:-1]).any():
-            # Entries that were raised come behind later ones. Those of one hash are sorted by place.
+        if (self._numbers[1:] < self._numbers[:-1]).any():
+            # Raised entries come after later ones. Entries with one hash are sorted by place.
             ascending = np.argsort(self._numbers)
             self._fingerprints, self._numbers = self._fingerprints[ascending], self._numbers[ascending]
-        self._hashes = _hashes(self._fingerprints, shape)
+        self._columns = shape.sorting_columns(self._fingerprints)
         self._table, self._words = -1, np.empty((0, 0), np.uint64)
         self._places, self._begins = np.empty(0, np.uint32), np.zeros(1, np.int64)
         self._asked, self._stripe = (-1, -1), _Stripe(self._words, self._numbers)
@@ -233,62 +213,16 @@ class _Sorted:
             self._turn_to(table, stripe_bits)
             begin, end = self._begins[stripe : stripe + 2].tolist()
             places = self._places[begin:end]
-            if self._shape.banding is not None:
-                words = sort.sorted_band(self._hashes[table], places, self._numbers).T
-            else:
-                words, places = _in_order(self._words, places)
-            numbered = self._shape.numbered and table == 0
-            numbers = self._numbers[places if numbered else places[:0]]
+            words, places = self._shape.ascending(self._words, places, self._numbers)
+            numbers = self._numbers[places if self._shape.numbered(table) else places[:0]]
             self._asked, self._stripe = (table, stripe), _Stripe(words, numbers)
         return self._stripe
 
     def _turn_to(self, table: int, stripe_bits: int) -> None:
         """Hold the entries of this table in order of arrival, and the places of each stripe."""
-        if self._table == table:
-            return
-        count = len(self._numbers)
-        if self._shape.banding is not None:
-            self._table = table
-            self._places, self._begins = sort.by_top_bits(self._hashes[table], stripe_bits)
-            return
-        self._table, self._words = table, np.empty((count, self._shape.entry_words), np.uint64)
-        for rows in _slices(count):
-            hashes = self._hashes[table, rows]
-            columns = self._shape.entry_columns(table, hashes, self._fingerprints[rows], self._numbers[rows])
-            self._words[rows] = words_of(columns)
-        self._places, self._begins = sort.by_top_bits(np.ascontiguousarray(self._words[:, 0]), stripe_bits)
-
-
-def _in_order(
-    words: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-    """Words uint64 [n, w] at these places, ascending, and the places in that order."""
-    keys, order = sort.sorted_by(words[places, 0], places)
-    if words.shape[1] == 1:
-        return keys[:, None], order
-    # Several times as fast as words[order].
-    ordered = words.take(order, axis=0)
-    tied = np.flatnonzero(keys[1:] == keys[:-1])
-    if (ordered[tied, 1:] > ordered[tied + 1, 1:]).any():
-        order = places
-        for word in range(words.shape[1] - 1, -1, -1):
-            _, order = sort.sorted_by(words[order, word], order)
-        ordered = words.take(order, axis=0)
-    return ordered, order
-
-
-def _hashes(fingerprints: npt.NDArray[np.uint64], shape: Shape) -> npt.NDArray[np.uint64]:
-    """Hashes of bands, uint64 [tables, n]; none (n = 0) where the columns of an entry do not need them."""
-    if shape.banding is None:
-        return np.empty((shape.tables, 0), np.uint64)
-    hashes = np.empty((shape.tables, len(fingerprints)), np.uint64)
-    for rows in _slices(len(fingerprints)):
-        hashes[:, rows] = shape.band_hashes(fingerprints[rows]).T
-    return hashes
-
-
-def _slices(count: int) -> Iterator[slice]:
-    return (slice(begin, begin + ROWS_AT_ONCE) for begin in range(0, count, ROWS_AT_ONCE))
+        if self._table != table:
+            self._table, self._words = table, self._shape.sorting_words(self._columns, table)
+            self._places, self._begins = sort.by_top_bits(np.ascontiguousarray(self._words[:, 0]), stripe_bits)
 
 
 def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
@@ -301,5 +235,4 @@ def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
 
 def _entry_bytes(shape: Shape) -> int:
     """Approximate bytes of an entry in memory: fingerprint, number, hash slots, place, and hashes of bands or columns."""
-    sorted_ = 8 * shape.entry_words if shape.banding is None else 8 * shape.tables
-    return 8 * shape.words + 8 + 12 + 4 + sorted_
+    return 8 * shape.words + 8 + 12 + 4 + shape.sorted_bytes

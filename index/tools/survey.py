@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from index.entry import Source
 from index.index import Index, internals_of
-from index.lsm.tree import Standing
+from index.lsm.hash_table import TreeStats
 from index.session import ReadSession
 from index.storage import scan
 from index.storage.counters import statistics_of
@@ -16,12 +16,12 @@ from index.tools.buckets import BucketSizes, bucket_sizes
 class Survey(NamedTuple):
     """An index at one moment.
 
-    standing  where the entries stand
+    stats  where the entries stand
     buckets   sizes of the buckets, from a sample
     ages      age of every source whose record time is kept
     """
 
-    standing: Standing
+    stats: TreeStats
     buckets: BucketSizes
     ages: Mapping[Source, Age]
 
@@ -37,11 +37,11 @@ def survey(index: Index) -> Survey:
     """Survey an index; reads a sample of the segments, and the entries outside of them."""
 
     def operation(session: ReadSession) -> Survey:
-        standing, buckets = bucket_sizes(session, statistics_of(session.transaction, session.words).entries)
+        stats, buckets = bucket_sizes(session, statistics_of(session.transaction, session.words).entries)
         streams = {number: stream for number, (stream, _) in scan.numbered_streams(session.transaction).items()}
         of_sources = scan.ages(session.transaction).items()
         ages = {Source(streams[stream], partition): age for (stream, partition), age in of_sources}
-        return Survey(standing, buckets, ages)
+        return Survey(stats, buckets, ages)
 
     return internals_of(index).read(operation)
 

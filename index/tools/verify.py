@@ -3,7 +3,7 @@
 Verification only reads, and does not trust what it reads.
 
 structure  the pages of the file are sound; in a broken structure no table can be read safely, so nothing else is checked
-checksums  every value fits its seal; where one does not, the tables are not compared
+checksums  every value fits its checksum; otherwise the tables are not compared
 counters   the counters, those of levels too, equal what the tables hold
 log        batches are whole, without gaps except where batches have expired, and their rows stand in the journal; every
            original exists, is its own original and is not later, or has left the log, or is a duplicate whose own
@@ -34,8 +34,8 @@ from index.errors import IndexDamaged
 from index.index import Index, internals_of
 from index.session import ReadSession
 from index.storage import scan
-from index.storage.codec import Seals
 from index.storage.counters import counters_of
+from index.storage.file.checksums import Checksums
 from index.storage.layout import Counters, Table
 from index.storage.log import Batch
 from index.storage.segments.compaction_state import Level
@@ -43,13 +43,21 @@ from index.tools import verify_frames, verify_ids, verify_log
 from index.tools.backup import structure_problems
 from index.tools.finding import Finding
 from index.tools.verify_log import Batches, LogCheck
-from index.tools.verify_tables import PARTS, Documents, Expected, Note, TableEntries, actual_aside, actual_in_segments
+from index.tools.verify_tables import (
+    PARTS,
+    Documents,
+    Expected,
+    Note,
+    TableEntries,
+    Tally,
+    actual_aside,
+    actual_in_segments,
+    gathered,
+    nothing_noted,
+)
 
 PARTS_MAX = 64
 """Parts of tables compared entry by entry, at most."""
-
-ENTRIES_MAX = 2**22
-"""Entries held in memory for that comparison, at most."""
 
 
 def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Finding]:
@@ -65,7 +73,7 @@ def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Find
         structure.note(structure_problems(opened.directory))
         if structure.wrong:
             return [structure]
-        _check_seals(session, checksums, in_parts=False)
+        _check_values(session, checksums, in_parts=False)
         if not checksums.wrong:
             try:
                 # This checks all values that are read in parts, once.
@@ -73,24 +81,24 @@ def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Find
                 checksums.examined += sum(session.transaction.count(table) for table in Table if table.read_in_parts)
                 return [structure, checksums, *compared]
             except IndexDamaged as problem:
-                _check_seals(session, checksums, in_parts=True)
+                _check_values(session, checksums, in_parts=True)
                 checksums.note([] if checksums.wrong else [str(problem)])
                 return [structure, checksums]
-        _check_seals(session, checksums, in_parts=True)
+        _check_values(session, checksums, in_parts=True)
         return [structure, checksums]
 
-    opened.store.check_anew()
+    opened.store.check_again()
     return opened.read(operation)
 
 
-def _check_seals(session: ReadSession, finding: Finding, *, in_parts: bool) -> None:
+def _check_values(session: ReadSession, finding: Finding, *, in_parts: bool) -> None:
     """Check the values of all tables that are read in parts, or of all others."""
-    seals = Seals()
+    checksums = Checksums()
     for table in Table:
         if table.read_in_parts == in_parts:
             for key, value in session.transaction.raw(table):
                 finding.examined += 1
-                if not seals.fits(table, key, value):
+                if not checksums.fits(table, key, value):
                     finding.note([f"the value of {key.hex()} in table {table.value.decode()} is not what was written"])
 
 
@@ -101,7 +109,7 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
     documents = Documents(batches)
     check = LogCheck(session, documents, of_log)
     expected = Expected(session, documents, blocks.note)
-    tally = _Tally(expected.shape.tables + 2)
+    tally = Tally(expected.shape.tables + 2)
     for entries in actual_aside(session, Table.REPEATS, expected.repeats, blocks.note):
         expected.note_repeats(entries)
         tally.take_off(entries)
@@ -109,7 +117,7 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
     for entries in expected.entries(_reporting(check.checked(batches), progress)):
         tally.add(entries)
     blocks.note(f"document {number} was filed aside and is nowhere" for number in expected.nowhere)
-    in_levels: Counter[int] = Counter()
+    in_levels: Counter[int | None] = Counter()
     for entries in _actual(session, expected, blocks.note, in_levels):
         tally.take_off(entries)
         blocks.examined += len(entries.parts)
@@ -137,7 +145,7 @@ def _reporting(batches: Iterable[Batch], progress: Callable[[int], None]) -> Ite
 
 
 def _counters(
-    session: ReadSession, expected: Expected, counters: Counters, near_entries: int, in_levels: Mapping[int, int]
+    session: ReadSession, expected: Expected, counters: Counters, near_entries: int, in_levels: Mapping[int | None, int]
 ) -> Finding:
     transaction, tombstones, now = session.transaction, expected.tombstones, expected.compaction
     held = {
@@ -164,24 +172,9 @@ def _counters(
     return finding
 
 
-class _Tally:
-    """Hashes added minus hashes taken off, summed by table and part."""
-
-    def __init__(self, tables: int) -> None:
-        self._sums = np.zeros((tables, PARTS), np.uint64)
-
-    def add(self, entries: TableEntries) -> None:
-        np.add.at(self._sums[entries.table], entries.parts, entries.hashes())
-
-    def take_off(self, entries: TableEntries) -> None:
-        np.subtract.at(self._sums[entries.table], entries.parts, entries.hashes())
-
-    def differing(self) -> npt.NDArray[np.int64]:
-        """Tables and parts, int64 [n, 2], whose sums are not 0."""
-        return np.argwhere(self._sums)
-
-
-def _actual(session: ReadSession, expected: Expected, note: Note, in_levels: Counter[int]) -> Iterator[TableEntries]:
+def _actual(
+    session: ReadSession, expected: Expected, note: Note, in_levels: Counter[int | None]
+) -> Iterator[TableEntries]:
     """Actual entries of `exact` and of the segments, without the uncertain ones; counts those of each level."""
     yield from actual_aside(session, Table.EXACT, expected.exact, note)
     uncertain = expected.uncertain()
@@ -193,10 +186,6 @@ def _actual(session: ReadSession, expected: Expected, note: Note, in_levels: Cou
         )
 
 
-def _ignored(_: Iterable[str]) -> None:
-    """A `note` for problems that were noted before."""
-
-
 def _explain(
     session: ReadSession, expected: Expected, batches: Batches, differing: npt.NDArray[np.int64], finding: Finding
 ) -> None:
@@ -205,8 +194,8 @@ def _explain(
         return
     chosen = np.zeros((expected.shape.tables + 2, PARTS), np.bool_)
     chosen[tuple(differing[:PARTS_MAX].T)] = True
-    wanted = _gathered(expected.entries(batches), chosen)
-    actual = _gathered(_all_actual(session, expected), chosen)
+    wanted = gathered(expected.entries(batches), chosen)
+    actual = gathered(_all_actual(session, expected), chosen)
     before = finding.wrong
     for table in range(expected.shape.tables + 2):
         finding.note(_differences(expected, wanted.get(table, []), actual.get(table, []), table))
@@ -215,20 +204,8 @@ def _explain(
 
 
 def _all_actual(session: ReadSession, expected: Expected) -> Iterator[TableEntries]:
-    yield from actual_aside(session, Table.REPEATS, expected.repeats, _ignored)
-    yield from _actual(session, expected, _ignored, Counter())
-
-
-def _gathered(portions: Iterable[TableEntries], chosen: npt.NDArray[np.bool_]) -> dict[int, list[TableEntries]]:
-    """Entries in the chosen parts, by table."""
-    found: dict[int, list[TableEntries]] = {}
-    count = 0
-    for entries in portions:
-        inside = chosen[entries.table, entries.parts]
-        if inside.any() and count < ENTRIES_MAX:
-            found.setdefault(entries.table, []).append(entries.take(inside))
-            count += int(np.count_nonzero(inside))
-    return found
+    yield from actual_aside(session, Table.REPEATS, expected.repeats, nothing_noted)
+    yield from _actual(session, expected, nothing_noted, Counter())
 
 
 def _differences(
@@ -265,7 +242,7 @@ def _columns(
 
 
 def _named(expected: Expected, table: int) -> str:
-    return f"{'block' if expected.shape.banding is None else 'band'} {table}"
+    return f"{expected.shape.unit} {table}"
 
 
 def _applied(session: ReadSession) -> Finding:

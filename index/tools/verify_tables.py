@@ -16,18 +16,20 @@ import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Kind
 from index.lsm import compaction
-from index.lsm.compaction import are_below, words_of
-from index.lsm.shape import Shape
+from index.lsm.shape import Shape, shape_of
+from index.lsm.simhash_shape import are_below, words_of
 from index.matching.minhash import mixed
 from index.session import ReadSession
 from index.storage import log, scan
-from index.storage.codec import Tombstones, unpack_segment, unpack_tombstones
+from index.storage.codec import Tombstones, unpack_tombstones
 from index.storage.layout import TOMBSTONE_KEY, Change, Filing, Table
-from index.storage.segments.band_codec import unpack_band_segment
 from index.storage.segments.compaction_state import CompactionState, Level
 
 PARTS = 2**16
 """Parts of a table: by an entry's first column in the segments, by the low bits of its number elsewhere."""
+
+ENTRIES_MAX = 2**22
+"""Entries held in memory for a comparison entry by entry, at most."""
 
 _DOCUMENTS_AT_ONCE = 2**15
 
@@ -66,6 +68,42 @@ def hashes_of(identities: Numbers) -> Numbers:
     for word in identities.T:
         hashes = mixed((hashes ^ word) + np.uint64(0x9E3779B97F4A7C15))
     return hashes
+
+
+class Tally:
+    """Hashes added minus hashes taken off, summed by table and part."""
+
+    def __init__(self, tables: int) -> None:
+        self.shape = tables, PARTS
+        self._sums = np.zeros(self.shape, np.uint64)
+
+    def add(self, entries: TableEntries) -> None:
+        """Add the hashes of entries."""
+        np.add.at(self._sums[entries.table], entries.parts, entries.hashes())
+
+    def take_off(self, entries: TableEntries) -> None:
+        """Subtract the hashes of entries."""
+        np.subtract.at(self._sums[entries.table], entries.parts, entries.hashes())
+
+    def differing(self) -> npt.NDArray[np.int64]:
+        """Tables and parts, int64 [n, 2], whose sums are not 0."""
+        return np.argwhere(self._sums)
+
+
+def gathered(portions: Iterable[TableEntries], chosen: npt.NDArray[np.bool_]) -> dict[int, list[TableEntries]]:
+    """Entries in the chosen parts, bool [tables, PARTS], by table."""
+    found: dict[int, list[TableEntries]] = {}
+    count = 0
+    for entries in portions:
+        inside = chosen[entries.table, entries.parts]
+        if inside.any() and count < ENTRIES_MAX:
+            found.setdefault(entries.table, []).append(entries.take(inside))
+            count += int(np.count_nonzero(inside))
+    return found
+
+
+def nothing_noted(_: Iterable[str]) -> None:
+    """A `note` for problems that were noted before."""
 
 
 class Documents:
@@ -115,9 +153,9 @@ class Expected:
 
     def __init__(self, session: ReadSession, documents: Documents, note: Note) -> None:
         """note: takes tombstones that cannot be read."""
-        self.shape = Shape.of(session.parameters)
+        self.shape = shape_of(session.parameters)
         self.exact, self.repeats = self.shape.tables, self.shape.tables + 1
-        self.compaction: CompactionState = compaction.state(session.transaction)
+        self.compaction: CompactionState = compaction.state(session.transaction, self.shape)
         self._transaction = session.transaction
         self._documents = documents
         self._visibility = session.visibility
@@ -209,11 +247,11 @@ class Expected:
 
     def _leaving(self, *, in_log: bool) -> Iterator[TableEntries]:
         """Removed entries that the last level of MinHash holds until it is written anew; in the log, or no longer."""
-        for key, value in self._transaction.walk(Table.SEGMENTS) if self.shape.banding is not None else ():
-            if not is_segment(self.shape, key) or not holds_removed(self.shape, key):
+        for key, value in self._transaction.walk(self.shape.table):
+            if not is_segment(self.shape, key) or self.shape.level_of(key) is not Level.REMOVED:
                 continue
             with suppress(ValueError, struct.error):
-                columns, _ = read_segment(self.shape, key, value)
+                columns, _ = self.shape.unpacked(key, value)
                 here = self._documents.places(columns[1])[1] == in_log
                 entries = np.ascontiguousarray(columns.T[here])
                 yield entries_in_segments(self.shape, key[0], entries, np.full(len(entries), NO_NUMBER))
@@ -254,7 +292,7 @@ def entries_in_segments(shape: Shape, table: int, columns: npt.NDArray[Any], num
     """Entries [n, columns] of a table of the segments; numbers uint64 [n], NO_NUMBER where not known."""
     identities = words_of(columns)
     parts = (identities[:, 0] >> np.uint64(48)).astype(np.int64)
-    if shape.numbered and table == 0:
+    if shape.numbered(table):
         identities = np.column_stack([identities, numbers])
     return TableEntries(table, parts, identities, numbers)
 
@@ -276,18 +314,18 @@ def actual_aside(session: ReadSession, table: Table, place: int, note: Note) -> 
 
 
 def actual_in_segments(
-    session: ReadSession, shape: Shape, note: Note, in_levels: Counter[int]
+    session: ReadSession, shape: Shape, note: Note, in_levels: Counter[int | None]
 ) -> Iterator[TableEntries]:
-    """Actual entries of the segments; `note` takes malformed segments, `in_levels` the entries of each level of MinHash."""
+    """Actual entries of the segments; `note` takes malformed segments, `in_levels` the number of entries of each level."""
     last, of_last = b"", np.empty((0, shape.entry_words), np.uint64)
-    for key, value in session.transaction.walk(Table.SEGMENTS):
+    for key, value in session.transaction.walk(shape.table):
         prefix, bound = key[: -shape.bound_bytes], key[-shape.bound_bytes :]
         where = f"the segment {key.hex()}"
         if not is_segment(shape, key):
             note([f"{where} is of no table"])
             continue
         try:
-            columns, numbers = read_segment(shape, key, value)
+            columns, numbers = shape.unpacked(key, value)
         except (ValueError, struct.error) as problem:
             note([f"{where} cannot be read: {problem}"])
             continue
@@ -301,36 +339,15 @@ def actual_in_segments(
         if are_below(words[:1], bound)[0] or (last == prefix and not are_below(of_last, bound)[0]):
             note([f"{where} begins before its bound, or in the one before it"])
         last, of_last = prefix, words[-1:]
-        if shape.banding is not None:
-            in_levels[key[1]] += len(words)
-        if not holds_removed(shape, key):
+        in_levels[level := shape.level_of(key)] += len(words)
+        if level is not Level.REMOVED:
             yield entries
 
 
 def is_segment(shape: Shape, key: bytes) -> bool:
     """Whether a key of `chunks` is one."""
     prefix = key[: -shape.bound_bytes]
-    if shape.banding is None:
-        return len(prefix) == 1 and prefix[0] < shape.tables
-    return len(prefix) == 2 and prefix[0] < shape.tables and prefix[1] < len(Level)
-
-
-def holds_removed(shape: Shape, key: bytes) -> bool:
-    """Whether the segment of a key holds entries that are to leave the last level of MinHash."""
-    return shape.banding is not None and key[1] == Level.REMOVED
-
-
-def read_segment(shape: Shape, key: bytes, value: memoryview) -> tuple[npt.NDArray[Any], Numbers]:
-    """Entries of a segment, [columns, n], and their numbers, uint64 [n]: NO_NUMBER where they do not stand beside them.
-
-    Raises ValueError and struct.error where the value is none.
-    """
-    if shape.banding is not None:
-        entries = unpack_band_segment(value)
-        return entries, np.full(entries.shape[1], NO_NUMBER)
-    numbered = shape.numbered and key[0] == 0
-    columns, numbers = unpack_segment(value, shape.columns, numbered=numbered)
-    return columns, numbers if numbered else np.full(columns.shape[1], NO_NUMBER)
+    return bool(prefix) and prefix[0] < shape.tables and prefix in shape.prefixes(prefix[0])
 
 
 def _ascend(words: Numbers) -> bool:

@@ -13,28 +13,16 @@ import numpy as np
 
 from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index
-from index.lsm import id_segments
 from index.lsm.compaction import MemtablePair, TreeSizes
 from index.lsm.exact_lookup import exact_lookup_of
-from index.lsm.id_memtable import IdMemtable
-from index.lsm.id_segments import IdSegments
-from index.lsm.id_table import hashes_of
+from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree, lookup_of
 from index.matching.frame import FrameRule
 from index.matching.minhash import Banding, pack_bins
 from index.matching.root import RootRule
 from index.session import Recrawl
 from index.storage.file.commit_hooks import CommitHooks
-from index.storage.layout import (
-    COUNTERS_KEY,
-    IDS_KEY,
-    LOG_KEY_BEGIN,
-    IdsState,
-    Table,
-    pack_counters,
-    pack_ids_state,
-    unpack_counters,
-)
+from index.storage.layout import COUNTERS_KEY, Table, pack_counters, unpack_counters
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
 from index.tools.bulk_load import SortedPair
@@ -57,7 +45,7 @@ def compile_kernels() -> None:
             # The next `follow` takes back entries that were not committed.
             store.write(partial(_enter, tree=tree, parameters=parameters, number=4))
             store.write(tree.follow)
-            store.write(_enter_ids)
+            store.write(_look_up_missing)
             store.close()
     _enter_pages()
 
@@ -89,18 +77,13 @@ def _enter_pages() -> None:
         index.restore(again, np.full(count, Verdict.UNIQUE, np.uint8), [None] * count, {source: 3 * count})
 
 
-def _enter_ids(transaction: Transaction) -> None:
-    """Look ids up in a memtable and in a segment, and a key that is not there."""
+def _look_up_missing(transaction: Transaction) -> None:
+    """Look up a key that is missing, and an id."""
     transaction.add(Table.REPEATS, [b"a" * 8], [bytes(8)])
     transaction.get_many(Table.REPEATS, [b"b" * 8])
-    memtable, hashes = IdMemtable(0), np.sort(hashes_of(b"ab", np.array([1, 2])))
-    memtable.add(0, hashes)
-    memtable.hits(hashes, 1)
-    memtable.cut(1)
-    memtable.hits(hashes, 1)
-    transaction.put(Table.META, IDS_KEY, pack_ids_state(IdsState(LOG_KEY_BEGIN, LOG_KEY_BEGIN, 0, 0)))
-    id_segments.move(transaction, memtable, 64, 0, 1.0, 1)
-    IdSegments().hits(transaction, hashes, 1)
+    ids = IdTable(TreeSizes())
+    ids.follow(transaction)
+    ids.newest(transaction, ["a"])
 
 
 def _enter(transaction: Transaction, tree: Tree, parameters: Parameters, number: int) -> None:
@@ -114,4 +97,4 @@ def _enter(transaction: Transaction, tree: Tree, parameters: Parameters, number:
     tree.nearest(transaction, lookup)
     counters = unpack_counters(None)._replace(next_number=number + 1)
     transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
-    tree.end_batch(transaction, number + 1, 0)
+    tree.end_batch(transaction, counters)

@@ -108,7 +108,7 @@ def statistics(index: Index, settings: Settings, committed: Mapping[Source, int]
         "map_bytes_max": settings.index.map_bytes_max,
         "table_bytes": dict(found.table_bytes),
         "bytes_per_entry": {name: size / entries for name, size in found.table_bytes.items() if entries},
-        "compaction": surveyed.standing._asdict(),
+        "compaction": surveyed.stats._asdict(),
         "buckets": _histogram(surveyed.buckets),
         "sources": _sources(index, surveyed.ages, committed),
         "readers": [

@@ -9,9 +9,10 @@ from click.testing import CliRunner
 
 from bench import index_peers
 from bench.index import CENTRES, Stream, chosen, device_written_bytes, freeze, main, opened, written_bytes
-from index.lsm.compaction import TreeSizes, state
+from index.lsm.compaction import TreeSizes
 from index.matching.minhash import Banding
 from tests.support.indexes import inspected
+from tests.support.packed import compaction_state
 
 SMALL = ["--entries", "2000", "--batch", "50", "--batches", "3", "--memtable-entries", "3000", "--peer-entries", "0"]
 FIGURES = {
@@ -100,7 +101,7 @@ def test_freezing_starts_a_compaction(tmp_path: Path) -> None:
     with opened(tmp_path, parameters, TreeSizes(15_000)) as index:
         stream = Stream(parameters)
         freeze(index, stream)
-        assert inspected(index, state).is_moving
+        assert inspected(index, compaction_state).is_moving
         assert index.statistics().entries == 20_000
 
 

@@ -79,7 +79,7 @@ def test_a_reading_session_follows_when_it_is_asked_for_the_tree_and_once(
     with looked_at(tmp_path) as index:
         assert internals_of(index).read(trees) == 0
         assert len(followed) == 1
-        assert internals_of(index).read(lambda session: session.tree.standing().memtable_entries) == len(ROWS)
+        assert internals_of(index).read(lambda session: session.tree.stats().memtable_entries) == len(ROWS)
 
 
 def test_more_that_has_expired_is_seen_within_the_session_that_moved_the_horizon(tmp_path: Path) -> None:

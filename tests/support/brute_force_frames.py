@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 
 from index.frames.hosts import HALVED_EVERY, MET_MIN
-from index.lsm.shape import Shape
+from index.lsm.shape import shape_of
 from index.matching.frame import (
     APART_BINS_MIN,
     NEW_BINS_MIN,
@@ -128,7 +128,7 @@ class BruteForceFrames:
         assert parameters.frames is not None
         assert parameters.root is not None
         self.rule, self.root = parameters.frames, parameters.root
-        self.distance_max, self._shape = parameters.distance_max, Shape.of(parameters)
+        self.distance_max, self._shape = parameters.distance_max, shape_of(parameters)
         self._frame_words = parameters.stored_words - parameters.words
         self.pages: list[Page] = []
         self.samples: dict[int, Sampled] = {}
@@ -189,7 +189,7 @@ class BruteForceFrames:
         bits = sum(1 << at for at in frame)
         words = [bits >> (64 * word) & (2**64 - 1) for word in range(self._frame_words)]
         fingerprint = np.concatenate([signature.reshape(-1), np.array(words, np.uint64)])[None]
-        return tuple(self._shape.band_hashes(fingerprint)[0].tolist())
+        return tuple(self._shape.hashes(fingerprint)[0].tolist())
 
     def _candidates(self, bands: Values) -> list[Page]:
         return [

@@ -82,7 +82,7 @@ class Filed:
             np.array([words for _, words, _ in columns], np.uint64).reshape(-1, self.parameters.words),
             np.array([change for _, _, change in columns], np.uint8),
         )
-        tree.bury(transaction, self.next_tombstone, tombstone)
+        tree.add_tombstone(transaction, self.next_tombstone, tombstone)
         self.next_tombstone += 1
 
     def drop_logs(self, transaction: Transaction) -> None:
@@ -96,7 +96,7 @@ class Filed:
         """The end of a batch."""
         counters = unpack_counters(None)._replace(next_number=self.next_number, next_tombstone=self.next_tombstone)
         transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
-        tree.end_batch(transaction, self.next_number, self.next_tombstone)
+        tree.end_batch(transaction, counters)
 
     def require(self, transaction: Transaction) -> None:
         """The segments hold exactly what belongs into them; to be called behind every batch."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import lmdb
 import numpy as np
+import xxhash
 
 from index.entry import Kind
 from index.index import Index, internals_of
@@ -31,12 +32,16 @@ def looked_at(directory: Path) -> Index:
     return Index.open(directory, None, map_bytes_max=MAP_BYTES_MAX, read_only=True)
 
 
-def make_older(directory: Path) -> None:
-    """Stamp an index as one of format version 1."""
+def make_older(directory: Path, version: int = 1) -> None:
+    """Stamp an index as one of an older format version, with the checksum that versions 3 to 7 have."""
+    stamp = b'{"format": %d, "bits": 64}' % version
+    if version > 2:
+        digest = xxhash.xxh3_64_intdigest
+        stamp += digest(stamp, digest(b"stamp", digest(b"meta"))).to_bytes(8, "little")
     with lmdb.open(str(directory), max_dbs=20) as environment:
         handle = environment.open_db(b"meta")
         with environment.begin(write=True) as transaction:
-            transaction.put(b"stamp", b'{"format": 1, "bits": 64}', db=handle)
+            transaction.put(b"stamp", stamp, db=handle)
 
 
 def mixed_rows(seed: int, count: int, bits: int = 64, *, repeated: float = 0.0) -> list[Row]:

@@ -12,8 +12,8 @@ from index.storage.codec import unpack_segment
 from index.storage.documents import Document
 from index.storage.layout import COMPACTION_KEY, Table
 from index.storage.parameters import Parameters
-from index.storage.segments.band_codec import BandKey, unpack_band_segment
-from index.storage.segments.compaction_state import BAND_KEY, CompactionState, Level, unpack_compaction
+from index.storage.segments.compaction_state import HASH_KEY, CompactionState, Level, unpack_compaction
+from index.storage.segments.hash_codec import HashKey, unpack_hash_segment
 from index.storage.store import Transaction
 from tests.support.brute_force_index import Known
 
@@ -51,7 +51,7 @@ def read(transaction: Transaction, parameters: Parameters) -> Packed:
         numbers += own_numbers.tolist()
         sizes.append(len(entries))
     assert len(numbers) == len(tables[0])
-    return Packed(unpack_compaction(transaction.get(Table.META, COMPACTION_KEY)), tables, numbers, sizes)
+    return Packed(compaction_state(transaction), tables, numbers, sizes)
 
 
 def _read_bands(transaction: Transaction, parameters: Parameters) -> Packed:
@@ -59,8 +59,8 @@ def _read_bands(transaction: Transaction, parameters: Parameters) -> Packed:
     levels: dict[tuple[int, int], list[Columns]] = {}
     sizes = []
     for key, value in transaction.walk(Table.SEGMENTS):
-        own = BandKey(*BAND_KEY.unpack(key))
-        entries = [tuple(entry) for entry in unpack_band_segment(value).T.tolist()]
+        own = HashKey(*HASH_KEY.unpack(key))
+        entries = [tuple(entry) for entry in unpack_hash_segment(value).T.tolist()]
         before = levels.setdefault((own.band, own.level), [])
         assert entries, "a segment that is left empty goes"
         assert (own.hashed, own.number) <= entries[0]
@@ -68,7 +68,7 @@ def _read_bands(transaction: Transaction, parameters: Parameters) -> Packed:
         assert all(one < other for one, other in pairwise(entries))
         before += entries
         sizes.append(len(entries))
-    now = unpack_compaction(transaction.get(Table.META, COMPACTION_KEY))
+    now = compaction_state(transaction)
     counts = [
         sum(len(entries) for (_, level), entries in levels.items() if level == which)
         for which in (Level.FIRST, Level.LAST)
@@ -90,6 +90,11 @@ def columns_of(parameters: Parameters, table: int, number: int, words: Sequence[
         return tuple(blocks[table:] + blocks[:table])
     key = int(band_keys(np.array([words], np.uint64), parameters.banding)[0, table])
     return key % 2**HASH_BITS << 24, number
+
+
+def compaction_state(transaction: Transaction, key: bytes = COMPACTION_KEY) -> CompactionState:
+    """State of the compaction of the entries, or of that with another key."""
+    return unpack_compaction(transaction.get(Table.META, key))
 
 
 def packed(index: Index) -> Packed:

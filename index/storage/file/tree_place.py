@@ -39,7 +39,7 @@ class ValuePlaces(NamedTuple):
 
     keys   uint8 [n, bytes of a key], ascending
     pages  int64 [n], the first page of each value
-    sizes  int64 [n], bytes of each value, its seal among them
+    sizes  int64 [n], bytes of each value, with its checksum
     """
 
     keys: npt.NDArray[np.uint8]

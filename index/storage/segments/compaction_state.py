@@ -1,16 +1,16 @@
-"""State of the compaction, and the keys of segments, as `layout` draws them."""
+"""State of a compaction, and the keys of segments, as `layout` describes them."""
 
 import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-_COMPACTION = struct.Struct("<QQQQQQBB")
-BAND_KEY = struct.Struct(">BBQQ")
-"""Key of a segment of MinHash: table, level, and the bound: hash, number."""
+_COMPACTION = struct.Struct("<QQQQQQQQBB")
+HASH_KEY = struct.Struct(">BBQQ")
+"""Key of a segment of hashes: table, level, and the bound: hash, number."""
 
 
 class Level(IntEnum):
-    """Levels of a table of MinHash."""
+    """Levels of a table of hashes."""
 
     FIRST = 0
     """Takes what leaves memory."""
@@ -21,14 +21,16 @@ class Level(IntEnum):
 
 
 class CompactionState(NamedTuple):
-    """How far entries have moved from the log into segments; the top of this module defines the fields.
+    """How far entries have moved from the log into segments.
 
-    version        rises with every change of the segments
-    table          undefined where nothing is frozen
-    bound          empty where nothing is frozen
-    first_entries  MinHash: entries of the first level, in all tables
-    last_entries   MinHash: entries of the last level, in all tables
-    settled_to     MinHash: where the next entries leave the first level
+    merged_to, merged_rows  number and rows of the log key before which all batches stand in segments
+    frozen_to, frozen_rows  the same of the frozen memtable's end
+    version                 rises with every change of the segments
+    table                   undefined if nothing is frozen
+    bound                   empty if nothing is frozen
+    first_entries           entries of the first level, in all tables of hashes
+    last_entries            entries of the last level, in all tables of hashes
+    settled_to              key at which the next entries leave the first level
     """
 
     merged_to: int
@@ -40,6 +42,8 @@ class CompactionState(NamedTuple):
     first_entries: int = 0
     last_entries: int = 0
     settled_to: bytes = b""
+    merged_rows: int = 0
+    frozen_rows: int = 0
 
     @property
     def is_moving(self) -> bool:
@@ -48,21 +52,21 @@ class CompactionState(NamedTuple):
 
 
 def pack_compaction(state: CompactionState) -> bytes:
-    """The value of `merge` in `meta`."""
-    numbers = _COMPACTION.pack(*state[:4], state.first_entries, state.last_entries, state.table, len(state.bound))
-    return numbers + state.bound + state.settled_to
+    """The value of `merge` or `ids` in `meta`."""
+    rows, counts = (state.merged_rows, state.frozen_rows), (state.first_entries, state.last_entries)
+    return _COMPACTION.pack(*state[:4], *rows, *counts, state.table, len(state.bound)) + state.bound + state.settled_to
 
 
 def unpack_compaction(value: bytes | None) -> CompactionState:
-    """The reverse of `pack_compaction`; all zero where there is no value."""
+    """The reverse of `pack_compaction`; all zero if there is no value."""
     if value is None:
         return CompactionState(0, 0, 0, 0, 0, b"")
-    merged_to, frozen_to, tombstones, version, first, last, table, size = _COMPACTION.unpack_from(value)
+    merged_to, frozen_to, tombstones, version, *rows, first, last, table, size = _COMPACTION.unpack_from(value)
     end = _COMPACTION.size + size
     bound, settled_to = value[_COMPACTION.size : end], value[end:]
-    return CompactionState(merged_to, frozen_to, tombstones, version, table, bound, first, last, settled_to)
+    return CompactionState(merged_to, frozen_to, tombstones, version, table, bound, first, last, settled_to, *rows)
 
 
 def segment_key(table: int, bound: bytes) -> bytes:
-    """A key of `chunks`."""
+    """Key of a segment of SimHash."""
     return bytes([table]) + bound

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from index.entry import Verdict
 from index.kernels import lines
 from index.kernels.scan import address_of
-from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, SEAL, Lines, pack_batch, unpack_batch
+from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Lines, pack_batch, unpack_batch
+from index.storage.file.checksums import CHECKSUM
 from index.storage.layout import pack_text
 
 IDS = ("", "a", "plain", "é", "名前", "\ud800x")
@@ -38,7 +39,7 @@ def some_batch(random: Random, words: int, first: int) -> memoryview:
         random.choices(IDS, k=duplicates),
         generator.integers(0, 256, (entered, random.randrange(3)), np.uint8),
     )
-    return memoryview(value + bytes(SEAL.size))
+    return memoryview(value + bytes(CHECKSUM.size))
 
 
 def entered_of(batch: Lines) -> np.ndarray:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from index.kernels import memtable, scan
 from index.kernels.scan import Pages
 from index.lsm.memtable import Memtable
-from index.lsm.shape import Shape
+from index.lsm.simhash_shape import SimhashShape
 from index.matching.distance import hamming
 from index.matching.simhash import block_keys, next_bits, probe_keys
 from index.storage.codec import pack_segment
@@ -29,8 +29,12 @@ def some(seed: int, count: int, bits: int, centres: int = 3) -> np.ndarray:
     return fingerprints_of(clustered_fingerprints(np.random.default_rng(seed), count, bits, centres=centres), bits)
 
 
-def shape_of(bits: int) -> Shape:
-    return Shape.of(Parameters(bits))
+def page_keys(bits: int, fingerprints: np.ndarray) -> np.ndarray:
+    return (shape_of(bits).hashes(fingerprints) >> np.uint64(32)).astype(np.uint32)
+
+
+def shape_of(bits: int) -> SimhashShape:
+    return SimhashShape(bits // 64)
 
 
 HOT = 10
@@ -85,7 +89,7 @@ def test_pages_and_segments_are_scanned_as_numpy_does_it(seed: int, bits: int, d
     expected = compared_by_numpy(asked, keys, known, allowed)
     compared_by_row = np.bincount([row for row, _, _ in expected], minlength=len(asked)).tolist()
     hits = sorted((row, distance, entry) for row, entry, distance in expected if distance <= distance_max)
-    pages, segments = pages_of(shape_of(bits).page_keys(known)), segments_of(known)
+    pages, segments = pages_of(page_keys(bits, known)), segments_of(known)
     tables = (keys >> 16).astype(np.int64)
     spans = spans_of([[segment] for segment in segments], tables, keys.astype(np.int64) << 16, 2**16)
     order = np.random.default_rng(seed).permutation(keys.size)
@@ -129,7 +133,7 @@ def require_hits(
 @pytest.mark.parametrize("hits_max", [1, 3, 50])
 def test_a_scan_that_stops_goes_on_at_the_row_it_gives(hits_max: int) -> None:
     known, asked = some(1, 80, 64), some(1, 20, 64)
-    pages, keys, allowed = pages_of(shape_of(64).page_keys(known)), probe_keys(asked, 4), next_bits(4, 4)
+    pages, keys, allowed = pages_of(page_keys(64, known)), probe_keys(asked, 4), next_bits(4, 4)
 
     def scanned(at_most: int) -> tuple[list[tuple[int, int]], list[int], int]:
         best, compared = np.full(20, 4, np.int16), np.zeros(20, np.int64)
@@ -182,7 +186,7 @@ def test_in_a_hot_bucket_nothing_is_missed_and_nothing_more_compared(distance_ma
     compared_by_row = np.bincount([row for row, _, _ in expected], minlength=40).tolist()
     assert compared.tolist() == compared_by_row
     best, compared = np.full(40, distance_max, np.int16), np.zeros(40, np.int64)
-    pages = pages_of(shape_of(64).page_keys(known), 16, 1024)
+    pages = pages_of(page_keys(64, known), 16, 1024)
     assert pages.used[1] == 1
     rows, distances, places, _ = scan.scan_pages(
         asked, keys, allowed, pages, known, np.full(40, len(known)), False, best, compared, 0, EVERYTHING
@@ -198,7 +202,7 @@ def test_in_a_hot_bucket_nothing_is_missed_and_nothing_more_compared(distance_ma
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("kept", [0, 1, 40, 99, 100])
 def test_what_is_taken_back_leaves_the_pages_as_they_were(bits: int, kept: int) -> None:
-    keys = shape_of(bits).page_keys(some(kept, 100, bits, centres=1))
+    keys = page_keys(bits, some(kept, 100, bits, centres=1))
     pages, expected, full = pages_of(keys), pages_of(keys[:kept]), pages_of(keys)
     assert full.used[1] > 1
     memtable.take_back(keys[kept:], pages)
@@ -226,7 +230,7 @@ def require_equal_pages(one: Pages, other: Pages) -> None:
 def test_gathering_takes_whole_buckets_in_order_until_there_are_enough(
     seed: int, begin: int, end: int, count_max: int
 ) -> None:
-    keys = shape_of(64).page_keys(some(seed, 100, 64))
+    keys = page_keys(64, some(seed, 100, 64))
     pages, values, end = pages_of(keys), keys[:, 2] >> 16, max(begin, end)
     places, found, stopped = memtable.gathered(pages, 2, begin, end, count_max)
     assert sorted(places.tolist()) == np.flatnonzero((values >= begin) & (values < stopped)).tolist()
@@ -280,7 +284,7 @@ def test_candidates_of_pages_are_all_that_share_a_key_each_once(seed: int, count
     rests = (known >> np.uint64(24)).astype(np.uint8)
     found: list[tuple[int, int]] = []
     while row < 7:
-        rows, places, row = scan.page_candidates(asked, pages, rests, met, row, hits_max)
+        rows, places, row = scan.page_candidates(asked, pages, rests, met, row, hits_max, 2**62)
         found += zip(rows.tolist(), places.tolist(), strict=True)
     shared = (asked[:, None] == known[None]).any(axis=2)
     assert sorted(found) == list(zip(*(axis.tolist() for axis in np.nonzero(shared)), strict=True))
@@ -301,12 +305,12 @@ def test_a_memtable_that_grows_keeps_what_it_had() -> None:
 
 def test_compiling_ahead_leaves_no_kernel_out() -> None:
     program = (
-        "from index.kernels import bands, bisect, leaves, memtable, minhash, scan, sort\n"
+        "from index.kernels import bisect, checksums, hash_segments, leaves, memtable, minhash, scan, sort\n"
         "from index.tools.warm_up import compile_kernels\n"
         "compile_kernels()\n"
-        "modules = (bands, bisect, leaves, memtable, minhash, scan, sort)\n"
+        "modules = (checksums, hash_segments, bisect, leaves, memtable, minhash, scan, sort)\n"
         "found = [one for module in modules for one in vars(module).values()]\n"
-        "found = [one for one in found if hasattr(one, 'signatures') and not one.__name__.startswith('_')]\n"
+        "found = [one for one in found if hasattr(one, 'signatures') and not one.__name__.startswith(('_', 'xxh64'))]\n"
         "assert len(found) >= 27\n"
         "print([one.__name__ for one in found if not one.signatures])\n"
     )

@@ -16,7 +16,7 @@ from index.entry import Verdict
 from index.index import Index
 from index.lsm import compaction, memtable
 from index.lsm.compaction import TreeSizes
-from index.lsm.shape import Shape
+from index.lsm.shape import shape_of
 from index.matching.minhash import Banding
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.parameters import Parameters
@@ -200,7 +200,7 @@ def test_the_memtables_grow_with_what_the_index_holds(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("parameters", [Parameters(), Parameters(1024, 3_000, banding=Banding(128, 8, 25, 5))])
 def test_a_run_takes_a_share_of_the_index_but_never_all_memory(parameters: Parameters) -> None:
-    shape = Shape.of(parameters)
+    shape = shape_of(parameters)
     entries = [compaction._memtable_entries(TreeSizes(), shape, 10**power * shape.tables) for power in range(12)]
     assert entries == sorted(entries)
     assert entries[0] == compaction.MEMTABLE_BYTES // shape.memtable_bytes

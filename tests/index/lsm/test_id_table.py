@@ -1,5 +1,6 @@
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,26 +9,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.decide import admit
-from index.index import internals_of
-from index.lsm import id_segments, id_table
-from index.lsm.compaction import MEMTABLE_BYTES, MEMTABLE_BYTES_MAX, TreeSizes
-from index.lsm.id_table import MEMTABLE_ROW_BYTES, NEWEST_AT_FIRST, IdTable
+from index.index import Index, internals_of
+from index.lsm import memtable
+from index.lsm.compaction import TreeSizes
+from index.lsm.hashes import shape as hash_shape
+from index.lsm.id_table import NEWEST_AT_FIRST, IdTable
 from index.lsm.tree import Tree
 from index.session import OpenIndex, ReadSession
 from index.storage import log
 from index.storage.file.commit_hooks import CommitHooks
-from index.storage.layout import LOG_KEY, Table
+from index.storage.layout import IDS_KEY, LOG_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from tests.support.entries import Row, ends_of, entries_of
 from tests.support.indexes import inspected, opened, wrong
+from tests.support.packed import compaction_state
 
 PARAMETERS = Parameters()
 
 
 def another(process: OpenIndex, sizes: TreeSizes) -> OpenIndex:
     """As another process has it open."""
-    return replace(process, tree=Tree(PARAMETERS, sizes), ids=IdTable(PARAMETERS.words, sizes))
+    return replace(process, tree=Tree(PARAMETERS, sizes), ids=IdTable(sizes))
 
 
 def found(process: OpenIndex, ids: list[str]) -> list[int]:
@@ -77,7 +80,7 @@ def test_every_process_finds_what_all_have_committed_and_nothing_else(seed: int,
 
 
 def test_an_id_with_another_id_s_hash_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(id_table.kernels, "hashes", lambda _, ends: np.full(len(ends), 7, np.uint64))
+    monkeypatch.setattr(hash_shape.checksums, "id_hashes", lambda _, ends: np.full(len(ends), 7 << 24, np.uint64))
     rows = [Row(at, at << 40, id="early" if at == 0 else f"id {at}") for at in range(30)]
     for sizes in (TreeSizes(1_000, 1_000), TreeSizes(4, 64)):
         with opened(tmp_path / str(sizes.segment_bytes), PARAMETERS, sizes=sizes) as index:
@@ -107,7 +110,7 @@ def test_rows_that_left_the_log_are_dropped_when_their_segment_is_written_anew(t
         for begin in range(0, 200, 20):
             admitted(begin)
 
-        before = inspected(index, id_segments.state).rows
+        before = rows_in_segments(index)
         assert before >= 140
 
         def drop(transaction: Transaction) -> None:
@@ -120,13 +123,47 @@ def test_rows_that_left_the_log_are_dropped_when_their_segment_is_written_anew(t
         for begin in range(200, 300, 20):
             admitted(begin)
         # Segments that no new row went into still hold old ones.
-        assert inspected(index, id_segments.state).rows < before + 100 - 30
+        assert rows_in_segments(index) < before + 100 - 30
 
 
-def test_a_memtable_of_ids_grows_with_its_segments_within_bounds() -> None:
-    sizes = TreeSizes()
-    rows = [id_table._memtable_rows(sizes, in_segments) for in_segments in (0, 10**7, 10**8, 10**9, 10**10)]
-    assert rows == sorted(rows)
-    assert rows[0] == MEMTABLE_BYTES // MEMTABLE_ROW_BYTES
-    assert rows[-1] == MEMTABLE_BYTES_MAX // MEMTABLE_ROW_BYTES
-    assert id_table._memtable_rows(TreeSizes(5), 1_600) == 100
+def rows_in_segments(index: Index) -> int:
+    now = inspected(index, partial(compaction_state, key=IDS_KEY))
+    return now.first_entries + now.last_entries
+
+
+@pytest.mark.parametrize("hits_max", [3, 2**20])
+def test_the_last_rows_of_an_id_are_the_newest_wherever_they_stand(
+    hits_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memtable, "HITS_MAX", hits_max)
+    with opened(tmp_path, PARAMETERS, sizes=TreeSizes(40, 64)) as index:
+        process, rows, asked = internals_of(index), 0, ["id 0", "often", "", "nobody"]
+        for batch in range(60):
+            part = [
+                Row(rows + row, (rows + row) << 32, id=("often" if row % 2 else "" if row % 4 else f"id {row}"))
+                for row in range(7)
+            ]
+            index.admit(entries_of(part), ends_of(part))
+            rows += len(part)
+            for limit in (1, 2, 5, 1_000):
+                histories = process.read(lambda session, n=limit: session.ids.latest(session.transaction, asked, n))
+                numbers = [[LOG_KEY.unpack(place.batch)[1] + place.row for place in each] for each in histories]
+                often = [row for row in reversed(range(rows)) if row % 7 % 2]
+                assert numbers == [[7 * at for at in range(batch, -1, -1)][:limit], often[:limit], [], []]
+        assert rows_in_segments(index) > 100
+    assert wrong(tmp_path) == {}
+
+
+def test_an_id_that_comes_a_thousand_times_is_read_a_few_times(tmp_path: Path) -> None:
+    """Of a hash the look-up of the newest takes a few rows from the memtable and from each segment."""
+    with opened(tmp_path, PARAMETERS, sizes=TreeSizes(1_000, 2**16)) as index:
+        for begin in range(0, 3_000, 500):
+            index.admit(entries_of([Row(row, row << 40, id="often") for row in range(begin, begin + 500)]), {})
+
+        def hits(session: ReadSession) -> int:
+            table, asked = session.ids, hash_shape.id_hashes(b"often", np.array([5]))
+            assert len(table._hits(session.transaction, asked, memtable.NO_LIMIT).rows) == 3_000
+            return len(table._hits(session.transaction, asked, NEWEST_AT_FIRST).rows)
+
+        segments = inspected(index, lambda transaction: transaction.count(Table.IDS))
+        assert NEWEST_AT_FIRST <= internals_of(index).read(hits) <= NEWEST_AT_FIRST * (segments + 2)

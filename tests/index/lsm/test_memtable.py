@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from index.lsm.compaction import MEMTABLE_BYTES, MemtablePair
 from index.lsm.memtable import Memtable
-from index.lsm.shape import Shape
+from index.lsm.shape import shape_of
 from index.matching.minhash import Banding, distance_of, pack_bins
 from index.storage.parameters import Parameters
 from tests.support.brute_force_signatures import clustered_bins
@@ -33,7 +33,7 @@ def test_what_is_added_stands_in_every_table_until_it_is_taken_back(
     known = fingerprints_for(parameters, seed, 200)
     # Large numbers, as MinHash has them in its columns.
     numbers = np.random.default_rng(seed).choice(2**40, 200, replace=False).astype(np.uint64)
-    memtable, kept = Memtable(Shape.of(parameters)), 0
+    memtable, kept = Memtable(shape_of(parameters)), 0
     for added, back in steps:
         memtable.add(known[kept : kept + added], numbers[kept : kept + added])
         # Whoever looks makes it be filed.
@@ -65,13 +65,13 @@ def test_hashes_that_are_known_file_entries_as_hashes_that_are_not(
 ) -> None:
     """Whether each batch comes with its hashes, how much of it is taken back, and whether it is filed before the next."""
     parameters = SCHEMES[2]
-    known, shape, kept, at = fingerprints_for(parameters, seed, 24), Shape.of(parameters), 0, 0
+    known, shape, kept, at = fingerprints_for(parameters, seed, 24), shape_of(parameters), 0, 0
     told, untold = Memtable(shape), Memtable(shape)
     for added, with_hashes, back, filed in steps:
         # What comes behind what was taken back is other rows.
         rows, numbers = known[at : at + added], np.arange(kept, kept + added, dtype=np.uint64)
         at += added
-        told.add(rows, numbers, shape.band_hashes(rows) if with_hashes else None)
+        told.add(rows, numbers, shape.hashes(rows) if with_hashes else None)
         untold.add(rows, numbers)
         kept = max(0, kept + added - back)
         for memtable in (told, untold):
@@ -89,7 +89,7 @@ def test_hashes_that_are_known_file_entries_as_hashes_that_are_not(
 def test_a_part_of_a_table_is_what_begins_with_its_values(parameters: Parameters) -> None:
     known = fingerprints_for(parameters, 4, 120)
     numbers = np.arange(120, dtype=np.uint64)
-    memtable = Memtable(Shape.of(parameters))
+    memtable = Memtable(shape_of(parameters))
     memtable.add(known, numbers)
     shift = 0 if parameters.banding is None else 48
     first = [columns_of(parameters, 1, number, words)[0] >> shift for number, words in enumerate(known.tolist())]
@@ -107,14 +107,14 @@ def test_a_part_of_a_table_is_what_begins_with_its_values(parameters: Parameters
 )
 def test_a_full_memtable_takes_about_the_memory_that_its_shape_says(parameters: Parameters) -> None:
     """What of its pages is in use; the arrays are up to twice as long."""
-    shape, generator = Shape.of(parameters), np.random.default_rng(1)
+    shape, generator = shape_of(parameters), np.random.default_rng(1)
     memtable, count = Memtable(shape), MEMTABLE_BYTES // shape.memtable_bytes
     memtable.add(
         generator.integers(0, 2**63, (count, shape.words)).astype(np.uint64), np.arange(count, dtype=np.uint64)
     )
     memtable.of_table(0, 0, 1, 1)
-    page_bytes = int(memtable._pages.used[0]) * (12 + 6 * shape.page_entries)
-    used = memtable._pages.heads.nbytes + page_bytes + memtable.fingerprints.nbytes + memtable.numbers.nbytes
+    page_bytes = int(memtable.pages.used[0]) * (12 + 6 * shape.page_entries)
+    used = memtable.pages.heads.nbytes + page_bytes + memtable.fingerprints.nbytes + memtable.numbers.nbytes
     assert 0.8 < used / MEMTABLE_BYTES < 1.2
 
 
@@ -125,13 +125,13 @@ def test_entries_of_bands_leave_memory_in_order_however_many_share_a_bucket(
 ) -> None:
     """Numbers come in any order, as raised entries do; cancelled entries stay out."""
     parameters, generator = SCHEMES[2], np.random.default_rng(seed)
-    pair, shape = MemtablePair(Shape.of(parameters)), Shape.of(parameters)
+    pair, shape = MemtablePair(shape_of(parameters)), shape_of(parameters)
     known = fingerprints_for(parameters, seed, kinds)[generator.integers(0, kinds, count)]
     numbers = generator.choice(2**40, count, replace=False).astype(np.uint64)
     pair.added.add(known, numbers)
     gone = generator.random(count) < 0.1
     pair.removed.add(known[gone], numbers[gone])
-    hashes = shape.band_hashes(known)[:, 1]
+    hashes = shape.hashes(known)[:, 1]
     entries = sorted(zip(hashes[~gone].tolist(), numbers[~gone].tolist(), strict=True))
     bounds = st.sampled_from([(0, 0), (2**63, 5), *entries])
     begin, end = sorted((data.draw(bounds), data.draw(bounds)))

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from index.lsm import memtable
-from index.lsm.shape import Shape
-from index.lsm.simhash_lookup import SimhashLookup, first_of_equals, simhash_lookup_of
+from index.lsm.shape import shape_of
+from index.lsm.simhash_lookup import SimhashLookup, first_of_equals
 from index.matching.distance import Matches
 from index.storage.parameters import Parameters
 from tests.support.entries import clustered_fingerprints, fingerprints_of
@@ -22,7 +22,7 @@ def brute_force(queries: list[int], entries: list[int], distance_max: int) -> li
 
 
 def probes(fingerprints: np.ndarray, distance_max: int) -> SimhashLookup:
-    return simhash_lookup_of(fingerprints, distance_max, Shape.of(Parameters(fingerprints.shape[1] * 64)))
+    return shape_of(Parameters(fingerprints.shape[1] * 64)).lookup(fingerprints, distance_max)
 
 
 def columns(matches: Matches) -> list[tuple[int, int, int]]:

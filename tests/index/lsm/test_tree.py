@@ -17,7 +17,7 @@ from index.storage.store import Store, Transaction
 from tests.support.brute_force_signatures import clustered_bins
 from tests.support.entries import fingerprints_of
 from tests.support.filed import Filed
-from tests.support.packed import read
+from tests.support.packed import compaction_state, read
 from tests.support.stores import stores
 from tests.support.tree_world import SCHEMES, Oracle, World, of_schemes, require_answers
 
@@ -92,21 +92,21 @@ def test_a_process_that_missed_a_run_of_removals_begins_anew() -> None:
 
         def remove(number: int) -> tuple[int, int, bool]:
             in_batch(store, filed, writing, lambda transaction: filed.remove(transaction, writing, [number]))
-            now = store.read(compaction.state)
+            now = store.read(compaction_state)
             return now.merged_to, now.frozen_tombstones, now.is_moving
 
         in_batch(store, filed, writing, lambda transaction: filed.enter(transaction, writing, fingerprints))
         assert [remove(number) for number in (1, 2, 3)] == [(0, 0, True), (12, 0, False), (12, 3, True)]
         remove(0)
         store.read(late.follow)
-        assert late.standing()[:2] == (1, 0)
+        assert late.stats()[:2] == (1, 0)
         assert [remove(number) for number in (4, 5)] == [(12, 3, False), (12, 6, True)]
         assert [remove(number) for number in (6, 7, 8)] == [(12, 6, True), (12, 6, False), (12, 9, True)]
         store.read(late.follow)
-        assert late.standing()[:3] == (0, 0, 3)
+        assert late.stats()[:3] == (0, 0, 3)
         for number in (9, 10):
             in_batch(store, filed, late, lambda transaction, gone=number: filed.remove(transaction, late, [gone]))
-        assert not store.read(compaction.state).is_moving
+        assert not store.read(compaction_state).is_moving
         assert sorted(store.read(lambda transaction: read(transaction, parameters)).numbers) == [9, 10, 11]
 
 

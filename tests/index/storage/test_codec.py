@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from index.storage import codec
 from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Tombstones
+from index.storage.file.checksums import CHECKSUM
 from index.storage.layout import unpack_text
 
 IDS = st.one_of(st.text(max_size=6), st.sampled_from(["", "é", "名前", "\ud800", "a\udfffb", "𝄞"]))
@@ -115,7 +116,7 @@ def test_segments_come_back_as_they_were_packed(count: int, width: int, numbered
     assert len(value) >= filled
     with pytest.raises((ValueError, struct.error)):
         codec.unpack_segment(value[: data.draw(st.integers(0, filled - 1))], width, numbered=numbered)
-    assert (len(value) + codec.SEAL.size + 16) % 4_096 == 0
+    assert (len(value) + CHECKSUM.size + 16) % 4_096 == 0
 
 
 def test_a_number_that_does_not_fit_is_never_cut_off() -> None:

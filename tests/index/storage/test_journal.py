@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from index.entry import Verdict
 from index.storage import journal, log
-from index.storage.codec import Seals
+from index.storage.file.checksums import Checksums
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import JOURNAL_KEY, LOG_KEY, Table, unpack_journal_run
 from index.storage.log import Origin
@@ -136,13 +136,13 @@ def test_batches_in_order_are_looked_up_without_a_look_at_the_log(tmp_path: Path
             reads.append(table)
             return super().floor(table, key)
 
-        def view(self, table: Table, key: bytes, *, anew: bool = False) -> memoryview | None:
+        def view(self, table: Table, key: bytes, *, recheck: bool = False) -> memoryview | None:
             reads.append(table)
-            return super().view(table, key, anew=anew)
+            return super().view(table, key, recheck=recheck)
 
     def look_up(transaction: Transaction, offsets: list[int]) -> list[int]:
         reads.clear()
-        counting = Counting(transaction._environment, transaction._transaction, transaction._tables, Seals())
+        counting = Counting(transaction._environment, transaction._transaction, transaction._tables, Checksums())
         found = journal.find(counting, 4, 2, np.array(offsets, np.uint64), 1)
         return found.rows["number"][found.known].tolist()
 

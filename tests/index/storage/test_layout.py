@@ -17,7 +17,7 @@ from index.matching.host_sketch import NOBODY, HostLimits
 from index.matching.second_look import CosineLook
 from index.session import Retention
 from index.storage import layout
-from index.storage.codec import seal_of
+from index.storage.file.checksums import checksum_of
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from tests.support.entries import Row, entries_of
@@ -32,8 +32,16 @@ EXPECTED_64 = {
     "meta": [
         ("636f756e74657273", "0700000000000000" "0800000000000000" "0000000000000000" "0600000000000000"),
         (b"identity".hex(), IDENTITY.hex),
-        (b"ids".hex(), "00000000000000050000000000000006" * 2 + "0600000000000000"),
-        ("6d65726765", "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000" + "00" * 18),
+        (
+            b"ids".hex(),
+            "0500000000000000" "0500000000000000" "0000000000000000" "0200000000000000"
+            "0600000000000000" "0600000000000000" "0600000000000000" + "00" * 10,
+        ),
+        (
+            "6d65726765",
+            "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000"
+            "0600000000000000" "0600000000000000" + "00" * 18,
+        ),
         (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 8, "insert": "all"}'.hex()),
     ],
     "streams": [("00000000", "01000000" "74" + "名".encode().hex())],
@@ -85,13 +93,14 @@ EXPECTED_64 = {
         ("03" "0000000000000000", "03000000" "00000000" "000088778977" "221122112211" "000044334433" "000066556655"),
     ],
     "ids": [
-        # Of each stripe the first segment: the other bits of the hash, and the row.
-        ("17" "00000000" "0000000000", "01000000" "00000000" "b8df57d7" "02000000" "00"),
-        ("21" "00000000" "0000000000", "01000000" "00000000" "767d1e37" "05000000" "00"),
-        ("34" "00000000" "0000000000", "01000000" "00000000" "73de229b" "03000000" "00"),
-        ("78" "00000000" "0000000000", "01000000" "00000000" "1aa12a45" "04000000" "00"),
-        ("9a" "00000000" "0000000000", "01000000" "00000000" "d1f03c15" "01000000" "00"),
-        ("d2" "00000000" "0000000000", "01000000" "00000000" "a9f1c44e" "00000000" "00"),
+        # The head with its checksums, the starts of one part, the rests of the hashes, the rows in three bits each.
+        ("00" "00" + "00" * 16, "72c8488fd6382eb7" "03000000" "25" "03" "0600" "000000b8df57d717" "01000000" "07000000"
+                                "32e20c5c4b5df5d3" "e0ff8e659b660fca" "00000000" "03000000"
+                                "00000000c0b7d3f82bedfa2b0f730000" "0000000000000000" "ea"),
+        ("00" "00" "78452aa11a000000" "0000000000000004",
+                                "1882b3643e25e9c6" "03000000" "27" "03" "0600" "0000001aa12a4578" "01000000" "07000000"
+                                "1a701f83ed20e2b6" "3e18b30deb4c1b00" "00000000" "03000000"
+                                "0000000080db2709e8d0239466821600" "0000000000000000" "0c"),
     ],
     "amendments": [],
     "retired": [],
@@ -102,7 +111,7 @@ EXPECTED_64 = {
 
 
 def raw(directory: Path) -> dict[str, list[tuple[str, str]]]:
-    """Everything that stands in the tables, as hexadecimal pairs; without the seals, all of which must be as drawn."""
+    """Everything that stands in the tables, as hexadecimal pairs; without the checksums, all of which must fit."""
     with lmdb.open(str(directory), max_dbs=20, readonly=True) as environment:
         held = {}
         for table in Table:
@@ -110,8 +119,8 @@ def raw(directory: Path) -> dict[str, list[tuple[str, str]]]:
             with environment.begin() as transaction:
                 pairs = list(transaction.cursor(db=handle))
                 for key, value in pairs:
-                    of_key = xxhash.xxh3_64_intdigest(key, xxhash.xxh3_64_intdigest(table.value))
-                    assert value[-8:] == xxhash.xxh3_64_digest(value[:-8], of_key)[::-1]
+                    of_key = xxhash.xxh64_intdigest(key, xxhash.xxh64_intdigest(table.value))
+                    assert value[-8:] == xxhash.xxh64_digest(value[:-8], of_key)[::-1]
                 held[table.value.decode()] = [(key.hex(), value[:-8].hex()) for key, value in pairs]
         return held
 
@@ -136,7 +145,7 @@ def test_a_small_index_stands_on_disk_in_exactly_these_bytes(tmp_path: Path, mon
         index.admit(entries_of(rows), {SOURCE: 266}, {SOURCE: b"mark"})
         index.admit(entries_of(later), {})
     held = raw(tmp_path)
-    # A segment fills its pages, but for their header and its seal, with zeros.
+    # A segment fills its pages, but for their header and its checksum, with zeros.
     for table in ("chunks", "ids"):
         assert {len(value) for _, value in held[table]} == {2 * 4_072}
         held[table] = [
@@ -206,20 +215,21 @@ def test_a_fingerprint_of_128_bits_stands_there_with_its_high_word_first(tmp_pat
         assert value.rstrip("0").ljust(48, "0") == ("0100000000000000" + "".join(blocks[table:] + blocks[:table]))
 
 
-def test_an_index_of_another_format_version_is_refused_untouched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 7])
+def test_an_index_of_another_format_version_is_refused_untouched(version: int, tmp_path: Path) -> None:
     Index.open(tmp_path, Parameters(), map_bytes_max=2**24).close()
-    make_older(tmp_path)
+    make_older(tmp_path, version)
     before = (tmp_path / "data.mdb").read_bytes()
     for read_only in (False, True):
-        with pytest.raises(FormatUnknown, match="format version 1; this program knows version 8"):
+        with pytest.raises(FormatUnknown, match=f"format version {version}; this program knows version 8"):
             Index.open(tmp_path, Parameters(), map_bytes_max=2**24, read_only=read_only)
     assert (tmp_path / "data.mdb").read_bytes() == before
 
 
-def test_the_seal_of_a_value_is_this_number() -> None:
-    assert seal_of(Table.RETIRED, bytes(8), b"").hex() == "075301d0aebd8111"
+def test_the_checksum_of_a_value_is_this_number() -> None:
+    assert checksum_of(Table.RETIRED, bytes(8), b"").hex() == "269bec3e675fc480"
     different = [(Table.AGES, bytes(8), b""), (Table.RETIRED, bytes(7), b""), (Table.RETIRED, bytes(8), b"\0")]
-    assert len({seal_of(*each) for each in different} | {seal_of(Table.RETIRED, bytes(8), b"")}) == 4
+    assert len({checksum_of(*each) for each in different} | {checksum_of(Table.RETIRED, bytes(8), b"")}) == 4
 
 
 def test_another_programs_file_is_refused_untouched(tmp_path: Path) -> None:

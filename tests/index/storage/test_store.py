@@ -1,4 +1,3 @@
-import ctypes
 import os
 import resource
 import shutil
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 
 from index.errors import IndexDamaged, IndexFull, IndexMissing
 from index.index import Index
-from index.storage import holding
 from index.storage.data_file import DATA_FILE
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import Table
@@ -185,72 +183,6 @@ def test_what_is_kept_of_views_is_lost_by_whatever_writes(tmp_path: Path) -> Non
         index._opened.store.write(operation)
 
 
-def test_the_addresses_of_values_are_where_they_begin(tmp_path: Path) -> None:
-    store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
-    store.prepare(Table)
-    values = {bytes([number]): bytes([number] * (1 + 90_000 * number)) for number in range(1, 5)}
-
-    def fill(transaction: Transaction) -> None:
-        for key, value in values.items():
-            transaction.put(Table.LOG, key, value)
-
-    def begins(transaction: Transaction) -> list[bytes]:
-        addresses = transaction.addresses(Table.LOG, list(values))
-        return [
-            ctypes.string_at(address, len(value)) for address, value in zip(addresses, values.values(), strict=True)
-        ]
-
-    store.write(fill)
-    assert store.read(begins) == list(values.values())
-    with pytest.raises(IndexDamaged, match="table log lacks 00"):
-        store.read(lambda transaction: transaction.addresses(Table.LOG, [b"\0"]))
-    store.close()
-
-
-def held_in(store: Store, written: bytes) -> tuple[Transaction, list[int]]:
-    """What a transaction that overwrites the value is told to hold on to, and where the value was before."""
-
-    def overwrite(transaction: Transaction) -> tuple[Transaction, list[int]]:
-        held = transaction.held()
-        addresses = held.addresses(Table.LOG, [b"key"])
-        transaction.put(Table.LOG, b"key", written)
-        return held, addresses
-
-    return store.write(overwrite)
-
-
-def test_what_a_held_transaction_gave_stays_until_it_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(holding, "HELD_SECONDS", 1_000.0)
-    store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**26, read_only=False, hooks=CommitHooks())
-    store.prepare(Table)
-    store.write(lambda transaction: transaction.put(Table.LOG, b"key", b"first" * 9_000))
-    held, addresses = held_in(store, b"")
-    for write in range(1, holding.HELD_WRITES + 1):
-        # What is freed in between would be used again by now.
-        assert held_in(store, bytes([write]) * 45_000) == (held, addresses)
-        assert ctypes.string_at(addresses[0], 45_000) == b"first" * 9_000
-        assert store.read(lambda transaction: transaction.get(Table.LOG, b"key")) == bytes([write]) * 45_000
-    later = held_in(store, b"")[0]
-    assert later is not held
-    assert later.get(Table.LOG, b"key") == bytes([holding.HELD_WRITES]) * 45_000
-    assert held_in(store, b"0" * 2**23)[0] is not later, "the map has grown"
-    store.close()
-
-
-def test_a_held_transaction_is_ended_by_whatever_comes_after_a_while(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(holding, "HELD_SECONDS", 0.0)
-    store = Store(tmp_path, map_bytes_initial=2**20, map_bytes_max=2**24, read_only=False, hooks=CommitHooks())
-    store.prepare(Table)
-    store.write(lambda transaction: transaction.put(Table.LOG, b"key", b"first"))
-    held_in(store, b"second")
-    assert [state for _, state in store.readers() if state is not None]
-    store.read(lambda transaction: None)
-    assert not [state for _, state in store.readers() if state is not None]
-    store.close()
-
-
 SIZES = st.dictionaries(st.integers(0, 9), st.sampled_from([0, 5, 900, 3_000, 9_000]), max_size=6)
 
 
@@ -360,10 +292,10 @@ def test_a_large_value_is_checked_once_and_again_where_that_is_asked(tmp_path: P
     put_raw(store, Table.SEGMENTS, b"key", b"\1" + sealed[1:])
     assert store.read(lambda transaction: transaction.get(Table.SEGMENTS, b"key")) == b"\1" + bytes(8_999)
     with pytest.raises(IndexDamaged):
-        store.read(lambda transaction: transaction.view(Table.SEGMENTS, b"key", anew=True))
-    store.check_anew()
+        store.read(lambda transaction: transaction.view(Table.SEGMENTS, b"key", recheck=True))
+    store.check_again()
     with pytest.raises(IndexDamaged):
-        store.read(lambda transaction: transaction.addresses(Table.SEGMENTS, [b"key"]))
+        store.read(lambda transaction: transaction.existing(Table.SEGMENTS, b"key"))
     store.close()
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from index.entry import Kind
 from index.index import Index, internals_of
-from index.lsm import compaction
-from index.lsm.shape import Shape
-from index.lsm.tree import Standing, Tree
+from index.lsm.hash_table import TreeStats
+from index.lsm.shape import shape_of
+from index.lsm.tree import Tree
 from index.matching.minhash import banding_for
 from index.session import Retention
 from index.storage import scan
@@ -22,9 +22,10 @@ from index.tools import buckets
 from index.tools.buckets import BucketSizes
 from tests.support.entries import Row, entries_of
 from tests.support.indexes import SMALL, inspected, mixed_rows, opened
+from tests.support.packed import compaction_state
 
 
-def looked(index: Index) -> tuple[Standing, BucketSizes]:
+def looked(index: Index) -> tuple[TreeStats, BucketSizes]:
     entries = index.statistics().entries
     return internals_of(index).read(lambda session: buckets.bucket_sizes(session, entries))
 
@@ -36,7 +37,7 @@ def page_keys(index: Index) -> np.ndarray:
         stored = [each.columns for each in scan.stored(transaction, index.parameters.words)]
         columns = np.concatenate(stored)
         filed = (columns["kind"] == Kind.NEAR) & (columns["filing"] == Filing.BLOCKS)
-        return Shape.of(index.parameters).page_keys(columns["fingerprint"][filed].astype(np.uint64))
+        return shape_of(index.parameters).hashes(columns["fingerprint"][filed].astype(np.uint64)) >> np.uint64(32)
 
     return inspected(index, operation)
 
@@ -96,12 +97,12 @@ def test_where_entries_stand_is_what_the_tree_says(insert: Any, tmp_path: Path) 
             index.admit(entries_of(rows[begin : begin + 6]), {})
             standing, _ = looked(index)
 
-            def told(transaction: Transaction) -> Standing:
+            def told(transaction: Transaction) -> TreeStats:
                 # A tree of its own, as a process has that comes now.
                 tree = Tree(index.parameters, SMALL)
                 tree.follow(transaction)
-                return tree.standing()
+                return tree.stats()
 
             assert standing == inspected(index, told)
-            seen.add((inspected(index, compaction.state).is_moving, standing.frozen_entries > 0, standing.removals > 0))
+            seen.add((inspected(index, compaction_state).is_moving, standing.frozen_entries > 0, standing.removals > 0))
     assert {(False, False, False), (True, True, True)} <= seen

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from hypothesis import strategies as st
 from index.entry import Entries, Kind, Verdict
 from index.index import Index
 from index.kernels import sort
-from index.lsm import id_segments
-from index.lsm.compaction import TreeSizes, state
+from index.lsm.compaction import TreeSizes
 from index.lsm.exact_lookup import exact_lookup_of
-from index.lsm.tree import Standing, Tree
+from index.lsm.hash_table import TreeStats
+from index.lsm.hashes import shape as hash_shape
+from index.lsm.tree import Tree
 from index.matching.minhash import Banding, distance_of, pack_bins
-from index.storage.counters import counters_of, next_log_key
+from index.storage.counters import counters_of
+from index.storage.layout import IDS_KEY
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from index.tools import bulk_load
@@ -31,7 +34,7 @@ from tests.support.entries import ONE, Row, entries_of, fingerprints_of
 from tests.support.fingerprints import mixed
 from tests.support.indexes import inspected, wrong
 from tests.support.loading_process import PARAMETERS, SIZES, loaded_batches, loaded_entries, verdicts_of
-from tests.support.packed import packed
+from tests.support.packed import compaction_state, packed
 from tests.support.paths import ROOT
 from tests.support.stores import stores
 from tests.support.tree_world import World, of_schemes
@@ -76,7 +79,7 @@ def test_sorted_runs_hold_and_move_what_those_in_pages_do(
 ) -> None:
     with stores() as store, pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk_load, "STRIPE_ENTRIES", stripe_entries)
-        patch.setattr(bulk_load, "ROWS_AT_ONCE", 7)
+        patch.setattr(hash_shape, "_ROWS_AT_ONCE", 7)
         world = LoadedWorld(store, parameters, seed, drops_logs=drops_logs)
         for _ in range(30):
             world.turn()
@@ -231,20 +234,21 @@ def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, i
             if choice > 0.9:
                 load = BulkLoader(one, int(generator.integers(1, 100)))
         load.finish()
-        assert not inspected(one, state).is_moving
+        assert not inspected(one, compaction_state).is_moving
         assert inspected(one, lambda transaction: standing(transaction, parameters))[:4] == (0, 0, 0, 1.0)
-        ids, counters = inspected(one, id_segments.state), inspected(one, counters_of)
-        assert (ids.merged_to, ids.rows, ids.cursor) == (next_log_key(counters), counters.journal_rows, None)
+        ids, counters = inspected(one, partial(compaction_state, key=IDS_KEY)), inspected(one, counters_of)
+        assert (ids.merged_to, ids.merged_rows) == (counters.next_number, counters.journal_rows)
+        assert (ids.first_entries + ids.last_entries, ids.is_moving) == (counters.journal_rows, False)
         assert everything(one, fingerprints[::7]) == everything(other, fingerprints[::7])
         one.close()
         assert wrong(Path(directory) / "one") == {}
 
 
-def standing(transaction: Transaction, parameters: Parameters) -> Standing:
+def standing(transaction: Transaction, parameters: Parameters) -> TreeStats:
     """What a process finds that opens the index now."""
     tree = Tree(parameters, TreeSizes())
     tree.follow(transaction)
-    return tree.standing()
+    return tree.stats()
 
 
 def test_what_was_loaded_stands_in_segments_and_nowhere_else(tmp_path: Path) -> None:
@@ -267,7 +271,7 @@ def test_a_portion_moves_on_when_it_is_full(tmp_path: Path) -> None:
         load = BulkLoader(index, 100)
         for entries in loaded_batches():
             load.add(entries, *verdicts_of(entries))
-            compacted.append(inspected(index, state).merged_to)
+            compacted.append(inspected(index, compaction_state).merged_to)
     # Of 40 rows in a batch 32 are new, or a few more: of those that equal others some come first.
     assert compacted[:4] == [0, 0, 120, 120]
     assert len(set(compacted)) >= 4

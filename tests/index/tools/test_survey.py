@@ -12,5 +12,5 @@ def test_a_survey_tells_where_entries_stand_and_how_far_each_source_has_come(tmp
         assert survey(index).ages == {}
         index.admit(entries_of(rows), ends_of(rows))
         found = survey(index)
-    assert found.standing.memtable_entries == found.buckets.sizes.sum() / 4 > 0
+    assert found.stats.memtable_entries == found.buckets.sizes.sum() / 4 > 0
     assert {source: age.watermark_ms for source, age in found.ages.items()} == {ONE: 1_010}

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from index.entry import Kind, Verdict
 from index.index import Index, internals_of
-from index.lsm import compaction
-from index.lsm.bands import levels
+from index.lsm.hashes.levels import Levels
 from index.matching.minhash import banding_for
 from index.matching.root import RootRule
 from index.session import Retention
@@ -39,14 +38,15 @@ from index.storage.layout import (
     pack_numbers,
 )
 from index.storage.parameters import Parameters
-from index.storage.segments.band_codec import NO_ENTRIES, BandKey, pack_band_segment, unpack_band_segment
-from index.storage.segments.compaction_state import BAND_KEY, Level, pack_compaction
+from index.storage.segments.compaction_state import HASH_KEY, Level, pack_compaction
+from index.storage.segments.hash_codec import NO_ENTRIES, HashKey, pack_hash_segment, unpack_hash_segment
 from index.storage.store import Transaction
 from index.tools import verify, verify_tables
 from index.tools.backup import structure_problems
 from tests.support.entries import ends_of, entries_of
 from tests.support.index_process import DOCUMENTS, PARAMETERS
 from tests.support.indexes import MAP_BYTES_MAX, SMALL, filled, findings, inspected, mixed_rows, opened, wrong
+from tests.support.packed import compaction_state
 from tests.support.paths import ROOT
 
 VERIFY = import_module("index.tools.verify")
@@ -95,7 +95,7 @@ def test_the_compaction_states_that_are_verified_are_all_there_are(tmp_path: Pat
     with opened(tmp_path, ALL, sizes=SMALL, retention=Retention(60)) as index:
         for begin in range(0, len(rows), 5):
             index.admit(entries_of(rows[begin : begin + 5]), {})
-            now, tombstones = inspected(index, lambda t: (compaction.state(t), [*scan.tombstones(t, 1)]))
+            now, tombstones = inspected(index, lambda t: (compaction_state(t), [*scan.tombstones(t, 1)]))
             if now.is_moving:
                 seen.add(("table", now.table))
             for number, tombstone in tombstones:
@@ -136,7 +136,7 @@ def filled_small(directory: Path) -> None:
     with opened(directory, ALL, sizes=SMALL) as index:
         index.forget({row.id for row in ROWS[100:110]})
         for row in ROWS[150:]:
-            now, tombstones = inspected(index, lambda t: (compaction.state(t), [*scan.tombstones(t, 1)]))
+            now, tombstones = inspected(index, lambda t: (compaction_state(t), [*scan.tombstones(t, 1)]))
             if now.is_moving and now.table == 1 and tombstones:
                 return
             index.admit(entries_of([row]), ends_of([row]))
@@ -332,14 +332,14 @@ def make_a_table(transaction: Transaction) -> None:
 
 
 def go_on_without_moving(transaction: Transaction) -> None:
-    now = compaction.state(transaction)
+    now = compaction_state(transaction)
     assert now.is_moving
     moved = now._replace(table=now.table + 1, bound=bytes(8))
     transaction.put(Table.META, COMPACTION_KEY, pack_compaction(moved))
 
 
 def end_a_run_too_early(transaction: Transaction) -> None:
-    now = compaction.state(transaction)
+    now = compaction_state(transaction)
     transaction.put(
         Table.META, COMPACTION_KEY, pack_compaction(now._replace(merged_to=now.frozen_to, table=0, bound=b""))
     )
@@ -512,9 +512,9 @@ def test_an_entry_under_a_wrong_band_is_found(tmp_path: Path) -> None:
 
     def damage(transaction: Transaction) -> None:
         key, value = next((key, bytes(value)) for key, value in transaction.walk(Table.SEGMENTS) if key[0] == 3)
-        entries = unpack_band_segment(value)
+        entries = unpack_hash_segment(value)
         entries[0, -1] ^= np.uint64(2**40)
-        transaction.put(Table.SEGMENTS, key, pack_band_segment(BandKey(*BAND_KEY.unpack(key)), entries))
+        transaction.put(Table.SEGMENTS, key, pack_hash_segment(HashKey(*HASH_KEY.unpack(key)), entries))
 
     assert wrong(tmp_path) == {}
     with opened(tmp_path, BANDED) as index:
@@ -528,7 +528,7 @@ def test_an_entry_under_a_wrong_band_is_found(tmp_path: Path) -> None:
 def test_a_level_that_is_counted_wrongly_is_found(counter: str, level: str, tmp_path: Path) -> None:
     filled(tmp_path, mixed_rows(2, 400, 512), BANDED, batch_rows=10, sizes=SMALL)
     with opened(tmp_path, BANDED, sizes=SMALL) as index:
-        now = inspected(index, compaction.state)
+        now = inspected(index, compaction_state)
         assert min(now.first_entries, now.last_entries) > 17
         counted = now._replace(**{counter: getattr(now, counter) - 17})
         internals_of(index).store.write(lambda t: t.put(Table.META, COMPACTION_KEY, pack_compaction(counted)))
@@ -547,7 +547,9 @@ def test_entries_of_the_wrong_level_are_counted_where_they_stand(tmp_path: Path)
             (key, bytes(value)) for key, value in transaction.walk(Table.SEGMENTS) if key[1] == Level.FIRST
         )
         transaction.delete(Table.SEGMENTS, key)
-        levels.merge_in(transaction, key[0], Level.LAST, unpack_band_segment(value), NO_ENTRIES, 1_000)
+        Levels(transaction, Table.SEGMENTS, 1_000).merge_in(
+            key[0], Level.LAST, unpack_hash_segment(value), NO_ENTRIES, 1_000
+        )
 
     with opened(tmp_path, BANDED, sizes=SMALL) as index:
         internals_of(index).store.write(damage)
@@ -565,7 +567,7 @@ def test_no_fingerprint_of_many_is_held_to_find_what_is_wrong(tmp_path: Path, mo
     with opened(tmp_path, ALL, sizes=SMALL) as index:
         internals_of(index).store.write(lose_a_segment)
     assert any("parts of tables are not what they ought to be" in each for each in wrong(tmp_path)["blocks"])
-    monkeypatch.setattr(VERIFY, "ENTRIES_MAX", 0)
+    monkeypatch.setattr("index.tools.verify_tables.ENTRIES_MAX", 0)
     assert any("parts of tables are not what they ought to be" in each for each in wrong(tmp_path)["blocks"])
 
 

@@ -16,8 +16,8 @@ from index.matching.second_look import CosineLook
 from index.session import Retention
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
-from index.storage.segments.band_codec import BandKey, pack_band_segment
 from index.storage.segments.compaction_state import Level
+from index.storage.segments.hash_codec import HashKey, pack_hash_segment
 from index.tools import FORMER_FILE, survey
 from streamer.demo.demo import documents
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
@@ -129,7 +129,7 @@ def test_stats_say_where_entries_stand_and_what_has_expired(tmp_path: Path) -> N
     retention = Retention(entries_max=40, age_max_ms=60)
     filled(tmp_path, mixed_rows(1, 300), batch_rows=10, sizes=SMALL, retention=retention)
     with looked_at(tmp_path) as looked:
-        standing = survey(looked).standing
+        standing = survey(looked).stats
         expired_below = looked.statistics().expired_below
     found = told("index", "--directory", tmp_path, "stats")
     assert found["compaction"] == standing._asdict()
@@ -502,8 +502,8 @@ def test_an_index_of_signatures_is_looked_after_by_the_same_commands(tmp_path: P
     assert again["answers"][0]["matches"] == []
     assert run(*other, "index", "query", "--id", first, "--distance", "3").returncode == 2
     with opened(tmp_path / "index", parameters_of(tmp_path / "index")) as damaged:
-        key = BandKey(16, Level.LAST)
-        stray = pack_band_segment(key, np.array([[7 << 48], [7]], np.uint64))
+        key = HashKey(16, Level.LAST)
+        stray = pack_hash_segment(key, np.array([[7 << 48], [7]], np.uint64))
         changed(damaged, lambda transaction: transaction.put(Table.SEGMENTS, key.packed(), stray))
     broken = run(*chosen, "index", "verify")
     assert broken.returncode == 1

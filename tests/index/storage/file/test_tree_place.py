@@ -54,7 +54,7 @@ def test_a_reader_finds_what_stood_there_when_it_began() -> None:
     with stores() as store:
         store.write(lambda transaction: transaction.put(Table.SEGMENTS, b"key1", value))
         with store._environment.begin(buffers=True) as reading:
-            old = Transaction(store._environment, reading, store._tables, store._seals)
+            old = Transaction(store._environment, reading, store._tables, store._checksums)
             for number in range(9):
                 store.write(partial(_overwrite, number=number))
             require_places(old, {b"key1": value})

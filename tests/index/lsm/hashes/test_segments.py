@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 
 from index.errors import IndexDamaged
 from index.lsm import memtable
-from index.lsm.bands import levels
-from index.lsm.bands.segments import BandSegments
-from index.lsm.shape import Shape
+from index.lsm.hashes.levels import Levels
+from index.lsm.hashes.segments import HashSegments
+from index.lsm.shape import shape_of
 from index.matching.minhash import Banding
 from index.storage.file.tree_place import value_places
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
-from index.storage.segments.band_codec import BandKey, pack_band_segment
 from index.storage.segments.compaction_state import Level, unpack_compaction
+from index.storage.segments.hash_codec import HashKey, pack_hash_segment
 from index.storage.store import Transaction
 from tests.support.stores import stores
 
 BANDING = Banding(64, 8, 3, 4)
-SHAPE = Shape.of(Parameters(512, banding=BANDING))
+SHAPE = shape_of(Parameters(512, banding=BANDING))
 NOTHING = np.empty((2, 0), np.uint64)
 
 
@@ -34,11 +34,11 @@ def entered(transaction: Transaction, known: np.ndarray, begin: int, end: int, c
             numbers = [n for n in range(begin, end) if (n % 3 == 0) == (level is Level.LAST)]
             plain = sorted((int(known[number, band]), number) for number in numbers)
             added = np.array(plain, np.uint64).reshape(-1, 2).T.copy()
-            levels.merge_in(transaction, band, level, added, NOTHING, capacity)
+            Levels(transaction, Table.SEGMENTS, capacity).merge_in(band, level, added, NOTHING, capacity)
 
 
 def found_in(
-    transaction: Transaction, segments: BandSegments, asked: np.ndarray, version: int
+    transaction: Transaction, segments: HashSegments, asked: np.ndarray, version: int
 ) -> list[tuple[int, int]]:
     segments.follow(transaction, unpack_compaction(None)._replace(version=version))
     found: list[tuple[int, int]] = []
@@ -58,7 +58,7 @@ def test_every_entry_with_a_hash_in_common_is_found_while_segments_come_and_go(
 ) -> None:
     generator = np.random.default_rng(seed)
     known = generator.integers(0, 2**hash_bits, (240, 3), dtype=np.uint64) << np.uint64(24)
-    segments = BandSegments(SHAPE)
+    segments = SHAPE.open_segments()
     with stores() as store, pytest.MonkeyPatch.context() as patch:
         patch.setattr(memtable, "HITS_MAX", hits_max)
         for version, begin in enumerate(range(0, 240, 30)):
@@ -87,15 +87,15 @@ def test_a_segment_that_was_changed_or_shifted_is_damage_and_no_answer(tmp_path:
             transaction.put(Table.SEGMENTS, keys[1][:-1] + b"\xff", value)
 
         look = partial(found_in, asked=known[100:102], version=0)
-        assert store.read(lambda transaction: look(transaction, segments=BandSegments(SHAPE)))
+        assert store.read(lambda transaction: look(transaction, segments=SHAPE.open_segments()))
         store.write(shifted)
         with pytest.raises(IndexDamaged, match="is not what was written"):
-            store.read(lambda transaction: look(transaction, segments=BandSegments(SHAPE)))
+            store.read(lambda transaction: look(transaction, segments=SHAPE.open_segments()))
 
 
 def test_what_was_checked_is_not_checked_again_while_other_segments_change() -> None:
     known = np.random.default_rng(3).integers(0, 2**40, (600, 3), dtype=np.uint64) << np.uint64(24)
-    segments, checks = BandSegments(SHAPE), []
+    segments, checks = SHAPE.open_segments(), []
     with stores() as store:
         store.write(partial(entered, known=known, begin=0, end=500, capacity=20))
         for version, number in enumerate(range(500, 505)):
@@ -105,9 +105,9 @@ def test_what_was_checked_is_not_checked_again_while_other_segments_change() -> 
             assert 0 not in before
             store.write(partial(entered, known=known, begin=number, end=number + 1, capacity=20))
             with store._environment.begin(buffers=True) as reading:
-                own = Transaction(store._environment, reading, store._tables, store._seals)
+                own = Transaction(store._environment, reading, store._tables, store._checksums)
                 segments.follow(own, unpack_compaction(None)._replace(version=version + 1))
-                segments._take_over(own)
+                segments.take_over(own)
             checks.append(np.count_nonzero(segments._known == 0))
             assert set(segments._known.tolist()) - {0} <= before
     # An entry is in one segment of each table.
@@ -118,8 +118,8 @@ def test_what_was_checked_is_not_checked_again_while_other_segments_change() -> 
 def test_a_value_that_is_no_segment_is_damage() -> None:
     with stores() as store:
         store.write(partial(Transaction.put, table=Table.SEGMENTS, key=b"\0" * 18, value=b"small"))
-        with pytest.raises(IndexDamaged, match="what is no segment"):
-            store.read(lambda transaction: found_in(transaction, BandSegments(SHAPE), np.ones((1, 3), np.uint64), 0))
+        with pytest.raises(IndexDamaged, match="a value that is not a segment"):
+            store.read(lambda transaction: found_in(transaction, SHAPE.open_segments(), np.ones((1, 3), np.uint64), 0))
 
 
 def resident_pages(address: int, size: int) -> int:
@@ -136,8 +136,8 @@ def test_a_look_up_of_what_is_not_there_touches_no_numbers() -> None:
     generator = np.random.default_rng(2)
     hashes = np.sort(generator.integers(0, 2**40, 100_000, dtype=np.uint64)) << np.uint64(24)
     entries = np.stack([hashes, generator.permutation(100_000).astype(np.uint64) + np.uint64(2**33)])
-    key = BandKey(0, Level.LAST)
-    value = pack_band_segment(key, entries)
+    key = HashKey(0, Level.LAST)
+    value = pack_hash_segment(key, entries)
     with stores() as store:
         store.write(partial(Transaction.put, table=Table.SEGMENTS, key=key.packed(), value=value))
 
@@ -147,7 +147,7 @@ def test_a_look_up_of_what_is_not_there_touches_no_numbers() -> None:
             assert places is not None
             [address], [size] = places.addresses(tree).tolist(), places.sizes.tolist()
             before = resident_pages(address, size)
-            assert found_in(transaction, BandSegments(SHAPE), np.full((50, 3), 1 << 24, np.uint64), 0) == []
+            assert found_in(transaction, SHAPE.open_segments(), np.full((50, 3), 1 << 24, np.uint64), 0) == []
             return before, resident_pages(address, size)
 
         before, after = store.read(looked)

@@ -2,26 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 
+import xxhash
+
 from index.storage.codec import size_class
-from index.storage.segments.band_codec import BandKey
+from index.storage.segments.hash_codec import HashKey
 
 MASK = 2**64 - 1
 PART_ENTRIES = 16
 
 
-def plain_check(words: Sequence[int], seed: int) -> int:
-    """The check of words, with a seed."""
-    lanes = [seed, seed + 1 & MASK, seed ^ MASK, len(words)]
-    whole = len(words) // 4 * 4
-    for place, word in enumerate(words):
-        lane = place % 4 if place < whole else 0
-        mixed = (lanes[lane] ^ word) * 0x9E3779B97F4A7C15 & MASK
-        lanes[lane] = mixed ^ mixed >> 29
-    found = 0
-    for lane in lanes:
-        found = (found ^ lane) * 0xD6E8FEB86659FD93 & MASK
-        found ^= found >> 32
-    return found
+def plain_checksum(words: Sequence[int], seed: int) -> int:
+    """The checksum of words, with a seed."""
+    return xxhash.xxh64_intdigest(b"".join(word.to_bytes(8, "little") for word in words), seed)
 
 
 def column(values: Iterable[int], bits: int, words: int) -> list[int]:
@@ -30,7 +22,7 @@ def column(values: Iterable[int], bits: int, words: int) -> list[int]:
     return [packed >> 64 * word & MASK for word in range(words)]
 
 
-def plain_segment(key: BandKey, entries: Sequence[tuple[int, int]]) -> bytes:
+def plain_segment(key: HashKey, entries: Sequence[tuple[int, int]]) -> bytes:
     """The value of a segment with these hashes and numbers, ascending."""
     count, base = len(entries), entries[0][0]
     offs = [(hashed - base) >> 24 for hashed, _ in entries]
@@ -43,8 +35,8 @@ def plain_segment(key: BandKey, entries: Sequence[tuple[int, int]]) -> bytes:
     numbers = column((number for _, number in entries), number_bits, number_words)
     before = 5 + -(-number_words // 512)
     head = [count | rest_bits << 32 | number_bits << 40 | before << 48, base, parts | before + (parts + 2) // 2 << 32]
-    head.append(plain_check(searched, 0))
-    head += [plain_check(numbers[512 * block : 512 * (block + 1)], block + 5) for block in range(before - 5)]
-    of_key = plain_check([key.band << 8 | key.level, key.hashed, key.number], 0)
-    words = [plain_check(head, of_key), *head, *searched, *numbers, 0]
+    head.append(plain_checksum(searched, 0))
+    head += [plain_checksum(numbers[512 * block : 512 * (block + 1)], block + 5) for block in range(before - 5)]
+    of_key = plain_checksum([key.band << 8 | key.level, key.hashed, key.number], 0)
+    words = [plain_checksum(head, of_key), *head, *searched, *numbers, 0]
     return b"".join(word.to_bytes(8, "little") for word in words).ljust(size_class(8 * len(words)), b"\0")

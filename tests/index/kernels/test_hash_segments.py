@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.kernels import bands
-from index.storage.segments.band_codec import BandKey, Entries, pack_band_segment
-from tests.support.plain_band_segments import plain_segment
+from index.kernels import hash_segments
+from index.storage.segments.hash_codec import Entries, HashKey, pack_hash_segment
+from tests.support.plain_hash_segments import plain_segment
 
-KEY = BandKey(3, 1, 0, 0)
+KEY = HashKey(3, 1, 0, 0)
 Plain = set[tuple[int, int]]
 
 
@@ -22,7 +22,7 @@ def plain_of(entries: Entries) -> list[tuple[int, int]]:
 
 
 def words_of(plain: Plain) -> np.ndarray:
-    return np.frombuffer(pack_band_segment(KEY, entries_of(plain)) if plain else b"", np.uint64)
+    return np.frombuffer(pack_hash_segment(KEY, entries_of(plain)) if plain else b"", np.uint64)
 
 
 def drawn(generator: np.random.Generator, count: int, hash_bits: int, number_bits: int) -> Plain:
@@ -40,13 +40,13 @@ def test_a_segment_is_byte_for_byte_what_plain_python_packs(
     seed: int, count: int, hash_bits: int, number_bits: int
 ) -> None:
     entries = sorted(drawn(np.random.default_rng(seed), count, hash_bits, number_bits))
-    assert pack_band_segment(KEY, entries_of(set(entries))) == plain_segment(KEY, entries)
+    assert pack_hash_segment(KEY, entries_of(set(entries))) == plain_segment(KEY, entries)
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.integers(0, 2**32), st.tuples(*[st.integers(0, 400)] * 3), BITS, st.booleans())
-def test_what_is_merged_is_what_was_there_and_what_is_new_without_what_is_removed(
-    seed: int, counts: tuple[int, int, int], hash_bits: int, bounded: bool
+@given(st.integers(0, 2**32), st.tuples(*[st.integers(0, 400)] * 3), BITS, st.booleans(), st.sampled_from([0, 2**29]))
+def test_what_is_merged_is_old_and_new_entries_without_removed_and_low_ones(
+    seed: int, counts: tuple[int, int, int], hash_bits: int, bounded: bool, first_number: int
 ) -> None:
     generator = np.random.default_rng(seed)
     old, new, strange = (drawn(generator, count, hash_bits, 30) for count in counts)
@@ -59,15 +59,17 @@ def test_what_is_merged_is_what_was_there_and_what_is_new_without_what_is_remove
     other, gone = (int(generator.integers(0, len(each) + 1)) for each in (new, removed))
     here = {entry for entry in sorted(new)[other:] if entry < limit}
     leaving = {entry for entry in sorted(removed)[gone:] if entry < limit}
-    found, left, next_other, next_gone, before = bands.merged_bands(
+    found, left, next_other, next_gone, before = hash_segments.merged_entries(
         words_of(old),
         entries_of(new),
         entries_of(removed),
         other,
         gone,
         np.array(bound if bounded else (), np.uint64),
+        first_number,
     )
-    assert plain_of(found) == sorted(old - leaving | here)
+    kept = {entry for entry in old - leaving if entry[1] >= first_number}
+    assert plain_of(found) == sorted(kept | here)
     assert plain_of(left) == sorted(leaving - old)
     assert (next_other - other, next_gone - gone, before) == (len(here), len(leaving), len(old))
 
@@ -75,5 +77,5 @@ def test_what_is_merged_is_what_was_there_and_what_is_new_without_what_is_remove
 @pytest.mark.parametrize("words", [1, 5, 40])
 def test_what_is_no_segment_is_told(words: int) -> None:
     whole, nothing = words_of(drawn(np.random.default_rng(1), 500, 40, 27)), np.empty((2, 0), np.uint64)
-    found = bands.merged_bands(whole[:words], nothing, nothing, 0, 0, np.empty(0, np.uint64))
+    found = hash_segments.merged_entries(whole[:words], nothing, nothing, 0, 0, np.empty(0, np.uint64), 0)
     assert (found[0].shape, found[4]) == ((2, 0), -1)

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.lsm.bands import levels
+from index.lsm.hashes import levels
+from index.lsm.hashes.levels import Levels
 from index.storage.layout import Table
-from index.storage.segments.band_codec import BandKey, Entries, unpack_band_segment
-from index.storage.segments.compaction_state import BAND_KEY, CompactionState, Level, unpack_compaction
+from index.storage.segments.compaction_state import HASH_KEY, CompactionState, Level, unpack_compaction
+from index.storage.segments.hash_codec import Entries, HashKey, unpack_hash_segment
 from index.storage.store import Transaction
-from tests.support.plain_band_segments import plain_segment
+from tests.support.plain_hash_segments import plain_segment
 from tests.support.stores import stores
 
 Plain = set[tuple[int, int]]
@@ -31,8 +32,8 @@ def held(transaction: Transaction, capacity: int) -> dict[tuple[int, Level], Pla
     """
     found: dict[tuple[int, Level], list[tuple[int, int]]] = {(t, level): [] for t in range(TABLES) for level in Level}
     for key, value in transaction.walk(Table.SEGMENTS):
-        own = BandKey(*BAND_KEY.unpack(key))
-        entries = [(hashed, number) for hashed, number in unpack_band_segment(value).T.tolist()]
+        own = HashKey(*HASH_KEY.unpack(key))
+        entries = [(hashed, number) for hashed, number in unpack_hash_segment(value).T.tolist()]
         assert bytes(value) == plain_segment(own, entries)
         before = found[own.band, Level(own.level)]
         assert (own.hashed, own.number) <= entries[0]
@@ -63,8 +64,9 @@ def test_what_moves_in_and_settles_is_all_that_came_and_did_not_leave(
         chosen = generator.permutation(len(old))[: int(generator.integers(0, 8))]
         removed = {old[place] for place in chosen.tolist()}
         there[table] = there[table] - removed | added
-        state = levels.move_in(transaction, now._replace(table=table), entries_of(added), entries_of(removed), capacity)
-        return levels.settle(transaction, state, TABLES, first_max, capacity, 2**30)
+        target = Levels(transaction, Table.SEGMENTS, capacity)
+        state = target.move_in(now._replace(table=table), entries_of(added), entries_of(removed))
+        return target.settle(state, TABLES, first_max, 2**30)
 
     with stores() as store:
         for _ in range(25):
@@ -88,7 +90,7 @@ def test_what_moves_in_and_settles_is_all_that_came_and_did_not_leave(
 
 
 def _settled_once(transaction: Transaction, now: CompactionState, capacity: int) -> CompactionState:
-    return levels._slice(transaction, now, TABLES, capacity)
+    return Levels(transaction, Table.SEGMENTS, capacity)._slice(now, TABLES)
 
 
 def test_a_turn_of_the_cursor_writes_hardly_any_segment_of_the_last_level_twice(
@@ -100,25 +102,29 @@ def test_a_turn_of_the_cursor_writes_hardly_any_segment_of_the_last_level_twice(
     last, first = (np.stack([some, np.arange(len(some), dtype=np.uint64)]) for some in (hashes[::3], hashes[1::3]))
 
     def filled(transaction: Transaction) -> int:
-        levels.merge_in(transaction, 0, Level.LAST, last, levels.NO_ENTRIES, capacity)
-        levels.merge_in(transaction, 0, Level.FIRST, first[:, ::2], levels.NO_ENTRIES, levels.first_capacity(capacity))
+        target = Levels(transaction, Table.SEGMENTS, capacity)
+        target.merge_in(0, Level.LAST, last, levels.NO_ENTRIES, capacity)
+        target.merge_in(0, Level.FIRST, first[:, ::2], levels.NO_ENTRIES, levels.first_capacity(capacity))
         return len(transaction.keys(Table.SEGMENTS, bytes([0, Level.LAST]), bytes([0, Level.REMOVED])))
 
-    def put(transaction: Transaction, key: BandKey, exists: bool, entries: Entries, capacity: int) -> None:
+    def put(target: Levels, key: HashKey, exists: bool, entries: Entries, capacity: int) -> None:
         written.append(key)
-        plainly(transaction, key, exists, entries, capacity)
+        plainly(target, key, exists, entries, capacity)
+
+    def settle(transaction: Transaction) -> None:
+        Levels(transaction, Table.SEGMENTS, capacity).settle(state, tables=1, first_max=0, entries_max=2**30)
 
     with stores() as store:
         segments = store.write(filled)
-        plainly = levels._put
-        monkeypatch.setattr(levels, "_put", put)
+        plainly = Levels._put
+        monkeypatch.setattr(Levels, "_put", put)
         state = unpack_compaction(None)._replace(first_entries=first[:, ::2].shape[1], last_entries=last.shape[1])
-        store.write(partial(levels.settle, now=state, tables=1, first_max=0, capacity=capacity, entries_max=2**30))
+        store.write(settle)
     assert segments > 15
     assert len(written) <= segments + 2
 
 
-@pytest.mark.parametrize("bound", [b"\0" * 16, BandKey(0, 0, 5 << 24, 7).packed()[2:], b"\xff" * 16, None])
+@pytest.mark.parametrize("bound", [b"\0" * 16, HashKey(0, 0, 5 << 24, 7).packed()[2:], b"\xff" * 16, None])
 def test_entries_are_divided_at_a_bound(bound: bytes | None) -> None:
     plain = {(hashed << 24, number) for hashed in (0, 4, 5, 6) for number in (0, 6, 7, 8)}
     limit = (2**64, 0) if bound is None else tuple(np.frombuffer(bound, ">u8").tolist())

@@ -1,50 +1,31 @@
-"""Compiled loops over segments of MinHash, which `index.storage.segments.band_codec` draws. See `index.kernels`."""
+"""Compiled loops over segments of hashes and numbers, as `index.storage.segments.hash_codec` packs them. See `index.kernels`."""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from index.kernels.checksums import xxh64
 from index.kernels.jit import array_at, compiled, pointer_at, prefetch, word_at
 
 AT_ONCE = 64
 """Keys looked up together: enough to keep the memory busy."""
 
 LOW_BITS = 24
-"""Bits of a word below the hash of a band."""
+"""Bits of a word below a hash."""
 
 HEAD_WORDS = 5
-"""Words of a head before the checks of the numbers."""
+"""Words of a head before the checksums of the numbers."""
 
 BLOCK_WORDS = 512
-"""Words of numbers under one check: a page of 4 KiB."""
+"""Words of numbers under one checksum: a page of 4 KiB."""
 
 
 @compiled
-def _check_of(words: npt.NDArray[np.uint64], seed: Any) -> Any:
-    """Checksum of words, uint64 [n]: uint64. Four lanes, each multiplied and folded; then the lanes, in order."""
-    golden = np.uint64(0x9E3779B97F4A7C15)
-    one, two, three, four = np.uint64(seed), np.uint64(seed) + np.uint64(1), ~np.uint64(seed), np.uint64(len(words))
-    place = 0
-    while place + 4 <= len(words):
-        one = (one ^ words[place]) * golden
-        two = (two ^ words[place + 1]) * golden
-        three = (three ^ words[place + 2]) * golden
-        four = (four ^ words[place + 3]) * golden
-        one ^= one >> np.uint64(29)
-        two ^= two >> np.uint64(29)
-        three ^= three >> np.uint64(29)
-        four ^= four >> np.uint64(29)
-        place += 4
-    while place < len(words):
-        one = (one ^ words[place]) * golden
-        one ^= one >> np.uint64(29)
-        place += 1
-    mixed = np.uint64(0)
-    for lane in (one, two, three, four):
-        mixed = (mixed ^ lane) * np.uint64(0xD6E8FEB86659FD93)
-        mixed ^= mixed >> np.uint64(32)
-    return mixed
+def _checksum_of(words: npt.NDArray[np.uint64], seed: Any) -> Any:
+    """Checksum of words, uint64 [n]: uint64."""
+    octets = words.view(np.uint8)
+    return xxh64(octets, 0, len(octets), np.uint64(seed))
 
 
 @compiled
@@ -123,9 +104,9 @@ def fill(
     end = at_numbers + ((count * number_bits + 63) >> 6)
     for block in range(HEAD_WORDS, starts):
         begin = at_numbers + (block - HEAD_WORDS) * BLOCK_WORDS
-        words[block] = _check_of(words[begin : min(end, begin + BLOCK_WORDS)], np.uint64(block))
-    words[4] = _check_of(words[starts:at_numbers], np.uint64(0))
-    words[0] = _check_of(words[1:starts], _check_of(key, np.uint64(0)))
+        words[block] = _checksum_of(words[begin : min(end, begin + BLOCK_WORDS)], np.uint64(block))
+    words[4] = _checksum_of(words[starts:at_numbers], np.uint64(0))
+    words[0] = _checksum_of(words[1:starts], _checksum_of(key, np.uint64(0)))
 
 
 @compiled
@@ -157,23 +138,25 @@ def _first_from(entries: npt.NDArray[np.uint64], low: Any, bound: npt.NDArray[np
 
 
 @compiled
-def merged_bands(
+def merged_entries(
     words: npt.NDArray[np.uint64],
     new: npt.NDArray[np.uint64],
     removed: npt.NDArray[np.uint64],
     other: int,
     gone: int,
     bound: npt.NDArray[np.uint64],
+    first_number: int,
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], int, int, int]:
-    """The entries of a segment without removed ones, merged with new ones below a bound; and the removed that were not there.
+    """A segment's entries without removed ones, merged with new ones below a bound; and removed entries it did not hold.
 
-    words        uint64 [w], the segment; none (w = 0) where there is none
+    words         uint64 [w], the segment; w = 0: no segment
     new, removed  entries, uint64 [2, n] each, hashes and numbers, ascending
-    other, gone  begin at these places of them
-    bound        uint64 [2], hash and number; uint64 [0]: there is none
+    other, gone   begin at these places of them
+    bound         uint64 [2], hash and number; uint64 [0]: no bound
+    first_number  drops the segment's entries with lower numbers
 
-    Gives both as entries; the places behind the last new and the last removed one below the bound; and how many entries the
-    segment had, -1 where its head does not fit its length.
+    Returns both as entries; the places after the last new and the last removed entry below the bound; and the segment's
+    number of entries, -1 if its head does not fit its length.
     """
     nothing, count, size = np.empty((2, 0), np.uint64), 0, 0
     if len(words):
@@ -208,6 +191,8 @@ def merged_bands(
                 if gone < gone_end and removed[0, gone] == hashed and removed[1, gone] == number:
                     gone += 1
                     continue
+                if number < np.uint64(first_number):
+                    continue
                 hashes[count], numbers[count] = hashed, number
                 count += 1
     while other < new_end:
@@ -223,17 +208,17 @@ def merged_bands(
 def unpacked(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Hashes and numbers of a segment, uint64 [2, n]; none where its head does not fit its length."""
     nothing = np.empty((2, 0), np.uint64)
-    return merged_bands(words, nothing, nothing, 0, 0, np.empty(0, np.uint64))[0] if _fits(words) else nothing
+    return merged_entries(words, nothing, nothing, 0, 0, np.empty(0, np.uint64), 0)[0] if _fits(words) else nothing
 
 
 @compiled
 def _is_sound(words: npt.NDArray[np.uint64], size: Any, key: npt.NDArray[np.uint64]) -> bool:
     """Whether the head of a segment, and what look-ups search, are what was written; size: its words."""
     starts = np.int64(words[1] >> np.uint64(48))
-    if not HEAD_WORDS <= starts < size or words[0] != _check_of(words[1:starts], _check_of(key, np.uint64(0))):
+    if not HEAD_WORDS <= starts < size or words[0] != _checksum_of(words[1:starts], _checksum_of(key, np.uint64(0))):
         return False
     at_numbers = _shape_at(np.uint64(words.ctypes.data))[6]
-    return bool(at_numbers < size and words[4] == _check_of(words[starts:at_numbers], np.uint64(0)))
+    return bool(at_numbers < size and words[4] == _checksum_of(words[starts:at_numbers], np.uint64(0)))
 
 
 @compiled
@@ -327,7 +312,7 @@ def _checked_number(address: Any, place: Any, checked: Any) -> Any:
     for block in range(max(checked + 1, (place * number_bits) >> 15), last + 1):
         begin, head = at_numbers + block * BLOCK_WORDS, block + HEAD_WORDS
         words = _words_at(address + np.uint64(8 * begin), min(end - begin, BLOCK_WORDS))
-        if word_at(address + np.uint64(8 * head)) != _check_of(words, np.uint64(head)):
+        if word_at(address + np.uint64(8 * head)) != _checksum_of(words, np.uint64(head)):
             return np.uint64(0), block, False
     return _bits_at(address + np.uint64(8 * at_numbers), place, number_bits), last, True
 
@@ -342,17 +327,19 @@ def candidates(
     turn: int,
     passed: int,
     hits_max: int,
+    limit: int,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int, int, int]:
-    """Entries that share the hash of a band with a row, uint64 [n, k], once for each hash that they share.
+    """Entries that share a hash with a row, uint64 [n, k], once for each shared hash.
 
     begins, ends  int64 [n, k] twice, the segments that may hold the hash
     addresses     uint64 [segments], of segments that `first_unsound` found sound
     order         int64, places in `hashes` in the order of the look-up
     turn          begin at this place of `order`
-    passed        entries of the first hash that an earlier call gave
+    passed        entries of the first hash that an earlier call returned
+    limit         highest numbers of a hash to return from each segment
 
-    Gives rows int64 [m] and document numbers uint64 [m], at most `hits_max`; where to go on, turn and passed; and a segment
-    whose numbers are not what was written, or -1.
+    Returns rows int64 [m] and numbers uint64 [m], at most `hits_max`; the turn and passed to go on at; and a segment whose
+    numbers are not what was written, or -1.
     """
     rows, numbers, count = np.empty(1024, np.int64), np.empty(1024, np.uint64), 0
     asked, of_begins, of_ends, columns = hashes.reshape(-1), begins.reshape(-1), ends.reshape(-1), hashes.shape[1]
@@ -378,6 +365,8 @@ def candidates(
                 _, rest_bits, _, _, _, at_rests, _ = _shape_at(addresses[segment])
                 of_rests = addresses[segment] + np.uint64(8 * at_rests)
                 entry, checked = _first_rest(of_rests, rest_bits, rest, low, high), np.int64(-1)
+                if high - entry > limit:
+                    entry = max(entry, _first_rest(of_rests, rest_bits, rest + np.uint64(1), entry, high) - limit)
                 while entry < high and _bits_at(of_rests, entry, rest_bits) == rest:
                     met += 1
                     if met > passed:

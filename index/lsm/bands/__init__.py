@@ -1,1 +1,0 @@
-"""Segments of MinHash: looking hashes up in them, and moving entries through their levels."""

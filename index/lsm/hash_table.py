@@ -1,0 +1,171 @@
+"""The table: all entries of a kind, in the memtable, in the frozen memtable and in segments, as one process sees them.
+
+An index has two: the `Tree` of fingerprints, and the `IdTable`. A full memtable freezes and moves into segments, slice by
+slice, within the transactions of batches (see `compaction`). Look-ups meanwhile read all of it.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from index.lsm import compaction
+from index.lsm.compaction import MemtablePair, Reach, TreeSizes
+from index.lsm.memtable import Memtable
+from index.lsm.shape import Shape
+from index.storage import log
+from index.storage.codec import Tombstones, unpack_tombstones
+from index.storage.counters import counters_of
+from index.storage.layout import LOG_KEY, TOMBSTONE_KEY, Change, Counters, Table
+from index.storage.segments.compaction_state import CompactionState
+from index.storage.store import Transaction
+
+
+class TreeStats(NamedTuple):
+    """Where the entries of a table stand.
+
+    memtable_entries  entries in the memtable
+    frozen_entries    entries in the frozen memtable, which compaction moves into segments
+    removals          removed entries that segments may still hold
+    progress          progress of the compaction, 0 to 1; 1 if none runs
+    segments          segments of all tables
+    """
+
+    memtable_entries: int
+    frozen_entries: int
+    removals: int
+    progress: float
+    segments: int
+
+
+class HashTable:
+    """View that one process has of a table. Every transaction begins with `follow`.
+
+    Entries before `_frozen_to` stand in segments or in the frozen memtable; entries from there to `_end` stand in the active
+    memtable. Entries that a transaction adds stay only after `committed`. A subclass has the shape's look-ups.
+    """
+
+    has_tombstones = True
+
+    def __init__(
+        self,
+        shape: Shape,
+        sizes: TreeSizes,
+        new_pair: Callable[[Shape], MemtablePair] = MemtablePair,
+    ) -> None:
+        """sizes: may change between two transactions; new_pair: makes an empty pair of memtables."""
+        self._shape, self._new_pair = shape, new_pair
+        self.sizes = sizes
+        self._segments: Any = shape.open_segments()
+        self._state: CompactionState | None = None
+        self._begin_at(Reach(0, 0, 0))
+
+    def _begin_at(self, reach: Reach) -> None:
+        self._frozen: MemtablePair | None = None
+        self._active = self._new_pair(self._shape)
+        self._frozen_to = self._end = self._end_uncommitted = reach
+        self._committed = self._active.counts()
+
+    def _first_number(self, transaction: Transaction) -> int:  # noqa: ARG002
+        """Segments drop entries with lower numbers when they are rewritten."""
+        return 0
+
+    def _reach(self, counters: Counters) -> Reach:
+        reach = Reach.of(counters)
+        return reach if self.has_tombstones else reach._replace(tombstone=0)
+
+    def follow(self, transaction: Transaction) -> None:
+        """Take over the entries that other processes committed; drop those that this process did not commit."""
+        self._active.cut(*self._committed)
+        self._end_uncommitted = self._end
+        now = compaction.state(transaction, self._shape)
+        frozen_to = Reach(now.frozen_to, now.frozen_rows, now.frozen_tombstones)
+        if frozen_to != self._frozen_to:
+            if not self._is_next(transaction, now):
+                # The end of a compaction deletes its tombstones from the file.
+                self._begin_at(Reach(now.merged_to, now.merged_rows, 0))
+            self._load(transaction, frozen_to)
+            self._frozen, self._active = self._active, self._new_pair(self._shape)
+            self._frozen_to, self._committed = frozen_to, (0, 0)
+        if not now.is_moving:
+            self._frozen = None
+        self._load(transaction, self._reach(counters_of(transaction)))
+        self._segments.follow(transaction, now)
+        self._state = now
+
+    def file(self) -> None:
+        """File all entries that `follow` took over; else the first look-up pays for it."""
+        for pair in self._pairs():
+            pair.added.file()
+
+    def _is_next(self, transaction: Transaction, now: CompactionState) -> bool:
+        """Whether the memtable frozen in the file begins at the end of the one frozen here, which is wholly compacted."""
+        mine = self._frozen_to
+        if not now.is_moving or (now.merged_to, now.merged_rows) != mine[:2]:
+            return False
+        return now.frozen_tombstones == mine.tombstone or (
+            transaction.view(Table.TOMBSTONES, TOMBSTONE_KEY.pack(mine.tombstone)) is not None
+        )
+
+    def _load(self, transaction: Transaction, end: Reach) -> None:
+        """Read the log and the tombstones up to `end` into the active memtable."""
+        if self._end[:2] < end[:2]:
+            last = LOG_KEY.pack(*end[:2])
+            for batch in log.walk(transaction, self._shape.words, LOG_KEY.pack(*self._end[:2])):
+                if batch.key >= last:
+                    break
+                self._active.added.add(*self._shape.entries_of(batch))
+        if self._end.tombstone < end.tombstone:
+            for key, value in transaction.walk(Table.TOMBSTONES, TOMBSTONE_KEY.pack(self._end.tombstone)):
+                if TOMBSTONE_KEY.unpack(key)[0] >= end.tombstone:
+                    break
+                self._take_over(unpack_tombstones(value, self._shape.words))
+        self._end = self._end_uncommitted = end
+        self._committed = self._active.counts()
+
+    def _take_over(self, tombstone: Tombstones) -> None:
+        raised = tombstone.changes == Change.RAISED
+        for memtable, rows in ((self._active.added, raised), (self._active.removed, ~raised)):
+            memtable.add(tombstone.fingerprints[rows], tombstone.numbers[rows])
+
+    def _pairs(self) -> list[MemtablePair]:
+        return [pair for pair in (self._active, self._frozen) if pair is not None]
+
+    def memtables(self) -> list[Memtable]:
+        """The memtables of added entries: the active one, and the frozen one if there is one."""
+        assert self._state is not None, "a transaction must begin with `follow`"
+        return [pair.added for pair in self._pairs()]
+
+    def end_batch(self, transaction: Transaction, counters: Counters) -> None:
+        """Compact a little at the end of a batch, see `compaction`; counters: as the batch leaves them."""
+        end, first_number = self._reach(counters), self._first_number(transaction)
+        compaction.freeze_or_move(transaction, self.sizes, self._frozen, self._active, end, first_number)
+        self._end_uncommitted = end
+
+    def freeze(self, transaction: Transaction, counters: Counters) -> None:
+        """Freeze the memtable, with all entries that these counters count. Requires that no compaction runs."""
+        assert self._frozen is None
+        if any(self._active.counts()):
+            compaction.freeze(transaction, self._shape, self._reach(counters))
+
+    def move(self, transaction: Transaction) -> bool:
+        """Move one slice of the frozen memtable, however full the active one is; returns whether more is left.
+
+        This transaction must not look anything up afterwards.
+        """
+        frozen, first_number = self._frozen, self._first_number(transaction)
+        return frozen is not None and compaction.move(transaction, self.sizes, frozen, 1.0, 1, first_number).is_moving
+
+    def settle(self, transaction: Transaction) -> bool:
+        """Move a segment to the last level if the first is too large; returns whether it was.
+
+        This transaction must not look anything up afterwards.
+        """
+        return compaction.settle(transaction, self.sizes, self._shape, self._first_number(transaction))
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a compaction was running at the last `follow`."""
+        return self._frozen is not None
+
+    def committed(self) -> None:
+        """Keep the entries that the committed transaction added."""
+        self._committed, self._end = self._active.counts(), self._end_uncommitted

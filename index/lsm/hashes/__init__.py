@@ -1,0 +1,1 @@
+"""Tables of hashes: their shapes, levels and segments."""

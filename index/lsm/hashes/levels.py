@@ -1,0 +1,212 @@
+"""Levels of segments of hashes: entries leave memory into the first level, and move on into the last, range by range.
+
+The first level is small compared to the last, and large compared to a memtable. So a memtable rewrites little, and the
+bytes written for a document grow with the square root of the index. An entry stands in one level only, and changes levels
+within one transaction. So a crash loses nothing, and look-ups need not know how far anything has moved.
+
+A removed entry leaves the first level at once. If it is not there, it is noted, and leaves the last level when its range is
+rewritten. Until then look-ups match it, and it does not count: it is retired, or its batch has left the log.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels import hash_segments
+from index.storage.layout import Table
+from index.storage.segments.compaction_state import HASH_KEY, CompactionState, Level
+from index.storage.segments.hash_codec import NO_ENTRIES, Entries, HashKey, pack_hash_segment, unpack_hash_segment
+from index.storage.store import Transaction
+
+FIRST_SHARE = 2
+"""A segment of the first level has this many times fewer entries: it meets few segments of the last level.
+
+Not many times fewer: the rest of the segment in which a range ends is written once more.
+"""
+
+SETTLED_SHARE = 2
+"""While the first level has too many entries, this many times as many leave it as come."""
+
+FIRST_MEMTABLES = 2
+"""The first level holds this many memtables at least."""
+
+_NO_WORDS = np.frombuffer(b"", np.uint64)
+
+
+class Written(NamedTuple):
+    """What `Levels.merge_in` did.
+
+    more    change of the level's number of entries
+    absent  entries to remove that were not there
+    """
+
+    more: int
+    absent: Entries
+
+
+def first_entries_max(tables: int, memtable_entries: int, entries: int) -> int:
+    """How many entries the first level holds at most, in all tables; `entries`: those of both levels.
+
+    With N documents, M in a memtable and F in the first level, every document is written F / M times there, and N / 2F times
+    in the last level. Their sum is least if F is the root of N M / 2.
+    """
+    documents = entries // tables
+    return tables * max(FIRST_MEMTABLES * memtable_entries, int((documents * memtable_entries / 2) ** 0.5))
+
+
+def first_capacity(capacity: int) -> int:
+    """Number of entries of a segment of the first level, if those of the last have `capacity`."""
+    return max(1, capacity // FIRST_SHARE)
+
+
+class Levels:
+    """Segments of hashes in a table of the file, within one transaction that writes them."""
+
+    def __init__(self, transaction: Transaction, table: Table, capacity: int, first_number: int = 0) -> None:
+        """capacity: entries of a segment of the last level; first_number: rewriting drops lower numbers."""
+        self._transaction, self._table = transaction, table
+        self._capacity, self._first_number = capacity, first_number
+
+    def bound_above(self, band: int, level: Level, bound: bytes) -> bytes | None:
+        """The bound of the first segment of a level after a bound, or None."""
+        prefix = bytes([band, level])
+        above = self._transaction.key_above(self._table, prefix + bound)
+        return above[2:] if above is not None and above[:2] == prefix else None
+
+    def move_in(self, now: CompactionState, added: Entries, removed: Entries) -> CompactionState:
+        """Move entries of the table at the cursor out of memory, uint64 [2, n] each; returns the state with its new counts."""
+        capacity = first_capacity(self._capacity)
+        written = self.merge_in(now.table, Level.FIRST, added, removed, capacity)
+        self.merge_in(now.table, Level.REMOVED, written.absent, NO_ENTRIES, capacity)
+        return now._replace(first_entries=now.first_entries + written.more)
+
+    def merge_in(self, band: int, level: Level, added: Entries, removed: Entries, capacity: int) -> Written:
+        """Write entries into the segments of a level that they belong to, and remove others."""
+        added, removed = np.ascontiguousarray(added), np.ascontiguousarray(removed)
+        more, absent, of_added, of_removed = 0, [NO_ENTRIES], 0, 0
+        while of_added < added.shape[1] or of_removed < removed.shape[1]:
+            places = ((added, of_added), (removed, of_removed))
+            first = min(tuple(each[:, place].tolist()) for each, place in places if place < each.shape[1])
+            key, words = HashKey(band, level), _NO_WORDS
+            below = self._transaction.floor(self._table, HashKey(band, level, *first).packed(), recheck=True)
+            if below is not None and below[0][:2] == key.packed()[:2]:
+                key, words = HashKey(*HASH_KEY.unpack(below[0])), _words_of(below[1])
+            bound = _words_of_bound(self.bound_above(band, level, key.packed()[2:]))
+            merged, left, of_added, of_removed, before = hash_segments.merged_entries(
+                words, added, removed, of_added, of_removed, bound, self._first_number
+            )
+            if before < 0:
+                raise ValueError("its head does not fit")
+            absent.append(left)
+            more += merged.shape[1] - before
+            self._put(key, before > 0, merged, capacity)
+        return Written(more, np.hstack(absent))
+
+    def settle(self, now: CompactionState, tables: int, first_max: int, entries_max: int) -> CompactionState:
+        """Move entries from the first level into the last until the first has at most `first_max`; returns the new state.
+
+        Stops with the slice that brings the `entries_max`-th entry.
+        """
+        least = max(first_max, now.first_entries - entries_max)
+        while now.first_entries > least:
+            now = self._slice(now, tables)
+        return now
+
+    def _slice(self, now: CompactionState, tables: int) -> CompactionState:
+        """Move entries of the first level from the cursor on, with the removed entries of their range.
+
+        At least a segment of them, up to a bound of the last level. So a turn rewrites each segment of the last level once,
+        and of the first level only the rests of its own segments.
+        """
+        cursor = now.settled_to or HashKey(0, Level.FIRST).packed()
+        band, prefix, begin = cursor[0], cursor[:2], cursor[2:]
+        key: bytes | None = cursor
+        if self._transaction.view(self._table, cursor) is None:
+            above = self.bound_above(band, Level.FIRST, begin)
+            key = None if above is None else prefix + above
+        gathered, count, end = [NO_ENTRIES], 0, None
+        while key is not None:
+            entries, end = self._entries(key), self.bound_above(band, Level.FIRST, key[2:])
+            edge = None if end is None else self._last_bound(band, key[2:], end)
+            self._transaction.delete(self._table, key)
+            if edge is not None:
+                entries, left = divided(entries, edge)
+                if left.shape[1]:
+                    own = HashKey(band, Level.FIRST, *map(int, _words_of_bound(edge)))
+                    self._transaction.put(self._table, own.packed(), pack_hash_segment(own, left))
+                end = edge
+            gathered.append(entries)
+            count += entries.shape[1]
+            key = None if end is None or edge is not None or count >= self._capacity else prefix + end
+        removed = self._taken(band, begin, end)
+        written = self.merge_in(band, Level.LAST, np.hstack(gathered), removed, self._capacity)
+        following = HashKey((band + 1) % tables, Level.FIRST).packed() if end is None else prefix + end
+        return now._replace(
+            version=now.version + 1,
+            first_entries=now.first_entries - count,
+            last_entries=now.last_entries + written.more,
+            settled_to=following,
+        )
+
+    def _entries(self, key: bytes) -> Entries:
+        value = self._transaction.view(self._table, key, recheck=True)
+        assert value is not None
+        return unpack_hash_segment(value)
+
+    def _last_bound(self, band: int, begin: bytes, end: bytes) -> bytes | None:
+        """The last bound of the last level that is above one bound and not above another, or None."""
+        below = self._transaction.floor(self._table, HashKey(band, Level.LAST).packed()[:2] + end)
+        if below is None or below[0][:2] != bytes([band, Level.LAST]) or below[0][2:] <= begin:
+            return None
+        return below[0][2:]
+
+    def _taken(self, band: int, begin: bytes, end: bytes | None) -> Entries:
+        """Take the removed entries of a band from one bound to below another (None: the end) out of their level."""
+        first = HashKey(band, Level.REMOVED).packed()
+        below = self._transaction.floor(self._table, first[:2] + begin)
+        if below is not None and below[0][:2] == first[:2]:
+            first = below[0]
+        last = first[:2] + (b"\xff" * len(begin) if end is None else end)
+        taken = [NO_ENTRIES]
+        for key in self._transaction.keys(self._table, first, last):
+            before, rest = divided(self._entries(key), begin)
+            inside, after = divided(rest, end)
+            if not inside.shape[1]:
+                continue
+            taken.append(inside)
+            self._transaction.delete(self._table, key)
+            for left in (before, after):
+                self.merge_in(band, Level.REMOVED, left, NO_ENTRIES, max(1, left.shape[1]))
+        return np.hstack(taken)
+
+    def _put(self, key: HashKey, exists: bool, entries: Entries, capacity: int) -> None:
+        """Rewrite a segment as several if it has more than `capacity` entries."""
+        count = entries.shape[1]
+        parts = -(-count // capacity)
+        if not parts and exists:
+            self._transaction.delete(self._table, key.packed())
+        for begin, end in pairwise([count * part // max(1, parts) for part in range(parts + 1)]):
+            own = key if begin == 0 else HashKey(key.band, key.level, *entries[:, begin].tolist())
+            self._transaction.put(self._table, own.packed(), pack_hash_segment(own, entries[:, begin:end]))
+
+
+def divided(entries: Entries, bound: bytes | None) -> tuple[Entries, Entries]:
+    """Entries below a bound, and the others; None: all are below."""
+    if bound is None or not entries.shape[1]:
+        return entries, entries[:, :0]
+    hashed, number = _words_of_bound(bound)
+    low, high = np.searchsorted(entries[0], hashed), np.searchsorted(entries[0], hashed, side="right")
+    place = low + np.searchsorted(entries[1, low:high], number)
+    return entries[:, :place], entries[:, place:]
+
+
+def _words_of(value: memoryview) -> npt.NDArray[np.uint64]:
+    """Words of a segment, uint64 [w], as a view."""
+    return np.frombuffer(value, "<u8", len(value) // 8).astype(np.uint64, copy=False)
+
+
+def _words_of_bound(bound: bytes | None) -> npt.NDArray[np.uint64]:
+    """Hash and number of a bound, uint64 [2]; uint64 [0] if there is none."""
+    return np.frombuffer(bound or b"", ">u8").astype(np.uint64)

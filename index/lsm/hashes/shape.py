@@ -1,0 +1,255 @@
+"""Tables of hashes: sorted runs of 40-bit hashes and 40-bit numbers, for the bands of MinHash and for document ids."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import NO_NUMBER
+from index.kernels import checksums, memtable, minhash, sort
+from index.lsm.hashes import levels
+from index.lsm.hashes.segments import HashSegments
+from index.lsm.memtable import Gather, Memtable
+from index.lsm.minhash_lookup import MinhashLookup, stored_signatures
+from index.matching.frame import OWN_ROWS, bands_of_own, bins_of, frame_bins
+from index.matching.minhash import Banding, draws
+from index.storage import log
+from index.storage.codec import unpack_ids
+from index.storage.layout import COMPACTION_KEY, IDS_KEY, LOG_KEY, Table
+from index.storage.segments.compaction_state import CompactionState, Level
+from index.storage.segments.hash_codec import segment_capacity, unpack_hash_segment
+from index.storage.store import Transaction
+
+_OF_OWN_BINS = np.uint64(0x5555_5555_5500_0000)
+"""Distinguishes the hash of a band of own bins from that of a band of all bins."""
+
+_ROWS_AT_ONCE = 2**16
+"""Rows whose hashes are computed at once: bounds their memory."""
+
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class HashShape:
+    """A table of hashes. An entry is a hash and a number.
+
+    words   64-bit words of a fingerprint
+    tables  number of tables; each holds every entry once
+    """
+
+    words: int
+    tables: int
+    table: ClassVar[Table] = Table.SEGMENTS
+    state_key: ClassVar[bytes] = COMPACTION_KEY
+    buckets: ClassVar[None] = None
+    unit: ClassVar[str] = "band"
+    columns: ClassVar[int] = 2
+    bound_bytes: ClassVar[int] = 16
+    entry_words: ClassVar[int] = 2
+    page_entries: ClassVar[int] = 4
+    slices_share: ClassVar[int] = levels.FIRST_SHARE
+    portion_entries_max: ClassVar[int] = 2**23
+
+    @property
+    def rests(self) -> int:
+        """Rests of hashes in the memtable for an entry."""
+        return self.tables
+
+    @property
+    def memtable_bytes(self) -> int:
+        """Approximate bytes of an entry in memory: fingerprint, number, and its share of a page in every table."""
+        return 8 * self.words + 8 + self.tables * 17
+
+    @property
+    def sorted_bytes(self) -> int:
+        """Bytes of an entry's hashes while a bulk load sorts them."""
+        return 8 * self.tables
+
+    def prefixes(self, table: int, *, searched: bool = False) -> list[bytes]:
+        """What the keys of a table's segments begin with; `searched`: without the level of removed entries."""
+        return [bytes([table, level]) for level in Level if not (searched and level is Level.REMOVED)]
+
+    def level_of(self, key: bytes) -> Level | None:
+        """The level of a segment."""
+        return Level(key[1])
+
+    def segment_entries(self, segment_bytes: int) -> int:
+        """Number of entries in a segment of this size, at least 1."""
+        return segment_capacity(segment_bytes)
+
+    def numbered(self, table: int) -> bool:  # noqa: ARG002
+        """Whether numbers stand next to the entries of a table: no, they are part of them."""
+        return False
+
+    def entry_columns(self, table: int, hashes: Words, fingerprints: Words, numbers: Words) -> Words:  # noqa: ARG002
+        """Entries in the form of a table's segments, uint64 [n, 2]; hashes uint64 [n] of that table, numbers uint64 [n]."""
+        return np.stack([hashes, numbers], axis=1)
+
+    def gathered(self, entries: Memtable, table: int, begin: int, end: int, count_max: int) -> tuple[Words, Words, int]:
+        """`Memtable.of_table`: entries uint64 [n, 2], mostly ascending, their numbers, and the first value not examined."""
+        found, stopped = memtable.gathered_bands(
+            entries.pages, entries.rests, entries.numbers, table, begin, end, count_max
+        )
+        return found.T, found[1], stopped
+
+    def ordered(self, entries: Words, numbers: Words, begin: bytes, end: bytes | None) -> tuple[Words, Words]:
+        """Entries uint64 [n, 2] between two bounds, as uint64 [2, m] ascending, and their numbers."""
+        hashes, numbers = entries.T
+        ascending = (hashes[1:] > hashes[:-1]) | ((hashes[1:] == hashes[:-1]) & (numbers[1:] > numbers[:-1]))
+        columns = entries.T if ascending.all() else entries.T[:, np.lexsort((numbers, hashes))]
+        _, columns = levels.divided(columns, begin)
+        columns, _ = levels.divided(columns, end)
+        return np.ascontiguousarray(columns), columns[1]
+
+    def columns_of(self, words: Words) -> Words:
+        """The reverse of `compaction.words_of`: uint64 [n, 2] -> uint64 [2, n]."""
+        columns: Words = np.ascontiguousarray(words.T)
+        return columns
+
+    def sorting_words(self, columns: Words, table: int) -> Words:
+        """Hashes of the entries of a table, uint64 [n, 1]."""
+        hashes: Words = columns[table, :, None]
+        return hashes
+
+    def ascending(
+        self, words: Words, places: npt.NDArray[np.uint32], numbers: Words
+    ) -> tuple[Words, npt.NDArray[np.uint32]]:
+        """Entries at these places of `sorting_words`, uint64 [m, 2] ascending, and the places."""
+        entries: Words = sort.sorted_band(np.ascontiguousarray(words[:, 0]), places, numbers).T
+        return entries, places
+
+    def unpacked(self, key: bytes, value: memoryview) -> tuple[Words, Words]:  # noqa: ARG002
+        """Entries of a segment, uint64 [2, n], and NO_NUMBER for each. Raises ValueError if the value is not a segment."""
+        entries = unpack_hash_segment(value)
+        return entries, np.full(entries.shape[1], NO_NUMBER)
+
+    def first_words(self, value: memoryview) -> Words:
+        """Hashes of the entries of a segment, uint64 [n]."""
+        hashes: Words = unpack_hash_segment(value)[0]
+        return hashes
+
+    def bucket_sizes(self, words: Words, first: int, end: int) -> npt.NDArray[np.int64]:  # noqa: ARG002
+        """Sizes of the buckets of these first words, uint64 [n]: entries with an equal hash."""
+        return np.unique(words, return_counts=True)[1]
+
+    def compacted_entries(self, transaction: Transaction, now: CompactionState, segment_bytes: int) -> int:  # noqa: ARG002
+        """Number of entries in segments, in all tables."""
+        return now.first_entries + now.last_entries
+
+    def moved(
+        self, transaction: Transaction, now: CompactionState, gather: Gather, segment_bytes: int, first_number: int
+    ) -> tuple[CompactionState, bytes | None]:
+        """Move the frozen entries of the segment of the first level at the cursor; returns the state and the slice's end."""
+        capacity = self.segment_entries(segment_bytes)
+        target = levels.Levels(transaction, self.table, capacity, first_number)
+        end = target.bound_above(now.table, Level.FIRST, now.bound)
+        added, _, removed, end = gather(now.table, now.bound, end, levels.first_capacity(capacity))
+        return target.move_in(now, added, removed), end
+
+    def settled(
+        self,
+        transaction: Transaction,
+        now: CompactionState,
+        segment_bytes: int,
+        memtable_entries: int,
+        entries_max: int,
+        first_number: int,
+    ) -> CompactionState:
+        """State after about `entries_max` entries have left the first level, or all that it has too many."""
+        first_max = levels.first_entries_max(self.tables, memtable_entries, now.first_entries + now.last_entries)
+        target = levels.Levels(transaction, self.table, self.segment_entries(segment_bytes), first_number)
+        return target.settle(now, self.tables, first_max, entries_max)
+
+    def open_segments(self) -> HashSegments:
+        """View of the segments that one process has."""
+        return HashSegments(self.table, self.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class MinhashShape(HashShape):
+    """Bands of MinHash: table t holds the hash of band t of every signature, and its document number."""
+
+    banding: Banding
+
+    def hashes(self, fingerprints: Words) -> Words:
+        """Hashes of the bands, uint64 [n, words] -> uint64 [n, tables], 40 bits at the top of each word.
+
+        If a page has a frame, bands of its own bins replace some of them: see `frame.bands_of_own`.
+        """
+        banding = self.banding
+        values = bins_of(fingerprints, banding.bin_bits)
+        hashes = minhash.band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
+        frames = frame_bins(fingerprints, banding.bin_bits)
+        framed = np.flatnonzero(frames.any(axis=1) & ~frames.all(axis=1))
+        if len(framed):
+            values, frames = values[framed], frames[framed]
+            by_own = bands_of_own(values, frames, banding.bands, banding.rows)
+            values[frames] = 0
+            own = minhash.band_hashes(values, draws(banding.bins), banding.bands, min(banding.rows, OWN_ROWS))
+            hashes[framed] = np.where(by_own, own ^ _OF_OWN_BINS, hashes[framed])
+        return hashes
+
+    def sorting_columns(self, fingerprints: Words) -> Words:
+        """What `sorting_words` needs of fingerprints uint64 [n, words]: hashes of bands, uint64 [tables, n]."""
+        columns = np.empty((self.tables, len(fingerprints)), np.uint64)
+        for begin in range(0, len(fingerprints), _ROWS_AT_ONCE):
+            columns[:, begin : begin + _ROWS_AT_ONCE] = self.hashes(fingerprints[begin : begin + _ROWS_AT_ONCE]).T
+        return columns
+
+    def equals(
+        self, transaction: Transaction, segments: HashSegments, fingerprints: Words
+    ) -> Iterator[tuple[npt.NDArray[np.int64], Words]]:
+        """Entries in segments equal to fingerprints uint64 [n, words], in portions: rows int64 [m] and numbers uint64 [m]."""
+        # Equal signatures share every band, so the first band is enough.
+        one_band = replace(self, tables=1, banding=replace(self.banding, bands=1))
+        for rows, numbers in segments.candidates(transaction, one_band.hashes(fingerprints)):
+            for known, here, members, _ in stored_signatures(transaction, numbers, self.words):
+                equal = (known[members] == fingerprints[rows[here]]).all(axis=1)
+                yield rows[here[equal]], numbers[here[equal]]
+
+    def entries_of(self, batch: log.Batch) -> tuple[Words, Words]:
+        """Fingerprints uint64 [n, words] and numbers uint64 [n] of a batch's entries."""
+        return batch.filed()
+
+    def lookup(
+        self,
+        fingerprints: Words,
+        distance_max: int,
+        looks: npt.NDArray[np.uint8] | None = None,  # noqa: ARG002
+    ) -> MinhashLookup:
+        """Look-up of signatures uint64 [n, words]."""
+        return MinhashLookup(fingerprints, self.hashes(fingerprints), distance_max, self.banding)
+
+
+@dataclass(frozen=True, slots=True)
+class IdShape(HashShape):
+    """Ids: the hash of the id of every row of the log that has one, and the row's number."""
+
+    words: int = 1
+    tables: int = 1
+    table: ClassVar[Table] = Table.IDS
+    state_key: ClassVar[bytes] = IDS_KEY
+    page_entries: ClassVar[int] = 16
+
+    def hashes(self, fingerprints: Words) -> Words:
+        """An id's fingerprint is its hash: uint64 [n, 1]."""
+        return fingerprints
+
+    def sorting_columns(self, fingerprints: Words) -> Words:
+        """The hashes, uint64 [1, n]."""
+        return fingerprints.T
+
+    def entries_of(self, batch: log.Batch) -> tuple[Words, Words]:
+        """Hashes uint64 [n, 1] and row numbers uint64 [n] of the rows of a batch that have an id."""
+        ends, texts = unpack_ids(batch.value)
+        hashes, first = id_hashes(texts, ends), LOG_KEY.unpack(batch.key)[1]
+        named = np.flatnonzero(hashes != checksums.NO_HASH)
+        return hashes[named, None], named.astype(np.uint64) + np.uint64(first)
+
+
+def id_hashes(texts: bytes | memoryview, ends: npt.NDArray[np.uint32] | npt.NDArray[np.int64]) -> Words:
+    """Hashes of concatenated ids with these ends: uint64 [n]; NO_HASH if empty."""
+    size = int(ends[-1]) if len(ends) else 0
+    return checksums.id_hashes(np.frombuffer(texts if size else bytes(1), np.uint8, size), ends.astype(np.int64))

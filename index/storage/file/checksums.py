@@ -1,0 +1,115 @@
+"""Checksums of values: XXH64 of a value's bytes, seeded with the XXH64 of its key, seeded with that of the table's name.
+
+So a value that was moved to another key or table does not fit its checksum.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from index.kernels import checksums
+from index.storage.layout import Table
+
+CHECKSUM = struct.Struct("<Q")
+
+SHORT_BYTES = 8
+"""Size of every value in tables of many values to a key."""
+
+REMEMBERED_MAX = 2**20
+"""Checksums that are remembered: 64 MiB."""
+
+_DIGEST = xxhash.xxh64_intdigest
+_SEEDS = {table: _DIGEST(table.value) for table in Table}
+
+
+def checksum_of(table: Table, key: bytes, content: bytes | memoryview) -> bytes:
+    """The checksum of a value."""
+    return CHECKSUM.pack(_DIGEST(content, _DIGEST(key, _SEEDS[table])))
+
+
+def is_of_older_format(table: Table, key: bytes, value: bytes) -> bool:
+    """Whether a value has the checksum of format versions 3 to 7 at its end: XXH3."""
+    digest = xxhash.xxh3_64_intdigest
+    checksum = digest(value[: -CHECKSUM.size], digest(key, digest(table.value)))
+    return value[-CHECKSUM.size :] == CHECKSUM.pack(checksum)
+
+
+def first_wrong(table: Table, pairs: Iterable[tuple[bytes, memoryview]]) -> tuple[bytes, memoryview] | None:
+    """The first pair whose value does not fit the checksum at its end, or None."""
+    of_table, digest = _SEEDS[table], _DIGEST
+    for key, value in pairs:
+        checksum = digest(value[: -CHECKSUM.size], digest(key, of_table))
+        if len(value) < CHECKSUM.size or checksum != int.from_bytes(value[-CHECKSUM.size :], "little"):
+            return key, value
+    return None
+
+
+def with_checksums(table: Table, keys: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
+    """Each content followed by its `checksum_of`."""
+    digests = map(_DIGEST, contents, map(_DIGEST, keys, repeat(_SEEDS[table])))
+    # Half the time of a loop over `checksum_of`.
+    return [content + checksum for content, checksum in zip(contents, map(CHECKSUM.pack, digests), strict=True)]
+
+
+def short_checksums(table: Table, keys: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
+    """`checksum_of` many contents of SHORT_BYTES, in one compiled call."""
+    words = np.frombuffer(b"".join(contents), "<u8").astype(np.uint64, copy=False)
+    octets = checksums.short_checksums(words, _seeds(table, keys)).astype("<u8", copy=False).tobytes()
+    return [octets[at : at + CHECKSUM.size] for at in range(0, len(octets), CHECKSUM.size)]
+
+
+def checked_values(
+    table: Table, keys: Sequence[bytes], pairs: bytes | memoryview
+) -> tuple[npt.NDArray[np.int64], bytes, bytes | None]:
+    """Split concatenated pairs of a key, a value of SHORT_BYTES and its checksum, and check them.
+
+    keys  distinct and of one length; the pairs come in their order
+
+    Returns the number of values of each key, int64 [n], all values concatenated, and the key of the first wrong value, or None.
+    """
+    length = len(keys[0]) if keys else 0
+    of_pairs = np.frombuffer(pairs, np.uint8).reshape(-1, length + SHORT_BYTES + CHECKSUM.size)
+    of_keys = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), length)
+    counts, words, wrong = checksums.checked_values(of_pairs, of_keys, _seeds(table, keys))
+    return counts, words.astype("<u8", copy=False).tobytes(), None if wrong < 0 else of_pairs[wrong, :length].tobytes()
+
+
+def _seeds(table: Table, keys: Sequence[bytes]) -> npt.NDArray[np.uint64]:
+    """Seeds of the checksums of values under these keys, uint64 [n]."""
+    return np.fromiter(map(_DIGEST, keys, repeat(_SEEDS[table])), np.uint64, len(keys))
+
+
+class Checksums:
+    """Checks the values of a file. A value `read_in_parts` is checked once; up to REMEMBERED_MAX are remembered."""
+
+    def __init__(self) -> None:
+        self._fitting: set[bytes] = set()
+
+    def of(self, table: Table, key: bytes, content: bytes | memoryview) -> bytes:
+        """As `checksum_of`; the value then needs no check."""
+        checksum = checksum_of(table, key, content)
+        if table.read_in_parts:
+            if len(self._fitting) >= REMEMBERED_MAX:
+                self._fitting.clear()
+            self._fitting.add(checksum)
+        return checksum
+
+    def fits(self, table: Table, key: bytes, value: memoryview, *, recheck: bool = False) -> bool:
+        """Whether a value fits the checksum at its end. `recheck` reads all of it, also if it was checked before."""
+        if not table.read_in_parts:
+            return first_wrong(table, [(key, value)]) is None
+        if len(value) < CHECKSUM.size:
+            return False
+        checksum = value[-CHECKSUM.size :].tobytes()
+        # The checksum also tells one version of a value from another.
+        if checksum in self._fitting and not recheck:
+            return True
+        return checksum == self.of(table, key, value[: -CHECKSUM.size])
+
+    def forget(self) -> None:
+        """Check every value again."""
+        self._fitting.clear()

@@ -1,0 +1,98 @@
+"""Places of segments, as one process keeps them from one transaction to the next, against the file."""
+
+import ctypes
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.errors import IndexDamaged
+from index.index import Index
+from index.lsm.compaction import TreeSizes
+from index.lsm.segment_places import SegmentPlaces
+from index.lsm.shape import shape_of
+from index.matching.minhash import Banding
+from index.session import Retention
+from index.storage.layout import Table
+from index.storage.parameters import Parameters
+from index.storage.store import Transaction
+from tests.support.answers import answers_of
+from tests.support.brute_force_index import BruteForceIndex
+from tests.support.entries import Row, entries_of
+from tests.support.fingerprints import mixed, random_ones
+from tests.support.indexes import changed, inspected
+from tests.support.packed import compaction_state
+
+SIMHASH, MINHASH = Parameters(64, 3, "all"), Parameters(512, 3_000, "all", banding=Banding(64, 8, 3, 4))
+
+
+def opened(path: Path, parameters: Parameters) -> Index:
+    keep = Retention(entries_max=250)
+    return Index.open(path, parameters, map_bytes_max=2**30, sizes=TreeSizes(60, 100), retention=keep)
+
+
+def require_kept(transaction: Transaction, kept: SegmentPlaces, parameters: Parameters) -> int:
+    """Keys, bounds and addresses are those of the file. Returns how many segments are known to be sound without a check."""
+    kept.follow(transaction, compaction_state(transaction))
+    fresh = shape_of(parameters).open_segments()
+    fresh.follow(transaction, compaction_state(transaction))
+    addresses, others = kept.take_over(transaction), fresh.take_over(transaction)
+    values = {key: bytes(value) for key, value in transaction.walk(Table.SEGMENTS)}
+    assert [kept.key(place) for place in range(len(kept))] == list(values)
+    assert addresses.tolist() == others.tolist()
+    assert (kept.edges.tolist(), kept.bounds.tolist()) == (fresh.edges.tolist(), fresh.bounds.tolist())
+    for address, value in zip(addresses.tolist(), values.values(), strict=True):
+        assert ctypes.string_at(address, len(value)) == value
+    known = int(np.count_nonzero(kept._known))
+    everywhere = np.zeros((1, 1), np.int64), np.full((1, 1), len(kept))
+    for places in (kept, fresh):
+        places.require_sound(transaction, *everywhere, addresses)
+    assert kept._known.tolist() == fresh._known.tolist()
+    return known
+
+
+@pytest.mark.parametrize("parameters", [SIMHASH, MINHASH], ids=["simhash", "minhash"])
+def test_places_that_a_process_keeps_are_those_of_the_file(parameters: Parameters, tmp_path: Path) -> None:
+    """However rarely it follows, in transactions that write and that do not, while segments are rewritten."""
+    generator, known = np.random.default_rng(1), 0
+    rows = [Row(offset, one) for offset, one in enumerate(random_ones(generator, 400, parameters.bits))]
+    kept = shape_of(parameters).open_segments()
+    with opened(tmp_path, parameters) as index:
+        for begin in range(0, len(rows), 5):
+            index.admit(entries_of(rows[begin : begin + 5], parameters.bits), {})
+            if generator.random() < 0.5:
+                continue
+            within = inspected if generator.random() < 0.3 else changed
+            known += within(index, partial(require_kept, kept=kept, parameters=parameters))
+        assert len(kept) > 10
+    assert known > 0
+
+
+def test_a_segment_that_was_changed_or_shifted_is_damage_and_no_answer(tmp_path: Path) -> None:
+    rows = [Row(offset, one) for offset, one in enumerate(random_ones(np.random.default_rng(2), 300, 64))]
+
+    def shift(transaction: Transaction) -> None:
+        # Under a higher bound, its first entries would be looked for in the segment before it.
+        key = transaction.keys(Table.SEGMENTS)[1]
+        stored = bytes(transaction._transaction.get(key, db=transaction._tables[Table.SEGMENTS]))
+        transaction.delete(Table.SEGMENTS, key)
+        transaction._transaction.put(key[:-1] + b"\xff", stored, db=transaction._tables[Table.SEGMENTS])
+
+    with opened(tmp_path, SIMHASH) as index:
+        for begin in range(0, len(rows), 30):
+            index.admit(entries_of(rows[begin : begin + 30]), {})
+        changed(index, shift)
+    with opened(tmp_path, SIMHASH) as index, pytest.raises(IndexDamaged, match="is not what was written"):
+        index.admit(entries_of([Row(1_000 + row.offset, row.fingerprint) for row in rows]), {})
+
+
+def test_verdicts_are_those_of_brute_force_while_the_map_grows(tmp_path: Path) -> None:
+    rows = [Row(offset, one, id=f"{offset} " * 100) for offset, one in enumerate(mixed(5, 900, 64))]
+    oracle, sizes = BruteForceIndex(SIMHASH.distance_max, "all"), set()
+    with Index.open(tmp_path, SIMHASH, map_bytes_max=2**30, map_bytes_initial=2**20, sizes=TreeSizes(40, 300)) as index:
+        for begin in range(0, len(rows), 30):
+            batch = entries_of(rows[begin : begin + 30])
+            assert answers_of(index.admit(batch, {})) == oracle.admit(batch, {})
+            sizes.add(index.statistics().map_bytes)
+    assert len(sizes) > 1
