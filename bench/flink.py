@@ -123,7 +123,7 @@ def on_flink(scheme: str, parameters: Parameters, contents: Sequence[bytes], doc
         wanted = flink.checkpoints_completed(job) + 2
         flink.wait(lambda: flink.checkpoints_completed(job) >= wanted, "checkpoints", TIMEOUT_SECONDS)
         size = flink.get(f"/jobs/{job}/checkpoints")["latest"]["completed"]["state_size"]
-        wrong = mismatches(sequential(kafka.bootstrap_servers, "fingerprints", parameters), verdicts.told)
+        wrong = mismatches(sequential(kafka.bootstrap_servers, "fingerprints", parameters), verdicts.by_batch)
     print(
         f"{scheme} on Flink, {shards} shards: {rate:,.0f} documents/s, {size / documents:,.0f} bytes of state a document, "
         f"{wrong} wrong of {documents:,}",
@@ -158,7 +158,9 @@ def seeded(scheme: str, contents: Sequence[bytes]) -> None:
         going_on = time.perf_counter() - begin
         feeder.feed(contents[cut:])
         verdicts.wait_for(documents_in(contents[cut:]), TIMEOUT_SECONDS)
-        wrong = mismatches(sequential(kafka.bootstrap_servers, "fingerprints", parameters, directory), verdicts.told)
+        wrong = mismatches(
+            sequential(kafka.bootstrap_servers, "fingerprints", parameters, directory), verdicts.by_batch
+        )
     print(
         f"{scheme} seeded: {written.entries:,} entries written at {written.entries / writing:,.0f}/s, {going_on:.1f} s from the "
         f"end of all that to the job that goes on, {wrong} wrong of {verdicts.documents:,} behind them",

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.flink import SCHEMES
-from deploy.flink_outputs import delivered, reading, said_by_one_index
+from deploy.flink_outputs import decided_by_one_index, delivered, reading
 from deploy.flink_service import flink_service
 from streamer.transports.kafka.topics import produce
 
@@ -38,7 +38,7 @@ def through(folder: Path, scheme: str) -> None:
         produce(settings, settings.topics.input, given)
         records.wait_for(len(given), TIMEOUT_SECONDS)
         seconds = time.perf_counter() - begin
-        expected, found = said_by_one_index(settings, directory / "one-index"), delivered(records.found)
+        expected, found = decided_by_one_index(settings, directory / "one-index"), delivered(records.headers)
     wrong = sum(found.get(position) != said for position, said in expected.items()) + len(
         found.keys() - expected.keys()
     )

@@ -88,7 +88,7 @@ def _of_site(
             found.pages,
             found.kept,
             found.copies,
-            found.found,
+            found.matched,
             by_template,
             count,
             changed,

@@ -68,7 +68,7 @@ def outcomes(
     decided: Callable[[Reprints], Iterator[tuple[str, Dropped]]] = by_index,
 ) -> Iterator[Outcome]:
     """Outcome of every policy that `decided` gives."""
-    crawled = reprints(language, frame_share, articles=articles, hosts=hosts, known=known)
+    crawled = reprints(language, frame_share, articles=articles, hosts=hosts, earlier_pages=known)
     for policy, dropped in decided(crawled):
         kept = copies_kept(crawled, dropped)
         lost = int(np.count_nonzero(dropped & (crawled.articles < 0)))

@@ -1,1 +1,1 @@
-"""Deployment: container, example settings, alerts and dashboard, and a local Kafka broker."""
+"""Deployment: container, manifests, alerts, dashboard, local Kafka and Flink, and their checks."""

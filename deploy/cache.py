@@ -1,4 +1,4 @@
-"""What checks and tests fetch or build once: it stays in the project's cache, whole or not at all."""
+"""The project's cache for downloads and builds in checks and tests. Entries are complete or absent."""
 
 import os
 import tempfile
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def cache() -> Path:
-    """The project's cache."""
+    """The project's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup-streamer"
 
 
 def made(name: str, make: Callable[[Path], None]) -> Path:
-    """A file or folder of the cache, made where it is not there yet. `make` gets a path in a folder of its own."""
+    """File or folder in the cache, created by `make` if missing. `make` gets a path in a temporary folder."""
     place = cache() / name
     if not place.exists():
         cache().mkdir(parents=True, exist_ok=True)
@@ -21,7 +21,7 @@ def made(name: str, make: Callable[[Path], None]) -> Path:
             try:
                 (Path(staging) / "made").rename(place)
             except OSError:
-                # Another process has made the same first.
+                # Another process created it first.
                 if not place.exists():
                     raise
     return place

@@ -1,12 +1,12 @@
-"""Make the release, install it where nothing else is, and run the demo and every example with it.
+"""Build the release, install it in a clean environment, and run the demo and every example there.
 
     python -m deploy.clean_run
 
-1. Build source distribution and wheel from the files that git has, as a release would.
-2. Install the wheel with all that a service and the examples may need into a new environment, by the tested versions.
-3. Run `streamer demo` and the tests of examples/ with that environment; of this checkout it sees no module.
+1. Build source distribution and wheel from git's files, as a release does.
+2. Install the wheel in a new environment, with the tested version of every dependency.
+3. Run `streamer demo` and the tests of examples/ there, without any module from this checkout.
 
-The environment is thrown away.
+The environment is temporary.
 """
 
 import os
@@ -25,11 +25,11 @@ FOREIGN = ("STREAMER_", "PYTHON", "VIRTUAL_ENV", "NUMBA_")
 
 
 class StepFailed(Exception):
-    """A step ended with another code than 0; the message holds what it said."""
+    """A step failed; the message has its output."""
 
 
 def step(what: str, command: Sequence[object], where: Path, *, shown: bool = False) -> None:
-    """Run a command as in a shell of its own, and print how long it took. Raises StepFailed."""
+    """Run a command in a clean environment, and print its duration. Raises StepFailed."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
     begun = time.monotonic()
     done = subprocess.run(
@@ -41,7 +41,7 @@ def step(what: str, command: Sequence[object], where: Path, *, shown: bool = Fal
 
 
 def checkout(into: Path) -> Path:
-    """A copy of what git has or would take, without what builds and runs leave behind."""
+    """Copy the files that git tracks or would add, without build and run artefacts."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     for name in names:
@@ -52,7 +52,7 @@ def checkout(into: Path) -> Path:
 
 
 def main() -> int:
-    """Build the release, install it into a clean environment, and run the demo and every example there."""
+    """Build the release, install it in a clean environment, and run the demo and every example there."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="clean-run-") as name:
         directory = Path(name)
@@ -64,7 +64,7 @@ def main() -> int:
             (wheel,) = (directory / "dist").glob("*.whl")
             step("a new environment", (sys.executable, "-m", "venv", "--without-pip", python.parents[1]), directory)
             pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python)
-            # Most of what the dependencies consist of is never imported: to compile all of it takes as long as the rest.
+            # Most of the dependencies is never imported, and compiling it all would double the time.
             install = (*pip, "install", "--quiet", "--no-compile", "--constraint", ROOT / "constraints.txt")
             step(f"{wheel.name}[{EXTRAS}] in it", (*install, f"{wheel}[{EXTRAS}]", *FOR_EXAMPLES), directory)
             step("streamer version", (python.with_name("streamer"), "version"), directory)

@@ -1,13 +1,13 @@
-"""Check the files that other programs read: compose.yaml, the Kubernetes manifests and the systemd unit, by those programs.
+"""Check compose.yaml, the Kubernetes manifests and the systemd unit with the programs that read them.
 
-1. Fetch kustomize, kubeconform and docker compose by Go, the schemas of Kubernetes by pip, and those of the Prometheus
-   operator with its Go module, into the project's cache; systemd-analyze from the PATH or from Debian's package.
+1. Fetch kustomize, kubeconform and docker compose by Go, Kubernetes' schemas by pip, and the Prometheus operator's schemas
+   by its Go module, to the project's cache. Take systemd-analyze from the PATH or Debian's package.
 2. `docker compose config` reads compose.yaml.
-3. kustomize puts the manifests together; kubeconform holds each resource against its schema, unknown fields included.
-4. `systemd-analyze verify` reads the unit, `systemd-analyze security` says how much it may do.
-5. Each of them must refuse a file with a misspelt key: else it had looked at nothing.
+3. kustomize builds the manifests; kubeconform validates each resource strictly.
+4. `systemd-analyze verify` reads the unit, and `systemd-analyze security` rates its exposure.
+5. Each program must refuse a file with a misspelt key, as a negative control.
 
-No cluster and no engine runs.
+No cluster or container engine runs.
 """
 
 import json
@@ -39,14 +39,14 @@ OPERATOR = ("github.com/prometheus-operator/prometheus-operator", "v0.85.0")
 OPERATOR_KINDS = ("servicemonitors", "prometheusrules")
 SCHEMAS = "kubernetes-validate==1.37.0"
 KUBERNETES_VERSIONS = ("v1.37.0", "v1.29.0")
-"""The newest, and the first that has all that the manifests use (ReadWriteOncePod)."""
+"""The newest version, and the oldest with ReadWriteOncePod, which the manifests use."""
 
 EXPOSURE_MAX = 1.5
-"""What `systemd-analyze security` may say of the unit, 0 (may do nothing) to 10."""
+"""The unit's maximum exposure by `systemd-analyze security`, from 0 (no rights) to 10."""
 
 
 def run(*words: object, where: Path | None = None, **variables: str) -> str:
-    """Standard output of a command. Raises CheckFailed, with what it said, where it fails."""
+    """Run a command and return its standard output. Raises CheckFailed, with its output."""
     command = list(map(str, words))
     done = subprocess.run(command, cwd=where, env=os.environ | variables, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -55,32 +55,32 @@ def run(*words: object, where: Path | None = None, **variables: str) -> str:
 
 
 def built(program: tuple[str, str, str]) -> Path:
-    """A program of a Go module, built in a module of its own, as some cannot be installed by name."""
+    """Build a program in a new Go module, since `go install` refuses some of them."""
     module, version, folder = program
     if shutil.which("go") is None:
-        raise CheckFailed(f"put Go on the PATH: {module} is built with it")
+        raise CheckFailed(f"put Go on the PATH: {module} needs it to build")
 
     def build(into: Path) -> None:
         with tempfile.TemporaryDirectory(prefix="go-build-") as name:
-            there = Path(name)
-            run("go", "mod", "init", "check", where=there)
-            run("go", "get", f"{module}{folder}@{version}", where=there)
-            run("go", "build", "-mod=mod", "-o", into, f"{module}{folder}", where=there, CGO_ENABLED="0")
+            workspace = Path(name)
+            run("go", "mod", "init", "check", where=workspace)
+            run("go", "get", f"{module}{folder}@{version}", where=workspace)
+            run("go", "build", "-mod=mod", "-o", into, f"{module}{folder}", where=workspace, CGO_ENABLED="0")
 
     return made(f"{Path(module.removesuffix('/v2').removesuffix('/v5')).name}-{version}", build)
 
 
 def kubernetes_schemas() -> Path:
-    """Folder with a folder of JSON schemas for each version of Kubernetes."""
+    """Folder with JSON schemas, one subfolder per Kubernetes version."""
 
     def fetch(into: Path) -> None:
         with tempfile.TemporaryDirectory(dir=into.parent) as name:
             run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", name, SCHEMAS)
             for version in KUBERNETES_VERSIONS:
                 (into / version).mkdir(parents=True)
-                there = Path(name) / "kubernetes_validate" / "kubernetes-json-schema" / f"{version}-local-strict"
-                for file in there.iterdir():
-                    # The package serves them from an address of its own; here each stands beside what it refers to.
+                schemas = Path(name) / "kubernetes_validate" / "kubernetes-json-schema" / f"{version}-local-strict"
+                for file in schemas.iterdir():
+                    # References point to a server path; here they point to the same folder.
                     text = file.read_text(encoding="utf-8").replace('"/api/_definitions.json#', '"_definitions.json#')
                     schema = json.loads(text)
                     schema.pop("$id", None)
@@ -90,14 +90,14 @@ def kubernetes_schemas() -> Path:
 
 
 def operator_schemas() -> Path:
-    """Folder with JSON schemas of the Prometheus operator's resources, from the definitions that it ships."""
+    """Folder with JSON schemas for the Prometheus operator's resources, from its CRDs."""
     module, version = OPERATOR
 
     def fetch(into: Path) -> None:
-        told = json.loads(run("go", "mod", "download", "-json", f"{module}@{version}"))
+        download = json.loads(run("go", "mod", "download", "-json", f"{module}@{version}"))
         into.mkdir()
         for kind in OPERATOR_KINDS:
-            file = Path(told["Dir"]) / "example" / "prometheus-operator-crd" / f"monitoring.coreos.com_{kind}.yaml"
+            file = Path(download["Dir"]) / "example" / "prometheus-operator-crd" / f"monitoring.coreos.com_{kind}.yaml"
             specification = yaml.safe_load(file.read_text(encoding="utf-8"))["spec"]
             for each in specification["versions"]:
                 name = f"{specification['names']['kind'].lower()}-monitoring-{each['name']}.json"
@@ -107,25 +107,25 @@ def operator_schemas() -> Path:
 
 
 def closed(schema: Any) -> Any:
-    """The schema with no other fields in its objects than it names, as a server that is asked to be strict has it."""
+    """Forbid unknown fields in a schema's objects, as strict server-side validation does."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: closed(value) for key, value in schema.items()}
+    strict = {key: closed(value) for key, value in schema.items()}
     is_open = schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in schema
     if isinstance(schema.get("properties"), dict) and not is_open:
-        found["additionalProperties"] = False
-    return found
+        strict["additionalProperties"] = False
+    return strict
 
 
 def check_compose(program: Path, file: Path) -> None:
-    """Let docker compose read a file. Raises CheckFailed."""
+    """Validate a file with docker compose. Raises CheckFailed."""
     run(program, "--file", file, "config", "--quiet")
 
 
 def check_folder(kustomize: Path, kubeconform: Path, folder: str) -> None:
-    """Put the manifests of a folder together, and check them; then with a misspelt key. Raises CheckFailed."""
+    """Build and check a folder's manifests, then with a misspelt key. Raises CheckFailed."""
     text = run(kustomize, "build", KUBERNETES / folder)
     print(f"kubeconform, {' and '.join(KUBERNETES_VERSIONS)}, {folder}: {check_manifests(kubeconform, text)}")
     wrong = text.replace("\nspec:\n", "\nspec:\n  misspelt: true\n", 1)
@@ -133,7 +133,7 @@ def check_folder(kustomize: Path, kubeconform: Path, folder: str) -> None:
 
 
 def check_manifests(kubeconform: Path, text: str) -> str:
-    """Let kubeconform hold resources against the schemas of each version; its summary. Raises CheckFailed."""
+    """Validate resources with kubeconform for each version; returns its summary. Raises CheckFailed."""
     summary = ""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text)
@@ -149,10 +149,10 @@ def check_manifests(kubeconform: Path, text: str) -> str:
 
 
 def systemd_analyze() -> tuple[Path, dict[str, str]]:
-    """The program, and the variables that it needs."""
-    found = shutil.which("systemd-analyze")
-    if found:
-        return Path(found), {}
+    """Path of systemd-analyze, and the environment variables that it needs."""
+    on_path = shutil.which("systemd-analyze")
+    if on_path:
+        return Path(on_path), {}
     folder = unpacked("systemd", "systemd", "put systemd-analyze on the PATH", needed=True)
     libraries = [str(path) for path in folder.glob("usr/lib/*-linux-gnu")]
     return folder / "usr/bin/systemd-analyze", {
@@ -161,13 +161,13 @@ def systemd_analyze() -> tuple[Path, dict[str, str]]:
 
 
 def check_unit(text: str) -> str:
-    """Let systemd read a unit, whose programs stand in a folder of their own; its exposure. Raises CheckFailed."""
+    """Verify a unit with placeholder programs; returns its exposure. Raises CheckFailed."""
     program, variables = systemd_analyze()
     with tempfile.TemporaryDirectory(prefix="unit-") as name:
         for place in re.findall(r"/opt/neardup(/bin/\S+)", text):
-            stand_in = Path(f"{name}{place}")
-            stand_in.parent.mkdir(exist_ok=True)
-            stand_in.touch(mode=0o755)
+            placeholder = Path(f"{name}{place}")
+            placeholder.parent.mkdir(exist_ok=True)
+            placeholder.touch(mode=0o755)
         file = Path(name) / UNIT.name
         file.write_text(text.replace("/opt/neardup", name), encoding="utf-8")
         done = subprocess.run(
@@ -177,21 +177,21 @@ def check_unit(text: str) -> str:
         if done.returncode != 0 or complaints:
             raise CheckFailed(f"systemd-analyze verify: {done.stderr}")
         threshold = f"--threshold={EXPOSURE_MAX * 10:.0f}"
-        told = run(program, "security", "--offline=yes", "--no-pager", threshold, file, **variables)
-    return next(line for line in reversed(told.splitlines()) if "exposure" in line).strip("→ ")
+        ratings = run(program, "security", "--offline=yes", "--no-pager", threshold, file, **variables)
+    return next(line for line in reversed(ratings.splitlines()) if "exposure" in line).strip("→ ")
 
 
 def refused(what: str, check: Callable[[], object]) -> None:
-    """Make sure that a check refuses what is wrong. Raises CheckFailed where it does not."""
+    """Negative control: raise CheckFailed unless the check refuses its input."""
     try:
         check()
     except CheckFailed:
         return
-    raise CheckFailed(f"{what} was let through with a misspelt key: the check looks at nothing")
+    raise CheckFailed(f"{what} passed with a misspelt key: the check is ineffective")
 
 
 def main() -> int:
-    """Check compose.yaml, the Kubernetes manifests and the systemd unit by the programs that read them."""
+    """Check compose.yaml, the Kubernetes manifests and the systemd unit with the programs that read them."""
     begun = time.monotonic()
     try:
         compose = built(DOCKER_COMPOSE)

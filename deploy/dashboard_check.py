@@ -1,12 +1,12 @@
-"""Check that every query of the dashboard and of the alerts returns data, from a Prometheus that scrapes the service.
+"""Check that every dashboard and alert query returns data, from a Prometheus that scrapes the service.
 
-1. Find Prometheus: on the PATH, else as Debian's package, unpacked into the project's cache (nothing is installed).
-2. Let promtool check prometheus.yml and rules.yml, and run rules_test.yml: every alert fires when it should. Flink's too.
-3. Start a Prometheus on a free port of 127.0.0.1, which scrapes the target every second.
-4. Send it every query, again and again until all have data or patience ends; print a table; exit 1 if one has none.
+1. Take Prometheus from the PATH, or unpack Debian's package into the project's cache (nothing is installed).
+2. Check prometheus.yml and rules.yml with promtool, and run rules_test.yml, so that every alert fires; Flink's too.
+3. Start a Prometheus on a free local port, which scrapes the target every second.
+4. Repeat all queries until each has data or the time is over; print a table; exit 1 if one has none.
 
-An alert that does not fire returns nothing, as it should. So every selector of an alert must have data, and the whole
-expression must only evaluate without an error.
+A silent alert returns nothing, by design. So every selector in an alert must have data, and the whole expression must
+evaluate without an error.
 """
 
 import argparse
@@ -45,7 +45,7 @@ RULE_TESTS = DEPLOY / "prometheus" / "rules_test.yml"
 FLINK_RULES = DEPLOY / "flink" / "rules.yml"
 FLINK_RULE_TESTS = DEPLOY / "flink" / "rules_test.yml"
 
-# Grafana's own variables and the dashboard's, as with everything chosen.
+# Variables of Grafana and the dashboard, with everything selected.
 VARIABLES = {"$__rate_interval": "1m", "$__interval": "15s", "$__range": "5m", "$instance": ".*"}
 
 LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+),\s*(?P<label>\w+)\)")
@@ -53,7 +53,7 @@ LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+),\s*(?P<label>\w+)\)")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One expression, its place, and whether an empty answer is a fault."""
+    """An expression, its place, and whether an empty answer is a fault."""
 
     place: str
     expression: str
@@ -62,7 +62,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer of Prometheus: how many series have a number, or why the expression cannot be evaluated."""
+    """Prometheus' answer: the number of series with a value, or an error."""
 
     query: Query
     series: int = 0
@@ -75,17 +75,17 @@ class Answer:
 
 
 def dashboard_queries(dashboard: dict[str, Any]) -> list[Query]:
-    """Every query of a Grafana dashboard, with values for its variables. Raises CheckFailed for an unknown variable."""
+    """All queries in a Grafana dashboard, with values for its variables. Raises CheckFailed for an unknown variable."""
     panels = [panel for outer in dashboard["panels"] for panel in (outer, *outer.get("panels", []))]
     queries = [
         Query(panel["title"], substituted(target["expr"])) for panel in panels for target in panel.get("targets", [])
     ]
     for variable in dashboard["templating"]["list"]:
         if variable["type"] == "query":
-            found = LABEL_VALUES.fullmatch(variable["definition"])
-            if found is None:
-                raise CheckFailed(f"variable {variable['name']}: only label_values(selector, label) is understood")
-            queries.append(Query(f"${variable['name']}", f"count by ({found['label']}) ({found['selector']})"))
+            match = LABEL_VALUES.fullmatch(variable["definition"])
+            if match is None:
+                raise CheckFailed(f"variable {variable['name']}: write it as label_values(selector, label)")
+            queries.append(Query(f"${variable['name']}", f"count by ({match['label']}) ({match['selector']})"))
     return queries
 
 
@@ -94,28 +94,28 @@ def substituted(expression: str) -> str:
     for variable, value in VARIABLES.items():
         expression = expression.replace(variable, value)
     if "$" in expression:
-        raise CheckFailed(f"a variable that this check does not know: {expression}")
+        raise CheckFailed(f"add the unknown variable to VARIABLES: {expression}")
     return expression
 
 
 def alert_queries(name: str, expression: str) -> list[Query]:
-    """Expression of an alert, and each of its selectors, which must all have data."""
+    """An alert's expression, and all its selectors, which must have data."""
     selectors = sorted({bare(selector) for selector in vector_selectors(promql_parser.parse(expression))})
     return [Query(name, expression, needs_data=False), *(Query(name, selector) for selector in selectors)]
 
 
 def vector_selectors(expression: promql_parser.Expr) -> list[promql_parser.VectorSelector]:
-    """Every selector of the expression, in order, those of ranges included."""
-    found = []
+    """All selectors in an expression, in order, including ranges."""
+    selectors = []
 
     def visit(node: promql_parser.Expr) -> None:
         if isinstance(node, promql_parser.VectorSelector):
-            found.append(node)
+            selectors.append(node)
         elif isinstance(node, promql_parser.MatrixSelector):
-            found.append(node.vector_selector)
+            selectors.append(node.vector_selector)
 
     promql_parser.walk(expression, visit)
-    return found
+    return selectors
 
 
 def bare(selector: promql_parser.VectorSelector) -> str:
@@ -129,7 +129,7 @@ def bare(selector: promql_parser.VectorSelector) -> str:
 
 
 def prometheus_programs() -> tuple[Path, Path]:
-    """Paths of prometheus and promtool: from the PATH, else from the cache, else fetched. Raises CheckFailed."""
+    """Paths of prometheus and promtool, from the PATH, the cache or a download. Raises CheckFailed."""
     names = ("prometheus", "promtool")
     on_path = [shutil.which(name) for name in names]
     if all(on_path):
@@ -140,10 +140,10 @@ def prometheus_programs() -> tuple[Path, Path]:
 
 
 def check_files(promtool: Path) -> None:
-    """Let promtool read the configuration and the rules, and run the rules' tests. Raises CheckFailed."""
+    """Check the configuration and rules with promtool, and run the rules' tests. Raises CheckFailed."""
     checks = (
         ("check", "config", PROMETHEUS_CONFIGURATION),
-        # The password and the authority that it names are elsewhere.
+        # Syntax only: its password and CA files are elsewhere.
         ("check", "config", "--syntax-only", SECURED_CONFIGURATION),
         ("check", "rules", RULES),
         ("test", "rules", RULE_TESTS),
@@ -159,7 +159,7 @@ def check_files(promtool: Path) -> None:
 
 @contextmanager
 def running_prometheus(program: Path, target: str) -> Iterator[str]:
-    """URL of a Prometheus that scrapes `target` every second and knows the rules; stopped afterwards."""
+    """Run a Prometheus with the rules that scrapes `target` every second; yields its URL."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -202,14 +202,14 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> 
         except OSError:
             if process.poll() is not None or time.monotonic() > deadline:
                 tail = "\n".join(log.read_text().splitlines()[-20:])
-                raise CheckFailed(f"Prometheus does not come up:\n{tail}") from None
+                raise CheckFailed(f"Prometheus did not start:\n{tail}") from None
             time.sleep(0.1)
         else:
             return
 
 
 def ask(url: str, path: str, **parameters: str) -> Any:
-    """The `data` of one answer of Prometheus' HTTP interface. Raises CheckFailed, with its words, where it refuses."""
+    """The `data` in an answer from Prometheus' HTTP API. Raises CheckFailed with its error message."""
     try:
         with urllib.request.urlopen(
             f"{url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}", timeout=10
@@ -221,7 +221,7 @@ def ask(url: str, path: str, **parameters: str) -> Any:
 
 
 def answer(url: str, query: Query) -> Answer:
-    """Ask one query at this moment; a series whose value is not a number counts as none."""
+    """Evaluate one query now; NaN series do not count."""
     try:
         data = ask(url, "query", query=query.expression)
     except (CheckFailed, LocalKafkaError, ServiceFailed) as error:
@@ -231,7 +231,7 @@ def answer(url: str, query: Query) -> Answer:
 
 
 def rule_queries(url: str) -> list[Query]:
-    """The queries of all rules that Prometheus has loaded."""
+    """Queries from all rules that Prometheus has loaded."""
     return [
         query
         for group in ask(url, "rules")["groups"]
@@ -241,7 +241,7 @@ def rule_queries(url: str) -> list[Query]:
 
 
 def answers_with_patience(url: str, queries: Sequence[Query], patience_seconds: float) -> list[Answer]:
-    """Ask all queries once a second until every answer is good or patience has ended; the last answers."""
+    """Evaluate all queries once a second until every answer is good or the time is over; returns the last answers."""
     deadline = time.monotonic() + patience_seconds
     while True:
         answers = [answer(url, query) for query in queries]
@@ -251,22 +251,22 @@ def answers_with_patience(url: str, queries: Sequence[Query], patience_seconds: 
 
 
 def show(answers: Sequence[Answer]) -> None:
-    """Print the table of all answers to standard output."""
-    table = Table("where", "query", "series", "", title="Every query, asked of a real Prometheus")
-    for given in answers:
-        outcome = given.error or ("ok" if given.good else "EMPTY")
-        colour = "green" if given.good else "red"
-        shown = str(given.series) if given.query.needs_data else "evaluates"
-        table.add_row(given.query.place, given.query.expression, shown, f"[{colour}]{outcome}[/]")
+    """Print all answers as a table."""
+    table = Table("place", "query", "series", "", title="All queries, evaluated by Prometheus")
+    for each in answers:
+        outcome = each.error or ("ok" if each.good else "EMPTY")
+        colour = "green" if each.good else "red"
+        series = str(each.series) if each.query.needs_data else "evaluates"
+        table.add_row(each.query.place, each.query.expression, series, f"[{colour}]{outcome}[/]")
     Console(width=max(120, Console().width)).print(table)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check that every query of the dashboard and of the alerts returns data."""
+    """Check that every dashboard and alert query returns data."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--target", help="host:port of a running service; else one is started and fed")
     parser.add_argument("--dashboard", type=Path, default=DASHBOARD, help="the dashboard's JSON")
-    parser.add_argument("--patience-seconds", type=float, default=30.0, help="how long an empty answer is asked again")
+    parser.add_argument("--patience-seconds", type=float, default=30.0, help="maximum wait for data")
     options = parser.parse_args(arguments)
     try:
         queries = dashboard_queries(json.loads(options.dashboard.read_text()))

@@ -1,4 +1,4 @@
-"""Programs that checks need, from Debian's packages, unpacked into the project's cache; nothing is installed."""
+"""Programs for checks from Debian's packages, unpacked into the project's cache without installation."""
 
 import os
 import shutil
@@ -13,16 +13,16 @@ class CheckFailed(Exception):
 
 
 def unpacked(package: str, folder: str, advice: str, *, needed: bool = False) -> Path:
-    """Folder of the project's cache with the files of a package, fetched where it is not there yet. Raises CheckFailed.
+    """Folder in the project's cache with a package's files, downloaded if missing. Raises CheckFailed.
 
-    folder  its name in the cache
-    advice  what else a person may do
-    needed  also fetch the packages that it needs and that are not installed
+    folder  name in the cache
+    advice  alternative for people, in the error
+    needed  also download its missing dependencies
     """
 
     def unpack(into: Path) -> None:
         if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-            raise CheckFailed(f"this is no Debian or Ubuntu: {advice}")
+            raise CheckFailed(f"this is not Debian or Ubuntu: {advice}")
         staging = into.parent
         problem = _downloaded(package, staging, needed=needed)
         if problem and os.geteuid() == 0:
@@ -40,15 +40,15 @@ def unpacked(package: str, folder: str, advice: str, *, needed: bool = False) ->
 
 
 def _downloaded(package: str, staging: Path, *, needed: bool) -> str:
-    """Download a package, perhaps with those that it needs; the problem in words, or nothing."""
-    names, said = [package], ""
+    """Download a package, with its dependencies if `needed`; returns the problem in words, or ""."""
+    names, errors = [package], ""
     if needed:
         simulated = ["apt-get", "--simulate", "-o", "Debug::NoLocking=1", "install", "--no-install-recommends", package]
         listed = subprocess.run(simulated, capture_output=True, text=True, check=False)
         names = [line.split()[1] for line in listed.stdout.splitlines() if line.startswith("Inst ")]
-        said = listed.stderr.strip()
+        errors = listed.stderr.strip()
         if not names:
-            return said or "apt-get would install nothing"
+            return errors or "apt-get would install nothing"
     download = ["apt-get", "download", "-o", "APT::Sandbox::User=root", *names]
     outcome = subprocess.run(download, cwd=staging, capture_output=True, text=True, check=False)
-    return f"{said}{outcome.stderr.strip()}" if outcome.returncode != 0 else ""
+    return f"{errors}{outcome.stderr.strip()}" if outcome.returncode != 0 else ""

@@ -1,4 +1,4 @@
-"""The real service over a real broker, fed with made-up news, and with a made-up site's pages, while somebody watches it."""
+"""A real service over a real broker, fed with synthetic news and a synthetic site's pages."""
 
 import socket
 import subprocess
@@ -28,12 +28,12 @@ PERIOD_SECONDS = 0.5
 
 
 class ServiceFailed(Exception):
-    """The service did not start; the message holds the end of its log."""
+    """The service did not start; the message has its last log lines."""
 
 
 @contextmanager
 def fed_service(*overrides: str) -> Iterator[str]:
-    """Address, host:port, of a running `streamer run`, with these settings too, that gets new documents all the time."""
+    """Run `streamer run` with these settings and a steady input; yields its address, host:port."""
     with tempfile.TemporaryDirectory(prefix="fed-service-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         with LocalKafka(directory / "kafka") as broker:
@@ -74,12 +74,12 @@ def _feed(settings: Settings, enough: threading.Event) -> None:
 
 
 def _named(document: bytes, seed: int) -> bytes:
-    """A document of the news with a host, and an id that no other seed has: it would be a new version of that one's."""
+    """Add a host and a seed-specific id, since an equal id would make the document an update."""
     return document.replace(b'{"id":"', b'{"url":"https://news.example/page","id":"%d-' % seed, 1)
 
 
 def _crawled(pages: MadeUp, seed: int) -> Iterator[bytes]:
-    """The next pages of a site; none when all have been crawled."""
+    """The next pages of a site; none at its end."""
     for place in range(seed * PAGES_EACH_TIME, min((seed + 1) * PAGES_EACH_TIME, len(pages))):
         url = f"https://shop.example/{place}"
         yield orjson.dumps({"id": url, "url": url, "text": pages.texts[place]})

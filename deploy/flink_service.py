@@ -1,4 +1,4 @@
-"""A whole service with `decide` on Flink, on this machine: Kafka, a cluster of three processes, and both other parts."""
+"""A local service with `decide` on Flink: Kafka, three Flink processes, and both other parts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ log = logging.getLogger("deploy.flink_service")
 
 @dataclass
 class SplitService:
-    """A service between topics of one broker, whose parts run in processes of their own; `decide` may be a job on Flink.
+    """A service on one broker whose parts run in separate processes; `decide` may be a Flink job.
 
-    chosen  its settings, as `--set` takes them
+    chosen  settings as for `--set`
     """
 
     directory: Path
@@ -37,25 +37,25 @@ class SplitService:
 
     @property
     def settings(self) -> Settings:
-        """Its settings."""
+        """The service's settings."""
         return load(None, self.chosen, {})
 
     @property
     def options(self) -> list[str]:
-        """Its settings as a command takes them."""
+        """Settings as command line options."""
         return _set(self.chosen)
 
     def begin(self, *parts: str) -> None:
-        """Start parts. Each keeps its own in a folder of its name."""
+        """Start parts, each with its data in a folder with its name."""
         for part in parts:
             (self.directory / part).mkdir(parents=True, exist_ok=True)
-            own = [*self.chosen, f"index.directory={self.directory / part}"]
+            chosen = [*self.chosen, f"index.directory={self.directory / part}"]
             with (self.directory / f"{part}.log").open("ab") as output:
-                command = [sys.executable, "-m", "streamer", *_set(own), "run", "--part", part]
+                command = [sys.executable, "-m", "streamer", *_set(chosen), "run", "--part", part]
                 self.parts[part] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output)
 
     def end(self, *parts: str) -> None:
-        """Stop parts, or all."""
+        """Stop these parts, or all."""
         ending = [self.parts.pop(part) for part in parts or list(self.parts)]
         for process in ending:
             process.terminate()
@@ -65,7 +65,7 @@ class SplitService:
 
 @contextmanager
 def split_service(directory: Path, bootstrap_servers: str, overrides: Sequence[str] = ()) -> Iterator[SplitService]:
-    """A service whose topics are there, and nothing runs yet; at the end its parts are stopped."""
+    """Create a service's topics, and stop its parts at the end."""
     chosen = [*CARRIED, *overrides, f"kafka.bootstrap_servers={bootstrap_servers}", "observe.port=0"]
     service = SplitService(directory, chosen)
     create_topics(service.settings, partitions=PARTITIONS, replication_factor=1, parts=True)
@@ -79,7 +79,7 @@ def split_service(directory: Path, bootstrap_servers: str, overrides: Sequence[s
 def flink_service(
     directory: Path, port: int | None = None, overrides: Sequence[str] = ()
 ) -> Iterator[tuple[Settings, LocalFlink]]:
-    """Settings of a running service, with these too, and the cluster that decides for it. Data stays in the directory."""
+    """Run a service with these settings; yields its settings and its Flink cluster. Data stays in the directory."""
     with ExitStack() as stack:
         log.info("starting Kafka ...")
         kafka = stack.enter_context(LocalKafka(directory / "kafka", port))
@@ -99,7 +99,7 @@ def _set(chosen: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the service in the foreground until Ctrl-C or SIGTERM."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--directory", type=Path, default=Path(".flink"), help="where everything keeps its data")
+    parser.add_argument("--directory", type=Path, default=Path(".flink"), help="folder for all data")
     parser.add_argument("--port", type=int, default=9092, help="Kafka's port on 127.0.0.1")
     parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="one setting; repeatable"

@@ -1,14 +1,14 @@
 """Build the container image without an engine, and run it as a cluster would: read-only, one volume, a nameless user.
 
-    python -m deploy.image_check [--base BASE]        (root, on Debian or Ubuntu; it starts a broker of its own)
+    python -m deploy.image_check [--base BASE]        (root, on Debian or Ubuntu; it starts a broker)
 
-1. Take buildah and mmdebstrap from Debian's packages, unpacked into the project's cache (nothing is installed).
-2. Make a base of Debian's own Python, where no registry is to be had; or pull the one that --base names.
-3. Build deploy/Dockerfile: it must refuse a base without a digest, and take it where that is allowed.
-4. Run what the image holds, in its file system, read-only but for the volume, by the image's own environment and user.
+1. Unpack buildah and mmdebstrap from Debian's packages into the project's cache (nothing is installed).
+2. Build a base with Debian's Python, or pull the one in --base.
+3. Build deploy/Dockerfile: it must refuse a base without a digest unless that is allowed.
+4. Run the image's programs in its file system, read-only except the volume, with the image's environment and user.
 
-Everything but the packages' cache is temporary. It is a check of the image's parts, not of an engine: there are no
-control groups, and the network is this machine's.
+Everything except the packages' cache is temporary. It checks the image's content, not an engine: there are no control
+groups, and the network is this machine's.
 """
 
 import argparse
@@ -42,18 +42,18 @@ DOCUMENTS = ROOT / "examples" / "documents.jsonl"
 
 @dataclass(frozen=True)
 class Buildah:
-    """buildah with a store of its own."""
+    """buildah with a separate store."""
 
     program: Path
     directory: Path
 
     def arguments(self, *words: object) -> list[str]:
-        """The command line for some words of buildah."""
+        """Command line for buildah with these arguments."""
         store = ("--root", self.directory / "store", "--runroot", self.directory / "run", "--storage-driver", "vfs")
         return list(map(str, (self.program, *store, *words)))
 
     def run(self, *words: object) -> str:
-        """Standard output of a command. Raises CheckFailed, with what was said, where it fails."""
+        """Run a command and return its standard output. Raises CheckFailed, with its output."""
         done = subprocess.run(
             self.arguments(*words), text=True, capture_output=True, env=self._environment(), check=False
         )
@@ -62,7 +62,7 @@ class Buildah:
         return done.stdout.strip()
 
     def policy(self) -> Path:
-        """The file of signatures that are asked for: none."""
+        """Policy file that requires no signatures."""
         file = self.directory / "policy.json"
         file.write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
         return file
@@ -73,8 +73,8 @@ class Buildah:
         return os.environ | {"BUILDAH_ISOLATION": "chroot", "CONTAINERS_REGISTRIES_CONF": str(registries)}
 
     def build(self, base: str, *, unpinned: str) -> None:
-        """Build the image on a base. Raises CheckFailed where a step fails."""
-        # The authority of a proxy, where this machine has one.
+        """Build the image on a base. Raises CheckFailed if a step fails."""
+        # This machine's proxy may have a CA.
         certificate = os.environ.get("PIP_CERT")
         trusted = (
             ("--volume", f"{CERTIFICATES}:{CERTIFICATES}:ro", "--env", f"PIP_CERT={certificate}") if certificate else ()
@@ -85,10 +85,10 @@ class Buildah:
 
 
 def debian_base(buildah: Buildah, mmdebstrap: Path) -> None:
-    """Make an image of Debian with its Python, in which pip may install, as it may in the official images of Python."""
+    """Build a Debian image with its Python, where pip may install as in Python's official images."""
     archive = buildah.directory / "base.tar"
-    own_pip = '--customize-hook=rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED'
-    chosen = ("--mode=root", "--variant=minbase", f"--include={DEBIAN_PACKAGES}", own_pip)
+    allow_pip = '--customize-hook=rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED'
+    chosen = ("--mode=root", "--variant=minbase", f"--include={DEBIAN_PACKAGES}", allow_pip)
     command = [str(mmdebstrap), *chosen, _codename(), str(archive)]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     if made.returncode != 0:
@@ -106,39 +106,39 @@ def _codename() -> str:
 
 @dataclass(frozen=True)
 class Container:
-    """The file system of the image, mounted read-only but for the volume, and what the image says of running it."""
+    """The image's file system, mounted read-only except the volume, and its configuration."""
 
     root: Path
     configuration: dict[str, object]
 
     def command(self, *words: str, **variables: str) -> list[str]:
-        """Command line that runs words in it, by its user, with its environment alone."""
-        given = [*map(str, self._list("Env")), *(f"{key}={value}" for key, value in variables.items())]
+        """Command line to run a program in the container, with only its user and environment."""
+        assignments = [*map(str, self._list("Env")), *(f"{key}={value}" for key, value in variables.items())]
         user = ("chroot", "--userspec", str(self.configuration["User"]), "--groups", "", str(self.root))
-        there = ("sh", "-c", f'cd {self.configuration["WorkingDir"]} && exec "$@"', "sh", *words)
-        return [*user, "env", "-i", *given, *there]
+        program = ("sh", "-c", f'cd {self.configuration["WorkingDir"]} && exec "$@"', "sh", *words)
+        return [*user, "env", "-i", *assignments, *program]
 
     def streamer(self, *words: str, **variables: str) -> list[str]:
-        """Command line of the image's own program."""
+        """Command line for the image's entry point."""
         return self.command(*map(str, self._list("Entrypoint")), *words, **variables)
 
     def _list(self, key: str) -> list[object]:
-        found = self.configuration[key]
-        assert isinstance(found, list)
-        return found
+        values = self.configuration[key]
+        assert isinstance(values, list)
+        return values
 
 
 @contextmanager
 def container(buildah: Buildah) -> Iterator[Container]:
-    """Mount the image as an engine does with a read-only root, and an empty volume that belongs to its user."""
-    told = json.loads(buildah.run("inspect", "--type", "image", IMAGE))["Docker"]["config"]
-    if list(told["Volumes"]) != [str(VOLUME)]:
-        raise CheckFailed(f"the image has not one volume: {told['Volumes']}")
+    """Mount the image with a read-only root, as an engine does, and an empty volume of its user."""
+    configuration = json.loads(buildah.run("inspect", "--type", "image", IMAGE))["Docker"]["config"]
+    if list(configuration["Volumes"]) != [str(VOLUME)]:
+        raise CheckFailed(f"the image must have the one volume {VOLUME}, not {configuration['Volumes']}")
     name = buildah.run("from", "--signature-policy", buildah.policy(), "--pull-never", IMAGE)
     root = Path(buildah.run("mount", name))
     volume = buildah.directory / "volume"
     volume.mkdir()
-    os.chown(volume, *map(int, told["User"].split(":")))
+    os.chown(volume, *map(int, configuration["User"].split(":")))
     mounts = [
         ["--bind", str(root), str(root)],
         ["-o", "remount,bind,ro", str(root)],
@@ -149,14 +149,14 @@ def container(buildah: Buildah) -> Iterator[Container]:
     for mount in mounts:
         subprocess.run(["mount", *mount], check=True)
     try:
-        yield Container(root, told)
+        yield Container(root, configuration)
     finally:
         for point in (root / "dev", root / "proc", root / VOLUME.relative_to("/"), root):
             subprocess.run(["umount", "--lazy", str(point)], check=False)
 
 
 def expect(what: str, command: Sequence[str], code: int = 0) -> str:
-    """Run a command, and print what it shows and how long it took. Raises CheckFailed for another exit code."""
+    """Run a command, print its duration, and return its output. Raises CheckFailed for another exit code."""
     begun = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != code:
@@ -168,21 +168,19 @@ def expect(what: str, command: Sequence[str], code: int = 0) -> str:
 
 
 def run_it(inside: Container) -> None:
-    """Run what the image is for. Raises CheckFailed for the first thing that is not as it should be."""
-    expect(
-        "nothing but the volume can be written", inside.command("sh", "-c", "! touch /opt/neardup/x /tmp/x 2>/dev/null")
-    )
-    print(expect("its program tells its versions", inside.streamer("version")).strip())
+    """Run the image's programs. Raises CheckFailed at the first failure."""
+    expect("only the volume is writable", inside.command("sh", "-c", "! touch /opt/neardup/x /tmp/x 2>/dev/null"))
+    print(expect("its program prints its versions", inside.streamer("version")).strip())
     warm_up = inside.command("python", "-m", "streamer.fingerprint.warm_up")
     expect("kernels are compiled into the volume", warm_up)
-    expect("... and the next start finds them", warm_up)
+    expect("... and the next start loads them", warm_up)
     extras = ("--set", "kafka.client=confluent-kafka", "--set", "fingerprint.markup=html-main")
-    expect("the extras that settings ask for are there", inside.streamer(*extras, "config", "check"))
+    expect("the extras that settings need are installed", inside.streamer(*extras, "config", "check"))
     expect("its demo runs", inside.streamer("demo", "--directory", str(VOLUME / "demo")))
 
 
 def serve(inside: Container, directory: Path) -> None:
-    """Start the service while its broker is away, let it wait, give it the broker and documents, and end it."""
+    """Start the service without its broker, then start the broker, send documents, and stop the service."""
     port, kafka_port = free_port(), free_port()
     chosen = {
         "STREAMER_OBSERVE__PORT": str(port),
@@ -192,7 +190,7 @@ def serve(inside: Container, directory: Path) -> None:
     log = directory / "service.log"
     with ExitStack() as stack, log.open("wb") as stream:
         broker = stack.enter_context(LocalKafka(directory / "kafka", port=kafka_port))
-        expect("its topics are made", inside.streamer("topics", "create", **chosen))
+        expect("its topics are created", inside.streamer("topics", "create", **chosen))
         broker.stop()
         service = subprocess.Popen(inside.streamer("run", **chosen), stdout=stream, stderr=stream)
         stack.callback(_killed, service)
@@ -201,7 +199,7 @@ def serve(inside: Container, directory: Path) -> None:
             _wait_for(service, log, port, "/healthz", 200)
             time.sleep(1)
         _wait_for(service, log, port, "/readyz", 503)
-        print(f"{AWAY_SECONDS:6.1f} s  without a broker it stays, healthy and not ready")
+        print(f"{AWAY_SECONDS:6.1f} s  without a broker it stays healthy and not ready")
         broker.start()
         _wait_for(service, log, port, "/readyz", 200)
         print("          with the broker it becomes ready")
@@ -217,7 +215,7 @@ def serve(inside: Container, directory: Path) -> None:
         service.terminate()
         if (code := service.wait(60)) != 0:
             raise CheckFailed(f"the service ended with {code}:\n{log.read_text()[-2_000:]}")
-        print("          SIGTERM ended it in order")
+        print("          SIGTERM stopped it cleanly")
 
 
 def _killed(service: subprocess.Popen[bytes]) -> None:
@@ -251,10 +249,10 @@ def _delivered(port: int) -> int:
 
 
 def check(base: str, packages: Path) -> None:
-    """Build, and run, in this mount namespace. Raises CheckFailed for what is not as it should be."""
+    """Build and run the image in this mount namespace. Raises CheckFailed at the first failure."""
     machine = os.uname().machine
     libraries = Path(f"/usr/lib/{machine}-linux-gnu")
-    # buildah starts itself anew without an environment, so its libraries have to stand where the loader looks.
+    # buildah re-executes itself without an environment, so its libraries must be in the loader's default folder.
     both = f"lowerdir={packages / 'buildah'}{libraries}:{libraries}"
     subprocess.run(["mount", "-t", "overlay", "overlay", "-o", both, str(libraries)], check=True)
     with tempfile.TemporaryDirectory(prefix="image-check-", ignore_cleanup_errors=True) as name:
@@ -272,7 +270,7 @@ def check(base: str, packages: Path) -> None:
                 raise
             print("          a base without a digest is refused")
         else:
-            raise CheckFailed("a base without a digest was taken")
+            raise CheckFailed("the build accepted a base without a digest")
         begun = time.monotonic()
         buildah.build(base, unpinned="allowed" if "@sha256:" not in base else "refused")
         print(f"{time.monotonic() - begun:6.1f} s  the image")
@@ -285,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Build the container image without an engine, and run it read-only with one volume."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument(
-        "--base", default=DEBIAN_BASE, help="image of Python to build on  [default: made of Debian's packages]"
+        "--base", default=DEBIAN_BASE, help="Python image to build on  [default: built from Debian's packages]"
     )
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -294,14 +292,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check(options.base, options.inside)
             return 0
         if os.geteuid() != 0:
-            raise CheckFailed(f"to mount file systems it takes root; or {ADVICE}")
+            raise CheckFailed(f"run it as root, since it mounts file systems; or {ADVICE}")
         for package in ("buildah", "mmdebstrap"):
             folder = unpacked(package, package, ADVICE, needed=True)
     except (CheckFailed, LocalKafkaError) as error:
         print(error, file=sys.stderr)
         return 1
-    again = [sys.executable, "-m", "deploy.image_check", "--base", options.base, "--inside", str(folder.parent)]
-    return subprocess.run(["unshare", "--mount", *again], cwd=ROOT, check=False).returncode
+    command = [sys.executable, "-m", "deploy.image_check", "--base", options.base, "--inside", str(folder.parent)]
+    return subprocess.run(["unshare", "--mount", *command], cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":

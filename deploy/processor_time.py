@@ -1,4 +1,4 @@
-"""Processor time of other processes, as Linux tells it under /proc."""
+"""Other processes' processor time, from Linux's /proc."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -11,17 +11,17 @@ _TIMES = slice(11, 15)
 
 
 def processor_seconds(process_ids: Iterable[int]) -> float:
-    """User and system time that processes have taken so far, and their ended children. One that is gone counts nothing."""
+    """User and system time for processes and their ended children; 0 for ended ones."""
     return sum(sum(map(int, _fields(each)[_TIMES])) for each in process_ids) / _TICKS_A_SECOND
 
 
 def processes_of_session(session: int) -> list[int]:
-    """Processes of a session, which has the number of the process that began it."""
+    """Processes in a session."""
     return [each for each in _all() if _fields(each)[_SESSION:][:1] == [str(session)]]
 
 
 def processes_in(directory: Path) -> list[int]:
-    """Processes whose working directory this is."""
+    """Processes with this working directory."""
     return [each for each in _all() if _working_directory(each) == directory.resolve()]
 
 
@@ -30,7 +30,7 @@ def _all() -> Iterator[int]:
 
 
 def _fields(process_id: int) -> list[str]:
-    """What proc_pid_stat(5) tells from its third field on, behind the name, which may hold anything; none if it is gone."""
+    """proc_pid_stat(5)'s fields after the name, which may contain anything; empty for an ended process."""
     try:
         return (_PROCESSES / str(process_id) / "stat").read_text().rpartition(") ")[2].split()
     except OSError:

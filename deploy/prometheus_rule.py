@@ -1,4 +1,4 @@
-"""The alerts of deploy/prometheus/rules.yml as the Prometheus operator takes them:
+"""Alerts in deploy/prometheus/rules.yml as a resource for the Prometheus operator:
 
 python -m deploy.prometheus_rule > deploy/kubernetes/monitoring/prometheusrule.yaml
 """
@@ -13,7 +13,7 @@ HEAD = "# Made from deploy/prometheus/rules.yml by `python -m deploy.prometheus_
 
 
 def prometheus_rule(rules: str) -> str:
-    """A PrometheusRule, as YAML, with the groups of a file of rules."""
+    """PrometheusRule as YAML with a rules file's groups."""
     resource = {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",

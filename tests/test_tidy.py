@@ -348,7 +348,8 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.texts",
         "streamer.verification.uniques",
     ),
-    "tests/streamer/ask/test_openapi.py": ("streamer.ask.desk",),
+    "tests/streamer/ask/test_openapi.py": ("streamer.ask.service",),
+    "tests/streamer/observe/test_http.py": ("streamer.observe.application",),
     "tests/streamer/what_if/test_compare.py": (
         "streamer.what_if.differences",
         "streamer.what_if.documents",

@@ -1,8 +1,8 @@
-"""Submits jobs one after the other: `flink run` starts two JVMs and a Python for each, and takes ten seconds of a processor.
+"""Submits jobs from one process: `flink run` starts two JVMs and a Python for each, and takes ten processor seconds.
 
-Runs in Flink's environment, with FLINK_CONF_DIR. Each line of the input is a request, and each line of the output its answer:
+Runs in Flink's environment, with FLINK_CONF_DIR. Each input line is a request, and each output line its answer:
 
-    {"script": path, "arguments": [...], "settings": {name: value}}    as `flink run` takes a script, and what is set for this job
+    {"script": path, "arguments": [...], "settings": {name: value}}    script as for `flink run`, settings for this job
     {"job": id} or {"error": words}
 """
 
@@ -19,7 +19,7 @@ from pyflink.java_gateway import get_gateway
 
 
 def submitted(script: str, arguments: Sequence[str], settings: Mapping[str, str]) -> str:
-    """Id of the job that a script submitted to the cluster of Flink's configuration."""
+    """Run a script that submits a job to the configured cluster; returns the job's id."""
     flink = get_gateway().jvm.org.apache.flink
     job = uuid.uuid4().hex
     chosen = Configuration()
@@ -29,7 +29,7 @@ def submitted(script: str, arguments: Sequence[str], settings: Mapping[str, str]
     configuration.addAll(chosen._j_configuration)
     loader = get_gateway().jvm.Thread.currentThread().getContextClassLoader()
     executors = flink.core.execution.DefaultExecutorServiceLoader()
-    # What the script asks for its environment is what `flink run` would give it.
+    # The script gets the same environment as from `flink run`.
     context = flink.client.program.StreamContextEnvironment
     context.setAsContext(executors, configuration, loader, False, True)
     try:
@@ -42,14 +42,14 @@ def submitted(script: str, arguments: Sequence[str], settings: Mapping[str, str]
 
 def main() -> None:
     """Answer requests until the input ends."""
-    # The script may print what it likes.
+    # The script may print to standard output, so answers use a copy of it.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
         request = json.loads(line)
         try:
             answer = {"job": submitted(request["script"], request["arguments"], request["settings"])}
-        except (Exception, SystemExit):  # noqa: BLE001 - whoever asked is told
+        except (Exception, SystemExit):  # noqa: BLE001 - the answer has the error
             answer = {"error": traceback.format_exc()}
         answers.write(json.dumps(answer) + "\n")
 

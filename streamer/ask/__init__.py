@@ -1,1 +1,1 @@
-"""Asking the index: from Python, and for the service's port."""
+"""Queries to the index: the `Filter` library, Scrapy pipelines and the HTTP API of the service."""

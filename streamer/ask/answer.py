@@ -1,4 +1,4 @@
-"""Answer: what the filter says of one document, for whoever asked. Pure."""
+"""The answer for one document. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,18 +8,21 @@ from streamer.records.route import DESTINATIONS
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the filter says of one document; docs/headers.md explains verdicts and reasons.
+    """The filter's decision on one document; docs/headers.md explains verdicts and reasons.
 
-    id                 the document's own, None where it has none
+    >>> Answer(id="a", verdict="unique", reason="no-match", kept=True).original_id is None
+    True
+
+    id                 id of the document, if it has one
     verdict            `unique`, `duplicate`, `update`, `suspect`, `undecidable`, `dead-letter`, or a later one of docs/headers.md
     reason             one of a fixed list
-    kept               whether a filter passes the document on to the unique output
-    similarity         of a document that names an original: 0 to 1, where the index measures similarity; else None
-    distance           the same in bits, where the index measures distance; else None
-    original_id        id of the document that it resembles; None where it resembles none
-    original_position  where that document stood, as name/partition/offset
-    detail             of a dead letter: what is wrong with the document, for people
-    replayed           whether an earlier call decided the same position, and this is what it said
+    kept               whether the unique output gets the document
+    similarity         similarity to the original, 0 to 1, if the index measures similarity
+    distance           distance to the original in bits, if the index measures distance
+    original_id        id of the original, if there is one
+    original_position  position of the original: name/partition/offset
+    detail             what is wrong with a dead letter, for people
+    replayed           whether an earlier call decided this position
     """
 
     id: str | None
@@ -35,7 +38,7 @@ class Answer:
 
 
 def answer_of(decision: Decision, position: str) -> Answer:
-    """Answer for a decision. `position` is the document's own, which stands for an id where there is none."""
+    """Answer for the decision on a document. A decision without an id has the document's `position` in its place."""
     return Answer(
         id=None if decision.id == position else decision.id,
         verdict=decision.verdict.label,

@@ -1,4 +1,4 @@
-"""Answers to questions in JSON: what was asked goes in as bytes, and comes out as a status and bytes. No HTTP here."""
+"""Answers of the HTTP API: a question and its payload in, a status and JSON out. No HTTP here."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,34 +20,34 @@ from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
 
 PAIRS_MAX = 50
-"""Near-duplicate pairs that are told at most."""
+"""Maximum near-duplicate pairs in an answer."""
 
 
-class Told(NamedTuple):
-    """An answer: status of HTTP, and JSON."""
+class AskReply(NamedTuple):
+    """HTTP status and JSON body."""
 
     status: HTTPStatus
     body: bytes
 
 
 class Refused(Exception):
-    """A question that cannot be answered. `field` names what is wrong, "" the body as a whole."""
+    """A question without an answer. `field` names the invalid part; "" is the whole body."""
 
     def __init__(self, status: HTTPStatus, field: str, message: str) -> None:
         super().__init__(message)
-        self.told = told_error(status, field, message)
+        self.reply = error_reply(status, field, message)
 
 
-def told_error(status: HTTPStatus, field: str, message: str) -> Told:
-    """An error, in the one form that all errors have."""
-    return Told(status, error_body(field, message))
+def error_reply(status: HTTPStatus, field: str, message: str) -> AskReply:
+    """Error reply in the common form of all errors."""
+    return AskReply(status, error_body(field, message))
 
 
 class Answers:
-    """Answers to the questions of the port, from one open filter."""
+    """Answers the questions of the HTTP API from one open filter."""
 
     def __init__(self, opened: Filter, settings: Settings, records_at: RecordsAt | None = None) -> None:
-        """`records_at`: reads the texts that explain a decision; None: they are not shown."""
+        """`records_at` reads the texts that explain a decision; with None, answers have no texts."""
         self._records_at = records_at
         self._filter = opened
         self._settings = settings
@@ -59,27 +59,27 @@ class Answers:
         }
 
     def warm_up(self) -> None:
-        """Load tables and machine code, which the first question would wait for."""
+        """Load tables and machine code, so that the first question does not wait for them."""
         self._filter.check([{"text": "杭研大厦 in spring, with more than a few words. " * count} for count in (1, 20)])
 
-    def tell(self, question: str, asked: bytes) -> Told:
-        """Answer a question: `check` with the body of a request, `document` with an id or a position, `pairs` with nothing."""
+    def answer(self, question: str, payload: bytes) -> AskReply:
+        """Answer a question: `check` (payload: request body), `document` (id or position) or `pairs` (empty)."""
         try:
-            return Told(HTTPStatus.OK, orjson.dumps(self._questions[question](asked)))
+            return AskReply(HTTPStatus.OK, orjson.dumps(self._questions[question](payload)))
         except Refused as refused:
-            return refused.told
+            return refused.reply
 
-    def _check(self, asked: bytes) -> dict[str, object]:
-        answers = self._filter.check(asked_documents(asked, self._documents_max))
+    def _check(self, payload: bytes) -> dict[str, object]:
+        answers = self._filter.check(parse_documents(payload, self._documents_max))
         return {"answers": [_checked(answer) for answer in answers]}
 
-    def _document(self, asked: bytes) -> dict[str, object]:
-        found = explain(self._filter.index, self._settings, asked.decode(errors="replace"))
-        if not found.explanations:
-            raise Refused(HTTPStatus.NOT_FOUND, "id", found.problem)
+    def _document(self, payload: bytes) -> dict[str, object]:
+        why = explain(self._filter.index, self._settings, payload.decode(errors="replace"))
+        if not why.explanations:
+            raise Refused(HTTPStatus.NOT_FOUND, "id", why.problem)
         if self._records_at is not None:
-            found = with_texts(found, self._filter.index, self._settings, self._records_at)
-        return found.as_json()
+            why = with_texts(why, self._filter.index, self._settings, self._records_at)
+        return why.as_json()
 
     def _pairs(self, _: bytes) -> dict[str, object]:
         index = self._filter.index
@@ -87,17 +87,17 @@ class Answers:
         return {"pairs": [_pair(each, names, by_similarity=by_similarity) for each in index.newest_near(PAIRS_MAX)]}
 
 
-def asked_documents(asked: bytes, documents_max: int) -> list[Value]:
-    """Documents of a request's body: {"documents": [...]}. Raises Refused, which names what is wrong."""
+def parse_documents(payload: bytes, documents_max: int) -> list[Value]:
+    """Parse the request body {"documents": [...]}. Raises Refused, which names the invalid field."""
     try:
-        body = _parsed(asked)
+        body = _parsed(payload)
     except (ValueError, RecursionError) as error:
         raise Refused(HTTPStatus.BAD_REQUEST, "", f"the body is not JSON: {error}") from error
     if type(body) is not dict or "documents" not in body:
         raise Refused(HTTPStatus.BAD_REQUEST, "documents", 'the body must be an object: {"documents": [...]}')
     unknown = sorted(body.keys() - {"documents"})
     if unknown:
-        raise Refused(HTTPStatus.BAD_REQUEST, unknown[0], "there is no such field; documents is the only one")
+        raise Refused(HTTPStatus.BAD_REQUEST, unknown[0], "unknown field; the only field is documents")
     documents = body["documents"]
     if type(documents) is not list or not documents:
         raise Refused(HTTPStatus.BAD_REQUEST, "documents", "must be an array of at least one document")
@@ -106,24 +106,24 @@ def asked_documents(asked: bytes, documents_max: int) -> list[Value]:
         raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "documents", message)
     for place, document in enumerate(documents):
         if type(document) not in (dict, str):
-            message = "must be an object, or a string where decode.format is text"
+            message = "must be an object, or a string if decode.format is text"
             raise Refused(HTTPStatus.BAD_REQUEST, f"documents[{place}]", message)
     return [document.encode() if type(document) is str else document for document in documents]
 
 
-def _parsed(asked: bytes) -> object:
+def _parsed(payload: bytes) -> object:
     try:
-        return orjson.loads(asked)
+        return orjson.loads(payload)
     except orjson.JSONDecodeError:
-        # It refuses half a surrogate pair, which crawled texts have and the decoder mends.
-        return json.loads(asked)
+        # orjson refuses lone surrogates; crawled texts have them, and the decoder mends them.
+        return json.loads(payload)
 
 
 def _checked(answer: Answer) -> dict[str, object]:
-    told = asdict(answer)
-    # A check reads no positions.
-    del told["replayed"]
-    return told
+    fields = asdict(answer)
+    # A check has no positions, so it never replays.
+    del fields["replayed"]
+    return fields
 
 
 def _pair(decided: Decided, names: Mapping[str, str], *, by_similarity: bool) -> dict[str, object]:

@@ -1,6 +1,6 @@
-"""The filter as a library: documents in, answers out, by the path that the service walks.
+"""The filter as a library: documents in, answers out.
 
-A document is decoded and fingerprinted as a record with the same content would be, and the same index decides.
+Documents take the service's path: the same decoder, fingerprints and index.
 """
 
 import fcntl
@@ -30,21 +30,25 @@ from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings
 
 Value = Mapping[str, object] | bytes
-"""A document: the object that `decode` expects (by default with `id`, `title`, `text`), or a record's value as bytes."""
+"""A document: a mapping with the fields that `decode` reads (by default `id`, `title`, `text`), or a record's value as bytes."""
 
 _CHECKED = Source("check", 0)
-"""Source of documents that are only checked: the index does not read it."""
+"""Source of checked documents; the index ignores it."""
 
 
 class Filter:
-    """An index that answers about documents; a context manager. Threads may share one.
+    """An open index that decides on documents; a thread-safe context manager.
 
-    `check` looks and changes nothing. `admit` decides: what is new enters the index.
+    `check` only reads. `admit` decides, and unique documents enter the index.
 
-    Positions make `admit` repeatable. A filter numbers its documents from 0, as the offsets of a source of its own. A
-    position is decided once: asked again, it gets the same answer (`Answer.replayed`), whatever came between. So a
-    caller whose process died between `admit` and its own commit calls `admit` again with the same documents and the same
-    `position`, which it keeps with its own commit.
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, Filter.open(folder) as opened:
+    ...     [answer.verdict for answer in opened.admit([{"text": "one text"}, {"text": "one text"}])]
+    ['unique', 'duplicate']
+
+    Positions make `admit` repeatable. A filter numbers its documents from 0, and decides each position once: a second
+    call gets the same answer (`Answer.replayed`). A caller stores its `position` in its commit. If its process dies
+    between `admit` and that commit, it repeats `admit` with the same documents and `position`.
     """
 
     def __init__(self, index: Index, settings: Settings, scheme: Scheme, source: Source, *, read_only: bool) -> None:
@@ -70,13 +74,13 @@ class Filter:
         source: str | None = None,
         read_only: bool = False,
     ) -> Self:
-        """Open the index in `directory`, also beside a running service; creates one where there is none.
+        """Open or create the index in `directory`, also while a service uses it.
 
-        settings   what `streamer.load_settings` gives, or `Settings()`, which None stands for. All that changes a
-                   fingerprint must be as the index was made with; `index.directory` is not read
-        source     name of this caller's documents. One process at a time may have it; `position` goes on where the last
-                   one ended. None: a source of this opening alone, whose positions nobody can ask for again
-        read_only  only `check`: writes nothing, and the index must exist
+        settings   from `streamer.load_settings`; by default `Settings()`. Settings that change fingerprints must match
+                   the index; `index.directory` is ignored
+        source     name for this caller's documents, held by one process at a time; `position` continues after the last
+                   one. None: a new source, whose positions cannot be repeated after `close`
+        read_only  allow `check` only, and write nothing; the index must exist
 
         Raises SettingsError, IndexProblem (`index.errors`).
         """
@@ -88,7 +92,7 @@ class Filter:
             opening.enter_context(index)
             opened = cls(index, chosen, scheme, Source(stream, 0), read_only=read_only)
             if source is not None and not read_only:
-                opening.callback(os.close, _taken(Path(directory), source))
+                opening.callback(os.close, _lock_source(Path(directory), source))
             opened._closing = opening.pop_all()
         return opened
 
@@ -106,7 +110,7 @@ class Filter:
 
     @property
     def position(self) -> int:
-        """Position that the next document admitted will get where the caller names none."""
+        """Default position of the next admitted document."""
         if self._position is None:
             applied = self._index.applied().get(self._source)
             self._position = 0 if applied is None else applied.offset
@@ -114,30 +118,30 @@ class Filter:
 
     @property
     def index(self) -> Index:
-        """The index itself, for what a filter does not do."""
+        """The index, for operations that a filter lacks."""
         return self._index
 
     def check(self, documents: Iterable[Value]) -> list[Answer]:
-        """What `admit` would say of each document if it came next; changes nothing, and waits for no writer.
+        """Answer as `admit` would for each document alone; reads only, and waits for no writer.
 
-        Each document is held against the index as it is, not against the others of the call. Where the settings bound
-        the age of entries, a document's own time does not move that bound on. A document that cannot be decoded is a
-        `dead-letter`. Raises TypeError for what is no document, IndexDamaged.
+        Documents are compared with the index, not with each other. If the settings limit the age of entries, a
+        document's time does not advance that limit. An undecodable document is a `dead-letter`. Raises TypeError for a
+        value of another type, IndexDamaged.
         """
         return self._answers(_records(documents, _CHECKED, 0), self._index.check)
 
     def admit(self, documents: Iterable[Value], *, position: int | None = None) -> list[Answer]:
-        """Decide documents in order, each seeing those before it, in one synced transaction: all of them, or none.
+        """Decide documents in order, in one synced transaction: all or none. Each is compared with the earlier ones too.
 
-        position  of the first document, the others follow it; None: `Filter.position`. Positions that were decided before
-                  keep their answers; gaps are allowed
+        position  position of the first document; by default `Filter.position`. Decided positions keep their answers, and
+                  gaps are allowed
 
-        When it returns, the decision outlives the process. Where it dies before, the caller cannot know: it asks again at
-        the same position. Raises TypeError for what is no document, ValueError for a bad position or a filter that only
-        reads, IndexFull, IndexDamaged.
+        The decision is durable on return. After a crash during the call, repeat it at the same position. Raises
+        TypeError for a value of another type, ValueError for a bad position or a read-only filter, IndexFull,
+        IndexDamaged.
         """
         if self._read_only:
-            raise ValueError("this filter was opened with read_only=True: it can only check")
+            raise ValueError("the filter is open with read_only=True: it can only check")
         if position is not None and position < 0:
             raise ValueError(f"position must be at least 0, not {position}")
         with self._admitting:
@@ -175,9 +179,9 @@ class Filter:
         return [answer_of(each, record.position) for each, record in zip(explained, records, strict=True)]
 
     def _names_of(self, decisions: Decisions) -> dict[str, str]:
-        """Names of all streams that originals come from; read again only for a new stream."""
-        named = {position.source.stream for position in decisions.original_positions if position is not None}
-        if not named <= self._stream_names.keys():
+        """Names of the originals' streams, cached until a new stream appears."""
+        streams = {position.source.stream for position in decisions.original_positions if position is not None}
+        if not streams <= self._stream_names.keys():
             self._stream_names = self._index.stream_names()
         return self._stream_names
 
@@ -197,15 +201,15 @@ def _value(place: int, document: Value) -> bytes:
     try:
         return orjson.dumps(dict(document), option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:
-        # It refuses lone surrogates and long numbers too, which the decoder takes.
+        # orjson also refuses lone surrogates and long numbers, which the decoder accepts.
         try:
             return json.dumps(dict(document)).encode()
         except (TypeError, ValueError) as error:
             raise TypeError(f"documents[{place}] cannot be written as JSON: {error}") from error
 
 
-def _taken(directory: Path, source: str) -> int:
-    """Descriptor of a lock that only one process has: two that number the same source would get each other's answers."""
+def _lock_source(directory: Path, source: str) -> int:
+    """Lock a source and return the descriptor. Two processes that share a source would get each other's answers."""
     name = f"source-{xxhash.xxh3_64_hexdigest(source.encode())}.lock"
     descriptor = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -213,6 +217,6 @@ def _taken(directory: Path, source: str) -> int:
     except BlockingIOError as error:
         os.close(descriptor)
         raise SettingsError(
-            f"source {source!r}: another filter has it open: close that one, or name another source"
+            f"source {source!r} is open in another filter: close that one, or name another source"
         ) from error
     return descriptor

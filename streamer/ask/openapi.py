@@ -1,4 +1,4 @@
-"""Description of the questions in OpenAPI 3.1."""
+"""OpenAPI 3.1 description of the HTTP API."""
 
 from importlib.metadata import version
 from typing import Any
@@ -13,7 +13,7 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    """An object that has all of these properties and no other."""
+    """Schema of an object with exactly these properties."""
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
@@ -22,18 +22,18 @@ def _array(items: str, **bounds: int) -> dict[str, Any]:
 
 
 _MEASURES = {
-    "similarity": _or_null({**_NUMBER, "description": "To the original, 0 to 1, where the index measures similarity."}),
-    "distance": _or_null({**_INTEGER, "description": "To the original, in bits, where the index measures distance."}),
+    "similarity": _or_null({**_NUMBER, "description": "To the original, 0 to 1, if the index measures similarity."}),
+    "distance": _or_null({**_INTEGER, "description": "To the original, in bits, if the index measures distance."}),
 }
 _ORIGINAL = {
-    "original_id": _or_null({**_TEXT, "description": "The document that it resembles."}),
-    "original_position": _or_null({**_TEXT, "description": "Where that one stood: name/partition/offset."}),
+    "original_id": _or_null({**_TEXT, "description": "Id of the original."}),
+    "original_position": _or_null({**_TEXT, "description": "Position of the original: name/partition/offset."}),
 }
 _PLACE = {
     "id": _TEXT,
     "position": {**_TEXT, "description": "name/partition/offset"},
-    "stream": {**_TEXT, "description": "The topic's own id, or the file's."},
-    "time": _or_null({**_TEXT, "description": "The record's own time, ISO 8601."}),
+    "stream": {**_TEXT, "description": "Id of the topic or file."},
+    "time": _or_null({**_TEXT, "description": "Time of the record, ISO 8601."}),
 }
 _VERDICT = {
     "verdict": {
@@ -49,86 +49,80 @@ def _schemas(ask: Ask) -> dict[str, Any]:
         "Check": _object(documents=_array("Document", minItems=1, maxItems=ask.documents_max)),
         "Document": {
             "type": ["object", "string"],
-            "description": "Fields as the section decode of the settings names them, by default id, title, text, time and url; "
-            "where decode.format is text, the text.",
+            "description": "Fields that the decode settings name, by default id, title, text, time and url. If decode.format is "
+            "text: the text.",
             "additionalProperties": True,
         },
         "Answers": _object(answers=_array("Answer")),
         "Answer": _object(
             id=_or_null(_TEXT),
             **_VERDICT,
-            kept={**_BOOLEAN, "description": "Whether such a document goes to the unique output."},
+            kept={**_BOOLEAN, "description": "Whether the unique output gets such a document."},
             **_MEASURES,
             **_ORIGINAL,
-            detail=_or_null({**_TEXT, "description": "Of a dead letter: what is wrong."}),
+            detail=_or_null({**_TEXT, "description": "What is wrong with a dead letter."}),
         ),
         "Why": {
             **_object(asked=_TEXT, decisions=_array("Decision"), left_out=_INTEGER, problem=_TEXT),
-            "description": "May have and gain further fields.",
+            "description": "May gain fields.",
             "additionalProperties": True,
         },
         "Decision": {
             **_object(
                 **_PLACE,
                 **_VERDICT,
-                sentence={**_TEXT, "description": "What became of the record, and why."},
-                original=_or_null({"type": "object", "description": "The document that it resembles."}),
-                chain={
-                    "type": "array",
-                    "description": "The original, and what that one resembled itself.",
-                    "items": {},
-                },
-                near={"type": ["array", "null"], "description": "What is near now; null: not known.", "items": {}},
-                rules={"type": "array", "description": "The settings that spoke.", "items": {}},
+                sentence={**_TEXT, "description": "The decision and its cause, in words."},
+                original=_or_null({"type": "object", "description": "The original."}),
+                chain={"type": "array", "description": "The original, its original, and so on.", "items": {}},
+                near={"type": ["array", "null"], "description": "Near documents now; null: unknown.", "items": {}},
+                rules={"type": "array", "description": "The settings that decided.", "items": {}},
                 notes={"type": "array", "items": _TEXT},
             ),
-            "description": "May have and gain further fields.",
+            "description": "May gain fields.",
             "additionalProperties": True,
         },
         "Pairs": _object(pairs=_array("Pair")),
         "Pair": _object(**_PLACE, **_VERDICT, **_MEASURES, **_ORIGINAL),
-        "Status": {"type": "object", "description": "What the page at / shows; may gain fields."},
+        "Status": {"type": "object", "description": "Data of the page at /; may gain fields."},
         "Error": _object(
-            error=_object(
-                field={**_TEXT, "description": "What is wrong; empty: the request as a whole."}, message=_TEXT
-            )
+            error=_object(field={**_TEXT, "description": "The invalid part; empty: the whole request."}, message=_TEXT)
         ),
     }
 
 
-def _answer(words: str, schema: str) -> dict[str, Any]:
+def _answer(description: str, schema: str) -> dict[str, Any]:
     return {
-        "description": words,
+        "description": description,
         "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
     }
 
 
 def _operation(summary: str, schema: str, errors: dict[str, str], **more: Any) -> dict[str, Any]:
-    """Status 401, 403 and 503 may come of every question."""
-    common = {"401": "The token is missing or wrong.", "403": "Asked by another name than this machine's own."}
-    refused = {status: _answer(words, "Error") for status, words in {**common, **errors}.items()}
+    """Any operation may answer 401 or 403."""
+    common = {"401": "The token is missing or wrong.", "403": "The Host header does not name this machine."}
+    refused = {status: _answer(meaning, "Error") for status, meaning in {**common, **errors}.items()}
     return {"summary": summary, "responses": {"200": _answer("The answer.", schema), **refused}, **more}
 
 
 def description(ask: Ask) -> dict[str, Any]:
-    """The description, for these limits."""
+    """OpenAPI document for these settings."""
     often = {
         "429": "More requests than ask.requests_per_second.",
-        "503": "The process that answers is starting, the index is being restored, or too many wait: ask again.",
+        "503": "The answering process is starting, the index is being restored, or the queue is full: try again.",
     }
     identity = {
         "name": "id",
         "in": "path",
         "required": True,
         "schema": _TEXT,
-        "description": "Or a position, name/partition/offset; percent-encoded.",
+        "description": "Id, or position name/partition/offset; percent-encoded.",
     }
     body = {"required": True, "content": _answer("", "Check")["content"]}
     refused = {
-        "400": "Not what is described here.",
-        "408": "The body came too slowly.",
+        "400": "The body does not match this description.",
+        "408": "The body arrived too slowly.",
         "413": "More documents than ask.documents_max, or more bytes than ask.body_bytes_max.",
-        "415": "The body is not sent as application/json.",
+        "415": "The Content-Type is not application/json.",
     }
     has_token = ask.token is not None or ask.token_file is not None
     return {
@@ -137,7 +131,7 @@ def description(ask: Ask) -> dict[str, Any]:
         "paths": {
             "/v1/check": {
                 "post": _operation(
-                    "What the filter would say of documents; changes nothing.",
+                    "Check documents without changing the index.",
                     "Answers",
                     {**refused, **often},
                     requestBody=body,
@@ -145,14 +139,14 @@ def description(ask: Ask) -> dict[str, Any]:
             },
             "/v1/documents/{id}": {
                 "get": _operation(
-                    "Why a document was decided as it was; all decisions on its id, the newest first.",
+                    "Explain all decisions on an id, newest first.",
                     "Why",
-                    {"404": "Nothing is known of it.", **often},
+                    {"404": "The index has no such document.", **often},
                     parameters=[identity],
                 )
             },
-            "/v1/pairs": {"get": _operation("The newest near but unequal duplicates.", "Pairs", often)},
-            "/v1/status": {"get": _operation("What the page shows of the service.", "Status", {})},
+            "/v1/pairs": {"get": _operation("List the newest near (not exact) duplicates.", "Pairs", often)},
+            "/v1/status": {"get": _operation("Return the state of the service.", "Status", {})},
         },
         "components": {
             "schemas": _schemas(ask),

@@ -1,7 +1,7 @@
-"""A process that answers questions: started, watched and ended by the supervisor, which speaks HTTP for it.
+"""The answering process: the supervisor starts, watches and ends it, and speaks HTTP for it.
 
-A process of its own, for a document may end the one that reads it, or keep it busy: neither may happen to the supervisor.
-It has the index open as a worker has, writes nothing, and answers one question after the other.
+A separate process, since a document may crash or block its reader, and the supervisor must survive that. It opens the
+index as a worker does, writes nothing, and answers one question at a time.
 """
 
 import faulthandler
@@ -14,12 +14,12 @@ from collections.abc import Callable
 from http import HTTPStatus
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
 from index import errors
-from streamer.ask.answers import Answers, Told, told_error
+from streamer.ask.answers import Answers, AskReply, error_reply
 from streamer.ask.filter import Filter
 from streamer.errors import ProcessRefused, StreamerError
 from streamer.observe.logs import configure_logging
@@ -33,10 +33,10 @@ from streamer.transports.output_log import RecordsAt
 log = structlog.get_logger(__name__)
 
 START_SECONDS = 300.0
-"""How long the process may take until it answers: it imports, opens the index and reads its newest entries."""
+"""Maximum time for imports, opening the index and reading its newest entries."""
 
 IDLE_SECONDS = 5.0
-"""How long the process waits for a question before it looks whether its index is still in place."""
+"""Maximum wait for a question until the process checks that its index is still in place."""
 
 READY = b"ready"
 
@@ -48,17 +48,17 @@ class _Running(NamedTuple):
 
 
 class Answerer:
-    """The answering process, as the supervisor sees it. `attend` and `end` belong to one thread, `ask` to another."""
+    """The supervisor's handle on the answering process. One thread calls `attend` and `end`, another `ask`."""
 
     def __init__(self, settings: Settings, body: Callable[..., None] | None = None) -> None:
-        """`body`: what the process runs, for tests; it takes the settings and a connection."""
+        """`body` replaces the process's function in tests; it takes the settings and a connection."""
         self._settings = settings
         self._body = body or answer_questions
         self._running: _Running | None = None
         self._is_ready = False
         self._due_seconds = 0.0
         self._backoff_ms = 0
-        # When the question under way was asked; None between two.
+        # Start of the current question; None between questions.
         self._asked_seconds: float | None = None
         self._asking = threading.Lock()
 
@@ -68,16 +68,16 @@ class Answerer:
         return self._running is not None
 
     def attend(self) -> None:
-        """Start the process where it does not run, and end it where it takes too long; never waits."""
+        """Start a missing process, and kill an overdue one; never waits."""
         now_seconds, running = time.monotonic(), self._running
         if running is None:
             if now_seconds >= self._due_seconds:
                 self._start()
         elif not running.process.is_alive():
-            self._bury(running)
+            self._remove(running)
         elif not self._is_ready:
             if running.connection.poll():
-                self._take_note(running)
+                self._receive_ready(running)
             elif now_seconds - running.started_seconds > START_SECONDS:
                 running.process.kill()
         elif self._is_overdue(now_seconds):
@@ -92,56 +92,56 @@ class Answerer:
         context = multiprocessing.get_context("spawn")
         try:
             with naming_limits():
-                own, other = context.Pipe()
-                # A refused start leaves the connections to be closed with their last reference.
-                process = context.Process(target=self._body, args=(self._settings, other), name="answers", daemon=True)
+                near_end, far_end = context.Pipe()
+                # If the start fails, both ends close with their last reference.
+                process = context.Process(
+                    target=self._body, args=(self._settings, far_end), name="answers", daemon=True
+                )
                 process.start()
         except ProcessRefused as refusal:
-            self._put_off()
+            self._postpone_start()
             log.error("answering process not started", reason=str(refusal), start_in_ms=self._backoff_ms)
             return
-        other.close()
-        self._running = _Running(process, own, time.monotonic())
+        far_end.close()
+        self._running = _Running(process, near_end, time.monotonic())
 
-    def _put_off(self) -> None:
+    def _postpone_start(self) -> None:
         workers = self._settings.workers
         self._backoff_ms = min(max(workers.restart_backoff_ms, 2 * self._backoff_ms), workers.restart_backoff_max_ms)
         self._due_seconds = time.monotonic() + self._backoff_ms / 1000
 
-    def _take_note(self, running: _Running) -> None:
+    def _receive_ready(self, running: _Running) -> None:
         try:
             self._is_ready = running.connection.recv_bytes() == READY
             self._backoff_ms = 0
         except EOFError:
-            # It ended before it could answer; the next call sees that.
+            # The process ended before it was ready; the next `attend` removes it.
             return
 
-    def _bury(self, running: _Running) -> None:
+    def _remove(self, running: _Running) -> None:
         self._is_ready, self._running = False, None
         running.connection.close()
-        self._put_off()
+        self._postpone_start()
         log.warning("answering process ended", exit_code=running.process.exitcode, restart_in_ms=self._backoff_ms)
 
-    def ask(self, question: str, asked: bytes) -> Told:
-        """Answer of the process, see `Answers.tell`; 503 where there is none."""
+    def ask(self, question: str, payload: bytes) -> AskReply:
+        """Reply of the process (see `Answers.answer`), or 503."""
         with self._asking:
             running = self._running
             if running is None or not self._is_ready:
-                return _unanswered("the process that answers is starting: ask again in a few seconds")
+                return _unanswered("the answering process is starting: try again in a few seconds")
             self._asked_seconds = time.monotonic()
             try:
-                running.connection.send((question, asked))
-                answered: Any = running.connection.recv()
+                running.connection.send((question, payload))
+                status, body = running.connection.recv()
             except (OSError, EOFError):
-                return _unanswered(
-                    "the process that answers ended over this question, or took longer than ask.timeout_ms"
-                )
+                return _unanswered("the answering process crashed on this question, or exceeded ask.timeout_ms")
             finally:
                 self._asked_seconds = None
-        return Told(HTTPStatus(answered[0]), answered[1])
+        return AskReply(HTTPStatus(status), body)
 
     def end(self) -> None:
-        """End the process; it has nothing to finish."""
+        """Kill the process; it has no work to finish."""
         if self._running is not None:
             self._running.process.kill()
             self._running.process.join()
@@ -149,37 +149,37 @@ class Answerer:
             self._running, self._is_ready = None, False
 
 
-def _unanswered(words: str) -> Told:
-    return told_error(HTTPStatus.SERVICE_UNAVAILABLE, "", words)
+def _unanswered(message: str) -> AskReply:
+    return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, "", message)
 
 
 def _records_at(settings: Settings, opened: Filter) -> RecordsAt:
-    """Reader of records from the topics, so hasty that brokers which do not answer leave time to say so."""
-    hasty = min(settings.kafka.request_timeout_ms, settings.ask.timeout_ms // 4)
-    chosen = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"request_timeout_ms": hasty})})
+    """Reader of records from the topics. Its short timeout leaves time to answer without texts if brokers are away."""
+    timeout_ms = min(settings.kafka.request_timeout_ms, settings.ask.timeout_ms // 4)
+    chosen = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"request_timeout_ms": timeout_ms})})
     return lambda positions: KafkaOutputLog(chosen).records_at(positions, opened.index.stream_names())
 
 
 def answer_questions(settings: Settings, connection: Connection) -> None:
-    """Body of the answering process: opens the index that a worker has made, and answers until it is ended."""
+    """Run the answering process: open a worker's index, and answer until killed."""
     configure_logging(settings.observe.log_level, settings.observe.log_format)
     end_with_parent()
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        # Not for reading only: that would go on with an index that was removed or replaced.
+        # Not read-only: a read-only filter would continue with a removed or replaced index.
         with Filter.open(settings.index.directory, settings) as opened:
             answers = Answers(opened, settings, _records_at(settings, opened) if settings.ask.texts else None)
             answers.warm_up()
-            # A collection over all that was imported takes 65 ms, as long as forty answers; it will never find anything.
+            # A collection over all imports takes 65 ms, as long as forty answers, and frees nothing.
             gc.collect()
             gc.freeze()
             connection.send_bytes(READY)
             while True:
                 while not connection.poll(IDLE_SECONDS):
-                    # Raises where the index or its lock file was removed: this process must not keep it from others.
+                    # Raises if the index or its lock file was removed, so that this process does not hold it.
                     opened.index.statistics()
-                connection.send(tuple(answers.tell(*connection.recv())))
+                connection.send(tuple(answers.answer(*connection.recv())))
     except EOFError:
         return
     except (StreamerError, errors.IndexProblem) as error:

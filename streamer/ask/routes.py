@@ -1,4 +1,4 @@
-"""Routes of the port for questions: who may ask, how often, and how much; and the page."""
+"""Routes of the HTTP API and the page, with authorization, rate limit and size limits."""
 
 import hmac
 import re
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from streamer.ask.answers import Told
+from streamer.ask.answers import AskReply
 from streamer.ask.openapi import description
 from streamer.errors import SettingsError
 from streamer.observe.application import JSON, Response, Route, problem, respond
@@ -23,7 +23,12 @@ from streamer.settings.settings import Settings
 
 
 class Rate:
-    """Requests a second at most, of all callers together; as many may come at once (token bucket)."""
+    """Token bucket: limits the requests per second of all callers together, with bursts as large.
+
+    >>> rate = Rate(1)
+    >>> rate.admits(), rate.admits()
+    (True, False)
+    """
 
     def __init__(self, per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_second
@@ -33,7 +38,7 @@ class Rate:
         self._turn = threading.Lock()
 
     def admits(self) -> bool:
-        """Whether one more request may come now; counts it."""
+        """Whether one more request fits now; counts it."""
         with self._turn:
             now_seconds = self._clock()
             gained = (now_seconds - self._at_seconds) * self._per_second
@@ -44,36 +49,36 @@ class Rate:
             return True
 
 
-class Door:
-    """Who may ask: whoever has the token; without one, whoever speaks to this machine by a name of its own."""
+class Authorizer:
+    """Admits requests with the token. If no token is set, admits requests whose Host header names this machine."""
 
     def __init__(self, ask: Ask, host: str) -> None:
-        """Raises SettingsError for a token file that cannot be used."""
+        """Raises SettingsError for an unusable token file."""
         self._token = _token(ask)
         self._host = host
         self._rate = Rate(ask.requests_per_second)
 
     def refuse(self, headers: Mapping[str, str]) -> Response | None:
-        """The answer to a request that may not be asked; None for one that may."""
-        refused = self.refuse_stranger(headers)
+        """Error response to a request without permission; None for an admitted one."""
+        refused = self.refuse_unauthorized(headers)
         if refused is None and not self._rate.admits():
-            message = "more requests than ask.requests_per_second: come again in a second"
+            message = "more requests than ask.requests_per_second: try again in a second"
             refused = problem(HTTPStatus.TOO_MANY_REQUESTS, "", message, {"Retry-After": "1"})
         return refused
 
-    def refuse_stranger(self, headers: Mapping[str, str]) -> Response | None:
-        """As `refuse`, without counting the request."""
+    def refuse_unauthorized(self, headers: Mapping[str, str]) -> Response | None:
+        """Like `refuse`, but does not count the request."""
         if self._token is not None:
             kind, _, given = headers.get("authorization", "").partition(" ")
             if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
                 challenge = {"WWW-Authenticate": 'Bearer realm="ask"'}
-                return problem(HTTPStatus.UNAUTHORIZED, "Authorization", "a token is needed: Bearer TOKEN", challenge)
-        elif not self._is_own_name(headers.get("host", "")):
-            # A page of another site could make a browser ask under a name that leads here.
-            return problem(HTTPStatus.FORBIDDEN, "Host", "without ask.token_file ask by the address of this machine")
+                return problem(HTTPStatus.UNAUTHORIZED, "Authorization", "must be: Bearer TOKEN", challenge)
+        elif not self._is_local_name(headers.get("host", "")):
+            # DNS rebinding: another site's page could reach this port under that site's name.
+            return problem(HTTPStatus.FORBIDDEN, "Host", "use an address of this machine, or set ask.token_file")
         return None
 
-    def _is_own_name(self, host: str) -> bool:
+    def _is_local_name(self, host: str) -> bool:
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
@@ -81,29 +86,29 @@ class Door:
         return name == self._host or is_loopback(name)
 
 
-def routes_for(settings: Settings, ask: Callable[[str, bytes], Told], status: Callable[[], bytes]) -> list[Route]:
-    """Routes of the questions, and of the page.
+def routes_for(settings: Settings, ask: Callable[[str, bytes], AskReply], status: Callable[[], bytes]) -> list[Route]:
+    """Routes of the API and the page.
 
-    ask     see `Answers.tell`; may wait
-    status  what the page shows of the service, as JSON
+    ask     see `Answers.answer`; may wait
+    status  state of the service, as JSON
 
-    Raises SettingsError for a token file that cannot be used.
+    Raises SettingsError for an unusable token file.
     """
-    door = Door(settings.ask, settings.observe.host)
+    authorizer = Authorizer(settings.ask, settings.observe.host)
     described = orjson.dumps(description(settings.ask))
     page = files("streamer.ask").joinpath("page.html").read_bytes()
-    shown = {"Content-Security-Policy": policy_for(page), "Referrer-Policy": "no-referrer"}
+    page_headers = {"Content-Security-Policy": policy_for(page), "Referrer-Policy": "no-referrer"}
 
     def asking(question: str) -> Callable[[bytes], Response]:
-        def answer(asked: bytes) -> Response:
-            told = ask(question, asked)
-            return respond(told.status, JSON, told.body)
+        def answer(payload: bytes) -> Response:
+            reply = ask(question, payload)
+            return respond(reply.status, JSON, reply.body)
 
         return answer
 
     def refuse_form(headers: Mapping[str, str]) -> Response | None:
-        refused = door.refuse(headers)
-        # Only what a page of another site cannot send without asking first.
+        refused = authorizer.refuse(headers)
+        # Another site's page cannot send this type without a preflight request.
         if refused is None and headers.get("content-type", "").partition(";")[0].strip() != JSON:
             refused = problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type", f"must be {JSON}")
         return refused
@@ -114,20 +119,20 @@ def routes_for(settings: Settings, ask: Callable[[str, bytes], Told], status: Ca
             "/v1/documents/{id:path}",
             "GET",
             asking("document"),
-            door.refuse,
+            authorizer.refuse,
             queue="document" if settings.ask.texts else "check",
         ),
-        Route("/v1/pairs", "GET", asking("pairs"), door.refuse, queue="check"),
-        Route("/v1/status", "GET", lambda _: respond(HTTPStatus.OK, JSON, status()), door.refuse_stranger),
+        Route("/v1/pairs", "GET", asking("pairs"), authorizer.refuse, queue="check"),
+        Route("/v1/status", "GET", lambda _: respond(HTTPStatus.OK, JSON, status()), authorizer.refuse_unauthorized),
         Route("/v1/openapi.json", "GET", lambda _: respond(HTTPStatus.OK, JSON, described)),
-        Route("/", "GET", lambda _: respond(HTTPStatus.OK, "text/html; charset=utf-8", page, shown)),
+        Route("/", "GET", lambda _: respond(HTTPStatus.OK, "text/html; charset=utf-8", page, page_headers)),
     ]
 
 
 def policy_for(page: bytes) -> str:
-    """Content-Security-Policy of the page: its own script and style, questions to where it came from, and nothing else.
+    """Content-Security-Policy: allows the page's script and style, by digest, and requests to its origin.
 
-    A word of a document that became markup would run no script: no script has the digest of the page's.
+    Text of a document that became markup could run no script, since its digest would differ.
     """
     digests = {
         kind: " ".join(
@@ -149,9 +154,7 @@ def _token(ask: Ask) -> bytes | None:
         return None
     token = _read(ask.token_file).strip()
     if len(token) < TOKEN_CHARACTERS_MIN:
-        raise SettingsError(
-            f"ask.token_file: {ask.token_file}: must hold a text of at least {TOKEN_CHARACTERS_MIN} characters"
-        )
+        raise SettingsError(f"ask.token_file: {ask.token_file}: must hold at least {TOKEN_CHARACTERS_MIN} characters")
     return token
 
 

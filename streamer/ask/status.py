@@ -1,4 +1,4 @@
-"""What the page shows of the service: its metrics as JSON, with the last minutes of what it delivered."""
+"""State of the service for the page: metrics as JSON, with the latest deliveries."""
 
 import time
 from collections import Counter, deque
@@ -26,7 +26,7 @@ _SHOWN = (DOCUMENTS, INDEX_BYTES, INDEX_BYTES_MAX, INDEX_ENTRIES, LAG_RECORDS, L
 
 
 class Status:
-    """What the page shows. `sample` belongs to one thread, `as_json` to others."""
+    """State of the service. One thread calls `sample`, others `as_json`."""
 
     def __init__(
         self,
@@ -44,15 +44,15 @@ class Status:
         self._samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=SAMPLES_MAX)
 
     def sample(self) -> None:
-        """Note how many documents were delivered so far, every SAMPLE_SECONDS."""
+        """Record the count of delivered documents every SAMPLE_SECONDS."""
         if time.monotonic() >= self._due_seconds:
             self._due_seconds = time.monotonic() + SAMPLE_SECONDS
             self._samples.append((time.time(), _by_verdict(self._measures.seen([DOCUMENTS]))))
 
     def as_json(self) -> bytes:
-        """An object; docs/api.md tells its fields."""
+        """JSON object; docs/api.md lists its fields."""
         seen = self._measures.seen(_SHOWN)
-        is_ready, words = self._ready()
+        is_ready, message = self._ready()
         watched = self._hosts()
         reasons = [{**labels, "documents": int(value)} for labels, value in seen[DOCUMENTS.name] if value]
         lags = [{**labels, "records": int(value)} for labels, value in seen[LAG_RECORDS.name]]
@@ -60,7 +60,7 @@ class Status:
             {
                 "time_seconds": time.time(),
                 "ready": is_ready,
-                "words": words,
+                "words": message,
                 "documents": _by_verdict(seen),
                 "reasons": sorted(reasons, key=lambda each: -each["documents"]),
                 "history": [{"time_seconds": at, "documents": counts} for at, counts in list(self._samples)],
@@ -86,5 +86,5 @@ def _by_verdict(seen: dict[str, list[tuple[dict[str, str], float]]]) -> dict[str
 
 
 def _one(series: list[tuple[dict[str, str], float]]) -> float | None:
-    """Value of a gauge without labels; None where nobody has set it."""
+    """Value of a gauge without labels; None if unset."""
     return series[0][1] if series else None

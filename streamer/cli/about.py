@@ -1,4 +1,4 @@
-"""`streamer version` and `streamer completion`: what a bug report needs, and what a shell needs."""
+"""`streamer version` for bug reports, and `streamer completion` for shells."""
 
 import os
 import platform
@@ -20,19 +20,19 @@ PROGRAM = "streamer"
 SHELLS = ("bash", "zsh", "fish")
 
 _DEVELOPERS = re.compile(r"extra == ['\"](dev|docs|bench|local-kafka)['\"]")
-"""Requirements that the program itself never imports."""
+"""Requirements that the program never imports."""
 
 _NAME = re.compile(r"[\w.-]+")
-"""The name with which a requirement begins."""
+"""Package name at the start of a requirement."""
 
 
 @click.command("version")
 @json_option
 @settings_options
 def version_command(as_json: bool) -> None:
-    """Tell what a bug report needs: versions, formats, and this machine.
+    """Print versions, formats and machine facts for a bug report.
 
-    Nothing of it is secret: no setting, no name of a host, no path.
+    The output has no settings, host names or paths.
     """
     facts = about()
     if as_json:
@@ -40,9 +40,9 @@ def version_command(as_json: bool) -> None:
         return
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, value in facts.items():
-        shown = [f"{each} {found}" for each, found in value.items()] if isinstance(value, dict) else [str(value)]
-        for place, line in enumerate(shown):
-            table.add_row(name.replace("_", " ") if place == 0 else "", line)
+        lines = [" ".join(pair) for pair in value.items()] if isinstance(value, dict) else [str(value)]
+        for row, line in enumerate(lines):
+            table.add_row(name.replace("_", " ") if row == 0 else "", line)
     Console().print(table, highlight=False)
 
 
@@ -50,21 +50,21 @@ def version_command(as_json: bool) -> None:
 @settings_options
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print what makes the Tab key complete commands and options in SHELL.
+    """Print the script for tab completion in SHELL.
 
     For bash: streamer completion bash >> ~/.bashrc. For zsh the same with .zshrc; for fish: streamer completion fish >
     ~/.config/fish/completions/streamer.fish.
     """
-    # click's own command for it would look for a new enough bash first.
-    whole = click.get_current_context().find_root().command
-    chosen = get_completion_class(shell)
-    assert chosen is not None, "click knows every shell of SHELLS"
-    made = chosen(whole, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE")
-    click.echo(made.source_template % made.source_vars())
+    # click's `source()` would first check the version of bash.
+    root = click.get_current_context().find_root().command
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None, "click supports every shell of SHELLS"
+    script = completion_class(root, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE")
+    click.echo(script.source_template % script.source_vars())
 
 
 def about() -> dict[str, str | int | dict[str, str]]:
-    """Facts for a bug report, by name; `packages` holds the versions of all that the program is made of."""
+    """Facts for a bug report, by name; `packages` has the versions of all requirements."""
     from index.tools import FORMAT_VERSION
 
     return {
@@ -80,25 +80,26 @@ def about() -> dict[str, str | int | dict[str, str]]:
 
 
 def _processor() -> str:
-    """The processor as the kernel names it; what it is to the compiler of kernels, too."""
+    """The processor as Linux names it, and as LLVM names it."""
     from llvmlite.binding import get_host_cpu_name
 
-    told = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace") if Path("/proc/cpuinfo").exists() else ""
-    names = (line.split(":", 1)[1].strip() for line in told.splitlines() if line.startswith("model name"))
+    file = Path("/proc/cpuinfo")
+    cpuinfo = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+    names = (line.split(":", 1)[1].strip() for line in cpuinfo.splitlines() if line.startswith("model name"))
     return f"{next(names, platform.processor() or 'unknown')} ({get_host_cpu_name()})"
 
 
 def _packages() -> dict[str, str]:
-    """Versions of the packages that the program may import, as far as they are installed."""
-    found = {}
+    """Versions of the installed packages that the program may import."""
+    versions = {}
     for line in requirements(DISTRIBUTION) or ():
         if _DEVELOPERS.search(line):
             continue
         name = _NAME.match(line)
         assert name is not None, line
         try:
-            found[metadata(name[0])["Name"]] = version(name[0])
+            versions[metadata(name[0])["Name"]] = version(name[0])
         except PackageNotFoundError:
             continue
-    found.pop(DISTRIBUTION, None)
-    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+    versions.pop(DISTRIBUTION, None)
+    return dict(sorted(versions.items(), key=lambda item: item[0].lower()))

@@ -1,6 +1,6 @@
-"""`streamer compare`: what other settings would have decided, before anything is rebuilt.
+"""`streamer compare`: verdicts of other settings on delivered documents, without a rebuild.
 
-Exit codes: 0 also where verdicts differ; 65 nothing was ever committed; 75 the broker does not answer; 78 a setting is wrong.
+Exit codes: 0 even if verdicts differ; 65 no commit yet; 75 the broker does not answer; 78 a setting is wrong.
 """
 
 import sys
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from streamer.transports.output_log import OutputLog
     from streamer.what_if.differences import Differences
 
-_OF_BOTH_SIDES = ("kafka", "topics", "batch", "decode", "route", "recovery", "workers", "observe")
-"""Sections whose settings decide nothing, once a record is read."""
+_SHARED_SECTIONS = ("kafka", "topics", "batch", "decode", "route", "recovery", "workers", "observe")
+"""Sections without influence on the verdict of a decoded record."""
 
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--out", type=FOLDER, help="Compare with what `streamer filter` wrote into this folder, not with topics.")
+@click.option("--out", type=FOLDER, help="Compare with the outputs of `streamer filter` in this folder, not topics.")
 @click.option(
     "--index",
     "directory",
     type=FOLDER,
-    help="Folder of the index, which tells the order of deciding.  [default: index.directory of the settings]",
+    help="Folder of the index, which has the order of decisions.  [default: index.directory of the settings]",
 )
 @click.option(
     "--verdicts",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write both decisions on every document into this file, a line of JSON each.",
+    help="Write both decisions on every document to this JSON Lines file.",
 )
 @force_option
 @json_option
@@ -53,10 +53,10 @@ def compare(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Tell what other settings would have decided of all that was delivered.
+    """Compare the delivered verdicts with those of other settings.
 
-    The settings in force are the other ones: name with --set what is to differ from those of the service. Of FILES it is
-    compared what the settings with and without --set decide. The service may run meanwhile; nothing of it is changed.
+    Set the differences from the service's settings with --set. With FILES, compare the verdicts with and without --set.
+    Changes nothing; the service may run meanwhile.
     """
     from streamer.index_admin import tables
     from streamer.observe.logs import configure_logging
@@ -64,7 +64,7 @@ def compare(
     from streamer.what_if.report import report
 
     if files and (out or directory):
-        raise click.UsageError("give FILES, or --out and --index of what was filtered")
+        raise click.UsageError("give FILES, or --out and --index of a filtered folder")
     if verdicts is not None:
         require_absent(verdicts, force=force)
     configure_logging("warning", "console")
@@ -74,18 +74,18 @@ def compare(
     ):
         if verdicts is not None:
             _write(differences, verdicts)
-        found = differences.as_json()
+        summary = differences.as_json()
     if as_json:
-        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
     else:
-        Console().print(report(found), soft_wrap=True, highlight=False)
+        Console().print(report(summary), soft_wrap=True, highlight=False)
 
 
 @contextmanager
 def _delivered(
     chosen: Chosen, files: Sequence[Path], out: Path | None, directory: Path | None
 ) -> Iterator[tuple["Settings", "OutputLog"]]:
-    """The other settings, and what those in force delivered."""
+    """The other settings, and the delivered outputs."""
     overrides = [f"index.directory={directory}"] if directory else []
     if files:
         with tempfile.TemporaryDirectory(prefix="streamer-compare-") as folder:
@@ -96,16 +96,16 @@ def _delivered(
 
 
 def _filtered(chosen: Chosen, files: Sequence[Path], folder: Path) -> tuple["Settings", "OutputLog"]:
-    """Filter files by the settings without what --set and --preset say of deciding, as `streamer filter` does."""
+    """Filter files by the settings without --preset and the deciding --set, as `streamer filter` does."""
     from streamer.service.file_job import filter_files
 
-    places = f"index.directory={folder / 'index'}", "route.shadow=false"
-    kept = [each for each in chosen.overrides if each.partition(".")[0].strip() in _OF_BOTH_SIDES]
-    settings = Chosen(chosen.file, kept).load(*places, over_files=True)
+    common = f"index.directory={folder / 'index'}", "route.shadow=false"
+    shared = [each for each in chosen.overrides if each.partition(".")[0].strip() in _SHARED_SECTIONS]
+    settings = Chosen(chosen.file, shared).load(*common, over_files=True)
     _, finished = filter_files(settings, files, folder / "out", Console(stderr=True))
     if not finished:
         sys.exit(EXIT_INTERRUPTED)
-    others = chosen.load(*places, over_files=True)
+    others = chosen.load(*common, over_files=True)
     return others, output_log_of(others, folder / "out")
 
 

@@ -1,7 +1,7 @@
-"""`streamer dead-letters`: what could not be decoded, and sending it to the input again.
+"""`streamer dead-letters`: list, show and replay dead letters.
 
-Exit codes: 0 done; 1 nothing was meant, or some dead letters cannot be replayed; 75 a broker does not answer, or another
-replay took over: run it again; 78 a setting is wrong.
+Exit codes: 0 done; 1 no match, or some dead letters cannot be replayed; 75 a broker does not answer, or another replay
+took over: run it again; 78 a setting is wrong.
 """
 
 import sys
@@ -31,7 +31,7 @@ def dead_letters() -> None:
 
 
 def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    since = "Only records from this time on: 2026-01-31T18:00, or how long ago: 90s, 15m, 2h, 3d."
+    since = "Only records from this time on: 2026-01-31T18:00, or an age: 90s, 15m, 2h, 3d."
     with_since = click.option("--since", help=since)(function)
     return click.option("--reason", help="Only dead letters with this reason, such as not-json.")(with_since)
 
@@ -43,12 +43,12 @@ def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def list_command(settings: Settings, reason: str | None, since: str | None, as_json: bool) -> None:
     """Count dead letters by reason, with first and last time and examples."""
     from streamer.give_back import report
-    from streamer.give_back.dead_letters import listed
+    from streamer.give_back.dead_letters import summarize
 
     filters = _filters(reason, since)
     with _output_log(settings, to_send=False) as output_log:
-        found = listed(output_log, filters)
-    _print(report.listed_as_json(found), report.listed_table(found), as_json)
+        summaries = summarize(output_log, filters)
+    _print(report.summary_as_json(summaries), report.summary_table(summaries), as_json)
 
 
 @dead_letters.command("show")
@@ -56,31 +56,31 @@ def list_command(settings: Settings, reason: str | None, since: str | None, as_j
 @json_option
 @pass_settings
 def show(settings: Settings, name: str, as_json: bool) -> None:
-    """Show a dead letter: headers, the decoder's words, its bytes.
+    """Show a dead letter: headers, the decoder's error, the first 4 KB.
 
-    POSITION is that of the input, topic/partition/offset. Bytes that are no text are shown as \\x..; at most 4 KB are.
+    POSITION is the input position, topic/partition/offset. Bytes that are not text appear as \\x...
     """
     from streamer.give_back import report
-    from streamer.give_back.dead_letters import shown
+    from streamer.give_back.dead_letters import describe
 
     with _output_log(settings, to_send=False) as output_log:
-        found = shown(output_log, name)
-    _print({"dead_letters": found}, report.shown_table(found), as_json)
-    if not found:
-        click.echo(f"no dead letter has the position or the id {name}", err=True)
+        descriptions = describe(output_log, name)
+    _print({"dead_letters": descriptions}, report.description_table(descriptions), as_json)
+    if not descriptions:
+        click.echo(f"no dead letter has the position or id {name}", err=True)
         sys.exit(EXIT_NOTHING)
 
 
 @dead_letters.command("replay")
 @_filter_options
-@click.option("--dry-run", is_flag=True, help="Show what would be replayed, and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Count the records to replay, and send nothing.")
 @json_option
 @pass_settings
 def replay(settings: Settings, reason: str | None, since: str | None, dry_run: bool, as_json: bool) -> None:
-    """Send dead letters to the input again, where the service decides them anew.
+    """Send dead letters to the input again.
 
-    Mend the setting first, and restart the service. Each goes once, with its key, value, time and headers, however often
-    the command is run or killed.
+    First correct the setting and restart the service. Each record is sent once, with its key, value, time and headers,
+    even if the command is repeated or killed.
     """
     from streamer.give_back import report
     from streamer.give_back.dead_letters import replay as send
@@ -90,13 +90,13 @@ def replay(settings: Settings, reason: str | None, since: str | None, dry_run: b
     configure_logging(settings.observe.log_level, settings.observe.log_format)
     filters = _filters(reason, since)
     with _output_log(settings, to_send=not dry_run) as output_log, tables.progress_bar("replaying", None) as done:
-        found = send(output_log, filters, settings.batch, dry_run=dry_run, progress=done)
-    _print(report.replayed_as_json(found, dry_run=dry_run), report.replayed_table(found, dry_run=dry_run), as_json)
-    if found.refused:
+        counts = send(output_log, filters, settings.batch, dry_run=dry_run, progress=done)
+    _print(report.replay_as_json(counts, dry_run=dry_run), report.replay_table(counts, dry_run=dry_run), as_json)
+    if counts.refused:
         click.echo(
-            f"{found.refused} dead letters stand for records that could not be read, and hold no bytes", err=True
+            f"{counts.refused} dead letters cannot be replayed: the service could not read their bytes", err=True
         )
-    sys.exit(EXIT_NOTHING if found.refused or not found.matched else 0)
+    sys.exit(EXIT_NOTHING if counts.refused or not counts.matched else 0)
 
 
 def _filters(reason: str | None, since: str | None) -> "Filters":
@@ -118,8 +118,8 @@ def _output_log(settings: Settings, *, to_send: bool) -> Iterator["OutputLog"]:
         output_log.close()
 
 
-def _print(found: dict[str, Any], table: RenderableType, as_json: bool) -> None:
+def _print(content: dict[str, Any], table: RenderableType, as_json: bool) -> None:
     if as_json:
-        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2))
     else:
         Console().print(table, soft_wrap=True, highlight=False)

@@ -1,6 +1,6 @@
-"""`streamer doctor`: settings, brokers, rights, topics and this machine, held against each other before a start.
+"""`streamer doctor`: checks settings, brokers, rights, topics and this machine before a start.
 
-Exit codes: 0 the service can run; 75 a broker does not answer; 78 a person has to change what the table names.
+Exit codes: 0 the service can run; 75 a broker does not answer; 78 a person must change something in the table.
 """
 
 import sys
@@ -17,10 +17,10 @@ from streamer.settings.settings import Settings
 @json_option
 @pass_settings
 def doctor(settings: Settings, as_json: bool) -> None:
-    """Say what is wrong with brokers, rights, topics and this machine.
+    """Check brokers, rights, topics and this machine.
 
-    Changes nothing, and may run beside the service. Exit code 78 where a person has to change something, 75 where a broker
-    does not answer.
+    Changes nothing; the service may run meanwhile. Exit code 78 if a person must change something, 75 if a broker does
+    not answer.
     """
     from streamer.doctor import report
     from streamer.doctor.doctor import examine

@@ -1,4 +1,4 @@
-"""`evaluate` and the commands below it, which measure methods on documents of known truth. They decide nothing."""
+"""`streamer evaluate` and its subcommands, which measure methods on documents with known truth."""
 
 import gzip
 import lzma
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _ScoresUnlessNamed(click.Group):
-    """A group whose command is `scores` where none of its commands is named; options may stand before either."""
+    """A group that runs `scores` if no subcommand is named; options may come before either."""
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
@@ -45,16 +45,16 @@ class _ScoresUnlessNamed(click.Group):
 )
 @settings_options
 def evaluate() -> None:
-    """Hold the commands."""
+    """Group of the subcommands."""
 
 
 def _documents(files: Sequence[Path], settings: Settings) -> "list[Document]":
-    """All documents of files. Raises NoDocuments where there is none."""
+    """All documents of files. Raises NoDocuments if there are none."""
     from streamer.evaluation.sample import read_documents
 
     documents = [document for batch in read_documents(files, settings.decode) for document in batch]
     if not documents:
-        raise NoDocuments("There is no document in FILES; do decode.text and the other pointers fit?")
+        raise NoDocuments("FILES have no documents; check decode.text and the other pointers.")
     return documents
 
 
@@ -66,19 +66,19 @@ def _documents(files: Sequence[Path], settings: Settings) -> "list[Document]":
     default=0.5,
     show_default=True,
     type=click.FloatRange(0.1, 1.0),
-    help="Name pairs from this Jaccard similarity on.",
+    help="List pairs from this Jaccard similarity on.",
 )
 @click.option(
     "--run",
     type=click.IntRange(1, 32),
-    help="Compare runs of so many tokens.  [default: 5, or 3 where most letters belong to scripts that part words]",
+    help="Compare runs of this many tokens.  [default: 5, or 3 if most letters are of scripts with spaces]",
 )
 @pass_chosen
 def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float, run: int | None) -> None:
-    """Find the exact near-duplicates among the documents of FILES, so that nobody has to label them.
+    """Compute the exact near-duplicates among the documents of FILES, without labels.
 
-    Writes a set for `streamer evaluate`: the documents, every pair of Jaccard similarity --floor or more, and the largest
-    similarity of each document with an earlier one. docs/methods.md says over which sets.
+    Writes a set for `streamer evaluate`: the documents, all pairs with a Jaccard similarity of at least --floor, and each
+    document's largest similarity to an earlier one. docs/methods.md defines the compared sets.
     """
     from streamer.evaluation.join import similar_pairs, tokens_in_a_run
     from streamer.text.normalisation import Normaliser
@@ -98,14 +98,14 @@ def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float, run: i
         f"{identity}\t{similarity:.4f}\t{ids[row] if row >= 0 else ''}"
         for identity, similarity, row in zip(ids, largest.tolist(), rows.tolist(), strict=True)
     ]
-    listed = [head, "id1\tid2\tjaccard"]
-    listed += [
+    pair_lines = [head, "id1\tid2\tjaccard"]
+    pair_lines += [
         f"{ids[earlier]}\t{ids[later]}\t{similarity:.4f}"
         for later, earlier, similarity in zip(
             pairs.later.tolist(), pairs.earlier.tolist(), pairs.similarities.tolist(), strict=True
         )
     ]
-    rows_out = [
+    document_lines = [
         orjson.dumps(
             {"id": identity, "title": each.title, "text": each.text, "metadata": each.metadata, "source_id": each.id}
         )
@@ -113,9 +113,9 @@ def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float, run: i
     ]
     with NoLeftovers(scratch=[out]), writing(out):
         out.mkdir(parents=True)
-        (out / "docs.jsonl.xz").write_bytes(lzma.compress(b"\n".join(rows_out) + b"\n", preset=1))
+        (out / "docs.jsonl.xz").write_bytes(lzma.compress(b"\n".join(document_lines) + b"\n", preset=1))
         (out / "stream_truth.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode() + b"\n", mtime=0))
-        (out / "pairs.tsv.gz").write_bytes(gzip.compress("\n".join(listed).encode() + b"\n", mtime=0))
+        (out / "pairs.tsv.gz").write_bytes(gzip.compress("\n".join(pair_lines).encode() + b"\n", mtime=0))
     click.echo(
         f"{len(documents)}\tdocuments\t{len(pairs.later)}\tpairs\t{int((largest >= 0.8).sum())}\tduplicates\t{out}"
     )
@@ -126,10 +126,10 @@ def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float, run: i
 @json_option
 @pass_chosen
 def judges(chosen: Chosen, folders: Sequence[Path], as_json: bool) -> None:
-    """Score the same pairs by cosine, by SimHash of 64 and of 128 bits, and by MinHash.
+    """Score the same pairs by cosine, SimHash (64 and 128 bits) and MinHash.
 
-    FOLDERS are sets as for `streamer evaluate`. Of a stream the pairs are every duplicate with the most similar earlier
-    document, and as many documents that differ with earlier ones drawn at random.
+    FOLDERS are sets as for `streamer evaluate`. A stream gives each duplicate with its most similar earlier document, and
+    as many different documents with random earlier ones.
     """
     from streamer.evaluation.judges import judged
     from streamer.evaluation.sets import read_pairs_of_set
@@ -141,14 +141,14 @@ def judges(chosen: Chosen, folders: Sequence[Path], as_json: bool) -> None:
     )
     simhash = classic.load("fingerprint.second_look=none", over_files=True)
     minhash = chosen.with_preset("minhash").load(over_files=True)
-    found = [each for folder in folders for each in judged(read_pairs_of_set(folder), simhash, minhash)]
+    judgements = [each for folder in folders for each in judged(read_pairs_of_set(folder), simhash, minhash)]
     if as_json:
-        click.echo(orjson.dumps([each.as_json() for each in found], option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps([each.as_json() for each in judgements], option=orjson.OPT_INDENT_2))
         return
     rows = Table(title="Scores are 1 for equal documents. Best: the threshold of the highest F1.", title_justify="left")
     for column in ("set", "judge", "pairs", "duplicates score", "others score", "best", "precision", "recall", "F1"):
         rows.add_column(column, justify="left" if column in ("set", "judge") else "right", no_wrap=True)
-    for each in found:
+    for each in judgements:
         rows.add_row(
             each.set_name,
             each.judge,
@@ -164,14 +164,14 @@ def judges(chosen: Chosen, folders: Sequence[Path], as_json: bool) -> None:
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the times over the number of documents on this HTML page.",
+    help="Plot the times by number of documents on this HTML page.",
 )
 @json_option
 @pass_chosen
 def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as_json: bool) -> None:
-    """Time a decision over the number of documents in the index, with the index and without.
+    """Time a decision by the number of documents, with and without the index.
 
-    Without it, each document is compared with all. The documents of FILES, of which every one enters, are the stream.
+    Without the index, each document is compared with all earlier ones. All documents of FILES enter the index.
     """
     from streamer.evaluation.report import timing_page
     from streamer.evaluation.sets import Document, fingerprint_documents
@@ -182,20 +182,20 @@ def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as
     documents = [Document(each.title, each.text, each.metadata) for each in _documents(files, settings)]
     scheme = scheme_for(settings)
     parameters = parameters_for(settings, scheme.stamp())
-    found = timings(fingerprint_documents(scheme, documents), parameters)
+    measured = timings(fingerprint_documents(scheme, documents), parameters)
     if as_json:
-        click.echo(orjson.dumps([each._asdict() for each in found], option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps([each._asdict() for each in measured], option=orjson.OPT_INDENT_2))
     else:
         rows = Table(title="Processor time a document, in microseconds.", title_justify="left")
         for column in ("documents in the index", "with the index", "without"):
             rows.add_column(column, justify="right")
-        for each in found:
+        for each in measured:
             rows.add_row(f"{each.documents:,}", f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}")
         Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(rows)
-    # Last: a picture that cannot be written must not cost the figures.
+    # Last, so that an unwritable picture does not lose the figures.
     if picture is not None:
         with writing(picture):
-            picture.write_text(timing_page(found, parameters), encoding="utf-8")
+            picture.write_text(timing_page(measured, parameters), encoding="utf-8")
 
 
 @evaluate.command("short")
@@ -203,15 +203,15 @@ def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the share missed over the length on this HTML page.",
+    help="Plot the share of misses by length on this HTML page.",
 )
 @json_option
 @pass_chosen
 def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as_json: bool) -> None:
-    """Show the share of short texts that is misjudged, by their length and by the threshold.
+    """Show the share of misjudged short texts, by length and threshold.
 
-    Takes passages of whole sentences from the documents of FILES, and replaces one word of each. Fingerprints judge
-    alone, without a second look.
+    Takes passages of whole sentences from FILES, and replaces one word in each. Fingerprints decide without a second
+    look.
     """
     from streamer.evaluation.report import short_page
     from streamer.evaluation.short_texts import misjudged, thresholds_of
@@ -226,22 +226,22 @@ def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, a
     scheme = scheme_for(settings)
     parameters = parameters_for(settings, scheme.stamp())
     thresholds = thresholds_of(parameters)
-    found = list(misjudged(texts, scheme, parameters))
-    if not found:
-        raise NoDocuments("No two documents of FILES have a sentence of 8 to 45 characters.")
+    rates = list(misjudged(texts, scheme, parameters))
+    if not rates:
+        raise NoDocuments("FILES need two documents with a sentence of 8 to 45 characters; give more FILES.")
     if as_json:
-        click.echo(orjson.dumps([each.as_json(thresholds) for each in found], option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps([each.as_json(thresholds) for each in rates], option=orjson.OPT_INDENT_2))
     else:
         kind = "similarity >=" if parameters.by_similarity else "distance <="
         rows = Table(title=f"Share missed / false, by {kind}", title_justify="left")
         for column in ("characters", "texts", *(f"{threshold:g}" for threshold in thresholds)):
             rows.add_column(column, justify="right", no_wrap=True)
-        for each in found:
+        for each in rates:
             shares = zip(each.missed.tolist(), each.false.tolist(), strict=True)
             cells = (f"{missed:.2f} / {false:.4f}" for missed, false in shares)
             rows.add_row(f"{each.least}-{each.most}", f"{each.texts:,}", *cells)
         Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(rows)
-    # Last: a picture that cannot be written must not cost the figures.
+    # Last, so that an unwritable picture does not lose the figures.
     if picture is not None:
         with writing(picture):
-            picture.write_text(short_page(found, parameters), encoding="utf-8")
+            picture.write_text(short_page(rates, parameters), encoding="utf-8")

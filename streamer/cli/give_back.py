@@ -1,8 +1,7 @@
-"""`streamer give-back`: take a drop back.
+"""`streamer give-back`: send dropped documents to the unique output.
 
-Exit codes: 0 done, or nothing was left to do; 1 nothing was meant, or records that an earlier command had decided are gone;
-66 there is no index; 75 a broker does not answer, or another give-back took over: run it again; 78 a setting is wrong, or
-the index is not whole.
+Exit codes: 0 done; 1 no match, or records that an earlier command had decided are gone; 66 there is no index; 75 a broker
+does not answer, or another give-back took over: run it again; 78 a setting is wrong, or the index is incomplete.
 """
 
 import sys
@@ -22,16 +21,16 @@ EXIT_NOTHING = 1
 
 @click.command("give-back")
 @click.argument("id_", metavar="[ID]", required=False)
-@click.option("--original", help="Only what was dropped for the document with this id.")
-@click.option("--host", help="Only documents of this host, as decode.host gives it.")
-@click.option("--since", help="Only records from this time on: 2026-01-31T18:00, or how long ago: 90s, 15m, 2h, 3d.")
+@click.option("--original", help="Only duplicates of the document with this id.")
+@click.option("--host", help="Only documents of this host, from decode.host.")
+@click.option("--since", help="Only records from this time on: 2026-01-31T18:00, or an age: 90s, 15m, 2h, 3d.")
 @click.option(
     "--for-template",
     is_flag=True,
-    help="Only pages that the template of their host would keep by now: it was not known when they were dropped.",
+    help="Only pages that the template of their host would keep now, learnt after their drop.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be given back, and change nothing.")
-@click.option("--out", type=FOLDER, help="Give back what `streamer filter` wrote into this folder, not a topic.")
+@click.option("--dry-run", is_flag=True, help="Show the matching documents, and change nothing.")
+@click.option("--out", type=FOLDER, help="Use the outputs of `streamer filter` in this folder, not a topic.")
 @click.option(
     "--index", "directory", type=FOLDER, help="Folder of the index.  [default: index.directory of the settings]"
 )
@@ -49,15 +48,15 @@ def give_back(
     directory: Path | None,
     as_json: bool,
 ) -> None:
-    """Send dropped documents to the unique output after all.
+    """Send dropped documents to the unique output.
 
-    Name one of ID, --original, --host, --since, --for-template; several narrow each other down. Each record goes once, with its
-    key, value and headers, however often the command is run or killed. It is not dropped for another document again. Runs
-    beside the service, on the machine of its index.
+    Give at least one of ID, --original, --host, --since, --for-template; several combine. Each record is sent once, with its key,
+    value and headers, even if the command is repeated or killed, and is not dropped again. Run it on the index machine; the
+    service may run meanwhile.
     """
     from streamer.fingerprint.scheme import key_for, scheme_for
     from streamer.give_back import report
-    from streamer.give_back.give_back import GiveBack, alone, require_whole
+    from streamer.give_back.give_back import GiveBack, lock_give_back, require_whole
     from streamer.give_back.selection import Selection, moment_ms
     from streamer.index_admin import tables, tools
     from streamer.observe.logs import configure_logging
@@ -65,9 +64,9 @@ def give_back(
     from streamer.transports.output_log import GIVE_BACK
 
     if not any((id_, original, host, since, for_template)):
-        raise click.UsageError("name what is to be given back: ID, --original, --host, --since or --for-template")
+        raise click.UsageError("select documents by ID, --original, --host, --since or --for-template")
     if out is not None and since is not None:
-        raise SettingsError("--since: lines of files have no time: choose by ID, --original or --host.")
+        raise SettingsError("--since: lines of files have no time: select by ID, --original or --host.")
     since_ms = None if since is None else moment_ms(since, round(time.time() * 1_000))
     settings = chosen.load(*([f"index.directory={directory}"] if directory else []), over_files=out is not None)
     configure_logging(settings.observe.log_level, settings.observe.log_format)
@@ -78,25 +77,25 @@ def give_back(
         scheme = scheme_for(settings, key_for(settings, opened.secret))
     else:
         opened, scheme = tools.open_to_decide(settings)
-    only = nullcontext() if dry_run else alone(settings.index.directory)
+    only = nullcontext() if dry_run else lock_give_back(settings.index.directory)
     with opened as index, only, tables.progress_bar("giving back", None) as done:
         try:
             require_whole(output_log, index)
             output_log.open(None if dry_run else GIVE_BACK)
             command = GiveBack(output_log, index, Decoder(settings.decode), scheme, settings.batch, done)
-            found = command.preview(selection) if dry_run else command.run(selection)
+            survey = command.preview(selection) if dry_run else command.run(selection)
         finally:
             output_log.close()
     if as_json:
-        click.echo(orjson.dumps(report.survey_as_json(found, dry_run=dry_run), option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps(report.survey_as_json(survey, dry_run=dry_run), option=orjson.OPT_INDENT_2))
     else:
-        Console().print(report.survey_table(found, dry_run=dry_run), soft_wrap=True, highlight=False)
-    if found.gone:
+        Console().print(report.survey_table(survey, dry_run=dry_run), soft_wrap=True, highlight=False)
+    if survey.gone:
         click.echo(
-            f"{len(found.gone)} records had been decided and not delivered, and have left the duplicates: they cannot be given "
-            "back. Let the index forget them (streamer index forget).",
+            f"{len(survey.gone)} records of an earlier command are gone from the duplicates and cannot be given back: remove "
+            "them from the index (streamer index forget).",
             err=True,
         )
-    if not found.matched:
-        click.echo("no duplicate is meant", err=True)
-    sys.exit(EXIT_NOTHING if found.gone or not found.matched else 0)
+    if not survey.matched:
+        click.echo("no duplicate matches", err=True)
+    sys.exit(EXIT_NOTHING if survey.gone or not survey.matched else 0)

@@ -1,8 +1,7 @@
-"""`streamer index`: looking after the index. Every command is safe beside a running service, or refuses to run.
+"""`streamer index`: tools for the index. Each is safe while a service runs, or refuses to run.
 
-Exit codes: 0 done; 1 `verify` found something wrong, or `query --id` or `forget` did not find a document; 66 there is no
-index; 73 the new index cannot be written where it should go; 75 the index is open in another process; others as in
-docs/operations.md.
+Exit codes: 0 done; 1 `verify` failed, or `query --id` or `forget` has no such document; 66 there is no index; 73 the new
+index cannot be written; 75 the index is open in another process; others as in docs/operations.md.
 """
 
 import sys
@@ -20,21 +19,21 @@ from streamer.cli.outputs import NoLeftovers, require_absent, writing
 from streamer.errors import SettingsError
 from streamer.settings.settings import Settings
 
-EXIT_FOUND_WRONG = 1
+EXIT_UNSOUND = 1
 
 
 @click.group("index")
 @click.option("--directory", type=FOLDER, help="Folder of the index.  [default: index.directory of the settings]")
 @pass_chosen
 def index_group(chosen: Chosen, directory: Path | None) -> None:
-    """Look after the index: inspect, copy, rebuild, forget."""
+    """Inspect, copy, rebuild and edit the index."""
     if directory:
         chosen.overrides.append(f"index.directory={directory}")
 
 
-def _shown(found: dict[str, Any], as_json: bool, table: RenderableType) -> None:
+def _print(content: dict[str, Any], as_json: bool, table: RenderableType) -> None:
     if as_json:
-        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2))
     else:
         Console().print(table, soft_wrap=True, highlight=False)
 
@@ -44,10 +43,7 @@ def _shown(found: dict[str, Any], as_json: bool, table: RenderableType) -> None:
 @json_option
 @pass_settings
 def stats(settings: Settings, with_kafka: bool, as_json: bool) -> None:
-    """Show the size of the index, and how far inputs came.
-
-    Also how full its buckets are and which processes read it.
-    """
+    """Show the index's size, applied offsets, bucket fill and readers."""
     from streamer.index_admin import tables, tools
 
     committed = None
@@ -56,8 +52,8 @@ def stats(settings: Settings, with_kafka: bool, as_json: bool) -> None:
 
         committed = committed_offsets(settings)
     with tools.open_for_reading(settings) as index:
-        found = tools.statistics(index, settings, committed)
-    _shown(found, as_json, tables.statistics_table(found))
+        statistics = tools.statistics(index, settings, committed)
+    _print(statistics, as_json, tables.statistics_table(statistics))
 
 
 @index_group.command("query")
@@ -67,10 +63,10 @@ def stats(settings: Settings, with_kafka: bool, as_json: bool) -> None:
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Compare with the text of a file (UTF-8).",
 )
-@click.option("--id", "id_", help="Compare with a document of the index, and show what was decided on this id.")
+@click.option("--id", "id_", help="Compare with an indexed document, and show the decisions on this id.")
 @click.option("--fingerprint", help="Compare with a fingerprint in hexadecimal.")
 @click.option(
-    "--distance", type=click.IntRange(0, 7), help="SimHash: search this far.  [default: distance_max of the index]"
+    "--distance", type=click.IntRange(0, 7), help="SimHash: maximum distance.  [default: distance_max of the index]"
 )
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Show at most this many.")
 @json_option
@@ -87,33 +83,33 @@ def query(
 ) -> None:
     """Show the documents nearest to a text or document.
 
-    Name one of --text, --file, --id, --fingerprint. The index does not change.
+    Give one of --text, --file, --id, --fingerprint. Changes nothing.
     """
     from rich.console import Group
 
     from streamer.index_admin import tables, tools
 
-    if sum(asked is not None for asked in (text, file, id_, fingerprint)) != 1:
+    if sum(option is not None for option in (text, file, id_, fingerprint)) != 1:
         raise click.UsageError("give one of --text, --file, --id, --fingerprint")
     with tools.open_for_reading(settings) as index:
         if id_ is not None:
-            sought = tools.seek_id(index, id_)
+            queries = tools.seek_id(index, id_)
         elif fingerprint is not None:
             try:
-                sought = [tools.seek_fingerprint(index, fingerprint)]
+                queries = [tools.seek_fingerprint(index, fingerprint)]
             except ValueError as problem:
                 raise click.BadParameter(str(problem), param_hint="--fingerprint") from problem
         else:
-            sought = [tools.seek_text(index, settings, _text(text, file))]
+            queries = [tools.seek_text(index, settings, _text(text, file))]
         names, parameters = index.stream_names(), index.parameters
         if distance is not None and parameters.scheme == "minhash":
-            raise click.BadParameter("documents of this index are compared by similarity", param_hint="--distance")
-        nearest = [tools.nearest(index, each, distance, limit) for each in sought]
-        found = [tools.answer(each, matches, names, parameters) for each, matches in zip(sought, nearest, strict=True)]
-    _shown({"answers": found}, as_json, Group(*map(tables.answer_table, found)))
-    if not found:
+            raise click.BadParameter("this index compares by similarity: leave it out", param_hint="--distance")
+        nearest = [tools.nearest(index, each, distance, limit) for each in queries]
+        answers = [tools.answer(each, near, names, parameters) for each, near in zip(queries, nearest, strict=True)]
+    _print({"answers": answers}, as_json, Group(*map(tables.answer_table, answers)))
+    if not answers:
         click.echo(f"no record has the id {id_}", err=True)
-        sys.exit(EXIT_FOUND_WRONG)
+        sys.exit(EXIT_UNSOUND)
 
 
 def _text(text: str | None, file: Path | None) -> str:
@@ -127,18 +123,18 @@ def _text(text: str | None, file: Path | None) -> str:
 
 
 def _entries(index: Any) -> int:
-    found = index.statistics()
-    return int(found.entries + found.exact_entries + found.forgotten)
+    statistics = index.statistics()
+    return int(statistics.entries + statistics.exact_entries + statistics.forgotten)
 
 
 @index_group.command("verify")
 @json_option
 @pass_settings
 def verify(settings: Settings, as_json: bool) -> None:
-    """Check the index; exit code 1 where it is damaged.
+    """Check the index; exit code 1 if it is damaged.
 
-    Checks the structure of the file, and that all tables agree. The check reads the state of one moment; the file of a
-    busy index grows meanwhile.
+    Checks the file's structure and the consistency of all tables, in one snapshot. The file of a busy index grows
+    meanwhile.
     """
     from index.tools import verify as verify_index
     from streamer.index_admin import tables, tools
@@ -148,9 +144,9 @@ def verify(settings: Settings, as_json: bool) -> None:
         tables.progress_bar("verifying documents", 2 * _entries(index)) as progress,
     ):
         findings = verify_index(index, progress)
-    found = tools.verdict(findings)
-    _shown(found, as_json, tables.findings_table(found))
-    sys.exit(0 if found["sound"] else EXIT_FOUND_WRONG)
+    verdict = tools.verdict(findings)
+    _print(verdict, as_json, tables.findings_table(verdict))
+    sys.exit(0 if verdict["sound"] else EXIT_UNSOUND)
 
 
 @index_group.command("backup")
@@ -160,7 +156,7 @@ def verify(settings: Settings, as_json: bool) -> None:
 def backup(settings: Settings, directory: Path, as_json: bool) -> None:
     """Copy the index into a new DIRECTORY.
 
-    The copy is the state of one moment; the service may write meanwhile.
+    The copy is a snapshot; the service may write meanwhile.
     """
     _copied(settings, settings.index.directory, directory, compact=False, as_json=as_json)
 
@@ -170,27 +166,27 @@ def backup(settings: Settings, directory: Path, as_json: bool) -> None:
 @json_option
 @pass_settings
 def restore(settings: Settings, backup_directory: Path, as_json: bool) -> None:
-    """Put a BACKUP where the index belongs.
+    """Copy a BACKUP to the folder of the index.
 
-    Refused where there is an index. The service then enters what came since the backup.
+    Refuses to replace an index. The service then restores later documents from the topics.
     """
     _copied(settings, backup_directory, settings.index.directory, compact=False, as_json=as_json)
 
 
 @index_group.command("compact")
 @click.argument("directory", required=False, type=FOLDER)
-@click.option("--in-place", is_flag=True, help="Replace the index; refused while a process has it open.")
+@click.option("--in-place", is_flag=True, help="Replace the index, unless a process has it open.")
 @json_option
 @pass_settings
 def compact(settings: Settings, directory: Path | None, in_place: bool, as_json: bool) -> None:
-    """Give free pages back: copy to DIRECTORY or --in-place."""
+    """Release free pages, by a copy to DIRECTORY or --in-place."""
     if in_place == (directory is not None):
         raise click.UsageError("give either DIRECTORY or --in-place")
     if directory is not None:
         _copied(settings, settings.index.directory, directory, compact=True, as_json=as_json)
     else:
-        found, lines = _replaced(settings.index.directory, settings.index.directory)
-        _shown(found, as_json, lines)
+        result, lines = _replaced(settings.index.directory, settings.index.directory)
+        _print(result, as_json, lines)
 
 
 @index_group.command("switch")
@@ -200,10 +196,10 @@ def compact(settings: Settings, directory: Path | None, in_place: bool, as_json:
 def switch(settings: Settings, directory: Path, as_json: bool) -> None:
     """Replace the index by the one in DIRECTORY.
 
-    Refused while a process has the index open. The former file stays beside the new one.
+    Refuses while a process has the index open. The old file stays in the folder.
     """
-    found, lines = _replaced(settings.index.directory, directory)
-    _shown(found, as_json, lines)
+    result, lines = _replaced(settings.index.directory, directory)
+    _print(result, as_json, lines)
 
 
 def _at(settings: Settings, directory: Path) -> Settings:
@@ -217,22 +213,22 @@ def _copied(settings: Settings, source: Path, directory: Path, *, compact: bool,
 
     with tools.open_for_reading(_at(settings, source)) as index, NoLeftovers(scratch=[directory]), writing(directory):
         size = copy(index, directory, compact=compact)
-    _shown({"directory": str(directory), "bytes": size}, as_json, f"{size:,} bytes in {directory}")
+    _print({"directory": str(directory), "bytes": size}, as_json, f"{size:,} bytes in {directory}")
 
 
 def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
-    """Replace an index; returns the result for machines, and in words."""
+    """Replace an index; returns the result as JSON and as text."""
     from index.tools import FORMER_FILE, replace
 
     keep_former = not (directory.exists() and source.exists() and source.samefile(directory))
     with writing(directory):
         before, after = replace(directory, source, keep_former=keep_former)
-    found: dict[str, Any] = {"directory": str(directory), "bytes_before": before, "bytes": after}
+    result: dict[str, Any] = {"directory": str(directory), "bytes_before": before, "bytes": after}
     lines = f"{before:,} bytes before, {after:,} bytes now in {directory}"
     if keep_former:
-        found["former"] = str(directory / FORMER_FILE)
-        lines += f"\nthe former file is {found['former']}: remove it when the new one has proven itself"
-    return found, lines
+        result["former"] = str(directory / FORMER_FILE)
+        lines += f"\nthe old file is {result['former']}: remove it once the new index works"
+    return result, lines
 
 
 @index_group.command("key")
@@ -240,15 +236,14 @@ def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
 def key(settings: Settings) -> None:
     """Print the secret key of the index, for a key file (fingerprint.key_file).
 
-    A person who knows it can craft texts that match others. Keep the file readable for the service alone.
+    Anyone with the key can craft texts that match others. Only the service should be able to read the file.
     """
     from streamer.index_admin import tools
 
     with tools.open_for_reading(settings) as index:
         if index.secret is None:
             raise SettingsError(
-                f"the index in {settings.index.directory} keeps no secret: it was made with fingerprint.key_file, or with the "
-                "public key."
+                f"the index in {settings.index.directory} has no secret key: it uses fingerprint.key_file or the public key."
             )
         click.echo(index.secret.hex())
 
@@ -273,18 +268,18 @@ def export(settings: Settings, file: Path, force: bool, as_json: bool) -> None:
     ):
         count = export.export(index, file, progress)
     if str(file) != "-":
-        _shown({"file": str(file), "positions": count}, as_json, f"{count:,} positions in {file}")
+        _print({"file": str(file), "positions": count}, as_json, f"{count:,} positions in {file}")
 
 
 @index_group.command("seed")
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the job has taken all in.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the job has read all entries.")
 @json_option
 @pass_settings
 def seed(settings: Settings, wait: bool, as_json: bool) -> None:
-    """Write the index for a job on Flink to begin with.
+    """Write the index to a topic, as the initial state of a Flink job.
 
-    The job takes the entries from a topic of their own: run it with --seed, stop it with a savepoint, and go on from there.
-    Stop whoever decides by the index first.
+    First stop every process that decides by the index. Then run the job with --seed, stop it with a savepoint, and
+    continue from there.
     """
     from streamer.index_admin import seed, tables, tools
 
@@ -296,10 +291,10 @@ def seed(settings: Settings, wait: bool, as_json: bool) -> None:
     click.echo(f"{written.entries:,} entries in the topic {written.topic}: run the job with --seed now", err=True)
     if wait:
         seed.wait_until_taken_in(settings, written)
-    _shown(
+    _print(
         {"topic": written.topic, "entries": written.entries, "taken_in": wait},
         as_json,
-        f"taken in, all {written.entries:,}: stop the job with a savepoint" if wait else "",
+        f"the job has read all {written.entries:,} entries: stop it with a savepoint" if wait else "",
     )
 
 
@@ -308,42 +303,42 @@ def seed(settings: Settings, wait: bool, as_json: bool) -> None:
 @json_option
 @pass_settings
 def import_command(settings: Settings, file: Path, as_json: bool) -> None:
-    """Enter an export into a new or equal index.
+    """Import an export into a new or existing index.
 
-    An index that exists must have been made with the same settings. Positions that it knows stay as they are.
+    An existing index must have the same settings; its positions stay as they are.
     """
-    entered, known = _imported(settings, file)
-    _shown(
-        {"directory": str(settings.index.directory), "entered": entered, "already_known": known},
+    entered, already_known = _imported(settings, file)
+    _print(
+        {"directory": str(settings.index.directory), "entered": entered, "already_known": already_known},
         as_json,
-        f"{entered:,} positions entered, {known:,} known already",
+        f"{entered:,} positions imported, {already_known:,} already in the index",
     )
 
 
 def _imported(settings: Settings, file: Path, *, in_place: Settings | None = None) -> tuple[int, int]:
-    """Enter an export; returns how many positions are new and how many were known.
+    """Import an export; returns the number of new and of existing positions.
 
-    in_place  settings of the index that a new one is to replace: the new one takes its thresholds from the settings, and all
-              else must equal the export
+    in_place  settings of the index to replace: the new index takes its thresholds from the settings, and everything else
+              must equal the export
     """
     from index import Index
     from streamer.fingerprint.scheme import parameters_for, scheme_for
     from streamer.index_admin import export, tables, tools
     from streamer.transports.files.line_reader import lines
 
-    found = lines(file)
-    parameters, streams, total = export.read_header(found, str(file))
+    export_lines = lines(file)
+    parameters, streams, total = export.read_header(export_lines, str(file))
     key, secret = tools.key_of_export(in_place or settings, parameters, str(file))
     if in_place is not None:
-        asked = parameters_for(settings, scheme_for(settings, key).stamp())
-        parameters = parameters.with_thresholds(asked)
-        parameters.require_equal(asked, str(file))
+        required = parameters_for(settings, scheme_for(settings, key).stamp())
+        parameters = parameters.with_thresholds(required)
+        parameters.require_equal(required, str(file))
     directory = settings.index.directory
     with NoLeftovers(index=directory):
         with writing(directory):
             index = Index.open(directory, parameters, map_bytes_max=settings.index.map_bytes_max, secret=secret)
         with index, tables.progress_bar("importing", total) as progress:
-            return export.take_in(index, found, streams, total, str(file), progress)
+            return export.take_in(index, export_lines, streams, total, str(file), progress)
 
 
 @index_group.command("rebuild")
@@ -354,9 +349,9 @@ def _imported(settings: Settings, file: Path, *, in_place: Settings | None = Non
     "--export",
     "export_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Read an export; only similarity_min, distance_max and thresholds of a second look may differ.",
+    help="Read an export; only similarity_min, distance_max and second-look thresholds may differ.",
 )
-@click.option("--switch", "switch_to_it", is_flag=True, help="Replace the index by the new one afterwards.")
+@click.option("--switch", "switch_to_it", is_flag=True, help="Then replace the index by the new one.")
 @json_option
 @pass_settings
 def rebuild(
@@ -370,25 +365,25 @@ def rebuild(
 ) -> None:
     """Build an index with other settings in a new DIRECTORY.
 
-    Reads JSON Lines FILES, the output --topics or an --export. The running index stays in use meanwhile. The same
-    command, run again, goes on where it stopped.
+    Reads JSON Lines FILES, the output --topics or an --export. The service may run meanwhile. The same command continues
+    an interrupted rebuild.
     """
     if sum([bool(files), from_topics, export_file is not None]) != 1:
         raise click.UsageError("give one of FILES, --topics, --export")
     if directory.resolve() == settings.index.directory.resolve():
-        raise click.UsageError(f"{directory} is where the index is: name another, and let --switch replace it")
+        raise click.UsageError(f"{directory} holds the current index: give a new folder and --switch")
     new = _at(settings, directory)
     done: dict[str, Any] = {"directory": str(directory)}
     if export_file is not None:
-        entered, known = _imported(new, export_file, in_place=settings)
-        done |= {"records": entered + known, "already_known": known}
+        entered, already_known = _imported(new, export_file, in_place=settings)
+        done |= {"records": entered + already_known, "already_known": already_known}
     else:
         done |= _rebuilt(settings, new, files)
-    lines = f"{done['records']:,} records in {directory}, {done['already_known']:,} of them known already"
+    lines = f"{done['records']:,} records in {directory}, {done['already_known']:,} of them from an earlier run"
     if switch_to_it:
         done["switched"], more = _replaced(settings.index.directory, directory)
         lines = f"{lines}\n{more}"
-    _shown(done, as_json, lines)
+    _print(done, as_json, lines)
     if not switch_to_it:
         click.echo(
             f"to use it, stop the service, run `streamer index switch {directory}` (or set index.directory), and start the "
@@ -418,10 +413,10 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 @json_option
 @pass_settings
 def forget(settings: Settings, ids: Sequence[str], as_json: bool) -> None:
-    """Remove documents by ID from the search.
+    """Remove documents by ID from the index.
 
-    Their near-duplicates count as unique from then on; earlier verdicts stay. Unless index.insert = "unique" an original
-    takes its duplicates along.
+    Later near-duplicates of them are unique again; earlier verdicts stay. Unless index.insert = "unique", the duplicates of
+    a removed original leave with it.
     """
     import structlog
 
@@ -430,17 +425,17 @@ def forget(settings: Settings, ids: Sequence[str], as_json: bool) -> None:
 
     configure_logging("info", settings.observe.log_format)
     with tools.open_for_writing(settings) as index:
-        with tables.progress_bar("looking for the ids", _entries(index)) as progress:
+        with tables.progress_bar("searching ids", _entries(index)) as progress:
             documents = index.forget(ids, progress)
         names = index.stream_names()
     log = structlog.get_logger(__name__)
-    found = []
+    forgotten = []
     for document in documents:
         position = tools.position_text(document.position, names)
         log.info("forgotten", id=document.id, position=position, number=document.number)
-        found.append({"id": document.id, "position": position, "number": document.number})
+        forgotten.append({"id": document.id, "position": position, "number": document.number})
     missing = sorted(set(ids) - {document.id for document in documents})
-    _shown({"forgotten": found, "not_found": missing}, as_json, f"forgotten: {len(found):,}")
+    _print({"forgotten": forgotten, "not_found": missing}, as_json, f"forgotten: {len(forgotten):,}")
     if missing:
-        click.echo(f"no document to forget has the id {', '.join(missing)}", err=True)
-        sys.exit(EXIT_FOUND_WRONG)
+        click.echo(f"no indexed document has the id {', '.join(missing)}", err=True)
+        sys.exit(EXIT_UNSOUND)

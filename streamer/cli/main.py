@@ -1,4 +1,4 @@
-"""Arguments to settings, wiring, run, exit code. Data goes to standard output, all else to standard error."""
+"""The command line: arguments to settings, run, exit code. Data goes to standard output, all else to standard error."""
 
 import logging
 import resource
@@ -43,18 +43,18 @@ ADDRESS_SPACE_BYTES_MIN = 10**9
 def cli() -> None:
     """Filter near-duplicates out of a stream of documents: exactly once, every decision explained.
 
-    Settings come from --config FILE, then from STREAMER_SECTION__KEY variables, then from --preset, then from --set; the
-    later one wins. These options may stand before or after a command.
+    Settings come from --config FILE, STREAMER_SECTION__KEY variables, --preset and --set; later ones override. These
+    options may come before or after a command.
     """
     from streamer.observe.logs import configure_logging
 
-    # A command that says more configures its own. Without any, lines would go to standard output, amid the answer.
+    # Unconfigured, structlog would write to standard output, into the answer. Some commands configure more.
     configure_logging("warning", "console")
-    # The client's complaints end up in the command's own error.
+    # The command's error repeats the client's complaints.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-def _warn_of_what_has_no_use(settings: Settings) -> None:
+def _warn_of_idle_settings(settings: Settings) -> None:
     keys = without_use(settings)
     if keys:
         structlog.get_logger(__name__).warning(
@@ -63,7 +63,7 @@ def _warn_of_what_has_no_use(settings: Settings) -> None:
 
 
 def _warn_of_markup(settings: Settings, files: Sequence[Path]) -> None:
-    """Warn where pages as crawlers stored them, told by the names of files, would be compared with all their tags."""
+    """Warn if crawled pages, recognized by file names, would be compared with their tags."""
     pages = [str(file) for file in files if ".warc" in file.suffixes and not {".wet", ".wat"} & set(file.suffixes)]
     if pages and settings.fingerprint.markup == "none":
         structlog.get_logger(__name__).warning(
@@ -78,39 +78,39 @@ def _warn_of_markup(settings: Settings, files: Sequence[Path]) -> None:
     "parts",
     multiple=True,
     type=click.Choice(PARTS),
-    help="Run this part of the service alone; give it again for another one.  [default: the whole service]",
+    help="Run only this part of the service; repeat it for more.  [default: the whole service]",
 )
 @pass_chosen
 def run(chosen: Chosen, parts: Sequence[Part]) -> None:
     """Run the service: Kafka in, unique and duplicate topics out.
 
-    It reads the input topic until Ctrl-C or SIGTERM. docs/scaling.md tells of its parts.
+    It reads the input topic until Ctrl-C or SIGTERM. docs/scaling.md describes its parts.
     """
-    # The supervisor makes the metrics folder, and the metrics library must not load before that.
+    # The metrics library must not load before the supervisor creates the metrics folder.
     from streamer.fingerprint.scheme import require_shared_key
     from streamer.observe.logs import configure_logging
     from streamer.service.supervisor import Supervisor
 
     settings = chosen.load()
     configure_logging(settings.observe.log_level, settings.observe.log_format)
-    _warn_of_what_has_no_use(settings)
+    _warn_of_idle_settings(settings)
     chosen_parts = [part for part in PARTS if part in parts]
     if chosen_parts and "decide" not in chosen_parts and settings.ask.enabled:
         raise SettingsError(
-            "ask.enabled: who asks is answered from the index, which the part `decide` has: switch it off here"
+            "ask.enabled: only the part `decide` has the index to answer from: set it to false for other parts"
         )
     if chosen_parts and len(chosen_parts) < len(PARTS):
         require_shared_key(settings)
-    # Another process may be about to make the index in that folder.
+    # Without `decide`, another process may be creating the index in that folder.
     index = settings.index.directory if not chosen_parts or "decide" in chosen_parts else None
     with NoLeftovers(index=index):
-        # All parts in one place are the whole service, which needs no topics between them.
+        # All parts together are the whole service, which needs no topics between them.
         sys.exit(Supervisor(settings, chosen_parts if len(chosen_parts) < len(PARTS) else ()).run())
 
 
 @cli.command("filter")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--out", required=True, type=FOLDER, help="Write the outputs into this folder.")
+@click.option("--out", required=True, type=FOLDER, help="Write the outputs to this folder.")
 @click.option(
     "--index",
     "directory",
@@ -122,7 +122,7 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
 def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: Path | None, as_json: bool) -> None:
     """Filter FILES into a folder: JSON Lines, WARC, WET or Parquet.
 
-    FILES are plain, .gz or .zst; - is standard input. The same command, run again, goes on where it stopped.
+    FILES are plain, .gz or .zst; - is standard input. The same command continues an interrupted run.
     """
     from streamer.observe.logs import configure_logging
     from streamer.service.file_job import filter_files
@@ -130,7 +130,7 @@ def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: 
 
     settings = chosen.load(*([f"index.directory={directory}"] if directory else []), over_files=True)
     configure_logging("warning", settings.observe.log_format)
-    _warn_of_what_has_no_use(settings)
+    _warn_of_idle_settings(settings)
     _warn_of_markup(settings, files)
     with NoLeftovers(index=settings.index.directory, output=out):
         totals, finished = filter_files(settings, files, out, Console(stderr=True))
@@ -139,13 +139,13 @@ def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: 
     else:
         Console().print(table(totals, out))
     if not finished:
-        click.echo("stopped; run the same command again to go on", err=True)
+        click.echo("stopped; run the same command again to continue", err=True)
         sys.exit(EXIT_INTERRUPTED)
     _complain_of_dead_letters(totals)
 
 
 def _complain_of_dead_letters(totals: "Totals") -> None:
-    """Warn where more than half of the lines are dead letters. Raises NoDocuments where all are."""
+    """Warn if more than half of the lines are dead letters. Raises NoDocuments if all are."""
     from index import Verdict
 
     dead = totals.verdict(Verdict.DEAD_LETTER)
@@ -157,8 +157,8 @@ def _complain_of_dead_letters(totals: "Totals") -> None:
         if verdict == Verdict.DEAD_LETTER.label
     )
     complaint = (
-        f"{dead:,} of {totals.records:,} lines are dead letters ({reasons}); do decode.format, decode.text and the other "
-        "pointers fit?"
+        f"{dead:,} of {totals.records:,} lines are dead letters ({reasons}); check decode.format, decode.text and the other "
+        "pointers"
     )
     if dead == totals.records:
         raise NoDocuments(complaint)
@@ -171,13 +171,13 @@ def _complain_of_dead_letters(totals: "Totals") -> None:
     default="demo-output",
     show_default=True,
     type=FOLDER,
-    help="Write documents, indexes and outputs into this folder.",
+    help="Write documents, indexes and outputs to this folder.",
 )
 @pass_chosen
 def demo(chosen: Chosen, directory: Path) -> None:
-    """Filter made-up news by both schemes, and show the result.
+    """Filter synthetic news by both schemes, and show the result.
 
-    Of the scheme that is not in force the preset is shown: minhash or simhash-best.
+    One scheme uses the current settings, the other its preset: minhash or simhash-best.
     """
     from streamer.demo.demo import made_in, run_demo
     from streamer.observe.logs import configure_logging
@@ -190,14 +190,14 @@ def demo(chosen: Chosen, directory: Path) -> None:
     configure_logging("warning", settings.observe.log_format)
     with NoLeftovers(scratch=[directory, *made_in(directory)]):
         code = run_demo(directory, Console(), by_scheme)
-    # Outside: an interrupted demo goes on where it stopped.
+    # Outside, so that an interrupted demo can continue.
     sys.exit(code)
 
 
 @cli.group()
 @settings_options
 def topics() -> None:
-    """Topics that the service reads and writes."""
+    """Manage the service's topics."""
 
 
 @topics.command("create")
@@ -205,12 +205,12 @@ def topics() -> None:
 @click.option(
     "--replicas", default=1, show_default=True, type=click.IntRange(1), help="Replication factor of each topic."
 )
-@click.option("--parts", is_flag=True, help="Create the topics between the parts of a service too.")
+@click.option("--parts", is_flag=True, help="Also create the topics between parts.")
 @pass_chosen
 def topics_create(chosen: Chosen, partitions: int, replicas: int, parts: bool) -> None:
     """Create the four topics of the settings.
 
-    Topics that exist stay as they are.
+    Existing topics stay as they are.
     """
     from streamer.transports.kafka.topics import create_topics
 
@@ -225,7 +225,7 @@ def topics_create(chosen: Chosen, partitions: int, replicas: int, parts: bool) -
 def produce(chosen: Chosen, files: Sequence[Path], topic: str | None) -> None:
     """Send the lines of FILES to the input topic, in order.
 
-    FILES are as `filter` reads them: of WARC each page is a line, of Parquet each row.
+    FILES are as for `filter`; each WARC page and each Parquet row is one line.
     """
     from streamer.service.summary import left_out_in_words
     from streamer.transports.files.line_reader import lines
@@ -248,10 +248,7 @@ def config_group() -> None:
 @config_group.command("show")
 @pass_chosen
 def config_show(chosen: Chosen) -> None:
-    """Print all settings in force as TOML.
-
-    Secrets are left out.
-    """
+    """Print all settings as TOML, without secrets."""
     from streamer.settings.reference import as_toml
 
     click.echo(as_toml(chosen.load()), nl=False)
@@ -260,19 +257,18 @@ def config_show(chosen: Chosen) -> None:
 @config_group.command("check")
 @pass_settings
 def config_check(settings: Settings) -> None:
-    """Check the settings; exit code 78 where one is wrong.
+    """Check the settings; exit code 78 if one is wrong.
 
-    Each problem is one line: a wrong value, settings that contradict each other, a missing extra, a setting without
-    effect under the scheme in force.
+    Prints one line per problem: a wrong value, contradicting settings, a missing extra, or a setting without effect.
     """
     from streamer.records.missing_hosts import needs_hosts, remedy
 
     problems = [*_missing_extras(settings), *(idle_line(key, settings) for key in without_use(settings))]
     if problems:
         raise SettingsError("\n".join(problems))
-    click.echo("the settings hold together")
+    click.echo("the settings are valid")
     if needs_hosts(settings) and settings.decode.format == "text":
-        click.echo(f"streamer: text names no host, so templates of sites are not learnt. {remedy(settings)}", err=True)
+        click.echo(f"streamer: text has no host, so the index learns no templates. {remedy(settings)}", err=True)
 
 
 def _missing_extras(settings: Settings) -> Iterator[str]:
@@ -315,12 +311,12 @@ index_group.add_command(templates)
 
 
 def _require_address_space() -> None:
-    """Raise MemoryTooSmall below ADDRESS_SPACE_BYTES_MIN, where compiled code ends the process without a message."""
+    """Raise MemoryTooSmall below ADDRESS_SPACE_BYTES_MIN, since compiled code would abort without a message."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE_BYTES_MIN:
         raise MemoryTooSmall(
-            f"The address space is limited to {limit:,} bytes (ulimit -v), and {ADDRESS_SPACE_BYTES_MIN:,} are needed: "
-            "raise the limit and start again."
+            f"The address space is limited to {limit:,} bytes (ulimit -v): raise it to at least {ADDRESS_SPACE_BYTES_MIN:,} "
+            "and start again."
         )
 
 
@@ -334,8 +330,8 @@ def main() -> None:
         sys.exit(error.exit_code)
     except MemoryError as error:
         click.echo(
-            f"streamer: there is not enough memory ({error}): raise the limit of the container or of ulimit -v, or lower "
-            "batch.bytes_max and batch.records_max. The same command goes on where it stopped.",
+            f"streamer: not enough memory ({error}): raise the container's limit or ulimit -v, or lower batch.bytes_max and "
+            "batch.records_max. The same command continues an interrupted run.",
             err=True,
         )
         sys.exit(MemoryTooSmall.exit_code)

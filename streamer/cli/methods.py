@@ -1,4 +1,4 @@
-"""Commands that measure and prepare: `idf build`, `calibrate`, the scores of `evaluate`. They decide nothing."""
+"""Commands that measure and prepare: `idf build`, `calibrate` and the scores of `evaluate`."""
 
 import math
 import sys
@@ -19,11 +19,11 @@ from streamer.settings.method_presets import METHOD_PRESETS
 from streamer.settings.settings import Settings, idle_line, without_use
 
 REPORT_COLUMNS = 190
-"""Width of a table that goes into a file or a pipe."""
+"""Width of a table in a file or pipe."""
 
 
 class _FiniteRange(click.FloatRange):
-    """A range without `nan`, which no comparison keeps out, and without infinity."""
+    """A range without `nan`, which passes every comparison, and infinity."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
         number: float = super().convert(value, parameter, context)
@@ -36,16 +36,16 @@ FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_ty
 
 
 def _tried(chosen: Chosen, text: str) -> Settings:
-    """The settings of a --try: `preset=NAME` first of all, where it stands, then what else it says.
+    """Settings of a --try: `preset=NAME` first, if present, then the rest.
 
-    Raises SettingsError, also where a setting that it names has no effect.
+    Raises SettingsError, also for a setting without effect.
     """
     parts = text.split()
     presets = [part.partition("=")[2] for part in parts if part.startswith("preset=")]
     overrides = [part for part in parts if not part.startswith("preset=")]
     for preset in presets:
         if preset not in METHOD_PRESETS:
-            raise SettingsError(f"--try {text}: there is no preset {preset!r}; known are {', '.join(METHOD_PRESETS)}")
+            raise SettingsError(f"--try {text}: no preset {preset!r}: use one of {', '.join(METHOD_PRESETS)}")
         chosen = chosen.with_preset(preset)
     settings = chosen.load(*overrides, over_files=True)
     named = {override.partition("=")[0] for override in overrides}
@@ -56,7 +56,7 @@ def _tried(chosen: Chosen, text: str) -> Settings:
 
 
 def _refuse_idle(variants: Sequence[Settings]) -> None:
-    """Raises SettingsError where a setting is of use to none of the variants."""
+    """Raises SettingsError for a setting without effect on any variant."""
     idle = set.intersection(*(set(without_use(settings)) for settings in variants))
     if idle:
         raise SettingsError("\n".join(idle_line(key, variants[0]) for key in sorted(idle)))
@@ -78,14 +78,14 @@ def idf() -> None:
     default=2,
     show_default=True,
     type=click.IntRange(1),
-    help="Leave out words of fewer documents; they weigh as much as unseen words.",
+    help="Skip words in fewer documents; they weigh as much as unseen words.",
 )
 @force_option
 @pass_chosen
 def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: int, force: bool) -> None:
-    """Count the documents of FILES that hold each word.
+    """Count the documents of FILES that contain each word.
 
-    FILES are JSON Lines, plain, .gz or .zst; - is standard input. The counts go into a table that never changes.
+    FILES are JSON Lines, plain, .gz or .zst; - is standard input. The resulting table never changes.
     """
     from streamer.evaluation.sample import read_documents
     from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
@@ -99,8 +99,8 @@ def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: i
     table = list(frequencies.lines(documents_min))
     if len(table) == 1:
         raise NoDocuments(
-            f"No word stands in {documents_min} or more of {frequencies.documents:,} documents, so the table would be empty; "
-            "give more FILES, lower --documents-min, or do decode.text and the other pointers not fit?"
+            f"No word is in {documents_min} or more of {frequencies.documents:,} documents, so the table would be empty: give "
+            "more FILES, lower --documents-min, or check decode.text and the other pointers."
         )
     with writing(out):
         count = write_table(out, table)
@@ -114,17 +114,17 @@ def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: i
     "tries",
     multiple=True,
     metavar="'[preset=NAME] [SECTION.KEY=VALUE ...]'",
-    help="Also measure these settings, separated by blanks, or preset=NAME; repeat it for more.",
+    help="Also measure these settings, separated by spaces, or preset=NAME; repeat it for more.",
 )
 @click.option(
     "--groups",
     metavar="FIELD",
-    help="Take topics or clusters as truth: the field of each document that names its group.",
+    help="Take groups as truth: the field that names a document's topic or cluster.",
 )
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw the distances or similarities on this HTML page.",
+    help="Plot the distances or similarities on this HTML page.",
 )
 @json_option
 @pass_chosen
@@ -138,7 +138,7 @@ def scores(
 ) -> None:
     """Measure precision, recall and F1 on labelled FOLDERS.
 
-    docs/methods.md describes the folders. A folder may also be a file of labelled pairs: on each line a JSON object
+    docs/methods.md describes the folders. A folder may also be a JSON Lines file of labelled pairs:
     {"a": text, "b": text, "label": true or false}.
     """
     from streamer.evaluation.report import Evaluation, page, table
@@ -149,22 +149,22 @@ def scores(
     variants = [(chosen.preset or "in force", chosen.load(over_files=True))]
     variants += [(text, _tried(chosen, text)) for text in tries]
     _refuse_idle([settings for _, settings in variants])
-    found = []
+    evaluations = []
     for folder in folders:
         each = read_set(folder, groups)
         if not (each.truth.duplicate.any() or each.truth.different.any()):
             raise NoDocuments(
-                f"{folder}: nothing in it is known to be a duplicate or known to be none, so nothing counts."
+                f"{folder}: no label says duplicate or different, so there is nothing to score: label some pairs."
             )
         for name, settings in variants:
             scheme = scheme_for(settings)
-            # The truth of a stream covers all earlier documents, so all must be entries.
+            # The truth of a stream covers all earlier documents, so all must enter the index.
             parameters = replaced(parameters_for(settings, scheme.stamp()), insert="all", root=None, frames=None)
             begin = time.process_time()
             prints = each.fingerprint(scheme)
             reached = each.scores(prints, parameters)
             seconds = time.process_time() - begin
-            found.append(
+            evaluations.append(
                 Evaluation(
                     each.name,
                     name,
@@ -177,33 +177,33 @@ def scores(
                 )
             )
     if as_json:
-        click.echo(orjson.dumps([each.as_json() for each in found], option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps([each.as_json() for each in evaluations], option=orjson.OPT_INDENT_2))
     else:
-        Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(table(found))
-    # Last: a picture that cannot be written must not cost the figures.
+        Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(table(evaluations))
+    # Last, so that an unwritable picture does not lose the figures.
     if picture is not None:
         with writing(picture):
-            picture.write_text(page(found), encoding="utf-8")
+            picture.write_text(page(evaluations), encoding="utf-8")
 
 
 def _methods(chosen: Chosen, schemes: Sequence[str]) -> list[tuple[str, Settings]]:
-    """What `calibrate` tries: all presets of these schemes, of SimHash at both lengths, and other settings in force.
+    """Methods for `calibrate`: all presets of these schemes, SimHash at both lengths, and the current settings.
 
-    Raises SettingsError, also where a setting in force has no effect.
+    Raises SettingsError, also for a current setting without effect.
     """
     in_force = chosen.load(over_files=True)
     _refuse_idle([in_force])
-    found: list[tuple[str, Settings]] = []
+    methods: list[tuple[str, Settings]] = []
     for preset in METHOD_PRESETS:
         whole = chosen.with_preset(preset)
         settings = whole.load(over_files=True)
         if settings.fingerprint.scheme == "minhash":
-            found.append((preset, settings))
+            methods.append((preset, settings))
         else:
-            found += [(preset, whole.load(f"fingerprint.bits={bits}", over_files=True)) for bits in (64, 128)]
-    if in_force not in [settings for _, settings in found]:
-        found.append(("in force", in_force))
-    return [(method, settings) for method, settings in found if settings.fingerprint.scheme in schemes]
+            methods += [(preset, whole.load(f"fingerprint.bits={bits}", over_files=True)) for bits in (64, 128)]
+    if in_force not in [settings for _, settings in methods]:
+        methods.append(("in force", in_force))
+    return [(method, settings) for method, settings in methods if settings.fingerprint.scheme in schemes]
 
 
 @click.command()
@@ -213,13 +213,13 @@ def _methods(chosen: Chosen, schemes: Sequence[str]) -> list[tuple[str, Settings
     default=1_000,
     show_default=True,
     type=click.IntRange(10),
-    help="Take this many documents as the sample.",
+    help="Size of the sample.",
 )
 @click.option(
     "--pairs",
     "pairs_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help='Labelled pairs: {"a": text, "b": text, "label": true or false} on each line.  [default: made by edits]',
+    help='Labelled pairs: {"a": text, "b": text, "label": true or false} on each line.  [default: generated by edits]',
 )
 @click.option(
     "--scheme",
@@ -247,9 +247,9 @@ def calibrate(
 ) -> None:
     """Recommend a scheme and a threshold for your FILES.
 
-    Prints a settings file to standard output. The first documents of FILES are the sample, which shows false duplicates.
-    Labelled pairs show missed duplicates; without --pairs the command makes near-duplicates by edits. With --pairs you
-    may leave FILES out: the first texts of the pairs are the sample then. docs/methods.md explains the figures.
+    Prints a settings file to standard output. The first documents of FILES are the sample for false duplicates. Labelled
+    pairs show missed duplicates; without --pairs, the command generates near-duplicates by edits. Without FILES, the first
+    texts of the pairs are the sample. docs/methods.md explains the figures.
     """
     from streamer.evaluation.calibration import best, fragment, labelled_sample, make_sample, trials
     from streamer.evaluation.report import recommendation, trial_table
@@ -258,26 +258,26 @@ def calibrate(
     from streamer.text.normalisation import Normaliser
 
     if not files and pairs_file is None:
-        raise click.UsageError("Name FILES with documents, or --pairs, or both.")
+        raise click.UsageError("Give FILES with documents, --pairs, or both.")
     settings = chosen.load(over_files=True)
     methods = _methods(chosen, schemes)
-    # A method that compares metadata says where they stand, if nobody else does.
+    # Use the metadata pointers of a method that compares metadata, unless the settings have some.
     decode = next((tried.decode for _, tried in methods if tried.decode.metadata), settings.decode)
     normaliser = Normaliser(settings.fingerprint)
-    found = [
+    documents_read = [
         Document(document.title, document.text, document.metadata)
         for batch in read_documents(files, decode, documents)
         for document in batch
     ]
-    if files and not found:
-        raise InputUnreadable("There is no document to calibrate with; do decode.text and the other pointers fit?")
+    if files and not documents_read:
+        raise InputUnreadable("FILES have no documents; check decode.text and the other pointers.")
     if pairs_file is None:
-        sample = make_sample(found, normaliser)
+        sample = make_sample(documents_read, normaliser)
     else:
         one, other, truth = read_pairs(pairs_file)
         if not truth.duplicate.any():
-            raise InputUnreadable(f"{pairs_file}: no pair is labelled as a duplicate.")
-        sample = labelled_sample(found or one, (one, other), truth, normaliser)
+            raise InputUnreadable(f"{pairs_file}: no pair is labelled as a duplicate: label some.")
+        sample = labelled_sample(documents_read or one, (one, other), truth, normaliser)
     tried = list(trials(methods, sample))
     advised = best(tried, false_per_million)
     Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, advised))

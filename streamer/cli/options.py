@@ -1,4 +1,4 @@
-"""`--config`, `--preset` and `--set`, which every command takes, at every depth of the command line."""
+"""Options that every command and group takes: `--config`, `--preset` and `--set`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class _Folder(click.Path):
-    """A folder. An empty name, such as that of a shell's unset variable, would mean the current one."""
+    """A folder. Refuses an empty name, such as a shell's unset variable, which would mean the current folder."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         if value == "":
@@ -32,11 +32,14 @@ FOLDER = _Folder(path_type=Path, file_okay=False)
 
 @dataclass(slots=True)
 class Chosen:
-    """What the command line says about settings, in the order in which it says so.
+    """Settings options of the command line, in their order.
 
-    file       the settings file; None: none was named
-    overrides  `section.key=value`; a later one wins
-    preset     name of the method as a whole; None: none was named
+    >>> Chosen(overrides=["batch.records_max=7"]).load(over_files=True).batch.records_max
+    7
+
+    file       settings file, or None
+    overrides  `section.key=value`; later ones override
+    preset     name of a method preset, or None
     """
 
     file: Path | None = None
@@ -44,11 +47,11 @@ class Chosen:
     preset: str | None = None
 
     def load(self, *more: str, over_files: bool = False) -> Settings:
-        """The settings in force; `more` wins over everything else. `over_files`: see `load`. Raises SettingsError."""
+        """Load the settings; `more` overrides everything else. `over_files`: see `load`. Raises SettingsError."""
         return load(self.file, [*self.overrides, *more], over_files=over_files, preset=self.preset)
 
     def with_preset(self, preset: str) -> "Chosen":
-        """The same with another method: what was said of the method in force does not count."""
+        """The same options with another preset, without overrides of method settings."""
         others = [override for override in self.overrides if override.partition("=")[0].strip() not in METHOD_KEYS]
         return Chosen(self.file, others, preset)
 
@@ -74,7 +77,7 @@ def _choose_preset(context: click.Context, _parameter: click.Parameter, presets:
 
 
 def settings_options(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Add --config, --preset and --set to a command or a group. A group's choices reach the commands below it as `Chosen`."""
+    """Add --config, --preset and --set to a command or group. A group passes its options to its commands as `Chosen`."""
     with_set = click.option(
         "--set",
         multiple=True,
@@ -86,7 +89,7 @@ def settings_options(function: Callable[Arguments, Result]) -> Callable[Argument
     with_config = click.option(
         "--config",
         metavar="FILE",
-        # Told of twice, to say so: a single option would drop the first without a word.
+        # Multiple, so that a second file is an error: a single option would silently ignore the first.
         multiple=True,
         type=click.Path(path_type=Path),
         expose_value=False,
@@ -99,18 +102,18 @@ def settings_options(function: Callable[Arguments, Result]) -> Callable[Argument
         type=click.Choice(list(METHOD_PRESETS)),
         expose_value=False,
         callback=_choose_preset,
-        help="Take this method as a whole, in place of what the settings file says of methods.",
+        help="Use this method as a whole, in place of the settings file's method.",
     )
     return with_config(with_preset(with_set(function)))
 
 
 def pass_chosen(function: Callable[Concatenate[Chosen, Arguments], Result]) -> Callable[Arguments, Result]:
-    """Add these options to a command, and pass what was chosen as its first argument."""
+    """Add these options to a command, and pass them as its first argument."""
     return settings_options(click.make_pass_decorator(Chosen, ensure=True)(function))
 
 
 def pass_settings(function: Callable[Concatenate[Settings, Arguments], Result]) -> Callable[Arguments, Result]:
-    """Add these options to a command, and pass the settings in force as its first argument."""
+    """Add these options to a command, and pass the loaded settings as its first argument."""
 
     def command(chosen: Chosen, /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
         return function(chosen.load(), *arguments, **options)
@@ -136,4 +139,4 @@ def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def force_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --force to a command that writes a file."""
-    return click.option("--force", is_flag=True, help="Write over a file that exists.")(function)
+    return click.option("--force", is_flag=True, help="Overwrite an existing file.")(function)

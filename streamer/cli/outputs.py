@@ -1,4 +1,4 @@
-"""What commands write: an error names the path, and a failure leaves nothing behind that is worth nothing."""
+"""Output files of commands: errors name the path, and a failed command leaves no useless files."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ _FAILURES = (
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the operating system refuses into OutputUnwritable, which names the path."""
+    """Turn an OSError into OutputUnwritable, which names the path."""
     try:
         yield
     except OSError as problem:
@@ -33,20 +33,20 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def require_absent(path: Path, *, force: bool) -> None:
-    """Refuse to write over what stands at `path`, unless `force` was given. Raises OutputUnwritable."""
+    """Raise OutputUnwritable if `path` exists, unless `force` is set."""
     if not force and os.path.lexists(path):
-        raise OutputUnwritable(f"{path}: stands there already: name another file, or write over it with --force.")
+        raise OutputUnwritable(f"{path}: exists already: name another file, or overwrite it with --force.")
 
 
 class NoLeftovers:
-    """The context of all that a command writes; a failure in it removes what was not there before.
+    """Context manager that removes a failed command's new files.
 
     index    folder of an index; stays once a document entered it
-    output   folder of filtered lines; stays once a line was delivered, or where the index stays
-    scratch  files and folders that are worth nothing until the command succeeds
+    output   folder of filtered lines; stays once a line was delivered, or if the index stays
+    scratch  files and folders that are useless until the command succeeds
 
-    What existed before stays as it is. Everything stays where it is in doubt whether a batch was delivered, for only the
-    same folders can settle that, and after an error that nobody foresaw.
+    Existing files stay as they are. Everything stays after an unexpected error. It also stays if the delivery of a batch is
+    in doubt, since only these folders can settle that.
     """
 
     def __init__(self, *, index: Path | None = None, output: Path | None = None, scratch: Sequence[Path] = ()) -> None:
@@ -59,9 +59,9 @@ class NoLeftovers:
         from streamer.transports.files.output_folder import files_of
 
         folders = [each for each in (self._index, self._output) if each is not None]
-        made = {each for folder in folders for each in (folder.absolute(), *folder.absolute().parents)}
-        made |= {each for path in self._scratch for each in path.absolute().parents}
-        self._new_folders = sorted((each for each in made if not os.path.lexists(each)), reverse=True)
+        parents = {each for folder in folders for each in (folder.absolute(), *folder.absolute().parents)}
+        parents |= {each for path in self._scratch for each in path.absolute().parents}
+        self._new_folders = sorted((each for each in parents if not os.path.lexists(each)), reverse=True)
         self._new_scratch = [path for path in self._scratch if not os.path.lexists(path)]
         self._new_index = self._index if self._index and not os.path.lexists(self._index / DATA_FILE) else None
         self._files_before = files_of(self._output) if self._output else set()
@@ -82,7 +82,7 @@ class NoLeftovers:
                     path.unlink()
         self._remove_unused()
         for folder in self._new_folders:
-            # One that holds something stays.
+            # A folder that is not empty stays.
             with suppress(OSError):
                 folder.rmdir()
 
@@ -91,7 +91,7 @@ class NoLeftovers:
         from streamer.transports.files.output_folder import remove_undelivered
 
         if self._new_index is not None and not remove_unused(self._new_index):
-            # The output folder knows which stream a pipe was: it stays with the index that decided of that stream.
+            # The output folder identifies the stream of a pipe, so it stays with the index that decided that stream.
             return
         if self._output is not None:
             remove_undelivered(self._output, self._files_before)

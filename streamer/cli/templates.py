@@ -1,4 +1,4 @@
-"""`streamer index templates`: what the pages of each host share, how many pages that kept, and which were lost before."""
+"""`streamer index templates`: the templates of each host, and the pages kept or lost because of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,22 +17,24 @@ if TYPE_CHECKING:
 
 @click.command("templates")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Show at most this many.")
-@click.option("--lost", is_flag=True, help="Look among what was dropped for pages that the template would keep by now.")
-@click.option("--out", type=FOLDER, help="With --lost: what `streamer filter` wrote into this folder, not a topic.")
+@click.option("--lost", is_flag=True, help="Also list dropped pages that the template would keep now.")
+@click.option(
+    "--out", type=FOLDER, help="With --lost: use the outputs of `streamer filter` in this folder, not a topic."
+)
 @json_option
 @pass_chosen
 def templates(chosen: Chosen, limit: int, lost: bool, out: Path | None, as_json: bool) -> None:
-    """Show what the pages of each host share, and the pages kept because of it.
+    """Show the templates of each host, and the pages kept because of them.
 
-    The first pages of a template are dropped as duplicates of each other, until the host has shown enough. With --lost they are
-    listed, with the command that gives them back.
+    The first pages of a template are dropped as duplicates of each other, until the index has seen enough of them. With --lost,
+    list these with the command that gives them back.
     """
     from index.tools import frames_of
     from streamer.index_admin.templates import as_values, table
     from streamer.index_admin.tools import open_for_reading
 
     if out is not None and not lost:
-        raise click.UsageError("--out: has a use with --lost alone")
+        raise click.UsageError("--out: has an effect only with --lost")
     settings = chosen.load(over_files=out is not None)
     with open_for_reading(settings) as index:
         has_frames = index.parameters.frames is not None
@@ -46,7 +48,7 @@ def templates(chosen: Chosen, limit: int, lost: bool, out: Path | None, as_json:
 
 
 def _lost_pages(settings: "Settings", index: "Index", out: Path | None) -> "LostPages":
-    """Dropped pages that the frames of their hosts would keep by now."""
+    """Dropped pages that their hosts' frames would keep now."""
     from streamer.fingerprint.scheme import key_for, scheme_for
     from streamer.give_back.give_back import GiveBack
     from streamer.give_back.selection import Selection
@@ -58,7 +60,7 @@ def _lost_pages(settings: "Settings", index: "Index", out: Path | None) -> "Lost
         output_log.open(None)
         scheme = scheme_for(settings, key_for(settings, index.secret))
         giving = GiveBack(output_log, index, Decoder(settings.decode), scheme, settings.batch)
-        for output, host in giving.meant(Selection(for_template=True), None):
+        for output, host in giving.matching(Selection(for_template=True), None):
             if host is not None:
                 pages.add(host, output.headers.id)
     finally:

@@ -1,7 +1,7 @@
-"""`streamer verify`: proof from first principles that nothing was lost, doubled or decided wrongly.
+"""`streamer verify`: proof from first principles that no record was lost, doubled or decided wrongly.
 
-Exit codes: 0 all is sound; 1 something is wrong; 65 nothing was ever committed; 66 there is no index; 75 the broker does not
-answer; 76 a transaction in an output never ended; 78 a setting is wrong.
+Exit codes: 0 sound; 1 something is wrong; 65 no commit yet; 66 there is no index; 75 the broker does not answer; 76 a
+transaction in an output never ended; 78 a setting is wrong.
 """
 
 import sys
@@ -13,7 +13,7 @@ from rich.console import Console
 
 from streamer.cli.options import FOLDER, Chosen, json_option, output_log_of, pass_chosen
 
-EXIT_FOUND_WRONG = 1
+EXIT_UNSOUND = 1
 
 
 @click.command()
@@ -23,9 +23,9 @@ EXIT_FOUND_WRONG = 1
     default=20_000,
     show_default=True,
     type=click.IntRange(1),
-    help="Read the texts of about so many documents, and compare these with all others.",
+    help="Read the texts of about this many documents, and compare these with all others.",
 )
-@click.option("--out", type=FOLDER, help="Verify what `streamer filter` wrote into this folder, not topics.")
+@click.option("--out", type=FOLDER, help="Verify the outputs of `streamer filter` in this folder, not topics.")
 @click.option(
     "--index",
     "directory",
@@ -39,7 +39,7 @@ def verify(
 ) -> None:
     """Prove that every record came out once, and right.
 
-    Reads the input, the outputs and the index, and writes nothing. The service may run meanwhile. Exit code 1 where
+    Reads the input, the outputs and the index, and writes nothing. The service may run meanwhile. Exit code 1 if
     something is wrong.
     """
     from streamer.index_admin import tables, tools
@@ -55,4 +55,4 @@ def verify(
         click.echo(orjson.dumps(findings.as_json(), option=orjson.OPT_INDENT_2))
     else:
         Console().print(report(findings), soft_wrap=True, highlight=False)
-    sys.exit(0 if findings.sound else EXIT_FOUND_WRONG)
+    sys.exit(0 if findings.sound else EXIT_UNSOUND)

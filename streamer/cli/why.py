@@ -1,7 +1,7 @@
-"""`streamer why`: why a record was kept or dropped, in words.
+"""`streamer why`: explains why a record was kept or dropped.
 
-Exit codes: 0 the index knows a decision; 1 it knows none; 65 the index is damaged; 66 there is no index; 78 a setting is
-wrong, or `--out` is no folder that was filtered into. Texts that cannot be read change no exit code.
+Exit codes: 0 the index has a decision; 1 it has none; 65 the index is damaged; 66 there is no index; 78 a setting is
+wrong, or `--out` is not a filtered folder. Unreadable texts do not change the exit code.
 """
 
 import re
@@ -24,23 +24,23 @@ _HARMFUL = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 @click.command()
-@click.argument("asked", metavar="ID | POSITION")
-@click.option("--out", type=FOLDER, help="Read texts of what `streamer filter` wrote into this folder, not topics.")
+@click.argument("name", metavar="ID | POSITION")
+@click.option("--out", type=FOLDER, help="Read texts from the outputs of `streamer filter` in this folder, not topics.")
 @click.option(
     "--index",
     "directory",
     type=FOLDER,
     help="Folder of the index.  [default: index.directory of the settings]",
 )
-@click.option("--no-texts", is_flag=True, help="Tell what the index knows, and read no texts.")
-@click.option("--full", is_flag=True, help="Show the whole texts, not the words that differ in their context.")
-@click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Show so many decisions on an id.")
+@click.option("--no-texts", is_flag=True, help="Use the index only, and read no texts.")
+@click.option("--full", is_flag=True, help="Show whole texts, not only differences in context.")
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Maximum decisions on an id.")
 @click.option("--all", "everything", is_flag=True, help="Show all decisions on an id.")
 @json_option
 @pass_chosen
 def why(
     chosen: Chosen,
-    asked: str,
+    name: str,
     out: Path | None,
     directory: Path | None,
     no_texts: bool,
@@ -51,8 +51,8 @@ def why(
 ) -> None:
     """Explain why a record was kept or dropped.
 
-    ID is a document's id, POSITION is TOPIC/PARTITION/OFFSET, or with --out FILE:LINE. Changes nothing, and may run
-    beside the service. Exit code 1 where the index knows no decision.
+    ID is a document's id, POSITION is TOPIC/PARTITION/OFFSET, or with --out FILE:LINE. Changes nothing; the service may
+    run meanwhile. Exit code 1 if the index has no decision.
     """
     from streamer.explain.report import Report
     from streamer.explain.texts import with_texts
@@ -63,7 +63,7 @@ def why(
     settings = chosen.load(*overrides, over_files=out is not None)
     with tools.open_for_reading(settings) as index:
         records_at = None if no_texts else _records_at(settings, index, out)
-        answer = explain(index, settings, asked, limit=None if everything else limit, over_files=out is not None)
+        answer = explain(index, settings, name, limit=None if everything else limit, over_files=out is not None)
         if records_at is not None and answer.explanations:
             answer = with_texts(answer, index, settings, records_at, full=full)
     if as_json:
@@ -89,7 +89,7 @@ def _records_at(settings: Settings, index: Index, out: Path | None) -> RecordsAt
     return partial(KafkaOutputLog(settings).records_at, names=index.stream_names())
 
 
-def _json(found: object) -> str:
-    """JSON that a terminal shows as it is: control characters of a document stay escapes."""
-    text = orjson.dumps(found, option=orjson.OPT_INDENT_2).decode()
+def _json(content: object) -> str:
+    """JSON that is safe for a terminal: control characters stay escaped."""
+    text = orjson.dumps(content, option=orjson.OPT_INDENT_2).decode()
     return _HARMFUL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -1,1 +1,1 @@
-"""The demo: made-up news, filtered by both schemes of the real engine."""
+"""The demo: synthetic news, filtered by both schemes."""

@@ -1,4 +1,4 @@
-"""Shows people where the words of two texts differ: each change in its context."""
+"""Word differences between two texts, each in its context."""
 
 import re
 import unicodedata
@@ -14,25 +14,29 @@ from streamer.text.words import words
 CONTEXT_WORDS = 5
 """Words shown on either side of a change."""
 RUN_WORDS_MAX = 12
-"""Longer changes are shown by their ends only."""
+"""For longer changes, only the ends are shown."""
 CHANGES_MAX = 3
-"""Further changes are counted, not shown."""
+"""Maximum changes shown; more are counted only."""
 
-_BEHIND_WORD = re.compile(r"\W*\Z")
-_BEHIND_SENTENCE = re.compile(r"\s*\Z")
+_AFTER_WORD = re.compile(r"\W*\Z")
+_AFTER_SENTENCE = re.compile(r"\s*\Z")
 _OPENING = {"Ps", "Pi"}
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Neighbouring words of one kind in a comparison: `same`, `removed`, `added`, or `gap` for words left out."""
+    """Adjacent words with one kind: `same`, `removed`, `added`, or `gap` for omitted words."""
 
     kind: str
     text: str
 
 
 def compare(before: str, after: str) -> tuple[list[Span], int]:
-    """The changes between the words of two texts, each in its context, and the number of changes not shown."""
+    """Word changes between two texts in context, and how many are hidden.
+
+    >>> [(span.kind, span.text) for span in compare("the old harbour", "the new harbour")[0]]
+    [('same', 'the '), ('removed', 'old'), ('added', 'new'), ('same', ' '), ('same', 'harbour')]
+    """
     defaults = Fingerprint()
     old_words, new_words = words([before, after], defaults.segmenter, defaults.character_shingle_size)
     old, new = _as_written(before, old_words), _as_written(after, new_words)
@@ -47,7 +51,7 @@ def compare(before: str, after: str) -> tuple[list[Span], int]:
         if kind == "equal":
             written = new[new_begin:new_end]
             if old[old_end - 1].endswith(" ") and not written[-1].endswith(" "):
-                # The new text ends here; removed words follow.
+                # The new text ends here, and removed words follow.
                 written[-1] += " "
             spans += _context(written, first=number == 0, last=number == len(steps) - 1)
             continue
@@ -56,22 +60,22 @@ def compare(before: str, after: str) -> tuple[list[Span], int]:
 
 
 def _change(removed: str, added: str) -> list[Span]:
-    """The spans of one change. A comma or blank behind replaced words is no part of the change."""
-    pattern = _BEHIND_WORD if removed and added else _BEHIND_SENTENCE
-    behind = pattern.search(added or removed)
-    assert behind
+    """Spans for one change, without the comma or space after replaced words."""
+    pattern = _AFTER_WORD if removed and added else _AFTER_SENTENCE
+    ending = pattern.search(added or removed)
+    assert ending
     spans = [Span("removed", pattern.sub("", removed)), Span("added", pattern.sub("", added))]
-    return [*(span for span in spans if span.text), Span("same", behind[0])]
+    return [*(span for span in spans if span.text), Span("same", ending[0])]
 
 
 def _context(written: Sequence[str], *, first: bool, last: bool) -> list[Span]:
-    """The words next to the changes, with a gap for words farther off."""
-    behind = 0 if first else CONTEXT_WORDS
-    ahead = 0 if last else CONTEXT_WORDS
-    if len(written) <= behind + ahead:
+    """Words next to the changes, with a gap for distant ones."""
+    head = 0 if first else CONTEXT_WORDS
+    tail = 0 if last else CONTEXT_WORDS
+    if len(written) <= head + tail:
         return [Span("same", "".join(written))]
-    spans = [Span("same", "".join(written[:behind])), Span("gap", "…")]
-    return [*spans, Span("same", "".join(written[len(written) - ahead :]))]
+    spans = [Span("same", "".join(written[:head])), Span("gap", "…")]
+    return [*spans, Span("same", "".join(written[len(written) - tail :]))]
 
 
 def _shortened(written: Sequence[str]) -> str:
@@ -82,11 +86,11 @@ def _shortened(written: Sequence[str]) -> str:
     return f"{begin} … {len(written) - RUN_WORDS_MAX} more … {end}"
 
 
-def _as_written(text: str, found: Sequence[str]) -> list[str]:
-    """The words, each with the characters behind it; joined, they equal the text with white space collapsed.
+def _as_written(text: str, text_words: Sequence[str]) -> list[str]:
+    """Words with the characters after them; joined, they equal the text with collapsed white space.
 
-    Opening brackets and quotes go with the word that follows. Letters keep their case unless normalising changed the
-    length of the text.
+    Opening brackets and quotes belong to the next word. Letters keep their case unless normalising changed the text's
+    length.
     """
     normal = normalise(text)
     shown = " ".join(text.split())
@@ -94,10 +98,10 @@ def _as_written(text: str, found: Sequence[str]) -> list[str]:
         shown = normal
     places: list[int] = []
     at = 0
-    for word in found:
-        behind, at = at, max(normal.find(word, at), at)
+    for word in text_words:
+        previous_end, at = at, max(normal.find(word, at), at)
         begin = at
-        while begin > behind and unicodedata.category(shown[begin - 1]) in _OPENING:
+        while begin > previous_end and unicodedata.category(shown[begin - 1]) in _OPENING:
             begin -= 1
         places.append(begin)
         at += len(word)

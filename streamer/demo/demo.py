@@ -1,7 +1,7 @@
-"""The demo: filter made-up news by both schemes of the real engine, then show totals, scores and pairs.
+"""The demo: filters synthetic news by both schemes, then shows totals, scores and pairs.
 
 1. write the documents   2. filter them by each scheme; a repeated run resumes   3. totals and scores   4. examples
-5. documents on which the schemes differ
+5. documents with different verdicts
 """
 
 import re
@@ -28,7 +28,7 @@ EXIT_INTERRUPTED = 128 + signal.SIGINT
 DIFFERENCES_SHOWN = 8
 
 SCHEMES = {"minhash": "MinHash", "simhash": "SimHash"}
-"""The schemes in the order of the tables, the default first, with their names for people."""
+"""Display names for schemes in table order, the default first."""
 
 _DOCUMENTS = "documents.jsonl"
 _DIFFERENCES = "differences.jsonl"
@@ -43,7 +43,7 @@ _VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A near-duplicate by MinHash, its original by the verdict, and the changes between their words."""
+    """A near-duplicate by MinHash, its original, and the changes between them."""
 
     id: str
     original: str
@@ -55,38 +55,38 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The verdicts scored against the labels in the ids.
+    """Verdicts scored against the labels in the ids.
 
-    copies  by edit, the copies made
-    found   by edit, the copies whose original by the verdict comes from the same article
-    wrong   pairs (id, original) of different articles
+    copies   copies by edit
+    matched  copies by edit with an original from the same article
+    wrong    pairs (id, original) across articles
     """
 
     copies: Counter[str]
-    found: Counter[str]
+    matched: Counter[str]
     wrong: list[tuple[str, str]]
 
 
 def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings]) -> int:
-    """Write the documents, filter them within `directory` by both schemes, and show the results. Returns the exit code.
+    """Run the demo in `directory`, and return the exit code.
 
-    settings  by scheme
-    The demo replaces three of them by its own: the field names, the folder of the index, and the key, so that it repeats.
-    Raises InputChanged where the folder holds the demo of another release, and everything that `filter_files` raises.
+    settings  by scheme; the demo overrides field names, index folder and key, so that runs are repeatable
+
+    Raises InputChanged for a folder with another release's demo, and the errors of `filter_files`.
     """
     documents_file = directory / _DOCUMENTS
     count = write_documents(documents_file)
     console.print(
-        f"{documents_file} holds {count} documents in Chinese and English: made-up news, edited copies of it,\n"
+        f"{documents_file} has {count} documents in Chinese and English: synthetic news, edited copies,\n"
         "a few texts without words, and a few broken lines. Filtering them by both schemes:",
         soft_wrap=True,
         highlight=False,
     )
     decided_now = 0
     for scheme in SCHEMES:
-        own = of_scheme(settings[scheme], directory)
-        console.print(f"\n{_introduction(own)}\n  into {out_of(scheme, directory)}", soft_wrap=True, highlight=False)
-        totals, finished = filter_files(own, [documents_file], out_of(scheme, directory), console)
+        chosen, out = settings_for_demo(settings[scheme], directory), out_of(scheme, directory)
+        console.print(f"\n{_introduction(chosen)}\n  into {out}", soft_wrap=True, highlight=False)
+        totals, finished = filter_files(chosen, [documents_file], out, console)
         decided_now += totals.records - totals.replayed
         if not finished:
             console.print("Stopped. Run the same command again to resume.")
@@ -97,38 +97,38 @@ def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings]
     if decided_now == 0:
         console.print(
             "An earlier run had already decided every document, so the verdicts are the same. "
-            f"Remove {directory} to start afresh.",
+            f"Remove {directory} to start again.",
             soft_wrap=True,
             highlight=False,
         )
     console.print()
     console.print(score_table({scheme: score(out) for scheme, out in outs.items()}))
-    console.print(f"\nThree pairs that {SCHEMES['minhash']} found:")
+    console.print(f"\nThree pairs by {SCHEMES['minhash']}:")
     for example in examples(outs["minhash"], documents_file):
         console.print(render(example), soft_wrap=True)
     _show_differences(console, directory, outs, documents_file, settings)
     return 0
 
 
-def of_scheme(settings: Settings, directory: Path) -> Settings:
-    """The settings of the demo for their scheme, with an index of its own."""
-    own = _index_of(settings.fingerprint.scheme, directory)
+def settings_for_demo(settings: Settings, directory: Path) -> Settings:
+    """The settings with the demo's field names, key and index folder."""
+    index_directory = _index_of(settings.fingerprint.scheme, directory)
     return settings.model_copy(
         update={
             "decode": Decode(metadata=settings.decode.metadata),
-            "index": settings.index.model_copy(update={"directory": own}),
+            "index": settings.index.model_copy(update={"directory": index_directory}),
             "fingerprint": settings.fingerprint.model_copy(update={"key": "public", "key_file": None}),
         }
     )
 
 
 def out_of(scheme: str, directory: Path) -> Path:
-    """The output folder of one scheme."""
+    """A scheme's output folder."""
     return directory / ("out" if scheme == "minhash" else f"out-{scheme}")
 
 
 def made_in(directory: Path) -> list[Path]:
-    """The files and folders that the demo makes in its directory."""
+    """Files and folders that the demo creates in its directory."""
     folders = [make(scheme, directory) for scheme in SCHEMES for make in (out_of, _index_of)]
     return [directory / _DOCUMENTS, directory / _DIFFERENCES, *folders]
 
@@ -138,9 +138,9 @@ def _index_of(scheme: str, directory: Path) -> Path:
 
 
 def write_documents(file: Path) -> int:
-    """Write all documents or nothing, and return their count. A file that already holds them stays as it is.
+    """Write all documents or none, and return their count. An existing file with the same content stays.
 
-    Raises InputChanged for a file with other content, InputUnreadable for one that cannot be read or written.
+    Raises InputChanged for other content, InputUnreadable for an unreadable or unwritable file.
     """
     lines = list(documents())
     content = b"\n".join([*lines, b""])
@@ -152,7 +152,7 @@ def write_documents(file: Path) -> int:
             unfinished.replace(file)
         elif file.read_bytes() != content:
             raise InputChanged(
-                f"{file} is not what this release's demo writes: remove {file.parent}, or name another --directory."
+                f"{file} is not from this release's demo: remove {file.parent}, or set another --directory."
             )
     except OSError as error:
         raise InputUnreadable(f"{file}: {error.strerror}.") from error
@@ -160,19 +160,19 @@ def write_documents(file: Path) -> int:
 
 
 def examples(out: Path, documents_file: Path, count: int = 3) -> list[Example]:
-    """`count` near-duplicates from MinHash's verdicts in `out`, those with changes first, of varied edits and languages."""
+    """Choose `count` of MinHash's near-duplicates in `out`, changed ones first, with varied edits and languages."""
     left = [verdict for verdict in verdicts(out) if verdict["verdict"] == "duplicate"]
     chosen: list[dict[str, Any]] = []
     while left and len(chosen) < count:
         best = min(left, key=lambda verdict: _dullness(verdict, chosen))
         left.remove(best)
         chosen.append(best)
-    known = documents_of(documents_file, {verdict[side] for verdict in chosen for side in ("id", "original")})
-    return [_example(verdict, known) for verdict in chosen]
+    by_id = documents_of(documents_file, {verdict[side] for verdict in chosen for side in ("id", "original")})
+    return [_example(verdict, by_id) for verdict in chosen]
 
 
 def render(example: Example) -> Text:
-    """The pair in two or three lines, with changes marked [-removed-]{+added+}, in colour where the terminal has it."""
+    """The pair in two or three lines, with changes marked [-removed-]{+added+} and in colour."""
     edit = f" ({EDITS[example.edit]})" if example.edit else ""
     text = Text.assemble(
         (example.id, "bold"),
@@ -194,7 +194,7 @@ def render(example: Example) -> Text:
 
 def score(out: Path) -> Score:
     """Score the verdicts in `out` against the labels in the ids."""
-    found: Counter[str] = Counter()
+    matched: Counter[str] = Counter()
     copies: Counter[str] = Counter()
     wrong: list[tuple[str, str]] = []
     for verdict in verdicts(out):
@@ -205,14 +205,14 @@ def score(out: Path) -> Score:
             continue
         original = label_of(verdict["original"])
         if label and label.edit and original and original.article == label.article:
-            found[label.edit] += 1
+            matched[label.edit] += 1
         else:
             wrong.append((verdict["id"], verdict["original"]))
-    return Score(copies, found, wrong)
+    return Score(copies, matched, wrong)
 
 
 def totals_table(outs: Mapping[str, Path]) -> Table:
-    """The number of documents by verdict and scheme."""
+    """Document counts by verdict and scheme."""
     rows = _columns("verdicts")
     counts = {scheme: Counter(verdict["verdict"] for verdict in verdicts(out)) for scheme, out in outs.items()}
     rows.add_row("documents", *(f"{counts[scheme].total():,}" for scheme in SCHEMES))
@@ -222,33 +222,33 @@ def totals_table(outs: Mapping[str, Path]) -> Table:
 
 
 def score_table(scores: Mapping[str, Score]) -> Table:
-    """The copies that each scheme found, by edit, and its wrong matches."""
-    rows = _columns("copies found, by edit")
+    """Matched copies by edit and scheme, and wrong matches."""
+    rows = _columns("copies matched, by edit")
     for edit, meaning in EDITS.items():
-        rows.add_row(meaning, *(f"{scores[scheme].found[edit]} of {scores[scheme].copies[edit]}" for scheme in SCHEMES))
+        rows.add_row(meaning, *(f"{scores[each].matched[edit]} of {scores[each].copies[edit]}" for each in SCHEMES))
     rows.add_row(
-        "all copies", *(f"{scores[scheme].found.total()} of {scores[scheme].copies.total()}" for scheme in SCHEMES)
+        "all copies", *(f"{scores[each].matched.total()} of {scores[each].copies.total()}" for each in SCHEMES)
     )
     rows.add_row("wrong matches", *(f"{len(scores[scheme].wrong)}" for scheme in SCHEMES))
     return rows
 
 
 def verdicts(out: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a folder's verdicts.jsonl."""
+    """Lines in a folder's verdicts.jsonl."""
     with (out / "verdicts.jsonl").open("rb") as lines:
         yield from map(orjson.loads, lines)
 
 
 def documents_of(documents_file: Path, ids: set[str]) -> dict[str, tuple[str, str]]:
-    """Title and text of these documents, by id. Other lines are not parsed."""
-    found: dict[str, tuple[str, str]] = {}
+    """Titles and texts by id, without parsing other lines."""
+    by_id: dict[str, tuple[str, str]] = {}
     with documents_file.open("rb") as lines:
         for line in lines:
             match = _ID.search(line)
             if match and match[1].decode() in ids:
                 document = orjson.loads(line)
-                found[document["id"]] = document.get("title", ""), document["text"]
-    return found
+                by_id[document["id"]] = document.get("title", ""), document["text"]
+    return by_id
 
 
 def _introduction(settings: Settings) -> str:
@@ -278,34 +278,34 @@ def _show_differences(
     console: Console, directory: Path, outs: Mapping[str, Path], documents_file: Path, settings: Mapping[str, Settings]
 ) -> None:
     both = {scheme: list(verdicts(out)) for scheme, out in outs.items()}
-    flagged = [verdict for found in both.values() for verdict in found if verdict["verdict"] == "duplicate"]
-    known = documents_of(documents_file, {verdict[side] for verdict in flagged for side in ("id", "original")})
-    found = differences(both["minhash"], both["simhash"], known, settings)
+    flagged = [verdict for lines in both.values() for verdict in lines if verdict["verdict"] == "duplicate"]
+    by_id = documents_of(documents_file, {verdict[side] for verdict in flagged for side in ("id", "original")})
+    differing = differences(both["minhash"], both["simhash"], by_id, settings)
     file = directory / _DIFFERENCES
-    file.write_bytes(b"".join(orjson.dumps(asdict(each)) + b"\n" for each in found))
-    if not found:
+    file.write_bytes(b"".join(orjson.dumps(asdict(each)) + b"\n" for each in differing))
+    if not differing:
         console.print("\nBoth schemes give the same verdict on every document.")
         return
-    shown = shown_first(found, DIFFERENCES_SHOWN)
+    shown = shown_first(differing, DIFFERENCES_SHOWN)
     console.print(
-        f"\nThe schemes differ on {len(found)} documents, listed in {file}. {len(shown)} of them:",
+        f"\nThe schemes differ on {len(differing)} documents, listed in {file}. {len(shown)} of them:",
         soft_wrap=True,
         highlight=False,
     )
     console.print(_difference_table(shown))
 
 
-def _difference_table(found: Sequence[Difference]) -> Table:
+def _difference_table(shown: Sequence[Difference]) -> Table:
     rows = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for title in ("document", "original", *SCHEMES.values(), "truth"):
         rows.add_column(title, no_wrap=title != "original")
-    for each in found:
-        rows.add_row(each.id, each.original, *each.said(), each.truth)
+    for each in shown:
+        rows.add_row(each.id, each.original, *each.in_words(), each.truth)
     return rows
 
 
 def _dullness(verdict: dict[str, Any], chosen: Sequence[dict[str, Any]]) -> tuple[bool, ...]:
-    """Sorts examples: the smaller, the more a verdict shows that the chosen ones do not."""
+    """Sort key for examples: smaller for a verdict that adds more variety to the chosen ones."""
     label = label_of(verdict["id"])
     others = [label_of(other["id"]) for other in chosen]
     edits = {other.edit for other in others if other}
@@ -320,8 +320,8 @@ def _dullness(verdict: dict[str, Any], chosen: Sequence[dict[str, Any]]) -> tupl
     )
 
 
-def _example(verdict: dict[str, Any], known: Mapping[str, tuple[str, str]]) -> Example:
-    spans, hidden = compare(known[verdict["original"]][1], known[verdict["id"]][1])
+def _example(verdict: dict[str, Any], by_id: Mapping[str, tuple[str, str]]) -> Example:
+    spans, hidden = compare(by_id[verdict["original"]][1], by_id[verdict["id"]][1])
     label = label_of(verdict["id"])
     edit = label.edit if label else None
     return Example(verdict["id"], verdict["original"], verdict["similarity"], edit, tuple(spans), hidden)

@@ -1,4 +1,4 @@
-"""Where the two schemes differ on the demo's documents, and which is right."""
+"""Documents on which the two schemes differ, with the truth."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,12 @@ COPY, OTHER = "a copy", "another text"
 class Difference:
     """A document that only one scheme calls a near-duplicate.
 
-    original          the original by that scheme
-    minhash, simhash  whether each scheme calls the document a near-duplicate
-    similarity        of document and original, estimated by MinHash; None: they are too short to compare
-    distance          of document and original, bits by SimHash; None likewise
-    truth             COPY or OTHER; the document's id names the edit
+    original    original by that scheme
+    minhash     whether MinHash calls it a near-duplicate
+    simhash     whether SimHash does
+    similarity  MinHash's estimate for document and original; None if they are too short to compare
+    distance    SimHash's distance in bits; None likewise
+    truth       COPY or OTHER; the document's id names the edit
     """
 
     id: str
@@ -35,8 +36,8 @@ class Difference:
     distance: int | None
     truth: str
 
-    def said(self) -> tuple[str, str]:
-        """The verdicts of MinHash and of SimHash on the pair, in words."""
+    def in_words(self) -> tuple[str, str]:
+        """Both schemes' verdicts on the pair, in words."""
         apart = "too short" if self.distance is None else "1 bit" if self.distance == 1 else f"{self.distance} bits"
         alike = "too short" if self.similarity is None else f"{self.similarity:.2f}"
         return f"{_WORDS[self.minhash]}, {alike}", f"{_WORDS[self.simhash]}, {apart}"
@@ -48,22 +49,23 @@ _WORDS = {True: "duplicate", False: "unique"}
 def differences(
     minhash: Sequence[Mapping[str, Any]],
     simhash: Sequence[Mapping[str, Any]],
-    known: Mapping[str, tuple[str, str]],
+    by_id: Mapping[str, tuple[str, str]],
     settings: Mapping[str, Settings],
 ) -> list[Difference]:
-    """Every document that is a `duplicate` by the verdict of only one scheme, in order.
+    """Documents that are a `duplicate` by only one scheme, in order.
 
-    minhash, simhash  verdict lines of the same documents
-    known             title and text of every document in such a pair, by id
-    settings          by scheme
+    minhash   one scheme's verdict lines
+    simhash   the other's, on the same documents
+    by_id     title and text by document id
+    settings  by scheme
     """
     differing = [
         (one["verdict"] == "duplicate", one if one["verdict"] == "duplicate" else other)
         for one, other in zip(minhash, simhash, strict=True)
         if (one["verdict"] == "duplicate") != (other["verdict"] == "duplicate")
     ]
-    pairs = [(found["id"], found["original"]) for _, found in differing]
-    left, right = ([Document(*known[pair[side]]) for pair in pairs] for side in (0, 1))
+    pairs = [(verdict["id"], verdict["original"]) for _, verdict in differing]
+    left, right = ([Document(*by_id[pair[side]]) for pair in pairs] for side in (0, 1))
     units, bits = (_distances(left, right, settings[scheme]) for scheme in ("minhash", "simhash"))
     return [
         Difference(
@@ -78,26 +80,25 @@ def differences(
     ]
 
 
-def shown_first(found: Sequence[Difference], count: int) -> list[Difference]:
-    """The `count` differences to show first: wrong matches before missed copies, the kinds taken in turn.
+def shown_first(differing: Sequence[Difference], count: int) -> list[Difference]:
+    """The first `count` differences to show: wrong matches before missed copies, alternating kinds.
 
-    A kind is an edit, a language and a scheme. Within a kind, matches with the article itself come before matches with
-    another copy.
+    A kind is an edit, a language and a scheme. Within a kind, matches with the article precede matches with a copy.
     """
     seen: Counter[tuple[object, ...]] = Counter()
     ranks = []
     for place, each in sorted(
-        enumerate(found), key=lambda item: label_of(item[1].original) != (item[1].original, None)
+        enumerate(differing), key=lambda item: label_of(item[1].original) != (item[1].original, None)
     ):
         label = label_of(each.id)
         kind = (each.truth, each.minhash, label and label.edit, each.id[:2])
         seen[kind] += 1
         ranks.append((each.truth == COPY, seen[kind], place))
-    return [found[place] for *_, place in sorted(ranks)[:count]]
+    return [differing[place] for *_, place in sorted(ranks)[:count]]
 
 
 def _distances(left: Documents, right: Documents, settings: Settings) -> list[int | None]:
-    """The distances of the fingerprints, whatever a second look says of them."""
+    """Fingerprint distances, ignoring any second look."""
     scheme = scheme_for(settings)
     parameters = replaced(parameters_for(settings, scheme.stamp()), look=None)
     apart = pair_distances(fingerprint_documents(scheme, left), fingerprint_documents(scheme, right), parameters)
@@ -105,6 +106,6 @@ def _distances(left: Documents, right: Documents, settings: Settings) -> list[in
 
 
 def _truth(identity: str, original: str) -> str:
-    """COPY if both documents come from one article, else OTHER."""
+    """COPY if both documents share an article, else OTHER."""
     one, other = label_of(identity), label_of(original)
     return COPY if one is not None and other is not None and one.article == other.article else OTHER

@@ -1,8 +1,8 @@
-"""The demo's documents: made-up news in Chinese and English, and edited copies of it, from a stock of sentences.
+"""The demo's documents: synthetic news in Chinese and English, and edited copies.
 
-An article is an opening and some sentences of one topic. Random draws make every choice and fill every blank. The stock
-stands in chinese.toml and english.toml: `[a|b]` is a choice, `{name}` a blank. The id of an edited copy names its article
-and its edit, so that verdicts can be scored against the truth.
+An article is an opening and some sentences on one topic, from chinese.toml or english.toml. Random draws resolve every
+choice (`[a|b]`) and fill every blank (`{name}`). A copy's id names its article and edit, so verdicts can be scored against
+the truth.
 """
 
 import re
@@ -24,7 +24,7 @@ COUNT_MIN = 100
 ARTICLES_FIRST = 12
 """Articles before the first copy."""
 DRAWS = 24
-"""Draws of sentences for an article; `_pick` keeps the best."""
+"""Sentence draws per article; `_pick` keeps the best."""
 
 EDITS = {
     "same": "unchanged, read again",
@@ -32,11 +32,11 @@ EDITS = {
     "headline": "another headline",
     "figure": "one figure changed",
     "typo": "two characters swapped",
-    "framed": "source and editor added before and after",
+    "framed": "source and editor added at the ends",
     "dropped": "one sentence dropped",
     "moved": "one paragraph moved",
 }
-"""The edits of copies, and their names for people. The first three do not change the normalised text."""
+"""Edits for copies, with their descriptions. The first three do not change the normalised text."""
 
 _COPY_ID = re.compile(r"(?P<article>[a-z]{2}-\d+)(?:-copy-\d+-(?P<edit>[a-z]+))?")
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
@@ -53,7 +53,7 @@ _WORDLESS = ("", "……！！！", " \n\t ", "—— * * * ——", "🙂🙂�
 
 
 class Label(NamedTuple):
-    """What a document's id says: its article, and its edit (None: the document is the article itself)."""
+    """Article and edit in a document's id; the edit is None for the article itself."""
 
     article: str
     edit: str | None
@@ -61,7 +61,7 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Templates of one topic."""
+    """Templates on one topic."""
 
     name: str
     headlines: list[str]
@@ -71,7 +71,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """The parts of articles of one language. `between` separates sentences, and words."""
+    """Article parts in one language. `between` separates sentences and words."""
 
     code: str
     between: str
@@ -81,7 +81,7 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """A document before it becomes a line: id, headline, paragraphs of sentences, and the values of its blanks."""
+    """An unwritten document: id, headline, paragraphs, and values for its blanks."""
 
     id: str
     stock: Stock
@@ -91,24 +91,28 @@ class Article:
 
     @property
     def text(self) -> str:
-        """The paragraphs, one a line."""
+        """The paragraphs, one per line."""
         return "\n".join(map(self.stock.between.join, self.paragraphs))
 
 
 def label_of(document_id: str) -> Label | None:
-    """The label in the id of a demo document; None for wordless documents, broken lines and other ids."""
+    """Label in a demo document's id; None for wordless documents, broken lines and other ids.
+
+    >>> label_of("en-0007-copy-2-typo")
+    Label(article='en-0007', edit='typo')
+    """
     match = _COPY_ID.fullmatch(document_id)
     return Label(match["article"], match["edit"]) if match else None
 
 
 def documents(count: int = 600, seed: int = 2026) -> Iterator[bytes]:
-    """`count` JSON lines {id, title, text} without line breaks. Equal seeds give equal lines on every machine.
+    """Generate `count` JSON lines {id, title, text}. Equal seeds give equal lines on every machine.
 
-    Two fifths are edited copies, every edit of EDITS equally often. One in 75 has no words, and one in 75 is broken. The
-    rest are articles, two of three of them Chinese. Raises ValueError for a count below COUNT_MIN.
+    Two fifths are edited copies, each edit equally often. One in 75 has no words, and one in 75 is broken. The rest are
+    articles, two thirds in Chinese. Raises ValueError for a count below COUNT_MIN.
     """
     if count < COUNT_MIN:
-        raise ValueError(f"at least {COUNT_MIN} documents are needed to show every verdict, not {count}")
+        raise ValueError(f"count must be at least {COUNT_MIN} to show every verdict, not {count}")
     dice = Dice(seed)
     oddities = count // 75
     copies = count * 2 // 5
@@ -121,7 +125,7 @@ def documents(count: int = 600, seed: int = 2026) -> Iterator[bytes]:
 
 
 class _Writer:
-    """Writes one document after the other and remembers all that it has written."""
+    """Writes documents one by one, and remembers them."""
 
     def __init__(self, dice: Dice) -> None:
         self._dice = dice
@@ -170,9 +174,9 @@ class _Writer:
         )
 
     def _pick(self, stock: Stock, topic: Topic) -> list[str]:
-        """Sentences of a topic: the draw, of DRAWS, that shares the fewest sentences with any earlier article."""
+        """The best of DRAWS draws of sentences: it shares the fewest with any earlier article."""
         place = {sentence: place for place, sentence in enumerate(topic.sentences)}
-        # An article as a word: bit i says whether it has sentence i. One call compares a draw with all earlier ones.
+        # Bit i of an article's word is set if it has sentence i, so one call compares a draw with all earlier ones.
         before = self._picked.get((stock.code, topic.name), np.empty(0, np.uint64))
         size = self._dice.number(6, 8)
         draws = [self._dice.some(topic.sentences, size) for _ in range(DRAWS)]
@@ -196,7 +200,7 @@ class _Writer:
 
 
 def _rearranged(article: Article, edit: str, dice: Dice) -> Article:
-    """The article with an edit that changes no sentence."""
+    """Apply an edit that changes no sentence."""
     paragraphs, parts = article.paragraphs, article.stock.parts
     if edit == "headline":
         return replace(article, title=_filled(dice.one(parts["new_headlines"]), article.blanks, article.stock, dice))
@@ -218,7 +222,7 @@ def _rearranged(article: Article, edit: str, dice: Dice) -> Article:
 
 
 def _noisy(text: str, dice: Dice) -> str:
-    """The text in other characters with the same normal form: widths, invisible characters, longer white space."""
+    """Change characters but not the normal form: widths, invisible characters, longer white space."""
 
     def noisy(character: str) -> str:
         if character in " \n":
@@ -237,7 +241,7 @@ def _other_figure(text: str, dice: Dice) -> str:
 
 
 def _mistyped(text: str, stock: Stock, dice: Dice) -> str:
-    """The text with two unequal neighbours inside a word or clause swapped."""
+    """Swap two unequal adjacent characters inside a word or clause."""
     letters = "[a-z]" if stock.between else "[\u4e00-\u9fff]"
     places = [
         match.start() + 1
@@ -249,7 +253,7 @@ def _mistyped(text: str, stock: Stock, dice: Dice) -> str:
 
 
 def _broken(number: int) -> bytes:
-    """A line that is no document, by one of five reasons in turn."""
+    """A line that is not a document, for five reasons in turn."""
     lines = (
         f'{{"id": "broken-{number}", "title": "cut off", "text": "The connection was closed while'.encode(),
         f'{{"id": "broken-{number}", "title": "no text"}}'.encode(),
@@ -272,7 +276,7 @@ def _stock(code: str, between: str) -> Stock:
 
 
 def _blanks(stock: Stock, dice: Dice) -> dict[str, str]:
-    """Values of the blanks that stay the same throughout an article."""
+    """Values for the blanks that are constant within an article."""
     stems = dice.some(stock.parts["stems"], 3)
     kinds = stock.parts["place_kinds"]
     firsts, seconds = (dice.some(stock.parts[part], 2) for part in ("surnames", "given_names"))
@@ -293,7 +297,7 @@ def _blanks(stock: Stock, dice: Dice) -> dict[str, str]:
 
 
 def _filled(template: str, blanks: dict[str, str], stock: Stock, dice: Dice) -> str:
-    """The template with every choice made and every blank filled. Figures are drawn anew every time."""
+    """Fill a template's choices and blanks. Each figure is a new draw."""
     many = "d" if stock.code == "zh" else ",d"
     figures = {
         "few": lambda: str(dice.number(2, 9)),

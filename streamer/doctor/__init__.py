@@ -1,1 +1,1 @@
-"""What `streamer doctor` finds: settings held against brokers, rights, topics and this machine."""
+"""Checks for `streamer doctor`: settings against brokers, rights, topics and this machine."""

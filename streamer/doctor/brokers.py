@@ -1,4 +1,4 @@
-"""Checks of what the brokers told, each a pure function of it."""
+"""Checks on the brokers' answers, each a pure function."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,13 +12,13 @@ from streamer.transports.kafka.handshake import Greeting
 from streamer.transports.kafka.rights import DOCUMENTED_AT, Right, rights_of
 
 CERTIFICATE_DAYS_MIN = 30.0
-"""With fewer days left, a certificate is worth a word."""
+"""With fewer days left, a certificate gets advice."""
 
 AHEAD_SECONDS_MAX = 300.0
-"""So much may clocks differ that nobody keeps by NTP, and no retention would notice."""
+"""Accepted clock difference: usual without NTP, and too small for any retention to notice."""
 
 BETWEEN_PARTS = ("fingerprints", "verdicts")
-"""Topics of a service that runs in parts; others need not have them."""
+"""Topics that only a service in parts needs."""
 
 _DAY_SECONDS = 86_400
 _HOUR_MS = 3_600_000
@@ -27,7 +27,7 @@ _HOUR_MS = 3_600_000
 def connections(
     greetings: Mapping[str, Greeting | SettingsError | BrokerUnavailable], now_seconds: float
 ) -> Iterator[Finding]:
-    """Every broker: whether it takes certificate and password, and for how long its certificate is good."""
+    """Whether each broker accepts certificate and password, and how long its own certificate is valid."""
     for address, answer in greetings.items():
         check = f"broker {address}"
         if isinstance(answer, SettingsError):
@@ -39,7 +39,7 @@ def connections(
 
 
 def certificate(check: str, expires_seconds: float | None, now_seconds: float, remedy: str) -> Finding:
-    """Days that a certificate has left; `expires_seconds` None: there is none."""
+    """Days until a certificate expires; `expires_seconds` is None without a certificate."""
     if expires_seconds is None:
         return Finding(check, State.OK, "answers")
     days = (expires_seconds - now_seconds) / _DAY_SECONDS
@@ -50,7 +50,7 @@ def certificate(check: str, expires_seconds: float | None, now_seconds: float, r
 
 
 def rights(settings: Settings, withheld: Sequence[Right]) -> Iterator[Finding]:
-    """Every right that the service uses."""
+    """Rights that the service uses."""
     for right in rights_of(settings):
         if right not in withheld:
             yield Finding(str(right), State.OK, "allowed")
@@ -60,7 +60,7 @@ def rights(settings: Settings, withheld: Sequence[Right]) -> Iterator[Finding]:
 
 
 def timeouts(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """The timeouts that brokers limit."""
+    """Timeouts that brokers limit."""
     kafka = settings.kafka
     for key, value, limits in (
         ("kafka.session_timeout_ms", kafka.session_timeout_ms, "group.min.session.timeout.ms and group.max..."),
@@ -70,47 +70,50 @@ def timeouts(settings: Settings, facts: Facts) -> Iterator[Finding]:
             yield Finding(key, State.UNCHECKED, "cannot be tried without the right above")
         elif key in facts.refused:
             yield Finding(
-                key, State.WRONG, f"{value} is not allowed", f"keep to the brokers' {limits}, or change these"
+                key, State.WRONG, f"{value} is not allowed", f"stay within the brokers' {limits}, or change these"
             )
         else:
             yield Finding(key, State.OK, f"{value} is allowed")
 
 
-def topics(settings: Settings, found: Mapping[str, TopicFacts | None], withheld: Sequence[Right]) -> Iterator[Finding]:
-    """The topics of the whole service: whether they are there, and whether their settings fit together."""
+def topics(
+    settings: Settings, facts_by_topic: Mapping[str, TopicFacts | None], withheld: Sequence[Right]
+) -> Iterator[Finding]:
+    """Whether the topics exist and their settings fit together."""
     names = settings.topics
     unseen = {right.name for right in withheld}
     for key in type(names).model_fields:
         if key in BETWEEN_PARTS:
             continue
         name = getattr(names, key)
-        facts = found[name]
+        facts = facts_by_topic[name]
         check = f"topic {name!r} (topics.{key})"
         if facts is None and name in unseen:
             yield Finding(check, State.UNCHECKED, "cannot be seen without a right on it")
         elif facts is None:
-            remedy = f"make it with `streamer topics create`, or correct topics.{key}"
-            yield Finding(check, State.WRONG, "is not there", remedy)
+            remedy = f"create it with `streamer topics create`, or correct topics.{key}"
+            yield Finding(check, State.WRONG, "does not exist", remedy)
         else:
             yield from _partitions(settings, key, check, facts)
             if facts.settings is None:
                 yield Finding(check, State.UNCHECKED, "its settings cannot be seen", "allow DESCRIBE_CONFIGS on it")
             else:
                 yield from _policy(settings, key, check, facts, facts.settings)
-    yield from _sizes(settings, found)
+    yield from _sizes(settings, facts_by_topic)
 
 
-def parts(settings: Settings, found: Mapping[str, TopicFacts | None], withheld: Sequence[Right]) -> Iterator[Finding]:
-    """The topics between parts, and what each part may do; nothing where neither topic is there."""
-    names, of_input = settings.topics, found.get(settings.topics.input)
-    between = {key: facts for key in BETWEEN_PARTS if (facts := found.get(getattr(names, key))) is not None}
+def parts(
+    settings: Settings, facts_by_topic: Mapping[str, TopicFacts | None], withheld: Sequence[Right]
+) -> Iterator[Finding]:
+    """The topics between parts and the rights of each part; no findings if neither topic exists."""
+    names, of_input = settings.topics, facts_by_topic.get(settings.topics.input)
+    between = {key: facts for key in BETWEEN_PARTS if (facts := facts_by_topic.get(getattr(names, key))) is not None}
     for key, facts in between.items():
         check = f"topic {getattr(names, key)!r} (topics.{key})"
         if of_input is not None and facts.partitions != of_input.partitions:
-            told = f"{facts.partitions} partitions, and {names.input!r} has {of_input.partitions}"
-            yield Finding(
-                check, State.WRONG, told, "add partitions to the one with fewer: a part writes partition n for n"
-            )
+            result = f"{facts.partitions} partitions, but {names.input!r} has {of_input.partitions}"
+            remedy = "add partitions to the smaller one: a part writes partition n for partition n"
+            yield Finding(check, State.WRONG, result, remedy)
         else:
             yield from _partitions(settings, key, check, facts)
         if facts.settings is not None:
@@ -125,27 +128,26 @@ def parts(settings: Settings, found: Mapping[str, TopicFacts | None], withheld: 
     for part in PARTS if between else ():
         for right in withheld:
             if right in rights_of(settings_of(settings, part), part):
-                told = f"not allowed; needed {right.purpose}"
-                yield Finding(f"{part}: {right}", State.ADVICE, told, f"allow it where this part runs: {DOCUMENTED_AT}")
+                result = f"not allowed; needed {right.purpose}"
+                yield Finding(f"{part}: {right}", State.ADVICE, result, f"allow it to this part: {DOCUMENTED_AT}")
 
 
 def clock(newest_ms: int | None, now_seconds: float) -> Finding:
-    """The latest record time of the input against this machine's clock: Kafka's answers tell no other time.
+    """The input's latest record time against this machine's clock, since Kafka reports no other time.
 
-    A clock that is ahead of the others shows nowhere.
+    The check cannot detect a local clock that is ahead.
     """
     if newest_ms is None:
-        told = "Kafka's answers tell no time but that of records, and none of the input is known"
-        return Finding("clock", State.UNCHECKED, told, "keep this machine's clock by NTP")
+        return Finding("clock", State.UNCHECKED, "the input has no record time", "synchronize this machine by NTP")
     ahead_seconds = newest_ms / 1000 - now_seconds
     if ahead_seconds <= AHEAD_SECONDS_MAX:
-        return Finding("clock", State.OK, "no record of the input is from its future")
+        return Finding("clock", State.OK, "no record of the input is from the future")
     return Finding(
         "clock",
         State.ADVICE,
         f"a record of the input is {ahead_seconds / 3600:,.1f} hours ahead of it",
-        "keep the clocks of this machine, of brokers and producers by NTP: records from the future outlive retention.ms, and "
-        "many of them let documents expire early (index.age_max_hours)",
+        "synchronize this machine, brokers and producers by NTP: records from the future outlive retention.ms, and many of "
+        "them let documents expire early (index.age_max_hours)",
     )
 
 
@@ -169,27 +171,27 @@ def _partitions(settings: Settings, key: str, check: str, facts: TopicFacts) -> 
         yield Finding(check, State.OK, f"{facts.partitions} partitions, {facts.replicas} replicas")
 
 
-def _policy(settings: Settings, key: str, check: str, facts: TopicFacts, given: Mapping[str, str]) -> Iterator[Finding]:
-    if "compact" in given["cleanup.policy"]:
+def _policy(settings: Settings, key: str, check: str, facts: TopicFacts, topic: Mapping[str, str]) -> Iterator[Finding]:
+    if "compact" in topic["cleanup.policy"]:
         yield Finding(
             check,
             State.WRONG,
-            f"cleanup.policy is {given['cleanup.policy']}",
+            f"cleanup.policy is {topic['cleanup.policy']}",
             "set it to delete: compaction loses records",
         )
-    if key != "input" and int(given["min.insync.replicas"]) > facts.replicas:
+    if key != "input" and int(topic["min.insync.replicas"]) > facts.replicas:
         yield Finding(
             check,
             State.WRONG,
-            f"min.insync.replicas is {given['min.insync.replicas']}, of {facts.replicas} replicas: nothing can be written",
+            f"min.insync.replicas is {topic['min.insync.replicas']} with {facts.replicas} replicas: writes fail",
             "lower it, or add replicas",
         )
     if key == "unique":
-        yield from _restorable(settings, check, given)
+        yield from _restorable(settings, check, topic)
 
 
-def _restorable(settings: Settings, check: str, given: Mapping[str, str]) -> Iterator[Finding]:
-    kept_ms, kept_bytes = int(given["retention.ms"]), int(given["retention.bytes"])
+def _restorable(settings: Settings, check: str, topic: Mapping[str, str]) -> Iterator[Finding]:
+    kept_ms, kept_bytes = int(topic["retention.ms"]), int(topic["retention.bytes"])
     age = settings.index.age_max_hours
     for_ever = kept_ms < 0
     if kept_bytes >= 0 or (not for_ever and (age is None or kept_ms < age * _HOUR_MS)):
@@ -198,16 +200,16 @@ def _restorable(settings: Settings, check: str, given: Mapping[str, str]) -> Ite
         yield Finding(
             check,
             State.ADVICE,
-            f"keeps {kept}, and documents count {counts}: a lost index comes back in part",
+            f"keeps {kept}, but documents match {counts}: a lost index can only be restored in part",
             "raise retention.ms and retention.bytes, set index.age_max_hours, or keep backups (`streamer index backup`)",
         )
 
 
-def _sizes(settings: Settings, found: Mapping[str, TopicFacts | None]) -> Iterator[Finding]:
-    """Records come out a little larger than they came in, and must find room everywhere."""
+def _sizes(settings: Settings, facts_by_topic: Mapping[str, TopicFacts | None]) -> Iterator[Finding]:
+    """Whether requests and outputs accept the input's largest record, which headers make a little larger."""
 
     def limit(name: str) -> int | None:
-        facts = found[name]
+        facts = facts_by_topic[name]
         return None if facts is None or facts.settings is None else int(facts.settings["max.message.bytes"])
 
     names = settings.topics
@@ -220,7 +222,7 @@ def _sizes(settings: Settings, found: Mapping[str, TopicFacts | None]) -> Iterat
             "largest record",
             State.WRONG,
             f"the input takes {of_input:,} bytes, kafka.request_bytes_max is {sent:,}",
-            "raise kafka.request_bytes_max: a larger record could not be delivered, not even as a dead letter",
+            "raise kafka.request_bytes_max: a larger record cannot be delivered, not even as a dead letter",
         )
     for name in (names.unique, names.duplicate, names.dead_letter):
         of_output = limit(name)
@@ -232,4 +234,4 @@ def _sizes(settings: Settings, found: Mapping[str, TopicFacts | None]) -> Iterat
                 f"raise max.message.bytes of {name!r}",
             )
         elif of_output is not None:
-            yield Finding("largest record", State.OK, f"{name!r} takes what the input takes, {of_input:,} bytes")
+            yield Finding("largest record", State.OK, f"{name!r} takes {of_input:,} bytes, as the input does")

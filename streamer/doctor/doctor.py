@@ -1,4 +1,4 @@
-"""The shell of `streamer doctor`: looks everything up once, and hands it to the checks."""
+"""The shell of `streamer doctor`: gathers all facts once and passes them to the checks."""
 
 import time
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ SAMPLE = 200
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """Findings in the order of a start: this machine, registry, brokers, rights, topics, timeouts, clock. Changes nothing."""
-    place = machine.look_at(settings.index.directory)
+    """Check machine, registry, brokers, rights, topics, timeouts and clock, in start order. Changes nothing."""
+    folder = machine.inspect_folder(settings.index.directory)
     yield from machine.libraries(diagnosis.codecs(), settings.kafka.compression)
     yield from machine.extras(settings)
-    yield from machine.index_folder(settings, place)
+    yield from machine.index_folder(settings, folder)
     problem = machine.port_problem(settings.observe.host, settings.observe.port)
     yield machine.port(settings, problem, running=bool(problem) and machine.serves_health(settings))
-    yield from machine.guard(settings)
+    yield from machine.port_files(settings)
     yield from registry(settings)
     yield from _of_brokers(settings)
 
@@ -39,7 +39,7 @@ def _of_brokers(settings: Settings) -> Iterator[Finding]:
         yield Finding("certificates and keys", State.WRONG, "cannot be used", str(error))
         return
     if settings.kafka.ssl_certfile is not None:
-        yield brokers.certificate("kafka.ssl_certfile", expires, now, "have it renewed by its authority")
+        yield brokers.certificate("kafka.ssl_certfile", expires, now, "ask its authority for a new one")
     greetings = diagnosis.greetings(settings)
     yield from brokers.connections(greetings, now)
     if any(isinstance(answer, SettingsError) for answer in greetings.values()):
@@ -51,9 +51,9 @@ def _of_brokers(settings: Settings) -> Iterator[Finding]:
     try:
         facts = diagnosis.diagnose(settings)
     except SettingsError as error:
-        yield Finding("rights, topics, timeouts", State.WRONG, "cannot be asked for", str(error))
+        yield Finding("rights, topics, timeouts", State.WRONG, "cannot be checked", str(error))
     except BrokerUnavailable as error:
-        yield Finding("rights, topics, timeouts", State.AWAY, str(error), "start the brokers, and ask again")
+        yield Finding("rights, topics, timeouts", State.AWAY, str(error), "start the brokers, and run this again")
     else:
         yield from brokers.rights(settings, facts.withheld)
         yield from brokers.topics(settings, facts.topics, facts.withheld)

@@ -1,4 +1,4 @@
-"""What one check found, and what a person does about it."""
+"""A check's result and remedy."""
 
 import os
 from collections.abc import Iterable
@@ -7,13 +7,13 @@ from enum import Enum
 
 
 class State(Enum):
-    """How a check ended.
+    """A check's outcome.
 
-    OK         all is well
+    OK         passed
     ADVICE     the service runs, but a person should know
-    WRONG      a setting or a right mends it; the service does not run, or not as it should
-    AWAY       a broker or the registry does not answer, so that it may be well later
-    UNCHECKED  not looked at, and why
+    WRONG      the service fails or misbehaves until a setting or right changes
+    AWAY       a broker or the registry does not answer now
+    UNCHECKED  the check could not run
     """
 
     OK = "ok"
@@ -27,19 +27,22 @@ class State(Enum):
 class Finding:
     """One row of the table.
 
-    check   what was looked at
-    found   what stands there, in a few words
-    remedy  what to do; empty where nothing is to be done
+    >>> Finding("kafka.session_timeout_ms", State.OK, "45000 is allowed").remedy
+    ''
+
+    check   subject
+    result  outcome in a few words
+    remedy  what to do; empty if nothing
     """
 
     check: str
     state: State
-    found: str
+    result: str
     remedy: str = ""
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """78 where a person has to change something, else 75 where a broker or the registry is away, else 0."""
+    """78 if a person must change something, else 75 if a broker or the registry is away, else 0."""
     states = {finding.state for finding in findings}
     if State.WRONG in states:
         return os.EX_CONFIG

@@ -1,4 +1,4 @@
-"""Checks of this machine: libraries, the index's folder, the port. What was looked up is an argument, but for `look_at`."""
+"""Checks on this machine: libraries, index folder and port. Most take their facts as arguments."""
 
 import http.client
 import shutil
@@ -13,7 +13,7 @@ from pathlib import Path
 from index.tools import DATA_FILE, Writer, writer_of
 from streamer.doctor.finding import Finding, State
 from streamer.errors import SettingsError
-from streamer.observe.guard import guard_of
+from streamer.observe.auth import port_auth
 from streamer.records.schemas import require_avro
 from streamer.settings.settings import Settings
 from streamer.text import main_text
@@ -22,10 +22,10 @@ from streamer.transports.kafka.client import require_client
 NETWORK_FILE_SYSTEMS = frozenset(
     ("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs")
 )
-"""File systems that several machines share. LMDB maps its file and locks it in memory, which only one machine can."""
+"""File systems that machines share. LMDB maps its file and locks it in memory, which works on one machine only."""
 
 PASSING_FILE_SYSTEMS = frozenset(("overlay", "ramfs", "tmpfs"))
-"""File systems that are gone with their container, or with the machine's next start."""
+"""File systems that vanish with their container or the next boot."""
 
 ROOM_BYTES_MIN = 64 * 2**20
 
@@ -33,14 +33,14 @@ _ANSWER_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The folder of the index, or the nearest above it that is there.
+class IndexFolder:
+    """The index's folder, or its nearest existing parent.
 
-    problem      why nothing can be written there; empty where it can
-    file_system  its type as Linux names it
-    free_bytes   room that is left
-    used_bytes   size of the index's file; 0 where there is none
-    writer       process that holds the index's writer lock now, or None
+    problem      why it is not writable; empty if it is
+    file_system  type, as Linux names it
+    free_bytes   free disk space
+    used_bytes   index file size; 0 if missing
+    writer       process that holds the writer lock now, or None
     """
 
     problem: str
@@ -50,8 +50,8 @@ class Place:
     writer: Writer | None = None
 
 
-def look_at(directory: Path) -> Place:
-    """Place of an index; leaves nothing there."""
+def inspect_folder(directory: Path) -> IndexFolder:
+    """Inspect an index's folder; leaves nothing in it."""
     nearest = next(folder for folder in (directory.absolute(), *directory.absolute().parents) if folder.exists())
     problem = ""
     try:
@@ -61,7 +61,7 @@ def look_at(directory: Path) -> Place:
         problem = f"{nearest}: {error.strerror}"
     data = directory / DATA_FILE
     there = data.is_file()
-    return Place(
+    return IndexFolder(
         problem,
         file_system_of(nearest.resolve(), Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()),
         shutil.disk_usage(nearest).free,
@@ -71,41 +71,46 @@ def look_at(directory: Path) -> Place:
 
 
 def file_system_of(path: Path, mounts: Iterable[str]) -> str:
-    """Type of the file system that holds a path, by the lines of /proc/self/mountinfo; the last of several counts."""
-    found, depth = "", -1
+    """Type of a path's file system, from the lines of /proc/self/mountinfo; the last of equal mounts counts.
+
+    >>> file_system_of(Path("/data/index"), ["36 35 98:0 / /data rw,noatime - ext4 /dev/root rw"])
+    'ext4'
+    """
+    kind, depth = "", -1
     for line in mounts:
         fields = line.split(" ")
         point = Path(fields[4].encode().decode("unicode_escape"))
         if path.is_relative_to(point) and len(point.parts) >= depth:
-            found, depth = fields[fields.index("-") + 1], len(point.parts)
-    return found
+            kind, depth = fields[fields.index("-") + 1], len(point.parts)
+    return kind
 
 
-def index_folder(settings: Settings, place: Place) -> Iterator[Finding]:
-    """Whether an index can live where index.directory says."""
+def index_folder(settings: Settings, folder: IndexFolder) -> Iterator[Finding]:
+    """Whether index.directory suits an index."""
     check = f"index.directory {str(settings.index.directory)!r}"
-    if place.problem:
-        yield Finding(check, State.WRONG, f"cannot be written: {place.problem}", "name another, or let this user write")
-    if place.file_system in NETWORK_FILE_SYSTEMS or place.file_system.startswith("fuse."):
-        yield Finding(check, State.WRONG, f"is on {place.file_system}", "name a folder on a disk of this machine")
-    elif place.file_system in PASSING_FILE_SYSTEMS:
-        lost = "the index goes with its container or machine, and is restored from the topics each time"
-        yield Finding(check, State.ADVICE, f"is on {place.file_system}: {lost}", "name a folder on a disk or volume")
+    if folder.problem:
+        remedy = "set another folder, or allow this user to write"
+        yield Finding(check, State.WRONG, f"is not writable: {folder.problem}", remedy)
+    if folder.file_system in NETWORK_FILE_SYSTEMS or folder.file_system.startswith("fuse."):
+        yield Finding(check, State.WRONG, f"is on {folder.file_system}", "set a folder on a disk of this machine")
+    elif folder.file_system in PASSING_FILE_SYSTEMS:
+        lost = "the index vanishes with its container or at a reboot, and the service restores it from the topics"
+        yield Finding(check, State.ADVICE, f"is on {folder.file_system}: {lost}", "set a folder on a disk or volume")
     else:
-        yield Finding(check, State.OK, f"is on {place.file_system or 'a local file system'}")
-    yield _room(settings, place)
-    if place.writer is not None and place.writer.stopped:
-        yield Finding(check, State.WRONG, "nobody can write", str(place.writer))
+        yield Finding(check, State.OK, f"is on {folder.file_system or 'a local file system'}")
+    yield _room(settings, folder)
+    if folder.writer is not None and folder.writer.stopped:
+        yield Finding(check, State.WRONG, "a stopped process holds the writer lock", str(folder.writer))
 
 
-def _room(settings: Settings, place: Place) -> Finding:
-    limit, free = settings.index.map_bytes_max, f"{place.free_bytes / 2**30:,.1f} GiB free"
-    if place.free_bytes < ROOM_BYTES_MIN:
-        return Finding("room for the index", State.WRONG, free, "make room, or name another index.directory")
-    if place.used_bytes >= limit:
+def _room(settings: Settings, folder: IndexFolder) -> Finding:
+    limit, free = settings.index.map_bytes_max, f"{folder.free_bytes / 2**30:,.1f} GiB free"
+    if folder.free_bytes < ROOM_BYTES_MIN:
+        return Finding("room for the index", State.WRONG, free, "make room, or set another index.directory")
+    if folder.used_bytes >= limit:
         return Finding("room for the index", State.WRONG, f"{limit:,} bytes are used", "raise index.map_bytes_max")
-    if limit - place.used_bytes > place.free_bytes:
-        remedy = f"watch the disk, or set index.map_bytes_max to at most {place.used_bytes + place.free_bytes:,}"
+    if limit - folder.used_bytes > folder.free_bytes:
+        remedy = f"watch the disk, or set index.map_bytes_max to at most {folder.used_bytes + folder.free_bytes:,}"
         return Finding(
             "room for the index", State.ADVICE, f"{free}: the disk is full before NeardupIndexNearLimit warns", remedy
         )
@@ -113,21 +118,19 @@ def _room(settings: Settings, place: Place) -> Finding:
 
 
 def libraries(available: Mapping[str, bool], compression: str) -> Iterator[Finding]:
-    """Whether records of every codec can be read, those of `compression` written, and fast."""
-    for name, there in available.items():
+    """Whether the libraries for all codecs and fast checksums are installed."""
+    for name, is_installed in available.items():
         check = f"library for {name}"
-        if there:
-            yield Finding(check, State.OK, "is there")
+        if is_installed:
+            yield Finding(check, State.OK, "is installed")
         elif name in ("crc32c", compression):
-            yield Finding(check, State.WRONG, "is missing", "install neardup-streamer anew with pip")
+            yield Finding(check, State.WRONG, "is missing", "reinstall neardup-streamer with pip")
         else:
-            yield Finding(
-                check, State.WRONG, "is missing: such records of the input cannot be read", "install it with pip"
-            )
+            yield Finding(check, State.WRONG, "is missing: input in this codec is unreadable", "install it with pip")
 
 
 def extras(settings: Settings) -> Iterator[Finding]:
-    """Whether the extras are installed that settings ask for."""
+    """Whether the extras that settings need are installed."""
     if settings.fingerprint.markup == "html-main":
         yield _extra("extra html (fingerprint.markup)", main_text.require)
     if settings.kafka.client == "confluent-kafka":
@@ -145,7 +148,7 @@ def _extra(check: str, require: Callable[[], None]) -> Finding:
 
 
 def port_problem(host: str, port: int) -> str:
-    """Why nothing can listen at host and port now; empty where something can."""
+    """Why host and port cannot be bound now; empty if they can."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         with socket.socket(family) as probe:
@@ -156,29 +159,29 @@ def port_problem(host: str, port: int) -> str:
     return ""
 
 
-def guard(settings: Settings) -> Iterator[Finding]:
-    """Whether certificate and password of the port can be used, where it has any."""
+def port_files(settings: Settings) -> Iterator[Finding]:
+    """Whether the port's certificate and password files are usable; no finding without them."""
     observe = settings.observe
     if observe.tls_certificate_file is None and observe.user is None:
         return
     check = "certificate and password of the port"
     try:
-        guard_of(observe)
+        port_auth(observe)
     except SettingsError as error:
-        yield Finding(check, State.WRONG, "cannot be used", str(error))
+        yield Finding(check, State.WRONG, "are unusable", str(error))
     else:
-        yield Finding(check, State.OK, "can be used")
+        yield Finding(check, State.OK, "are usable")
 
 
 def serves_health(settings: Settings) -> bool:
-    """Whether what listens at the port answers as the service does."""
+    """Whether the port answers as this service does."""
     observe = settings.observe
     if observe.tls_certificate_file is None:
         connection = http.client.HTTPConnection(observe.host, observe.port, timeout=_ANSWER_SECONDS)
     else:
-        # Nothing is told to whoever listens there, so his certificate does not matter.
-        anybody = ssl._create_unverified_context()
-        connection = http.client.HTTPSConnection(observe.host, observe.port, timeout=_ANSWER_SECONDS, context=anybody)
+        # The request has no secrets, so any certificate will do.
+        context = ssl._create_unverified_context()
+        connection = http.client.HTTPSConnection(observe.host, observe.port, timeout=_ANSWER_SECONDS, context=context)
     try:
         connection.request("GET", "/healthz")
         return connection.getresponse().status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -189,11 +192,11 @@ def serves_health(settings: Settings) -> bool:
 
 
 def port(settings: Settings, problem: str, *, running: bool) -> Finding:
-    """Whether metrics can be served; `running`: what listens there answers as the service does."""
+    """Whether the port is free, or already belongs to this service (`running`)."""
     observe = settings.observe
     check = f"observe.port {observe.host}:{observe.port}"
     if not problem:
         return Finding(check, State.OK, "is free")
     if running:
-        return Finding(check, State.OK, "is the port of the service that runs now")
-    return Finding(check, State.WRONG, f"cannot be had: {problem}", "name another, or end what listens there")
+        return Finding(check, State.OK, "is in use by the running service")
+    return Finding(check, State.WRONG, f"is unavailable: {problem}", "set another, or stop the process that listens")

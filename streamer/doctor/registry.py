@@ -1,4 +1,4 @@
-"""Check of the schema registry, by asking it as the service will."""
+"""Check on the schema registry, with the service's own request."""
 
 from collections.abc import Iterator
 
@@ -9,14 +9,14 @@ from streamer.settings.settings import Settings
 
 
 def registry(settings: Settings) -> Iterator[Finding]:
-    """Whether the registry that settings ask for answers this client; no finding where they ask for none."""
+    """Whether the schema registry answers this client; no finding if no setting needs it."""
     if settings.decode.format != "avro":
         return
     check = f"decode.registry_url {settings.decode.registry_url}"
     try:
         Schemas(settings.decode).require_answer()
     except SettingsError as error:
-        yield Finding(check, State.WRONG, "cannot be asked", str(error))
+        yield Finding(check, State.WRONG, "cannot be queried", str(error))
     except RegistryRefuses as error:
         yield Finding(check, State.WRONG, "refuses this client", str(error))
     except RegistryUnavailable as error:

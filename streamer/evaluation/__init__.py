@@ -1,1 +1,1 @@
-"""How well settings tell near-duplicates from other documents, on documents with known truth."""
+"""Accuracy of settings on documents with known truth."""

@@ -1,10 +1,9 @@
-"""Which method and threshold fit the user's own documents.
+"""Selects the method and threshold for a user's documents.
 
-Without labelled pairs, near-duplicates are made: each document gets a copy with a few edits of the kinds that editors and
-crawlers make. The exact Jaccard similarity of character shingles decides whether a copy still is a duplicate. It also
-decides whether two documents of the sample that the filter matches are duplicates.
+Without labelled pairs, each document gets a copy with a few edits, as editors and crawlers make them. The exact Jaccard
+similarity by character shingles is the truth, for these copies and for matches within the sample.
 
-So the figures compare settings on these documents. How many real duplicates are found depends on how real copies differ.
+So the figures compare settings. The recall on real duplicates depends on their real differences.
 """
 
 import re
@@ -28,19 +27,19 @@ from streamer.settings.settings import Fingerprint, Minhash, SecondLook, Setting
 from streamer.text.normalisation import Normaliser
 
 EDITS = ("figure", "typo", "dropped", "moved", "framed")
-"""The edits of copies: a digit changed; two letters swapped; a sentence dropped, moved, or added from another text."""
+"""Edits for copies: a digit changed; two letters swapped; a sentence dropped, moved, or added from another text."""
 
 EDITS_MAX = 4
-"""A copy gets 1 to EDITS_MAX edits, every number equally often."""
+"""Maximum edits per copy; every number from 1 on is equally frequent."""
 
 INDEX_DOCUMENTS = 20_000
-"""Size of the index whose bytes a document are measured."""
+"""Documents in the index that measures bytes per document."""
 
 SIMILARITIES_TRIED = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 SHINGLE_CHARACTERS = 5
 
-# The end of a sentence, line breaks included, belongs to it, so that the joined sentences equal the text.
+# A sentence includes its final punctuation and line breaks, so that the joined sentences equal the text.
 _SENTENCE = re.compile(r"[^\n。！？!?.]*(?:[。！？!?.\n]\s*|$)")
 _DIGIT = re.compile(r"[0-9]")
 _TWO_LETTERS = re.compile(r"(?=([^\W\d_])(?!\1)[^\W\d_])")
@@ -48,12 +47,12 @@ _TWO_LETTERS = re.compile(r"(?=([^\W\d_])(?!\1)[^\W\d_])")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Documents and pairs to try settings on, all without mark-up.
+    """Documents and pairs for trials, without mark-up.
 
-    documents     a stream; a flagged document is a false duplicate if its similarity to its original is below UNIQUE_BELOW
-    normal_forms  of the documents; `similarity` compares them
-    pairs         both sides of the pairs
-    truth         of the pairs
+    documents     a stream; a match less similar than UNIQUE_BELOW is a false duplicate
+    normal_forms  normalised documents, for `similarity`
+    pairs         left and right sides
+    truth         truth about the pairs
     """
 
     documents: Documents
@@ -64,9 +63,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The result of one setting on a sample, and its processor time in microseconds a document.
+    """One setting's result on a sample, and its processor time per document.
 
-    method  the preset or the words for the settings that were tried
+    method  preset name, or the words for the settings
     """
 
     method: str
@@ -77,7 +76,7 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """The method and its length, without the threshold."""
+        """Method and fingerprint size, without the threshold."""
         if self.parameters.banding is not None:
             return f"{self.method}, {self.parameters.banding.bins} bins of {self.parameters.banding.bin_bits} bits"
         return f"{self.method}, {self.parameters.bits} bits"
@@ -86,8 +85,8 @@ class Trial:
 def make_sample(documents: Documents, normaliser: Normaliser, seed: int = 2026) -> Sample:
     """Pair every document with an edited copy. Equal seeds give equal samples on every machine.
 
-    A copy has 1 to EDITS_MAX edits, every number and every kind equally often. A pair is a duplicate from the similarity
-    DUPLICATE_MIN on; any other pair counts neither way.
+    A copy has 1 to EDITS_MAX edits, all numbers and kinds equally often. A pair is a duplicate from the similarity
+    DUPLICATE_MIN on; other pairs do not count.
     """
     dice = Dice(seed)
     documents = _plain(documents, normaliser)
@@ -107,16 +106,16 @@ def make_sample(documents: Documents, normaliser: Normaliser, seed: int = 2026) 
 def labelled_sample(
     documents: Documents, pairs: tuple[Documents, Documents], truth: Truth, normaliser: Normaliser
 ) -> Sample:
-    """A sample of documents, which may hold false duplicates, and of labelled pairs."""
+    """Sample with documents, for false duplicates, and labelled pairs."""
     documents = _plain(documents, normaliser)
     sides = _plain(pairs[0], normaliser), _plain(pairs[1], normaliser)
     return Sample(documents, _normal_forms(documents, normaliser), sides, truth)
 
 
 def edited(text: str, edit: str, other: str, dice: Dice) -> str:
-    """The text with one edit of EDITS, or unchanged where the edit does not apply (no digit, a single sentence).
+    """Apply an edit from EDITS, or return the text unchanged if it does not apply (no digit, one sentence).
 
-    other  another text, whose sentence `framed` adds
+    other  text from which `framed` adds a sentence
     """
     if edit in ("figure", "typo"):
         places = [match.start() for match in (_DIGIT if edit == "figure" else _TWO_LETTERS).finditer(text)]
@@ -136,15 +135,19 @@ def edited(text: str, edit: str, other: str, dice: Dice) -> str:
 
 
 def similarity(one: str, other: str) -> float:
-    """Jaccard similarity of two normal forms by their runs of SHINGLE_CHARACTERS characters; 1 for two empty ones."""
+    """Jaccard similarity by runs of SHINGLE_CHARACTERS characters; 1 for two empty texts.
+
+    >>> similarity("abcdef", "abcdeg")
+    0.3333333333333333
+    """
     left, right = _shingles(one), _shingles(other)
     return len(left & right) / len(left | right) if left or right else 1.0
 
 
 def at_every_threshold(settings: Settings) -> Iterator[Settings]:
-    """The settings at every threshold: all values of `distance_max`, or SIMILARITIES_TRIED for `similarity_min`.
+    """Vary the threshold: all values of `distance_max`, or SIMILARITIES_TRIED for `similarity_min`.
 
-    With metadata, the similarities whose reach is every distance.
+    With metadata, `similarity_min` takes the value that each distance reaches.
     """
     if settings.fingerprint.scheme == "minhash":
         for similarity_min in SIMILARITIES_TRIED:
@@ -164,11 +167,11 @@ def _with(settings: Settings, **sections: dict[str, object]) -> Settings:
 
 
 def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> Iterator[Trial]:
-    """Try every configuration, a method by its name, at every threshold. An index with `insert = unique` decides.
+    """Try every (method name, settings) at every threshold, by an index with `insert = unique`.
 
-    The sample has no mark-up, so the cost of taking mark-up off is not counted.
+    The sample has no mark-up, so the times exclude its removal.
     """
-    # The kernels are loaded first, so that no trial pays for them.
+    # Load the kernels first, so that no trial includes it.
     compile_kernels()
     count = len(sample.documents)
     similarities: dict[tuple[int, int], float] = {}
@@ -203,14 +206,14 @@ def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> It
             )
 
 
-def best(found: Sequence[Trial], false_per_million_max: float) -> Trial:
-    """The trial with the highest F1 among those within `false_per_million_max`, else among those with the fewest.
+def best(tried: Sequence[Trial], false_per_million_max: float) -> Trial:
+    """The trial with the highest F1 within `false_per_million_max`, or with the fewest false duplicates if none is.
 
-    Ties go to the shortest fingerprint, then to the configuration tried first, then to the threshold in the middle, the
-    stricter of two. The sample cannot tell these thresholds apart, and the middle one is the safest on other documents.
+    Ties go to the shortest fingerprint, the earliest configuration, and the middle threshold (or the stricter middle). The
+    sample cannot distinguish these thresholds, and the middle one is safest on other documents.
     """
-    limit = max(false_per_million_max, min(trial.scores.false_per_million for trial in found))
-    allowed = [trial for trial in found if trial.scores.false_per_million <= limit]
+    limit = max(false_per_million_max, min(trial.scores.false_per_million for trial in tried))
+    allowed = [trial for trial in tried if trial.scores.false_per_million <= limit]
     highest = max(trial.scores.f1.value for trial in allowed)
     equal = [trial for trial in allowed if trial.scores.f1.value == highest]
     shortest = min(equal, key=lambda trial: trial.parameters.bits)
@@ -220,7 +223,7 @@ def best(found: Sequence[Trial], false_per_million_max: float) -> Trial:
 
 
 def index_bytes_per_document(parameters: Parameters) -> float:
-    """The bytes a document in an index of INDEX_DOCUMENTS random fingerprints with short ids."""
+    """Bytes per document in an index with INDEX_DOCUMENTS random fingerprints and short ids."""
     random = np.random.default_rng(2026)
     fingerprints = Fingerprints(
         np.full(INDEX_DOCUMENTS, Kind.NEAR, np.uint8),
@@ -233,10 +236,9 @@ def index_bytes_per_document(parameters: Parameters) -> float:
 
 
 def fragment(settings: Settings) -> str:
-    """TOML for a settings file that makes and compares fingerprints as these settings do.
+    """TOML for a settings file with the same fingerprints and comparisons.
 
-    It always has the scheme, its second look and the threshold. Of the other keys it has those that have an effect and
-    differ from the default.
+    It has the scheme, its second look, the threshold, and every effective key that differs from its default.
     """
     idle = without_use(settings)
     chosen, minhash = settings.fingerprint, settings.minhash
@@ -265,7 +267,11 @@ def fragment(settings: Settings) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, each with its end and line breaks: joined, they equal the text."""
+    """Split a text into sentences, which include their punctuation and line breaks.
+
+    >>> sentences("One. Two!")
+    ['One. ', 'Two!']
+    """
     return [sentence for sentence in _SENTENCE.findall(text) if sentence]
 
 
@@ -275,7 +281,7 @@ def _plain(documents: Documents, normaliser: Normaliser) -> Documents:
 
 
 def _normal_forms(documents: Documents, normaliser: Normaliser) -> list[str]:
-    """The normal forms of documents without mark-up, in Simplified characters where the settings ask for that."""
+    """Normalise documents without mark-up, to Simplified characters if the settings say so."""
     return [normaliser.normal_form(each.text) for each in documents]
 
 

@@ -1,4 +1,4 @@
-"""Precision, recall and F1 over the threshold: as numbers, and as lines."""
+"""Precision, recall and F1 by threshold, as numbers and as SVG."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 720, 200, 46, 12, 34, 14
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What becomes of the decisions where everything up to a threshold is called a duplicate; float64 [thresholds] each.
+    """Precision, recall and F1 by threshold, float64 [thresholds] each.
 
-    thresholds  ascending distances
+    thresholds  ascending distances; rows up to the threshold are duplicates
     """
 
     thresholds: npt.NDArray[np.float64]
@@ -26,15 +26,15 @@ class Curve:
 
     @property
     def best(self) -> int:
-        """The place of the highest F1; of equal ones the middle, the stricter of two."""
+        """Position of the highest F1; among equal ones the middle, or the stricter middle."""
         equal = np.flatnonzero(self.f1 == self.f1.max())
         return int(equal[(len(equal) - 1) // 2])
 
 
 def curve(distances: npt.NDArray[np.float64], truth: Truth, thresholds: npt.NDArray[np.float64]) -> Curve:
-    """The curve of rows at these distances, float64 [n]; the grey zone counts nowhere.
+    """Compute the curve from distances, float64 [n], without the grey zone.
 
-    Precision is 1 where nothing is called a duplicate, recall 1 where nothing is one.
+    Precision is 1 without calls, and recall is 1 without duplicates.
     """
     hits, false = (
         np.searchsorted(np.sort(distances[rows]), thresholds, side="right")
@@ -51,23 +51,23 @@ def curve(distances: npt.NDArray[np.float64], truth: Truth, thresholds: npt.NDAr
     )
 
 
-def drawn(found: Curve, title: str, marks: list[tuple[float, str]], border: float) -> str:
-    """The three lines as SVG, thresholds from left to right at equal steps; see `lines_drawn`.
+def drawn(points: Curve, title: str, marks: list[tuple[float, str]], border: float) -> str:
+    """The three lines as SVG, with thresholds at equal steps; see `lines_drawn`.
 
-    border  where the threshold in force stands
+    border  current threshold, in steps
     """
-    lines = {"precision": found.precision, "recall": found.recall, "F1": found.f1}
-    return lines_drawn(lines, f"{title}; highest F1 {found.f1[found.best]:.4f}", marks, border)
+    lines = {"precision": points.precision, "recall": points.recall, "F1": points.f1}
+    return lines_drawn(lines, f"{title}; highest F1 {points.f1[points.best]:.4f}", marks, border)
 
 
 def lines_drawn(
     lines: Mapping[str, npt.NDArray[np.float64]], title: str, marks: list[tuple[float, str]], border: float
 ) -> str:
-    """Lines of shares as SVG, at most eight of one length, their values at equal steps.
+    """Up to eight lines as SVG, with values at equal steps.
 
     lines   values from 0 to 1 by name, float64 [steps] each
-    marks   places on the axis, in steps, and their texts
-    border  place of an upright line
+    marks   positions on the axis, in steps, and their labels
+    border  vertical line, in steps
     """
     count = len(next(iter(lines.values())))
     step, room, base = (_WIDTH - _LEFT) / count, _HEIGHT - _BOTTOM - _TOP, _HEIGHT - _BOTTOM

@@ -1,4 +1,4 @@
-"""The same pairs scored by several judges: the cosine of their words, SimHash of 64 and of 128 bits, and MinHash."""
+"""The same pairs scored by several judges: cosine, SimHash with 64 and 128 bits, and MinHash."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ from streamer.settings.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one judge says of the pairs of a set. Scores are 1 for equal documents; a duplicate scores `threshold` or more."""
+    """One judge's scores on a set's pairs: 1 for equal documents, at least `threshold` for duplicates."""
 
     set_name: str
     judge: str
@@ -36,16 +36,16 @@ class Judgement:
 
 
 def judged(pairs: EvaluationSet, simhash: Settings, minhash: Settings) -> Iterator[Judgement]:
-    """The judgements on labelled pairs: cosine over the features of `simhash`, then the fingerprints.
+    """Judge labelled pairs by the cosine over `simhash`'s features, then by fingerprints.
 
-    The score of SimHash is the cosine that its distance stands for, cos(pi * distance / bits), that of MinHash the
-    estimated similarity. Pairs that a scheme cannot compare score 0, below all others.
+    SimHash scores cos(pi * distance / bits), the cosine that its distance estimates. MinHash scores the estimated
+    similarity. Pairs that a scheme cannot compare score 0, the lowest.
     """
     assert pairs.others is not None
     yield _judgement(pairs, "cosine", cosines(pairs.documents, pairs.others, simhash))
     for bits in (64, 128):
-        own = simhash.model_copy(update={"fingerprint": simhash.fingerprint.model_copy(update={"bits": bits})})
-        apart = _distances(pairs, own)
+        with_bits = simhash.model_copy(update={"fingerprint": simhash.fingerprint.model_copy(update={"bits": bits})})
+        apart = _distances(pairs, with_bits)
         angles = np.where(apart > bits, np.pi / 2, np.pi * apart / bits)
         yield _judgement(pairs, f"SimHash, {bits} bits", np.cos(angles))
     apart = _distances(pairs, minhash)
@@ -53,7 +53,7 @@ def judged(pairs: EvaluationSet, simhash: Settings, minhash: Settings) -> Iterat
 
 
 def cosines(left: Documents, right: Documents, settings: Settings) -> npt.NDArray[np.float64]:
-    """The cosine of the weights of the features of each pair, exact: float64 [n]; 0 where one has no features.
+    """Exact cosine between each pair's feature weights, float64 [n]; 0 if one side has no features.
 
     cos(A, B) = A.B / (|A| |B|)
     """
@@ -62,13 +62,13 @@ def cosines(left: Documents, right: Documents, settings: Settings) -> npt.NDArra
         fingerprinter.weighted_features([each.text for each in side], [each.title for each in side])
         for side in (left, right)
     )
-    found = np.zeros(len(left))
+    values = np.zeros(len(left))
     for row in range(len(left)):
-        (ours, weights), (theirs, others) = one[row], other[row]
-        _, mine, yours = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-        norms = np.sqrt((weights**2).sum() * (others**2).sum())
-        found[row] = (weights[mine] * others[yours]).sum() / norms if norms else 0.0
-    return found
+        (left_features, left_weights), (right_features, right_weights) = one[row], other[row]
+        _, in_left, in_right = np.intersect1d(left_features, right_features, assume_unique=True, return_indices=True)
+        norms = np.sqrt((left_weights**2).sum() * (right_weights**2).sum())
+        values[row] = (left_weights[in_left] * right_weights[in_right]).sum() / norms if norms else 0.0
+    return values
 
 
 def _distances(pairs: EvaluationSet, settings: Settings) -> npt.NDArray[np.int64]:
@@ -84,8 +84,8 @@ def _distances(pairs: EvaluationSet, settings: Settings) -> npt.NDArray[np.int64
 def _judgement(pairs: EvaluationSet, judge: str, scores: npt.NDArray[np.float64]) -> Judgement:
     truth: Truth = pairs.truth
     counted = truth.duplicate | truth.different
-    found = curve(-scores, truth, np.unique(-scores[counted]))
-    best = found.best
+    points = curve(-scores, truth, np.unique(-scores[counted]))
+    best = points.best
     return Judgement(
         pairs.name,
         judge,
@@ -93,8 +93,8 @@ def _judgement(pairs: EvaluationSet, judge: str, scores: npt.NDArray[np.float64]
         int(truth.different.sum()),
         float(scores[truth.duplicate].mean()) if truth.duplicate.any() else 0.0,
         float(scores[truth.different].mean()) if truth.different.any() else 0.0,
-        float(-found.thresholds[best]),
-        float(found.precision[best]),
-        float(found.recall[best]),
-        float(found.f1[best]),
+        float(-points.thresholds[best]),
+        float(points.precision[best]),
+        float(points.recall[best]),
+        float(points.f1[best]),
     )

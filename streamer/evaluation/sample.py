@@ -1,4 +1,4 @@
-"""Reads documents of files for commands that decide nothing."""
+"""Reads documents from files for measuring commands."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -14,9 +14,9 @@ BATCH_DOCUMENTS = 1_000
 
 
 def read_documents(files: Iterable[Path], settings: Decode, count_max: int | None = None) -> Iterator[list[Document]]:
-    """Batches of the documents of JSON Lines files (plain, .gz, .zst; - is standard input), in order.
+    """Read documents from JSON Lines files (plain, .gz, .zst; - is standard input) in batches, in order.
 
-    Lines that are no documents are skipped. Stops after `count_max` documents. Raises InputUnreadable.
+    Skips lines that are not documents. Stops after `count_max` documents. Raises InputUnreadable.
     """
     decoder = Decoder(settings)
     records = (
@@ -26,10 +26,10 @@ def read_documents(files: Iterable[Path], settings: Decode, count_max: int | Non
     )
     left = count_max
     while batch := list(islice(records, BATCH_DOCUMENTS)):
-        found = [document for document in decoder.decode(batch) if isinstance(document, Document)][:left]
-        if found:
-            yield found
+        documents = [document for document in decoder.decode(batch) if isinstance(document, Document)][:left]
+        if documents:
+            yield documents
         if left is not None:
-            left -= len(found)
+            left -= len(documents)
             if left == 0:
                 return

@@ -1,4 +1,4 @@
-"""How well a setting tells duplicates from other documents of known truth: distances, scores, intervals."""
+"""A setting's accuracy against known truth: distances, scores, intervals."""
 
 import math
 import tempfile
@@ -14,13 +14,13 @@ from index import Entries, Index, Kind, Parameters, Source, Verdict, minhash, se
 from streamer.fingerprint.fingerprints import Fingerprints
 
 DUPLICATE_MIN = 0.8
-"""A document is a duplicate from this Jaccard similarity with an earlier document on."""
+"""Minimum Jaccard similarity between a duplicate and an earlier document."""
 
 UNIQUE_BELOW = 0.5
-"""A document is unique below this similarity with every earlier document. The grey zone between counts neither way."""
+"""A unique document is less similar than this to every earlier one. The grey zone up to DUPLICATE_MIN does not count."""
 
 CONFIDENCE_DEVIATIONS = 1.959964
-"""Half the width of a 95% interval of the normal distribution, in standard deviations."""
+"""Half a normal 95% interval, in standard deviations."""
 
 BOOTSTRAP_DRAWS = 2_000
 _SEED = 2026
@@ -29,7 +29,7 @@ _BATCH_DOCUMENTS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The truth about n documents or pairs: bool [n] each. Rows that are neither lie in the grey zone."""
+    """Truth about n documents or pairs, bool [n] each. Rows with neither flag are in the grey zone."""
 
     duplicate: npt.NDArray[np.bool_]
     different: npt.NDArray[np.bool_]
@@ -46,7 +46,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Counts of decisions against the truth, without the grey zone."""
+    """Counts of decisions against the truth, without the grey zone.
+
+    >>> Scores(true_duplicates=9, false_duplicates=1, missed=0, true_uniques=90).precision.value
+    0.9
+    """
 
     true_duplicates: int
     false_duplicates: int
@@ -70,16 +74,16 @@ class Scores:
 
     @property
     def false_per_million(self) -> float:
-        """False duplicates per million rows that are no duplicates."""
+        """False duplicates per million rows that are different."""
         different = self.false_duplicates + self.true_uniques
         return self.false_duplicates / different * 1e6 if different else 0.0
 
 
 def pair_distances(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
-    """The distance of the fingerprints of each pair, in the units of the verdict: int64 [n].
+    """Distance between each pair's fingerprints, in the verdict's units: int64 [n].
 
-    `unreachable` where the index never compares the two (exact texts that differ, and texts without features), and where a
-    second look by the cosine finds them unlike.
+    It is `unreachable` if the index never compares the two (different exact texts, texts without features), or if a second
+    look by cosine rejects them.
     """
     apart = parameters.distances(left.fingerprints, right.fingerprints)
     both_near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR)
@@ -88,7 +92,7 @@ def pair_distances(left: Fingerprints, right: Fingerprints, parameters: Paramete
         assert right.looks is not None
         judged = parameters.look.judge(apart.astype(np.int16), left.looks, right.looks)
         apart = judged.distances
-        # A look by similarity says in its distance all that it has to say.
+        # A look by similarity already rejects through its distance.
         both_near &= judged.counts | parameters.look.by_similarity
     equal = (left.fingerprints == right.fingerprints).all(axis=1)
     both_exact = (left.kinds == Kind.EXACT) & (right.kinds == Kind.EXACT) & equal
@@ -98,16 +102,16 @@ def pair_distances(left: Fingerprints, right: Fingerprints, parameters: Paramete
 
 
 def limit_of(parameters: Parameters) -> int:
-    """The largest distance, in the units of `pair_distances`, at which the index calls a document a duplicate."""
+    """A duplicate's largest distance, in the units of `pair_distances`."""
     if isinstance(parameters.look, second_look.MetadataLook):
         return minhash.distance_of(parameters.look.similarity_min)
     return parameters.distance_max
 
 
 def pairs_flagged(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.bool_]:
-    """Which pairs an index would flag, were one text its only entry and the other the next document: bool [n].
+    """Pairs that an index would flag if one text were its only entry and the other came next: bool [n].
 
-    A flagged pair lies within the limit, and with MinHash it shares a band.
+    A flagged pair is within the limit, and with MinHash it shares a band.
     """
     flagged: npt.NDArray[np.bool_] = pair_distances(left, right, parameters) <= limit_of(parameters)
     if parameters.banding is not None:
@@ -119,28 +123,28 @@ def pairs_flagged(left: Fingerprints, right: Fingerprints, parameters: Parameter
 
 
 def nearest_distances(fingerprints: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
-    """The distance of each document to its nearest earlier one: int64 [n], `unreachable` where there is none.
+    """Each document's distance to its nearest earlier one, or `unreachable`: int64 [n].
 
-    Brute force over all pairs, also those that an index never compares: for pictures, not for decisions.
+    Brute force over all pairs, even those that an index never compares: for pictures only.
     """
     nearest = np.full(len(fingerprints), unreachable(parameters), np.int64)
     for kind in (Kind.NEAR, Kind.EXACT):
         rows = np.flatnonzero(fingerprints.kinds == kind)
         for place in range(1, len(rows)):
-            again = np.full(place, rows[place])
+            repeated = np.full(place, rows[place])
             nearest[rows[place]] = pair_distances(
-                fingerprints.rows(again), fingerprints.rows(rows[:place]), parameters
+                fingerprints.rows(repeated), fingerprints.rows(rows[:place]), parameters
             ).min()
     return nearest
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The decisions of an index of their own on n documents in order, and the cost.
+    """A temporary index's decisions on n documents in order, and their cost.
 
-    originals           int64 [n], the row of each document's original, -1 for a document that is no duplicate
-    bytes_per_document  bytes in use of the index's file, divided by n; larger indexes take less a document
-    cpu_seconds         processor time of this process for all decisions
+    originals           int64 [n], original's row; -1 unless the document is a duplicate
+    bytes_per_document  used bytes in the index file, divided by n; larger indexes need less per document
+    cpu_seconds         this process's processor time for all decisions
     """
 
     originals: npt.NDArray[np.int64]
@@ -166,7 +170,7 @@ def admit(fingerprints: Fingerprints, parameters: Parameters) -> Admitted:
 
 
 def entries_of(fingerprints: Fingerprints, rows: range, source: Source) -> Entries:
-    """The entries of a batch: these rows, with their numbers as offsets and ids."""
+    """Entries for these rows, with row numbers as offsets and ids."""
     chosen = slice(rows.start, rows.stop)
     return Entries(
         sources=(source,),
@@ -183,23 +187,26 @@ def entries_of(fingerprints: Fingerprints, rows: range, source: Source) -> Entri
 
 
 def unreachable(parameters: Parameters) -> int:
-    """A distance that no two fingerprints have: the largest distance plus one."""
+    """The largest distance plus one, which no pair has."""
     return (minhash.DISTANCE_UNITS if parameters.by_similarity else parameters.bits) + 1
 
 
 def truth_of_similarities(similarities: npt.NDArray[np.float64], floor: float) -> Truth:
-    """The truth of documents by their largest Jaccard similarity with an earlier one.
+    """Truth from each document's largest Jaccard similarity to an earlier one.
 
     similarities  float64 [n], unknown below `floor`
 
-    Where `floor` lies above UNIQUE_BELOW, all rows below it count as different, the grey zone included. Precision is then
-    a lower bound.
+    If `floor` exceeds UNIQUE_BELOW, all rows below it count as different, and precision is a lower bound.
     """
     return Truth(similarities >= DUPLICATE_MIN, similarities < max(UNIQUE_BELOW, floor))
 
 
 def truth_of_labels(labels: Sequence[str]) -> Truth:
-    """The truth of labelled pairs: `dup`, `true`, 2, 3 are duplicates; `neg`, `false`, 0.5 differ; all else is grey."""
+    """Truth from labels: `dup`, `true`, 2, 3 are duplicates; `neg`, `false`, 0.5 differ; all others are grey.
+
+    >>> truth_of_labels(["dup", "neg", "maybe"]).duplicate.tolist()
+    [True, False, False]
+    """
     return Truth(
         np.array([label in ("dup", "true", "2", "3") for label in labels], np.bool_),
         np.array([label in ("neg", "false", "0.5") for label in labels], np.bool_),
@@ -217,22 +224,22 @@ def score(flagged: npt.NDArray[np.bool_], truth: Truth) -> Scores:
 
 
 def wilson(hits: int, count: int) -> Interval:
-    """A share and its 95% score interval (Wilson 1927). For a count of 0 the share is 1 and the interval 0 to 1."""
+    """A share and its 95% score interval (Wilson 1927). With count 0, the share is 1 and the interval 0 to 1."""
     if count == 0:
         return Interval(1.0, 0.0, 1.0)
     share, square = hits / count, CONFIDENCE_DEVIATIONS**2
     middle = (share + square / (2 * count)) / (1 + square / count)
     spread = math.sqrt(share * (1 - share) / count + square / (4 * count * count)) / (1 + square / count)
     half = CONFIDENCE_DEVIATIONS * spread
-    # At either end the bound equals the share exactly, which rounding would miss.
+    # At either end, the bound equals the share exactly, which rounding would miss.
     low, high = 0.0 if hits == 0 else middle - half, 1.0 if hits == count else middle + half
     return Interval(share, low, high)
 
 
 def bootstrap_f1(scores: Scores) -> Interval:
-    """F1 and its 95% bootstrap interval: documents are drawn anew with replacement (Efron 1979).
+    """F1 and its 95% bootstrap interval, from draws with replacement (Efron 1979).
 
-    F1 depends on the documents through four counts only, so one multinomial draw of the counts replaces the documents'.
+    F1 depends on four counts only, so one multinomial draw replaces drawing all documents.
     """
     counts = np.array([scores.true_duplicates, scores.false_duplicates, scores.missed, scores.true_uniques])
     total = int(counts.sum())
@@ -244,7 +251,7 @@ def bootstrap_f1(scores: Scores) -> Interval:
 
 
 def _f1(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """2 TP / (2 TP + FP + FN) by row; 1 where there are neither duplicates nor flagged rows."""
+    """2 TP / (2 TP + FP + FN) by row; 1 without duplicates and flagged rows."""
     doubled = 2 * counts[:, 0]
     whole = doubled + counts[:, 1] + counts[:, 2]
     return np.where(whole == 0, 1.0, doubled / np.maximum(whole, 1))

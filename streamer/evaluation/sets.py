@@ -1,12 +1,12 @@
-"""Sets of documents with known truth, one a folder: a stream with similarities, or labelled pairs.
+"""Document sets with known truth, one per folder: a stream with similarities, or labelled pairs.
 
-`docs.jsonl.xz`        one JSON object a line: id, text, perhaps title and metadata (a list of texts); in stream order
-  with `stream_truth.tsv.gz`  a comment line whose last word is the smallest similarity listed, a line of column names,
-                              then the id and the largest Jaccard similarity with an earlier document
+`docs.jsonl.xz`        one JSON object per line, in stream order: id, text, optional title and metadata (a text list)
+  with `stream_truth.tsv.gz`  a comment line whose last word is the smallest listed similarity, a line of column names,
+                              then ids with their largest Jaccard similarity to an earlier document
   or with `base`, `op`, `label` in every document: each is paired with the document of its base whose op is `base`
-`pairs.jsonl.xz`       one pair a line: a, b, label
+`pairs.jsonl.xz`       one pair per line: a, b, label
 
-Labelled pairs may also stand in a file of their own, without a folder.
+Labelled pairs may also be a single file.
 """
 
 import gzip
@@ -40,7 +40,7 @@ from streamer.transports.files.line_reader import lines
 
 
 class Document(NamedTuple):
-    """What schemes see of a document. `metadata`: keywords, tags, references."""
+    """A document's compared fields. `metadata` has keywords, tags, references."""
 
     title: str
     text: str
@@ -52,7 +52,7 @@ Documents = Sequence[Document]
 
 @dataclass(frozen=True, slots=True)
 class SetFingerprints:
-    """The fingerprints of a set: of its stream, or of both sides of its pairs."""
+    """Fingerprints for a stream, or for both sides of pairs."""
 
     documents: Fingerprints
     others: Fingerprints | None
@@ -61,16 +61,13 @@ class SetFingerprints:
         return len(self.documents) + (0 if self.others is None else len(self.others))
 
     def flagged(self, parameters: Parameters) -> npt.NDArray[np.bool_]:
-        """Which documents or pairs an index with these parameters calls duplicates: bool [n]."""
+        """Documents or pairs that an index with these parameters calls duplicates: bool [n]."""
         if self.others is None:
             return admit(self.documents, parameters).originals >= 0
         return pairs_flagged(self.documents, self.others, parameters)
 
     def distances(self, parameters: Parameters) -> npt.NDArray[np.int64]:
-        """The distance of each document to its nearest earlier one, or of each pair: int64 [n].
-
-        `scores.unreachable` stands for none.
-        """
+        """Each document's distance to its nearest earlier one, or each pair's; or `scores.unreachable`: int64 [n]."""
         if self.others is None:
             return nearest_distances(self.documents, parameters)
         return pair_distances(self.documents, self.others, parameters)
@@ -80,9 +77,9 @@ class SetFingerprints:
 class EvaluationSet:
     """Documents with known truth: a stream, or with `others` the pairs (documents[i], others[i]).
 
-    floor    as in `scores.truth_of_similarities`
-    nearest  of a stream, the row of the most similar earlier document of each, -1 where none is known
-    groups   of a stream, int64 [n], the group of each document, -1 for none; None: groups are not the truth
+    floor    see `scores.truth_of_similarities`
+    nearest  for a stream, each document's most similar earlier row, or -1
+    groups   for a stream with groups as truth, int64 [n], each document's group, or -1
     """
 
     name: str
@@ -94,9 +91,9 @@ class EvaluationSet:
     groups: npt.NDArray[np.int64] | None = None
 
     def scores(self, fingerprints: SetFingerprints, parameters: Parameters) -> Scores:
-        """The decisions of an index with these parameters against the truth.
+        """Score an index's decisions with these parameters against the truth.
 
-        Where groups are the truth, a document that is called a duplicate of another group's is a false duplicate.
+        If groups are the truth, a match across groups is a false duplicate.
         """
         if self.groups is None:
             return score(fingerprints.flagged(parameters), self.truth)
@@ -106,16 +103,16 @@ class EvaluationSet:
         return score(flagged, Truth(self.truth.duplicate & ~wrong, self.truth.different | wrong))
 
     def fingerprint(self, scheme: Scheme) -> SetFingerprints:
-        """The fingerprints of all documents."""
+        """Fingerprint all documents."""
         others = None if self.others is None else fingerprint_documents(scheme, self.others)
         return SetFingerprints(fingerprint_documents(scheme, self.documents), others)
 
 
 def read_set(folder: Path, groups: str | None = None) -> EvaluationSet:
-    """The set of a folder, or the pairs of a file. Raises InputUnreadable where there is none, or a malformed one.
+    """Read a set from a folder, or pairs from a file. Raises InputUnreadable for a missing or malformed set.
 
-    groups  the field of the documents that names the group (a topic, a cluster) of each, which then is the truth: a document
-            is a duplicate if an earlier one is of its group. Documents may then also stand in a JSON Lines file.
+    groups  field with a document's group (topic, cluster), as truth: a document is a duplicate if an earlier one is in its
+            group. The documents may then also be a JSON Lines file.
     """
     if folder.is_file() and groups is None:
         return EvaluationSet(folder.name, *read_pairs(folder))
@@ -128,9 +125,9 @@ def read_set(folder: Path, groups: str | None = None) -> EvaluationSet:
             return _variants(folder)
         return _pairs(folder)
     except OSError as error:
-        raise InputUnreadable(f"{folder}: holds no set: {error.filename or error}: {error.strerror}.") from error
+        raise InputUnreadable(f"{folder}: is not a set: {error.filename or error}: {error.strerror}.") from error
     except (lzma.LZMAError, EOFError, orjson.JSONDecodeError, KeyError, IndexError, TypeError, ValueError) as error:
-        raise InputUnreadable(f"{folder}: is not of the form of a set: {error!r}.") from error
+        raise InputUnreadable(f"{folder}: is a malformed set (see docs/methods.md): {error!r}.") from error
 
 
 def _stream(folder: Path) -> EvaluationSet:
@@ -152,9 +149,9 @@ def _grouped(folder: Path, field: str) -> EvaluationSet:
         rows = list(_lines(folder / "docs.jsonl.xz"))
     if not any(field in row for row in rows):
         raise KeyError(field)
-    known: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     labels = [row.get(field) for row in rows]
-    groups = np.array([-1 if label in (None, "") else known.setdefault(str(label), len(known)) for label in labels])
+    groups = np.array([-1 if label in (None, "") else numbers.setdefault(str(label), len(numbers)) for label in labels])
     firsts = np.zeros(len(rows), np.bool_)
     firsts[np.unique(groups, return_index=True)[1]] = True
     duplicate = (groups >= 0) & ~firsts
@@ -185,41 +182,41 @@ def _pairs(folder: Path) -> EvaluationSet:
 
 
 def read_pairs_of_set(folder: Path) -> EvaluationSet:
-    """The set as labelled pairs, so that any judge can score the same ones.
+    """Read a set as labelled pairs, so that all judges score the same ones. Raises as `read_set`.
 
-    Of a stream these are every duplicate with the most similar earlier document, and as many of the documents that differ,
-    drawn by a fixed seed, each with an earlier document drawn likewise. Raises as `read_set`.
+    A stream gives every duplicate with its most similar earlier document. It also gives as many different documents, each
+    with an earlier one, drawn by a fixed seed.
     """
-    found = read_set(folder)
-    if found.others is not None:
-        return found
+    whole = read_set(folder)
+    if whole.others is not None:
+        return whole
     dice = Dice(2026)
-    duplicates = [row for row in np.flatnonzero(found.truth.duplicate).tolist() if found.nearest[row] >= 0]
-    different = [row for row in np.flatnonzero(found.truth.different).tolist() if row > 0]
+    duplicates = [row for row in np.flatnonzero(whole.truth.duplicate).tolist() if whole.nearest[row] >= 0]
+    different = [row for row in np.flatnonzero(whole.truth.different).tolist() if row > 0]
     drawn = dice.some(different, min(len(duplicates), len(different)))
-    pairs = [(row, found.nearest[row]) for row in duplicates] + [(row, dice.number(0, row - 1)) for row in drawn]
+    pairs = [(row, whole.nearest[row]) for row in duplicates] + [(row, dice.number(0, row - 1)) for row in drawn]
     labels = np.arange(len(pairs)) < len(duplicates)
     return EvaluationSet(
-        found.name,
-        [found.documents[row] for row, _ in pairs],
-        [found.documents[earlier] for _, earlier in pairs],
+        whole.name,
+        [whole.documents[row] for row, _ in pairs],
+        [whole.documents[earlier] for _, earlier in pairs],
         Truth(labels, ~labels),
     )
 
 
 def read_pairs(file: Path) -> tuple[Documents, Documents, Truth]:
-    """The labelled pairs of a JSON Lines file (plain, .gz, .zst): texts a and b, and a label on each line.
+    """Read labelled pairs from a JSON Lines file (plain, .gz, .zst) with texts a and b and a label on each line.
 
-    `scores.truth_of_labels` says what labels mean. Raises InputUnreadable.
+    See `scores.truth_of_labels` for labels. Raises InputUnreadable.
     """
     try:
         return _pairs_of([orjson.loads(line) for line in lines(file) if line.strip()])
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise InputUnreadable(f"{file}: is no file of labelled pairs (a, b, label on each line): {error!r}.") from error
+        raise InputUnreadable(f"{file}: must have labelled pairs (a, b, label on each line): {error!r}.") from error
 
 
 def fingerprint_documents(scheme: Scheme, documents: Documents) -> Fingerprints:
-    """The fingerprints of documents, row for row."""
+    """Fingerprint documents, row by row."""
     return scheme.fingerprint(
         [each.text for each in documents], [each.title for each in documents], [each.metadata for each in documents]
     )
@@ -242,7 +239,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _floor(comment: str) -> float:
-    """The smallest similarity that the file lists; 0 where its comment ends in no number."""
+    """Smallest listed similarity, the comment's last word; 0 if that is not a number."""
     last = comment.rsplit(maxsplit=1)[-1]
     return float(last) if last.replace(".", "", 1).isdecimal() else 0.0
 

@@ -1,6 +1,6 @@
-"""How often short texts are misjudged, by their length and by the threshold: one word replaced, and different texts.
+"""Error rates on short texts by length and threshold, for one replaced word and for different texts.
 
-A text of few words has few features, so one word moves much of its fingerprint.
+A short text has few features, so one word changes much of its fingerprint.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,13 +21,13 @@ from streamer.text.segmentation import segmenter
 from streamer.text.words import Words, split
 
 LENGTHS = ((8, 12), (13, 20), (21, 30), (31, 45), (80, 120), (300, 500))
-"""Least and most characters of the texts in each row: the published range in four parts, and two rows to compare with."""
+"""Minimum and maximum characters per row: the published range in four parts, and two rows for comparison."""
 
 TEXTS_MAX = 2_000
-"""Most texts in each row."""
+"""Maximum texts in each row."""
 
 OTHERS = 10
-"""Other texts that each is compared with."""
+"""Comparisons per text with other texts."""
 
 _SHINGLE_CHARACTERS = 2
 _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -35,12 +35,13 @@ _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class Misjudged:
-    """Shares of the texts of one length that each threshold misjudges.
+    """Error rates for texts with similar lengths, by threshold.
 
-    least, most  characters of a text
-    texts        how many there are
-    missed       texts whose copy with one word replaced is no duplicate: float64 [thresholds]
-    false        pairs of a text and one of OTHERS that are duplicates: float64 [thresholds]
+    least   minimum characters
+    most    maximum characters
+    texts   how many texts
+    missed  float64 [thresholds], share whose copy with one replaced word is not a duplicate
+    false   float64 [thresholds], share of different pairs that are duplicates
     """
 
     least: int
@@ -50,7 +51,7 @@ class Misjudged:
     false: npt.NDArray[np.float64]
 
     def as_json(self, thresholds: Iterable[float]) -> dict[str, object]:
-        """All fields, and the thresholds that the shares belong to."""
+        """All fields, and the thresholds."""
         return {
             "characters": [self.least, self.most],
             "texts": self.texts,
@@ -61,16 +62,16 @@ class Misjudged:
 
 
 def thresholds_of(parameters: Parameters) -> dict[float, int]:
-    """The thresholds that are tried, bits or similarities, and the largest distance that each accepts."""
+    """Thresholds (bits or similarities), and the largest distance that each accepts."""
     if parameters.by_similarity:
         return {similarity: minhash.distance_of(similarity) for similarity in _SIMILARITIES}
     return {distance: distance for distance in range(DISTANCE_MAX + 1)}
 
 
 def misjudged(texts: Sequence[str], scheme: Scheme, parameters: Parameters, seed: int = 2026) -> Iterator[Misjudged]:
-    """A row for each of LENGTHS of which `texts` have at least two passages. Equal seeds give equal rows.
+    """One row for each of LENGTHS with at least two passages in `texts`. Equal seeds give equal rows.
 
-    texts  without mark-up; a passage is a run of whole sentences of one text
+    texts  texts without mark-up; a passage is a run of whole sentences
     """
     dice, limits = Dice(seed), list(thresholds_of(parameters).values())
     for least, most in LENGTHS:
@@ -93,14 +94,14 @@ def misjudged(texts: Sequence[str], scheme: Scheme, parameters: Parameters, seed
         yield Misjudged(least, most, count, missed.mean(axis=0), false.mean(axis=(0, 1)))
 
 
-def drawn(found: Sequence[Misjudged], parameters: Parameters) -> str:
-    """The share missed over the length as SVG, one line for each threshold."""
+def drawn(rates: Sequence[Misjudged], parameters: Parameters) -> str:
+    """SVG with miss rates by length, one line per threshold."""
     unit = "similarity" if parameters.by_similarity else "bits"
     lines = {
-        f"{threshold:g}": np.array([each.missed[place] for each in found])
+        f"{threshold:g}": np.array([each.missed[place] for each in rates])
         for place, threshold in enumerate(thresholds_of(parameters))
     }
-    marks = [(place + 1.0, f"{each.least}-{each.most}") for place, each in enumerate(found)]
+    marks = [(place + 1.0, f"{each.least}-{each.most}") for place, each in enumerate(rates)]
     return lines_drawn(lines, f"share missed by characters; a line for each threshold, {unit}", marks, 0)
 
 

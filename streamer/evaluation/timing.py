@@ -1,7 +1,4 @@
-"""What a decision takes over the number of documents in the index: by the index, and by comparing with every document.
-
-As numbers, and as lines.
-"""
+"""Decision time by number of documents, with the index and by brute force, as numbers and as SVG."""
 
 import math
 import tempfile
@@ -18,10 +15,10 @@ from streamer.evaluation.scores import entries_of
 from streamer.fingerprint.fingerprints import Fingerprints
 
 FIRST = 1_000
-"""Documents in the index at the first measurement; the number doubles from one to the next."""
+"""Documents in the index at the first measurement; the number doubles each time."""
 
 TIMED = 200
-"""Documents that are timed at each size: the next ones of the stream."""
+"""Timed documents at each size, the next ones in the stream."""
 
 
 _COLOURS = {"with the index": "#1d4ed8", "without": "#c2410c"}
@@ -29,7 +26,7 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 720, 300, 60, 40, 44, 24
 
 
 class Timing(NamedTuple):
-    """Processor time in microseconds a document, with so many documents in the index."""
+    """Processor time per document in microseconds, by number of documents in the index."""
 
     documents: int
     with_index_us: float
@@ -37,15 +34,15 @@ class Timing(NamedTuple):
 
 
 def timings(fingerprints: Fingerprints, parameters: Parameters) -> list[Timing]:
-    """Times at FIRST, twice FIRST, ... documents, as far as the stream goes; at half of a stream too short for that.
+    """Measure at FIRST, 2 FIRST, 4 FIRST, ... documents; a shorter stream is measured at its half.
 
-    All documents enter the index. Without it, a document is compared with all fingerprints at once, by the same kernels'
-    arithmetic over arrays; what the index does beside comparing (writing, journal) is then left out.
+    All documents enter the index. Without the index, the time covers the comparison with all fingerprints in arrays, and
+    no writes.
     """
     compile_kernels()
     count = len(fingerprints)
     sizes = [size for size in (FIRST * 2**step for step in range(32)) if size + TIMED <= count] or [count // 2]
-    source, found = Source("evaluation", 0), []
+    source, measured = Source("evaluation", 0), []
     with (
         tempfile.TemporaryDirectory(prefix="evaluation-") as folder,
         Index.open(Path(folder), parameters, map_bytes_max=2**40) as index,
@@ -64,18 +61,18 @@ def timings(fingerprints: Fingerprints, parameters: Parameters) -> list[Timing]:
                 one = np.broadcast_to(fingerprints.fingerprints[row], fingerprints.fingerprints[:size].shape)
                 _ = parameters.distances(one, fingerprints.fingerprints[:size]).argmin()
             without = time.process_time() - begun
-            found.append(Timing(size, with_index / len(rows) * 1e6, without / len(rows) * 1e6))
+            measured.append(Timing(size, with_index / len(rows) * 1e6, without / len(rows) * 1e6))
             done = rows.stop
-    return found
+    return measured
 
 
-def drawn(found: Sequence[Timing]) -> str:
-    """The two times over the number of documents as SVG, both axes logarithmic. At least one timing."""
-    times = [[each.with_index_us for each in found], [each.without_us for each in found]]
-    # A clock may be too coarse for what is quick.
+def drawn(measured: Sequence[Timing]) -> str:
+    """SVG with both times on logarithmic axes. Needs at least one timing."""
+    times = [[each.with_index_us for each in measured], [each.without_us for each in measured]]
+    # A coarse clock may measure 0.
     lowest, highest = (math.log10(max(bound(map(bound, times)), 0.1)) for bound in (min, max))
     bottom, top = math.floor(lowest), max(math.ceil(highest), math.floor(lowest) + 1)
-    first, last = (math.log(found[place].documents) for place in (0, -1))
+    first, last = (math.log(measured[place].documents) for place in (0, -1))
 
     def across(documents: int) -> float:
         return _LEFT + (math.log(documents) - first) / ((last - first) or 1) * (_WIDTH - _LEFT)
@@ -91,7 +88,7 @@ def drawn(found: Sequence[Timing]) -> str:
     for place, ((name, colour), values) in enumerate(zip(_COLOURS.items(), times, strict=True)):
         points = [
             (across(each.documents), up(value), each.documents, value)
-            for each, value in zip(found, values, strict=True)
+            for each, value in zip(measured, values, strict=True)
         ]
         line = " ".join(f"{'ML'[number > 0]}{x:.1f} {y:.1f}" for number, (x, y, _, _) in enumerate(points))
         parts.append(f"<path d='{line}' stroke='{colour}' stroke-width='1.5' fill='none'/>")
@@ -106,7 +103,7 @@ def drawn(found: Sequence[Timing]) -> str:
     parts += [
         f"<text x='{across(each.documents):.1f}' y='{_HEIGHT - _BOTTOM + 16}' font-size='11' text-anchor='middle'>"
         f"{each.documents:,}</text>"
-        for each in found
+        for each in measured
     ]
     parts += [
         f"<text x='{_LEFT - 6}' y='{up(10**decade) + 4:.1f}' font-size='11' text-anchor='end'>{10**decade:,g}</text>"
@@ -114,6 +111,6 @@ def drawn(found: Sequence[Timing]) -> str:
     ]
     parts.append(
         f"<text x='{_WIDTH}' y='{_HEIGHT - 6}' font-size='11' text-anchor='end'>documents in the index; microseconds of "
-        "processor time a document</text></svg>"
+        "processor time per document</text></svg>"
     )
     return "".join(parts)

@@ -1,1 +1,1 @@
-"""What a person sends once more: drops to the unique output, dead letters to the input. Each of them once."""
+"""Commands that resend: duplicates to the unique output, dead letters to the input, each once."""

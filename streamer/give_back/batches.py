@@ -1,4 +1,4 @@
-"""Batches of records to send once more: within the bounds of a batch, no position twice, offsets ascending. Pure."""
+"""Batches of records to resend. Pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,7 +13,10 @@ def position_of(record: Record) -> Position:
 
 
 def batches(records: Iterable[Record], bounds: Batching) -> Iterator[list[Record]]:
-    """Batches of these records, none of them empty; of records with one position in a batch the first stays."""
+    """Split records into non-empty batches within the bounds, in ascending order, with unique positions.
+
+    Within a batch, the first record of a position wins.
+    """
     batch: dict[Position, Record] = {}
     size = 0
     for record in records:

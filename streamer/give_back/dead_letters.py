@@ -1,7 +1,7 @@
-"""Dead letters: what they are, and sending them to the input again, where the service decides them anew, each once.
+"""Listing and replaying dead letters: the service decides each replayed record again.
 
-The input is the truth: a record that was replayed names the position at which it was a dead letter. A batch is one
-transaction. So a command that died goes on where it stopped, and nothing is replayed twice as long as the input holds it.
+The input is the truth: a replayed record names the position at which it was a dead letter. Each batch is one transaction.
+So a killed command continues where it stopped, and replays nothing twice while the input keeps the copy.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,20 +22,20 @@ log = structlog.get_logger(__name__)
 
 EXAMPLES_MAX = 3
 SHOWN_BYTES_MAX = 4_096
-"""Bytes of a value or a header that are shown."""
+"""Maximum bytes of a value or header in the output."""
 
 _WITHOUT_BYTES = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which dead letters are meant; None: does not filter. since_ms: least timestamp of the record."""
+    """Filters on dead letters; None matches all. `since_ms` is the earliest record timestamp."""
 
     reason: str | None = None
     since_ms: int | None = None
 
-    def mean(self, output: Output) -> bool:
-        """Whether all filters hold."""
+    def match(self, output: Output) -> bool:
+        """Whether the dead letter matches all filters."""
         record = output.record
         if record is None:
             return False
@@ -45,28 +45,30 @@ class Filters:
 
 
 @dataclass(slots=True)
-class OfReason:
-    """Dead letters of one reason.
+class ReasonSummary:
+    """Dead letters with one reason.
 
-    again     of them, how many had been replayed before, and failed once more
-    first_ms  the earliest timestamp, last_ms the latest
-    examples  positions of the first ones
+    replayed_before  number of them that failed again after a replay
+    first_ms         earliest timestamp
+    last_ms          latest timestamp
+    examples         positions of the first few
     """
 
     count: int = 0
-    again: int = 0
+    replayed_before: int = 0
     first_ms: int = 0
     last_ms: int = 0
     examples: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Replayed:
-    """What became of the dead letters that were meant.
+class ReplayCounts:
+    """Counts of a replay.
 
-    sent     to the input now, or would be
-    before   had been sent before
-    refused  cannot come back: they stand for records that could not be read, and hold no bytes
+    matched  dead letters that match the filters
+    sent     sent to the input now, or in a dry run: due to be sent
+    before   already replayed by an earlier command
+    refused  impossible to replay: placeholders without bytes for unreadable records
     """
 
     matched: int = 0
@@ -75,27 +77,27 @@ class Replayed:
     refused: int = 0
 
 
-def listed(output_log: OutputLog, filters: Filters) -> dict[str, OfReason]:
-    """Dead letters that are meant, by reason, the most frequent first."""
-    found: dict[str, OfReason] = {}
-    for output in _meant(output_log, filters, filters.since_ms):
+def summarize(output_log: OutputLog, filters: Filters) -> dict[str, ReasonSummary]:
+    """Summary of matching dead letters by reason, the most frequent first."""
+    summaries: dict[str, ReasonSummary] = {}
+    for output in _matching(output_log, filters, filters.since_ms):
         record = output.record
-        assert record is not None, "what names no position is not meant"
-        of_reason = found.setdefault(output.headers.reason, OfReason(first_ms=record.timestamp_ms))
-        of_reason.count += 1
-        of_reason.again += parse_replayed_position(record.headers) is not None
-        of_reason.first_ms = min(of_reason.first_ms, record.timestamp_ms)
-        of_reason.last_ms = max(of_reason.last_ms, record.timestamp_ms)
-        if len(of_reason.examples) < EXAMPLES_MAX:
-            of_reason.examples.append(record.position)
-    return dict(sorted(found.items(), key=lambda each: -each[1].count))
+        assert record is not None, "matching outputs have a record"
+        summary = summaries.setdefault(output.headers.reason, ReasonSummary(first_ms=record.timestamp_ms))
+        summary.count += 1
+        summary.replayed_before += parse_replayed_position(record.headers) is not None
+        summary.first_ms = min(summary.first_ms, record.timestamp_ms)
+        summary.last_ms = max(summary.last_ms, record.timestamp_ms)
+        if len(summary.examples) < EXAMPLES_MAX:
+            summary.examples.append(record.position)
+    return dict(sorted(summaries.items(), key=lambda each: -each[1].count))
 
 
-def shown(output_log: OutputLog, name: str) -> list[dict[str, Any]]:
-    """Dead letters at this position (`topic/partition/offset`), or with this id, with all that they hold, in words."""
+def describe(output_log: OutputLog, name: str) -> list[dict[str, Any]]:
+    """Full contents of dead letters with this position (`topic/partition/offset`) or id."""
     return [
-        _in_words(output, output.record)
-        for output in _meant(output_log, Filters(), None)
+        _description(output, output.record)
+        for output in _matching(output_log, Filters(), None)
         if output.record is not None and name in (output.record.position, output.headers.id)
     ]
 
@@ -107,34 +109,34 @@ def replay(
     *,
     dry_run: bool = False,
     progress: Callable[[int], None] = lambda _count: None,
-) -> Replayed:
-    """Send the dead letters that are meant to the input, each once. Raises what the transport raises."""
-    found, times_ms = Replayed(), []
-    for output in _meant(output_log, filters, filters.since_ms):
-        assert output.record is not None, "what names no position is not meant"
-        found.matched += 1
-        found.refused += _is_without_bytes(output)
+) -> ReplayCounts:
+    """Send matching dead letters to the input, each once. Raises the transport's errors."""
+    counts, times_ms = ReplayCounts(), []
+    for output in _matching(output_log, filters, filters.since_ms):
+        assert output.record is not None, "matching outputs have a record"
+        counts.matched += 1
+        counts.refused += _is_without_bytes(output)
         times_ms.append(output.record.timestamp_ms)
     if not times_ms:
-        return found
+        return counts
     since_ms = min(times_ms)
     sent = {parse_replayed_position(record.headers) for records in output_log.inputs(since_ms) for record in records}
-    for batch in batches(_to_send(_meant(output_log, filters, since_ms)), bounds):
+    for batch in batches(_to_send(_matching(output_log, filters, since_ms)), bounds):
         chosen = [record for record in batch if position_of(record) not in sent]
         if chosen and not dry_run:
             output_log.append(chosen)
-        found.sent += len(chosen)
-        found.before += len(batch) - len(chosen)
-        progress(found.sent)
+        counts.sent += len(chosen)
+        counts.before += len(batch) - len(chosen)
+        progress(counts.sent)
     if not dry_run:
-        counts = {"sent": found.sent, "before": found.before, "refused": found.refused}
-        log.info("replayed dead letters", reason=filters.reason, since_ms=filters.since_ms, **counts)
-    return found
+        fields = {"sent": counts.sent, "before": counts.before, "refused": counts.refused}
+        log.info("replayed dead letters", reason=filters.reason, since_ms=filters.since_ms, **fields)
+    return counts
 
 
-def _meant(output_log: OutputLog, filters: Filters, since_ms: int | None) -> Iterator[Output]:
-    found = output_log.outputs([Destination.DEAD_LETTER], since_ms)
-    return (each for outputs in found for each in outputs if filters.mean(each))
+def _matching(output_log: OutputLog, filters: Filters, since_ms: int | None) -> Iterator[Output]:
+    outputs_by_range = output_log.outputs([Destination.DEAD_LETTER], since_ms)
+    return (each for outputs in outputs_by_range for each in outputs if filters.match(each))
 
 
 def _is_without_bytes(output: Output) -> bool:
@@ -148,17 +150,17 @@ def _to_send(outputs: Iterable[Output]) -> Iterator[Record]:
             yield replace(record, headers=replayed(output.headers.kept, record.headers))
 
 
-def _in_words(output: Output, record: Record) -> dict[str, Any]:
-    words = dict(record.headers).get(f"{CONNECT_PREFIX}exception.message") or b""
-    again = parse_replayed_position(record.headers)
+def _description(output: Output, record: Record) -> dict[str, Any]:
+    message = dict(record.headers).get(f"{CONNECT_PREFIX}exception.message") or b""
+    earlier = parse_replayed_position(record.headers)
     return {
         "position": record.position,
         "at": output.place,
         "id": output.headers.id or None,
         "reason": output.headers.reason,
-        "words": printable(words),
+        "words": printable(message),
         "timestamp_ms": record.timestamp_ms,
-        "replayed_from": None if again is None else f"{record.topic}/{again.source.partition}/{again.offset}",
+        "replayed_from": None if earlier is None else f"{record.topic}/{earlier.source.partition}/{earlier.offset}",
         "headers": _headers(record.headers),
         "key": None if record.key is None else printable(record.key),
         "value": None if record.value is None else printable(record.value),
@@ -171,6 +173,10 @@ def _headers(headers: Headers) -> list[list[str | None]]:
 
 
 def printable(octets: bytes, octets_max: int = SHOWN_BYTES_MAX) -> str:
-    """The first bytes as text: what is no UTF-8, and what a terminal would obey, as \\x.. or \\u...."""
+    r"""First bytes as text, with invalid UTF-8 and control characters as \x.. or \u....
+
+    >>> printable(b"ok \x1b[1m")
+    'ok \\x1b[1m'
+    """
     text = octets[:octets_max].decode(errors="backslashreplace")
     return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)

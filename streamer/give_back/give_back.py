@@ -1,14 +1,14 @@
-"""Giving drops back: the index decides, the unique output gets them, each once.
+"""Giving duplicates back: the index decides, and the unique output gets each record once.
 
-    settle       what an earlier command decided and did not deliver goes out first
-    survey       read the duplicates; count what is meant, and find the earliest timestamp among it
-    sent         read the unique output from that time on: what was given back stands there
+    settle       deliver the batch that a killed command decided and did not deliver
+    survey       read the duplicates; count the matching ones, and their earliest timestamp
+    sent         read the unique output from that time on for records given back before
     give back    read the duplicates again; decide a batch in the index, send it in a transaction, settle it in the index
 
-Three things tell what was given back before: the unique output, where it still holds it; the index, which knows positions as
-long as their entries count; and what the index holds as undelivered, of which the unique output tells whether it came out.
-A command that dies leaves at most one batch undelivered. What the unique output holds and the index does not know (an
-older backup was brought back) is entered, and not sent.
+Three sources identify records given back before: the unique output, while it keeps them; the index, while their entries
+count; and the index's list of undelivered records, checked against the unique output. A killed command leaves at most one
+undelivered batch. After the restore of an old backup, the index may lack records that the unique output has: they enter
+the index and are not sent.
 """
 
 import fcntl
@@ -46,17 +46,17 @@ NO_HOST, NO_ORIGINAL = "", ""
 
 @dataclass(slots=True)
 class Survey:
-    """What a selection means, and what became of it.
+    """Counts of a selection and its outcome.
 
-    matched      records of the duplicates that are meant
-    hosts        of them by host; "" where they have none
-    originals    of them by the id of the original; "" where they name none
-    examples     the first of them
-    first_ms     the earliest timestamp among them; None where there is none, or where it lies in the future
+    matched      matching duplicates
+    hosts        their number by host; "" without a host
+    originals    their number by id of the original; "" without an id
+    examples     the first few
+    first_ms     their earliest timestamp; None without a match, or if one is in the future
     given_back   records sent now
-    before       records that had been given back before
-    finished     records sent now that an earlier command had decided and not delivered
-    gone         positions that an earlier command had decided, and whose records are gone
+    before       records given back by earlier commands
+    finished     records sent now that an earlier command had decided
+    gone         positions that an earlier command had decided, without a record left to send
     """
 
     matched: int = 0
@@ -72,10 +72,10 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class GiveBack:
-    """One command: the ends it works with.
+    """One give-back command.
 
-    bounds    of a batch
-    progress  takes the number of records given back so far
+    bounds    limits of a batch
+    progress  called with the number of records given back so far
     """
 
     output_log: OutputLog
@@ -86,76 +86,75 @@ class GiveBack:
     progress: Callable[[int], None] = lambda _count: None
 
     def survey(self, selection: Selection) -> Survey:
-        """Read the duplicates, and count what is meant; changes nothing."""
-        found = Survey()
+        """Read the duplicates and count the matching ones; changes nothing."""
+        survey = Survey()
         latest_ms = -1
-        for output, host in self.meant(selection, selection.since_ms):
+        for output, host in self.matching(selection, selection.since_ms):
             record = output.record
-            assert record is not None, "what names no position is not meant"
-            found.matched += 1
-            found.hosts[host or NO_HOST] += 1
-            found.originals[output.headers.original_id or NO_ORIGINAL] += 1
-            first_ms = record.timestamp_ms if found.first_ms is None else min(found.first_ms, record.timestamp_ms)
-            found.first_ms, latest_ms = first_ms, max(latest_ms, record.timestamp_ms)
-            if len(found.examples) < EXAMPLES_MAX:
-                found.examples.append(_example(output, host))
+            assert record is not None, "matching outputs have a record"
+            survey.matched += 1
+            survey.hosts[host or NO_HOST] += 1
+            survey.originals[output.headers.original_id or NO_ORIGINAL] += 1
+            first_ms = record.timestamp_ms if survey.first_ms is None else min(survey.first_ms, record.timestamp_ms)
+            survey.first_ms, latest_ms = first_ms, max(latest_ms, record.timestamp_ms)
+            if len(survey.examples) < EXAMPLES_MAX:
+                survey.examples.append(_example(output, host))
         if latest_ms > time.time() * 1_000:
-            # A topic that notes the time of arrival would show such a record earlier than it says.
-            found.first_ms = None
-        return found
+            # A topic with LogAppendTime would have stored such a record before its timestamp.
+            survey.first_ms = None
+        return survey
 
     def preview(self, selection: Selection) -> Survey:
-        """`survey`, with the number of those that were given back before; changes nothing."""
-        found = self.survey(selection)
-        if found.matched:
-            since_ms = selection.since_ms if found.first_ms is None else found.first_ms
+        """`survey`, with the number of records given back before; changes nothing."""
+        survey = self.survey(selection)
+        if survey.matched:
+            since_ms = selection.since_ms if survey.first_ms is None else survey.first_ms
             sent = self._sent(since_ms)
             undelivered = set(self.index.undelivered())
-            for batch in batches((_to_send(each) for each, _ in self.meant(selection, since_ms)), self.bounds):
+            for batch in batches((_to_send(each) for each, _ in self.matching(selection, since_ms)), self.bounds):
                 positions = list(map(position_of, batch))
-                known = self.index.are_given_back(positions).tolist()
-                decided = zip(positions, known, strict=True)
-                found.before += sum(at in sent or (was and at not in undelivered) for at, was in decided)
-        return found
+                decided = zip(positions, self.index.are_given_back(positions).tolist(), strict=True)
+                survey.before += sum(at in sent or (was and at not in undelivered) for at, was in decided)
+        return survey
 
     def run(self, selection: Selection) -> Survey:
-        """Give back what is meant. Raises GivingBack, IndexProblem, SettingsError, and what the transport raises."""
+        """Give back the matching records. Raises GivingBack, IndexProblem, SettingsError, and the transport's errors."""
         finished, gone = self._settle()
-        found = self.survey(selection)
-        found.finished, found.gone = finished, gone
-        if found.matched:
-            since_ms = selection.since_ms if found.first_ms is None else found.first_ms
+        survey = self.survey(selection)
+        survey.finished, survey.gone = finished, gone
+        if survey.matched:
+            since_ms = selection.since_ms if survey.first_ms is None else survey.first_ms
             sent = self._sent(since_ms)
-            meant = (_to_send(output) for output, _ in self.meant(selection, since_ms))
-            for batch in batches(meant, self.bounds):
-                self._give_back(batch, sent, found)
-                self.progress(found.given_back)
+            records = (_to_send(output) for output, _ in self.matching(selection, since_ms))
+            for batch in batches(records, self.bounds):
+                self._give_back(batch, sent, survey)
+                self.progress(survey.given_back)
         log.info(
             "gave back",
             **{name: value for name, value in _filters(selection).items() if value is not None},
-            matched=found.matched,
-            given_back=found.given_back,
-            before=found.before,
-            finished=found.finished,
+            matched=survey.matched,
+            given_back=survey.given_back,
+            before=survey.before,
+            finished=survey.finished,
         )
-        return found
+        return survey
 
-    def _give_back(self, batch: Sequence[Record], sent: set[Position], found: Survey) -> None:
-        out = [record for record in batch if position_of(record) in sent]
-        if out:
-            # It came out: an index that does not know has lost it.
-            self.index.give_back(self._entries(out), delivered=True)
+    def _give_back(self, batch: Sequence[Record], sent: set[Position], survey: Survey) -> None:
+        delivered = [record for record in batch if position_of(record) in sent]
+        if delivered:
+            # An index restored from an old backup may lack them.
+            self.index.give_back(self._entries(delivered), delivered=True)
         rest = [record for record in batch if position_of(record) not in sent]
         new = self.index.give_back(self._entries(rest)) if rest else np.zeros(0, np.bool_)
         chosen = [record for record, is_new in zip(rest, new.tolist(), strict=True) if is_new]
         if chosen:
             self.output_log.append(chosen)
             self.index.settle(list(map(position_of, chosen)))
-        found.given_back += len(chosen)
-        found.before += len(batch) - len(chosen)
+        survey.given_back += len(chosen)
+        survey.before += len(batch) - len(chosen)
 
     def _settle(self) -> tuple[int, list[Position]]:
-        """Deliver what an earlier command decided, unless it came out; returns how much, and positions that are gone."""
+        """Deliver records that an earlier command decided only; returns their number, and positions without a record."""
         decided = self.index.undelivered()
         if not decided:
             return 0, []
@@ -180,22 +179,22 @@ class GiveBack:
             if each.headers.verdict is Verdict.GIVEN_BACK and each.headers.position is not None
         }
 
-    def meant(self, selection: Selection, since_ms: int | None) -> Iterator[tuple[Output, str | None]]:
-        """Duplicates that a selection means, each with its host."""
+    def matching(self, selection: Selection, since_ms: int | None) -> Iterator[tuple[Output, str | None]]:
+        """Duplicates that match a selection, with their hosts."""
         for outputs in self.output_log.outputs([Destination.DUPLICATE], since_ms):
-            chosen = [output for output in outputs if selection.may_mean(output)]
+            chosen = [output for output in outputs if selection.may_match(output)]
             records = [output.record for output in chosen if output.record is not None]
             documents = self.decoder.decode(records)
-            meant = [
+            matching = [
                 (output, host)
                 for output, host in zip(chosen, map(host_of, documents), strict=True)
-                if selection.means_host(host)
+                if selection.matches_host(host)
             ]
-            yield from self._for_template(meant) if selection.for_template else meant
+            yield from self._for_template(matching) if selection.for_template else matching
 
-    def _for_template(self, meant: Sequence[tuple[Output, str | None]]) -> Iterator[tuple[Output, str | None]]:
-        """Those of these duplicates that the frames of their hosts would keep today."""
-        with_host = [(output, host) for output, host in meant if host is not None and output.record is not None]
+    def _for_template(self, matching: Sequence[tuple[Output, str | None]]) -> Iterator[tuple[Output, str | None]]:
+        """Duplicates that their hosts' frames would keep now."""
+        with_host = [(output, host) for output, host in matching if host is not None and output.record is not None]
         by_position = {position_of(output.record): (output, host) for output, host in with_host if output.record}
         for batch in batches((output.record for output, _ in with_host if output.record), self.bounds):
             chosen = [by_position[position_of(record)] for record in batch]
@@ -208,51 +207,51 @@ class GiveBack:
 
 
 @contextmanager
-def alone(directory: Path) -> Iterator[None]:
-    """Hold the lock of the only command that gives back by this index. Raises GivingBack where another one does.
+def lock_give_back(directory: Path) -> Iterator[None]:
+    """Hold this index's lock for give-back commands. Raises GivingBack if another command holds it.
 
-    The lock ends with its process. Whoever names another kafka.instance would not be kept off by the brokers.
+    The lock ends with its process. The brokers alone would not fence a command with another kafka.instance.
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise errors.GivingBack(f"Another give-back works by the index in {directory}: wait for its end.") from error
+        raise errors.GivingBack(f"Another give-back uses the index in {directory}: wait for its end.") from error
     finally:
         os.close(descriptor)
 
 
 def require_whole(output_log: OutputLog, index: Index) -> None:
-    """Raise RecoveryRefused where the index is behind its group, and SettingsError where it is not the index of the group."""
+    """Raise SettingsError for an index of another group, RecoveryRefused if the index lags its group."""
     claims = output_log.claims()
     others = {claim.index for claim in claims.values() if claim.index not in ("", index.identity)}
     if others:
         raise SettingsError(
-            f"index.directory: this index ({index.identity}) is not the one by which the group decides ({', '.join(others)}): "
-            "name the folder of the service, on its machine."
+            f"index.directory: this index ({index.identity}) is not the group's ({', '.join(others)}): set the service's "
+            "folder, on its machine."
         )
     applied = index.applied()
-    behind = [
+    lagging = [
         source for source, claim in claims.items() if source not in applied or applied[source].offset < claim.offset
     ]
-    if behind:
+    if lagging:
         raise RecoveryRefused(
-            f"the index is behind its group in {len(behind)} partitions: let the service restore it first (streamer run), "
-            "then run this command again."
+            f"the index lags its group in {len(lagging)} partitions: let the service restore it first (streamer run), then "
+            "run this command again."
         )
 
 
 def _to_send(output: Output) -> Record:
-    """The record as it goes to the unique output: all as it came in, and headers that say what it is."""
+    """The input record with the headers of a given-back one, for the unique output."""
     record = output.record
-    assert record is not None, "what names no position is not meant"
+    assert record is not None, "matching outputs have a record"
     return replace(record, headers=given_back(record.headers))
 
 
 def _example(output: Output, host: str | None) -> dict[str, Any]:
     record = output.record
-    assert record is not None, "what names no position is not meant"
+    assert record is not None, "matching outputs have a record"
     return {
         "position": record.position,
         "id": output.headers.id,

@@ -1,4 +1,4 @@
-"""What was given back, what dead letters are, and what was replayed: for people, and for machines."""
+"""Reports on give-backs, dead letters and replays, as tables and as JSON."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,83 +9,82 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from streamer.give_back.dead_letters import OfReason, Replayed
+from streamer.give_back.dead_letters import ReasonSummary, ReplayCounts
 from streamer.give_back.give_back import Survey
 
 ROWS_MAX = 20
-"""Hosts, and originals, that a table shows."""
+"""Maximum hosts, and originals, in a table."""
 
 
-def survey_as_json(found: Survey, *, dry_run: bool) -> dict[str, Any]:
-    """A survey for machines."""
+def survey_as_json(survey: Survey, *, dry_run: bool) -> dict[str, Any]:
+    """Survey as JSON."""
     return {
         "dry_run": dry_run,
-        "matched": found.matched,
-        "given_back": found.given_back,
-        "given_back_before": found.before,
-        "finished": found.finished,
-        "gone": [f"{at.source.stream}/{at.source.partition}/{at.offset}" for at in found.gone],
-        "hosts": dict(found.hosts.most_common()),
-        "originals": dict(found.originals.most_common()),
-        "examples": found.examples,
+        "matched": survey.matched,
+        "given_back": survey.given_back,
+        "given_back_before": survey.before,
+        "finished": survey.finished,
+        "gone": [f"{at.source.stream}/{at.source.partition}/{at.offset}" for at in survey.gone],
+        "hosts": dict(survey.hosts.most_common()),
+        "originals": dict(survey.originals.most_common()),
+        "examples": survey.examples,
     }
 
 
-def survey_table(found: Survey, *, dry_run: bool) -> RenderableType:
-    """A survey for people."""
+def survey_table(survey: Survey, *, dry_run: bool) -> RenderableType:
+    """Survey as a table."""
     totals = _plain()
-    totals.add_row("duplicates meant", f"{found.matched:,}")
+    totals.add_row("matching duplicates", f"{survey.matched:,}")
     if dry_run:
-        totals.add_row("would be given back", f"{found.matched - found.before:,}")
+        totals.add_row("would be given back", f"{survey.matched - survey.before:,}")
     else:
-        totals.add_row("given back", f"{found.given_back:,}")
-    totals.add_row("given back before", f"{found.before:,}")
-    if found.finished:
-        totals.add_row("left by an earlier command, given back", f"{found.finished:,}")
+        totals.add_row("given back", f"{survey.given_back:,}")
+    totals.add_row("given back earlier", f"{survey.before:,}")
+    if survey.finished:
+        totals.add_row("given back for an earlier command", f"{survey.finished:,}")
     parts: list[RenderableType] = [totals]
-    for title, counts in (("host", found.hosts), ("original", found.originals)):
+    for title, counts in (("host", survey.hosts), ("original", survey.originals)):
         if counts:
             parts += [Text(), _counted(title, counts)]
-    if dry_run and found.examples:
+    if dry_run and survey.examples:
         rows = _plain("position", "id", "host", "original")
-        for each in found.examples:
+        for each in survey.examples:
             rows.add_row(each["position"], each["id"], each["host"] or "", each["original"] or "")
         parts += [Text(), rows]
     return Group(*parts)
 
 
-def listed_as_json(found: Mapping[str, OfReason]) -> dict[str, Any]:
-    """Dead letters by reason for machines."""
+def summary_as_json(summaries: Mapping[str, ReasonSummary]) -> dict[str, Any]:
+    """Dead letters by reason, as JSON."""
     return {
         "reasons": [
             {
                 "reason": reason,
                 "count": each.count,
-                "replayed_before": each.again,
+                "replayed_before": each.replayed_before,
                 "first_ms": each.first_ms,
                 "last_ms": each.last_ms,
                 "examples": each.examples,
             }
-            for reason, each in found.items()
+            for reason, each in summaries.items()
         ]
     }
 
 
-def listed_table(found: Mapping[str, OfReason]) -> RenderableType:
-    """Dead letters by reason for people."""
+def summary_table(summaries: Mapping[str, ReasonSummary]) -> RenderableType:
+    """Dead letters by reason, as a table."""
     rows = _plain("reason", "count", "replayed before", "first", "last", "examples", right=("count", "replayed before"))
-    for reason, each in found.items():
+    for reason, each in summaries.items():
         times = _time(each.first_ms), _time(each.last_ms)
-        rows.add_row(
-            reason, f"{each.count:,}", f"{each.again:,}" if each.again else "", *times, ", ".join(each.examples)
-        )
-    return rows if found else Text("no dead letters")
+        repeated = f"{each.replayed_before:,}" if each.replayed_before else ""
+        rows.add_row(reason, f"{each.count:,}", repeated, *times, ", ".join(each.examples))
+    return rows if summaries else Text("no dead letters")
 
 
-def shown_table(found: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Dead letters with all that they hold, for people."""
+def description_table(descriptions: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Full contents of dead letters, as tables."""
     parts: list[RenderableType] = []
-    for each in found:
+    for each in descriptions:
         rows = _plain()
         for name in ("position", "at", "id", "reason", "words", "replayed_from", "key"):
             if each[name] is not None:
@@ -98,25 +97,25 @@ def shown_table(found: Sequence[Mapping[str, Any]]) -> RenderableType:
     return Group(*parts)
 
 
-def replayed_as_json(found: Replayed, *, dry_run: bool) -> dict[str, Any]:
-    """A replay for machines."""
+def replay_as_json(counts: ReplayCounts, *, dry_run: bool) -> dict[str, Any]:
+    """Replay counts as JSON."""
     return {
         "dry_run": dry_run,
-        "matched": found.matched,
-        "replayed": found.sent,
-        "replayed_before": found.before,
-        "refused": found.refused,
+        "matched": counts.matched,
+        "replayed": counts.sent,
+        "replayed_before": counts.before,
+        "refused": counts.refused,
     }
 
 
-def replayed_table(found: Replayed, *, dry_run: bool) -> RenderableType:
-    """A replay for people."""
+def replay_table(counts: ReplayCounts, *, dry_run: bool) -> RenderableType:
+    """Replay counts as a table."""
     rows = _plain()
-    rows.add_row("dead letters meant", f"{found.matched:,}")
-    rows.add_row("would be replayed" if dry_run else "replayed", f"{found.sent:,}")
-    rows.add_row("replayed before", f"{found.before:,}")
-    if found.refused:
-        rows.add_row("hold no bytes, cannot be replayed", f"{found.refused:,}")
+    rows.add_row("matching dead letters", f"{counts.matched:,}")
+    rows.add_row("would be replayed" if dry_run else "replayed", f"{counts.sent:,}")
+    rows.add_row("replayed before", f"{counts.before:,}")
+    if counts.refused:
+        rows.add_row("without bytes, not replayable", f"{counts.refused:,}")
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Which records a person means: filters that narrow each other down, and a time in words. Pure."""
+"""Filters that select dropped records. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -15,13 +15,17 @@ _AGO = re.compile(r"(\d{1,9})\s*([smhd])")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters; None: does not filter. A record is meant where all that are set hold.
+    """Filters on dropped records, combined by "and"; None matches all.
 
-    id        of the record
-    original  id of the document that it was dropped for
-    host      of the document, as `decode.host` gives it
-    since_ms  least timestamp of the record
-    for_template  only near duplicates that the frame of their host, as it is known by now, would keep
+    >>> Selection(host="example.org").matches_host("Example.org")
+    True
+
+    id        id of the record
+    original  id of the original
+    host      host of the document, from `decode.host`
+    since_ms  earliest record timestamp
+
+    for_template selects near duplicates that their hosts' frames would keep now.
     """
 
     id: str | None = None
@@ -30,8 +34,8 @@ class Selection:
     since_ms: int | None = None
     for_template: bool = False
 
-    def may_mean(self, output: Output) -> bool:
-        """Whether all filters but that of the host hold, which asks for a decoded record."""
+    def may_match(self, output: Output) -> bool:
+        """Whether all filters match except host, which needs a decoded record."""
         headers, record = output.headers, output.record
         if record is None:
             return False
@@ -42,20 +46,21 @@ class Selection:
             and not (self.for_template and headers.distance == 0)
         )
 
-    def means_host(self, host: str | None) -> bool:
-        """Whether the filter of the host holds."""
+    def matches_host(self, host: str | None) -> bool:
+        """Whether the host matches."""
         return self.host is None or host_of_name(host) == host_of_name(self.host)
 
 
 def host_of(document: object) -> str | None:
-    """Host of a decoded record; None where it has none."""
+    """Host of a decoded record, or None."""
     return document.host if isinstance(document, Document) else None
 
 
 def moment_ms(text: str, now_ms: int) -> int:
-    """Time in words, in milliseconds since 1970: ISO 8601 (UTC without a zone), or how long ago: 90s, 15m, 2h, 3d.
+    """Parse a time to Unix milliseconds: ISO 8601 (by default UTC) or an age: 90s, 15m, 2h, 3d. Raises SettingsError.
 
-    Raises SettingsError.
+    >>> moment_ms("90s", now_ms=100_000)
+    10000
     """
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
@@ -64,7 +69,7 @@ def moment_ms(text: str, now_ms: int) -> int:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise SettingsError(
-            f"--since {text}: is no time: write it as 2026-01-31T18:00, or how long ago it was: 90s, 15m, 2h, 3d."
+            f"--since {text}: is not a time: write 2026-01-31T18:00, or an age such as 90s, 15m, 2h, 3d."
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -1,6 +1,6 @@
-"""Routes of the port: methods, limits of bodies and queues, and the one form of all errors. The only importer of Starlette.
+"""Routes of the HTTP port: methods, size and queue limits, and the common error form. The only importer of Starlette.
 
-A handler runs on a thread of its queue, so a request that waits never holds up a probe.
+Each queue has its own threads, so a slow request never delays a probe.
 """
 
 import asyncio
@@ -36,13 +36,13 @@ TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
 REQUEST_SECONDS = 10
-"""Longest time that a client may take for the body of a request, or to begin the next one over the same connection."""
+"""Maximum time for a request's body, and for the pause before the next request on a connection."""
 
 WAITING_MAX = 64
-"""Most requests that wait in one queue; beyond it the server answers 503. Probes have no such limit."""
+"""Maximum requests waiting in one queue; beyond it the server answers 503. Probes are exempt."""
 
 PROBES = "probes"
-"""Queue of the probes."""
+"""Queue for probes."""
 
 _ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
@@ -54,12 +54,12 @@ class Route:
     >>> Route("/v1/documents/{id:path}", "GET", lambda identity: respond(HTTPStatus.OK, JSON, identity)).method
     'GET'
 
-    path            as Starlette writes it, with one parameter at most
-    method          GET (HEAD comes with it) or POST
-    handle          called on a thread with the body, or with the path's parameter
-    admit           called with the headers before the body is read, and may not wait; what it returns is the answer, if anything
-    body_bytes_max  a larger body is refused
-    queue           name of the queue of routes whose answers take time: one answer after the other. "": four at a time
+    path            path in Starlette's syntax, with at most one parameter
+    method          GET (which includes HEAD) or POST
+    handle          runs on a thread with the body or the path's parameter
+    admit           checks the headers before the body is read, without waiting; returns a refusal or None
+    body_bytes_max  maximum body size
+    queue           name for slow routes, answered one request at a time; "" answers four at a time
     """
 
     path: str
@@ -71,22 +71,22 @@ class Route:
 
 
 def respond(status: HTTPStatus, content_type: str, body: bytes, headers: Mapping[str, str] | None = None) -> Response:
-    """A response that no cache keeps."""
+    """Response that caches do not store."""
     return Response(body, status, {"Content-Type": content_type, **_ALWAYS, **(headers or {})})
 
 
 def problem(status: HTTPStatus, field: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer to a request that cannot be answered; `field` names what is wrong, "" the request as a whole."""
+    """Error response. `field` names the invalid part; "" is the whole request."""
     return respond(status, JSON, error_body(field, message), headers)
 
 
 def error_body(field: str, message: str) -> bytes:
-    """The one form that all errors have, as JSON."""
+    """Common error form, as JSON."""
     return orjson.dumps({"error": {"field": field, "message": message}})
 
 
 class Application:
-    """An ASGI application of these routes."""
+    """ASGI application that serves the routes."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._paths = ", ".join(dict.fromkeys(route.path.replace(":path", "") for route in routes))
@@ -104,7 +104,7 @@ class Application:
         self._starlette.router.redirect_slashes = False
 
     def close(self) -> None:
-        """End the threads that wait for work; what is under way on them ends by itself."""
+        """Stop idle threads; busy ones finish their request."""
         for threads in self._queues.values():
             threads.shutdown(wait=False, cancel_futures=True)
 
@@ -115,7 +115,7 @@ class Application:
     async def _refuse(self, _: Request, refused: Exception) -> Response:
         assert isinstance(refused, HTTPException)
         if refused.status_code == HTTPStatus.NOT_FOUND:
-            return problem(HTTPStatus.NOT_FOUND, "", f"no such path; there are {self._paths}")
+            return problem(HTTPStatus.NOT_FOUND, "", f"no such path; use one of {self._paths}")
         allowed = ", ".join(sorted((refused.headers or {})["Allow"].split(", ")))
         return problem(HTTPStatus.METHOD_NOT_ALLOWED, "", f"only {allowed}", {"Allow": allowed})
 
@@ -123,25 +123,25 @@ class Application:
         refused = route.admit(request.headers)
         if refused is not None:
             return refused
-        asked: bytes | Response = "".join(request.path_params.values()).encode()
-        if request.path_params and not asked:
+        payload: bytes | Response = "".join(request.path_params.values()).encode()
+        if request.path_params and not payload:
             raise HTTPException(HTTPStatus.NOT_FOUND)
         if route.body_bytes_max:
-            asked = await _body(request, route.body_bytes_max)
-        if isinstance(asked, Response):
-            return asked
+            payload = await _body(request, route.body_bytes_max)
+        if isinstance(payload, Response):
+            return payload
         if route.queue != PROBES and self._waiting[route.queue] >= WAITING_MAX:
-            words = f"{WAITING_MAX} requests wait for their answers: try again in a second"
-            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "", words, {"Retry-After": "1"})
+            message = f"{WAITING_MAX} requests are waiting: try again in a second"
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "", message, {"Retry-After": "1"})
         self._waiting[route.queue] += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._queues[route.queue], route.handle, asked)
+            return await asyncio.get_running_loop().run_in_executor(self._queues[route.queue], route.handle, payload)
         finally:
             self._waiting[route.queue] -= 1
 
 
 def _with_path_alone(scope: Scope) -> Scope:
-    """The same request, where its target is a whole URL, with that URL's host and path (RFC 9112, 3.2.2)."""
+    """Replace a target in absolute form by its path and host (RFC 9112, 3.2.2)."""
     target = scope["raw_path"].decode("ascii")
     if target.startswith("/"):
         return scope
@@ -154,7 +154,7 @@ def _with_path_alone(scope: Scope) -> Scope:
 
 
 async def _body(request: Request, bytes_max: int) -> bytes | Response:
-    """Body of a request, or the answer to one that is too large or too slow."""
+    """A request's body, or the refusal if it is large or slow."""
     close = {"Connection": "close"}
     body = bytearray()
     try:
@@ -165,7 +165,7 @@ async def _body(request: Request, bytes_max: int) -> bytes | Response:
                     message = f"the body has more than {bytes_max} bytes"
                     return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", message, close)
     except ClientDisconnect:
-        return problem(HTTPStatus.BAD_REQUEST, "", "the client went away", close)
+        return problem(HTTPStatus.BAD_REQUEST, "", "the client disconnected", close)
     except TimeoutError:
         return problem(HTTPStatus.REQUEST_TIMEOUT, "", f"no body within {REQUEST_SECONDS} seconds", close)
     return bytes(body)

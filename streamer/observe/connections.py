@@ -1,7 +1,7 @@
-"""Connections of the port: how many stay open, and which one closes when there are too many.
+"""Limits on the port's open connections.
 
-A connection that waits for its client is worth less than a new one: the oldest of them closes. Silent clients push each
-other out, and a client that sends its request at once gets its answer.
+At a limit, a new connection replaces the oldest idle one. So silent clients displace each other, and a prompt client gets
+its answer.
 """
 
 import socket
@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 ADDRESS_CONNECTIONS_MAX = 64
-"""Connections of one address that wait for their client."""
+"""Maximum idle connections per address."""
 
 CONNECTIONS_MAX = 400
-"""Connections of all addresses, also those that wait for their answers."""
+"""Maximum connections in all, idle and busy."""
 
 
 class _Connection(NamedTuple):
@@ -25,8 +25,8 @@ class _Connection(NamedTuple):
 class Connections:
     """The open connections, oldest first.
 
-    >>> connections = Connections()
-    >>> connections.admit("192.0.2.1", stream, lambda: False)
+    >>> stream, _client = socket.socketpair()
+    >>> Connections().admit("192.0.2.1", stream, lambda: False)
     True
     """
 
@@ -34,11 +34,11 @@ class Connections:
         self._open: list[_Connection] = []
 
     def admit(self, address: str, stream: socket.socket, is_answering: Callable[[], bool]) -> bool:
-        """Count a new connection, and close an old one for it where a limit asks for that.
+        """Count a new connection; at a limit, close an idle one for it.
 
-        is_answering  whether the service, not the client, has to act next on this connection
+        is_answering  whether the connection waits for the service, not for its client
 
-        False where the limit is reached and every connection waits for the service.
+        Returns False at the limit if no connection is idle.
         """
         self._open = [each for each in self._open if each.stream.fileno() >= 0]
         idle = [each for each in self._open if not each.is_answering()]
@@ -54,6 +54,6 @@ class Connections:
 
     def _close(self, connection: _Connection) -> None:
         self._open.remove(connection)
-        # The event loop owns the socket and its buffers: it sees the end of the stream, and closes. The client may be gone.
+        # The event loop owns the socket: it sees the end of the stream and closes. The client may be gone already.
         with suppress(OSError):
             connection.stream.shutdown(socket.SHUT_RDWR)

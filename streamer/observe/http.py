@@ -1,8 +1,8 @@
-"""HTTP port of the service: /metrics for Prometheus, /healthz and /readyz for whoever keeps the service running, and routes.
+"""The service's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes, and further routes.
 
-The only importer of uvicorn, which speaks HTTP and TLS on one thread. What takes time runs on other threads: a question
-that waits never holds up a probe. Connections are accepted here and not by uvicorn: its limit answers 503 to a probe as
-to any other request, and it waits a minute for a TLS handshake.
+The only importer of uvicorn, which serves HTTP and TLS on one thread. Slow handlers run on other threads, so they never
+delay a probe. This module accepts connections itself: uvicorn's limit answers 503 even to probes, and its TLS handshake
+may take a minute.
 """
 
 import asyncio
@@ -20,32 +20,32 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from streamer.errors import SettingsError
 from streamer.observe.application import PROBES, REQUEST_SECONDS, TEXT, Application, Response, Route, respond
+from streamer.observe.auth import OPEN, PortAuth
 from streamer.observe.connections import Connections
-from streamer.observe.guard import OPEN, Guard
 from streamer.observe.metrics import CONTENT_TYPE
 
 log = structlog.get_logger(__name__)
 
 Check = Callable[[], tuple[bool, str]]
-"""Whether all is well, and a few words for people."""
+"""Whether the check passes, and a short message for people."""
 
 HEAD_SECONDS = 2
-"""Longest time that a client may take for its TLS handshake, and again for the head of a request."""
+"""Maximum time for the TLS handshake, and again for a request's head."""
 
 _ACCEPT_PAUSE_SECONDS = 1
 
 _STOP_SECONDS = 2
-"""Longest time that `close` waits for answers under way."""
+"""Maximum time that `close` waits for open requests."""
 
 
 class HttpServer:
-    """Server of these paths and of `routes`, from a daemon thread; a context manager.
+    """Serves these paths and `routes` from a daemon thread; a context manager.
 
-    /metrics  200 with the exposition; 401 to whom the guard does not know
-    /healthz  200 while `health` says so, else 503; its words either way. A failure means: restart this process
-    /readyz   the same with `ready`. A failure means: the service does not do its work now
+    /metrics  200 with the exposition, or 401 without the password
+    /healthz  200 while `health` passes, else 503, with its message; a failure means: restart this process
+    /readyz   the same with `ready`; a failure means: the service is not working now
 
-    The two checks are for everybody: what probes them, such as Kubernetes, sends no password, and they tell little.
+    The two probes need no password: Kubernetes sends none, and they reveal little.
     """
 
     def __init__(
@@ -55,31 +55,31 @@ class HttpServer:
         exposition: Callable[[], bytes],
         health: Check,
         ready: Check,
-        guard: Guard = OPEN,
+        auth: PortAuth = OPEN,
         routes: Sequence[Route] = (),
     ) -> None:
         self._host = host
         self._port = port
-        self._guard = guard
-        self._application = Application([*_observing(exposition, health, ready, guard), *routes])
+        self._auth = auth
+        self._application = Application([*_observing(exposition, health, ready, auth), *routes])
         self._running: tuple[Server, threading.Thread] | None = None
 
     @property
     def port(self) -> int:
-        """Port that the server listens on; after `start` with port 0, the one that the system picked."""
+        """Port that the server listens on; after `start` with port 0, the system's choice."""
         return self._port
 
     def start(self) -> None:
-        """Listen, and answer from now on. Raises SettingsError where the address cannot be had."""
+        """Listen and serve. Raises SettingsError if the address is unavailable."""
         listening = _listening(self._host, self._port)
         self._port = int(listening.getsockname()[1])
-        server = _Server(_configuration(self._application, self._guard.context))
+        server = _Server(_configuration(self._application, self._auth.context))
         thread = threading.Thread(target=server.run, args=([listening],), name="http", daemon=True)
         self._running = server, thread
         thread.start()
 
     def close(self) -> None:
-        """Stop listening; answers under way may be cut off."""
+        """Stop the server; open requests may be cut off."""
         if self._running is not None:
             server, thread = self._running
             server.should_exit = True
@@ -95,18 +95,18 @@ class HttpServer:
         self.close()
 
 
-def _observing(exposition: Callable[[], bytes], health: Check, ready: Check, guard: Guard) -> list[Route]:
+def _observing(exposition: Callable[[], bytes], health: Check, ready: Check, auth: PortAuth) -> list[Route]:
     def refuse(headers: Mapping[str, str]) -> Response | None:
-        if guard.admits(headers.get("authorization", "")):
+        if auth.admits(headers.get("authorization", "")):
             return None
-        words = b"the user (observe.user) or the password is wrong\n"
+        message = b"the user (observe.user) or the password is wrong\n"
         challenge = {"WWW-Authenticate": 'Basic realm="metrics", charset="UTF-8"'}
-        return respond(HTTPStatus.UNAUTHORIZED, TEXT, words, challenge)
+        return respond(HTTPStatus.UNAUTHORIZED, TEXT, message, challenge)
 
     def answering(check: Check) -> Callable[[bytes], Response]:
         def answer(_: bytes) -> Response:
-            well, words = check()
-            return respond(HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, TEXT, f"{words}\n".encode())
+            passed, message = check()
+            return respond(HTTPStatus.OK if passed else HTTPStatus.SERVICE_UNAVAILABLE, TEXT, f"{message}\n".encode())
 
         return answer
 
@@ -118,12 +118,12 @@ def _observing(exposition: Callable[[], bytes], health: Check, ready: Check, gua
 
 
 class _Protocol(H11Protocol):
-    """HTTP over one connection, with a time limit for the head of each request: the library has none."""
+    """HTTP on one connection, with a time limit for each request's head, which uvicorn lacks."""
 
     _overdue: asyncio.TimerHandle | None = None
 
     def is_answering(self) -> bool:
-        """Whether a whole request came, whose answer the client has not yet refused to read."""
+        """Whether a complete request arrived and the client still reads the response."""
         return self._has_request() and not self.cycle.more_body and not self.flow.write_paused
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -155,7 +155,7 @@ class _Protocol(H11Protocol):
 
 
 class _Server(Server):
-    """The library's server, which accepts connections as `Connections` admits them."""
+    """Uvicorn's server, with connections admitted by `Connections`."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])
@@ -173,7 +173,7 @@ class _Server(Server):
         await super().shutdown(sockets)
 
     def _listen(self) -> None:
-        # One connection for each round of the loop: what earlier ones send is read in between.
+        # Accept one connection in each round, so that the loop reads data from earlier ones in between.
         if not self.should_exit:
             asyncio.get_running_loop().add_reader(self._listening, self._accept)
 
@@ -185,7 +185,7 @@ class _Server(Server):
             return
         except OSError as error:
             # Silent clients free their file descriptors within HEAD_SECONDS.
-            log.warning("the port cannot accept a connection", reason=error.strerror)
+            log.warning("cannot accept a connection", reason=error.strerror)
             loop.remove_reader(self._listening)
             loop.call_later(_ACCEPT_PAUSE_SECONDS, self._listen)
             return
@@ -200,7 +200,7 @@ class _Server(Server):
 
     async def _connect(self, stream: socket.socket, protocol: _Protocol) -> None:
         seconds = None if self.config.ssl is None else HEAD_SECONDS
-        # The client left, speaks no TLS, or took too long for it; or the server stops meanwhile.
+        # The client left, speaks no TLS, or was too slow; or the server stopped meanwhile.
         with suppress(OSError), ExitStack() as unless_connected:
             unless_connected.callback(stream.close)
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -234,15 +234,15 @@ def _configuration(application: Application, context: ssl.SSLContext | None) -> 
 
 def _listening(host: str, port: int) -> socket.socket:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except socket.gaierror as error:
         raise SettingsError(f"observe.host: {host!r} is not an address of this machine: {error.strerror}") from error
-    # Where the protocol is not named, asyncio leaves Nagle's algorithm on, and every answer waits 40 ms for it.
-    listening = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # With an unnamed protocol, asyncio leaves Nagle's algorithm on, which delays every response by 40 ms.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(found[4])
-        # Many silent clients at once must not keep a probe from connecting.
+        listening.bind(address)
+        # Many silent clients must not keep a probe from connecting.
         listening.listen(socket.SOMAXCONN)
     except OSError as error:
         listening.close()

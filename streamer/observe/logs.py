@@ -1,4 +1,4 @@
-"""Log lines on standard error, through structlog: the service's own, and those of the Kafka client (standard library)."""
+"""Logging to standard error through structlog, for the service and the Kafka client."""
 
 import logging
 import sys
@@ -10,14 +10,19 @@ import orjson
 import structlog
 
 CHATTER_PERIOD_SECONDS = 30.0
-"""Period in which a repeated line of the Kafka client is shown once."""
+"""A repeated Kafka client line appears once in this period."""
 
 
 class ChatterFilter(logging.Filter):
-    """Passes a line of the Kafka client once a period, with the count of the repetitions held back.
+    """Passes a Kafka client line once a period, with its number of repetitions.
 
-    While a broker is away, every worker's client logs about ten lines a second, from a dozen places that try again. One
-    line tells what it tries and why. Lines are counted by their place in the client's source, so memory is bounded.
+    While a broker is away, each worker's client logs about ten lines a second from a dozen retry loops. Lines are counted
+    by their place in the client's source, so memory is bounded.
+
+    >>> line = logging.LogRecord("kafka.conn", logging.WARNING, "conn.py", 7, "disconnected", (), None)
+    >>> chatter = ChatterFilter(period_seconds=30)
+    >>> chatter.filter(line), chatter.filter(line)
+    (True, False)
     """
 
     def __init__(self, period_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,7 +33,7 @@ class ChatterFilter(logging.Filter):
         self._held_back: dict[tuple[str, int], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is to be shown; a line of another logger always is."""
+        """Whether to log the line; other loggers' lines always pass."""
         if not _is_client(record.name):
             return True
         place = (record.pathname, record.lineno)
@@ -40,7 +45,7 @@ class ChatterFilter(logging.Filter):
         self._shown_at[place] = now
         held_back = self._held_back.pop(place, 0)
         if held_back:
-            record.msg, record.args = f"{record.getMessage()} (and {held_back} times more before)", ()
+            record.msg, record.args = f"{record.getMessage()} (repeated {held_back} times before)", ()
         return True
 
 
@@ -51,11 +56,11 @@ def configure_logging(
     stream: TextIO | None = None,
     part: str | None = None,
 ) -> None:
-    """Send all log lines of this process from `level` on to `stream` (None: standard error), as text or as JSON.
+    """Log from `level` on to `stream` (default: standard error), as text or JSON. A second call replaces the first.
 
-    `worker` and `part`, where given, stand on every line. The Kafka client is heard from warnings on, once a period per
-    complaint. At level debug exceptions show their tracebacks with local variables; above it the client's exceptions are
-    one line, `error`, with their causes, and others have a plain traceback. A second call replaces the first.
+    Every line has `worker` and `part`, if set. The Kafka client logs warnings and errors, each once a period. At debug
+    level, tracebacks show local variables. At other levels, the client's exceptions are one line, `error`, with all
+    causes, and other exceptions have a plain traceback.
     """
     out = sys.stderr if stream is None else stream
     shared: list[structlog.typing.Processor] = [
@@ -92,7 +97,7 @@ def configure_logging(
 
 def _add_worker(worker: int | None, part: str | None) -> structlog.typing.Processor:
     def add(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        # A context variable would be missing on lines of the client's own threads.
+        # Context variables would be missing on lines from the client's threads.
         if worker is not None:
             event["worker"] = worker
         if part is not None:
@@ -105,7 +110,7 @@ def _add_worker(worker: int | None, part: str | None) -> structlog.typing.Proces
 def _shorten_client_error(
     _logger: object, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Turn the traceback of a Kafka client's line into `error`: its frames are the client's, and no user can act on them."""
+    """Replace the Kafka client's traceback by `error`: users cannot act on the client's frames."""
     if _is_client(event["logger"]) and (raised := event.pop("exc_info", None)):
         event["error"] = _in_one_line(raised[1])
     return event

@@ -1,15 +1,15 @@
-"""Counting and showing every metric of `definitions`. The only importer of prometheus_client.
+"""Counts and exposes every metric of `definitions`. The only importer of prometheus_client.
 
-One port shows the metrics of the supervisor and of all worker processes. Each process counts in memory-mapped files of
-one directory, under a name that restarts do not change. The process that is scraped reads all files and adds them up:
+One port exposes supervisor and worker metrics. Each process counts in memory-mapped files, under a name
+that survives restarts. The scraped process adds up all files:
 
     supervisor              worker-0                worker-1
     counter_supervisor.db   counter_worker-0.db     counter_worker-1.db
     gauge_..._.db           gauge_..._.db           gauge_..._.db            -> /metrics of the supervisor
     histogram_....db        histogram_....db        histogram_....db
 
-A restarted worker goes on counting in the files of its predecessor, so counters never fall and files stay few.
-Without `prepare` a process counts in its own memory.
+A restarted worker continues in its predecessor's files, so counters never fall and files stay few. Without `prepare`, a
+process counts in memory.
 """
 
 import importlib.metadata
@@ -84,24 +84,21 @@ WORKER_STATES = ("starting", "restoring", "running", "draining", "stopped")
 """Values of label `state`."""
 
 RESTART_CAUSES = ("transport", "hanging-transaction", "no-progress", "killed", "error")
-"""Values of label `cause`, in this order: delivery in doubt or broker away; a transaction that a person has to end;
-silence; a signal; an error."""
+"""Values of label `cause`: delivery in doubt or broker away; a transaction that a person must end; a stalled worker; a
+signal; an error."""
 
 HOSTS_SHOWN = 10
-"""Most hosts that metrics name: every further one would be a series that nobody bounds."""
+"""Maximum hosts in metrics, since each adds a series."""
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 """Content type of `Metrics.exposition`."""
 
-# The library would add a series with the time of creation to every counter: nobody asks for it, files cannot hold it.
+# The files cannot hold the library's additional creation time series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class _Name(str):
-    """Name of a process in the names of its files. The library opens the files again when the name differs.
-
-    Each object differs from all others.
-    """
+    """A process's name in its file names. Objects are never equal, and the library reopens files for an unequal name."""
 
     __slots__ = ()
     __eq__ = object.__eq__
@@ -115,10 +112,10 @@ _name = _Name("")
 
 
 def prepare(directory: Path, worker: int | None) -> None:
-    """Let this process count in files of `directory`. Call once, before the process makes its first `Metrics()`.
+    """Count in files of `directory` from now on. Call once, before the first `Metrics()`.
 
-    The supervisor (`worker` None) calls first, and removes the files of an earlier service. Two processes that live at
-    the same time must not have the same worker number. Raises NoRoomForMetrics.
+    The supervisor (`worker` None) calls first, and removes an earlier service's files. Live workers must have
+    different numbers. Raises NoRoomForMetrics.
     """
     global _directory, _folder, _name
     _name = _Name(_name_of(worker))
@@ -128,16 +125,15 @@ def prepare(directory: Path, worker: int | None) -> None:
     prefixes = sorted({_prefix_of(definition) for definition in DEFINITIONS})
     _folder = MetricsFolder(directory, [f"{prefix}_{_name}.db" for prefix in prefixes])
     _directory = directory
-    # The library looks at both whenever it makes a value, so it does not matter when it was imported.
+    # The library reads both for each new value, so import order does not matter.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
     values.ValueClass = values.MultiProcessValue(process_identifier=lambda: _name)  # type: ignore[no-untyped-call]
 
 
 def restore_files() -> bool:
-    """Make the files of this process again where something removed them, with all counts; whether it did.
+    """Restore this process's removed files with all counts; True if any was missing. Raises NoRoomForMetrics.
 
-    Call it often, from the thread that counts: until then the counts are missing where they are scraped.
-    Raises NoRoomForMetrics.
+    Call it often, from the counting thread: until then, scrapes miss these counts.
     """
     global _name
     if _folder is None or not _folder.restore():
@@ -147,13 +143,13 @@ def restore_files() -> bool:
 
 
 def forget_gauges(worker: int) -> None:
-    """Show no longer what a worker that has ended saw last: nobody knows whether it is still so. Its counts stay."""
+    """Drop an ended worker's gauges, since they may be out of date. Its counts stay."""
     if _directory is not None:
         mark_process_dead(_name_of(worker), str(_directory))  # type: ignore[no-untyped-call]
 
 
 def _prefix_of(definition: Definition) -> str:
-    """First part of the name that the library gives to the file of a metric."""
+    """Prefix that the library gives to a metric's file name."""
     return f"gauge_{definition.merge}" if definition.kind == "gauge" else definition.kind
 
 
@@ -162,7 +158,7 @@ def _name_of(worker: int | None) -> str:
 
 
 def release() -> None:
-    """Undo `prepare`: close the files, which stay, and count in memory from the next `Metrics()` on."""
+    """Undo `prepare`: close the files, and count in memory from the next `Metrics()` on."""
     global _directory, _folder
     if _folder is not None:
         _folder.close()
@@ -173,16 +169,20 @@ def release() -> None:
 
 
 def restart_cause(exit_code: int) -> str:
-    """Cause, one of `RESTART_CAUSES`, for a worker's exit code (negative: the signal that ended it)."""
+    """Restart cause, one of `RESTART_CAUSES`, from the worker's exit code (negative: a signal).
+
+    >>> restart_cause(-9)
+    'killed'
+    """
     if exit_code < 0:
         return "killed"
     return {os.EX_TEMPFAIL: "transport", os.EX_PROTOCOL: "hanging-transaction"}.get(exit_code, "error")
 
 
 def observe_many(histogram: Histogram, observed: npt.NDArray[Any]) -> None:
-    """Count every value of an array of finite numbers, as `histogram.observe` would, in one pass."""
+    """Observe every finite number in an array in one pass."""
     bounds = histogram._upper_bounds
-    # A value belongs to the first bucket whose upper bound it does not exceed; the last bound is infinity.
+    # A bucket includes its upper bound; the last bound is infinity.
     counts = np.bincount(np.searchsorted(bounds, observed, side="left"), minlength=len(bounds))
     for bucket, count in zip(histogram._buckets, counts.tolist(), strict=True):
         if count:
@@ -191,17 +191,17 @@ def observe_many(histogram: Histogram, observed: npt.NDArray[Any]) -> None:
 
 
 def reference() -> str:
-    """Text of docs/metrics.md: every metric with its type, labels and meaning."""
+    """Text of docs/metrics.md."""
     fixed = {"step": STEPS, "state": WORKER_STATES, "cause": RESTART_CAUSES}
     lines = ["| name | type | labels | meaning |", "|---|---|---|---|"]
     for definition in DEFINITIONS:
         labels = ", ".join(f"`{label}`" for label in definition.labels)
         lines.append(f"| `{definition.name}` | {definition.kind} | {labels} | {definition.meaning} |")
     lines += ["", "## Values of labels", "", "| label | values |", "|---|---|"]
-    lines += [f"| `{label}` | {', '.join(f'`{value}`' for value in known)} |" for label, known in fixed.items()]
+    lines += [f"| `{label}` | {', '.join(f'`{value}`' for value in texts)} |" for label, texts in fixed.items()]
     lines += ["", "Verdicts and their reasons:", "", "| `verdict` | `reason` |", "|---|---|"]
     lines += [f"| `{verdict}` | `{why}` |" for verdict, why in reason.labels()]
-    lines += ["", "## Buckets of histograms", "", "| name | upper bounds, infinity besides |", "|---|---|"]
+    lines += ["", "## Buckets of histograms", "", "| name | upper bounds; the last one is infinity |", "|---|---|"]
     bounds = {each.name: ", ".join(f"{bound:,g}" for bound in each.buckets) for each in DEFINITIONS if each.buckets}
     lines += [f"| `{name}` | {shown} |" for name, shown in bounds.items()]
     return "\n".join([_PREAMBLE, *lines, ""])
@@ -209,18 +209,17 @@ def reference() -> str:
 
 _PREAMBLE = """# Metrics
 
-The service serves them at `/metrics`, for all its processes together. `streamer.observe.metrics.reference` writes this
-page; a test holds the two equal.
+The service exposes these metrics at `/metrics`, for all its processes together. `streamer.observe.metrics.reference`
+writes this page, and a test compares the two.
 
-A batch is counted after its delivery is committed. A process killed between the two leaves that one batch uncounted; a
-batch that is read again after a crash is counted once. Counters start at zero with the service and survive the restart
-of a worker. Every combination of `verdict` and `reason`, every `step` and every `cause` is there from the start, with
-the value 0.
+The service counts a batch after its commit. A process killed between the two leaves that batch uncounted; a batch that is
+read again after a crash counts once. Counters start at zero with the service and survive worker restarts. Every pair of
+`verdict` and `reason`, every `step` and every `cause` starts with the value 0.
 """
 
 
 class _Files(Collector):
-    """Files of all processes in the directory, added up at every scrape."""
+    """Sums up all processes' files at every scrape."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -229,14 +228,14 @@ class _Files(Collector):
         # A new file is empty for a moment, and the library cannot read an empty file.
         while True:
             files = [str(file) for file in sorted(self._directory.glob("*.db")) if not _is_empty(file)]
-            # Something removed a file in between.
+            # A file was removed in between: list them again.
             with suppress(FileNotFoundError):
                 merged: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
                 return merged
 
 
 class _Hosts(Collector):
-    """The worst hosts as this process last saw them. Files would keep every host that ever was among them."""
+    """The worst hosts as this process last saw them. Files would keep every past host for ever."""
 
     def __init__(self) -> None:
         self.watched: WatchedHosts | None = None
@@ -261,12 +260,18 @@ def _is_empty(file: Path) -> bool:
     try:
         return file.stat().st_size == 0
     except FileNotFoundError:
-        # Gauges of a worker that has just ended; the library, too, passes over such a file.
+        # A worker that has just ended had these gauges; the library skips such a file too.
         return True
 
 
 class Metrics:
-    """All metrics of this process, and the view of all processes that share its directory."""
+    """This process's metrics, and their sum over all processes that share its directory.
+
+    >>> metrics = Metrics()
+    >>> metrics.workers({"running": 2})
+    >>> b'neardup_workers{state="running"} 2.0' in metrics.exposition()
+    True
+    """
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -319,17 +324,17 @@ class Metrics:
         unequal: int,
         replayed: int,
     ) -> None:
-        """Count one batch, right after its delivery is committed.
+        """Count one batch, right after its commit.
 
         records       records in the batch
-        value_bytes   bytes of their values
+        value_bytes   size of their values
         step_seconds  seconds per step of `STEPS`
         outcomes      records per (verdict, reason), as labels
-        distances     int16 [any], of duplicates to their originals; negative ones (NO_DISTANCE) are left out
-        similarities  float64 [any], of duplicates to their originals, where the index measures similarity
-        candidates    int64 [any], entries compared with, per document decided now
-        unequal       duplicates that are near but unequal to their originals
-        replayed      records whose verdict came from the journal
+        distances     int16 [any], between duplicates and their originals; negative ones (NO_DISTANCE) are ignored
+        similarities  float64 [any], between duplicates and their originals, if the index measures similarity
+        candidates    int64 [any], compared entries per newly decided document
+        unequal       near (not exact) duplicates
+        replayed      records with a verdict from the journal
         """
         for (verdict, why), count in outcomes.items():
             self._documents.labels(verdict, why).inc(count)
@@ -346,45 +351,42 @@ class Metrics:
         self._last_delivery.set(time.time())
 
     def waiting_records(self, count: int) -> None:
-        """Show how many records this process has read that wait for their verdicts."""
+        """Set how many records in this process wait for their verdicts."""
         self._waiting_records.set(count)
 
     def observe_lags(self, lags: Mapping[tuple[str, int], int]) -> None:
-        """Show the lag per (topic, partition) of all partitions that this process owns now.
-
-        A partition missing now is no longer shown, unless another process shows it.
-        """
+        """Set the lag per (topic, partition) that this process owns, and withdraw its former ones."""
         for topic, partition in self._lags_shown - lags.keys():
             self._withdraw(self._lag_records, topic, partition)
         for (topic, partition), lag in lags.items():
             self._lag_records.labels(topic, partition).set(lag)
-            # Shown at zero from the start: to Prometheus, a series that begins at five has not increased.
+            # Starts at zero, since Prometheus sees no increase in a series that begins at five.
             self._offsets_skipped.labels(topic, partition)
         self._lags_shown = set(lags)
 
     def observe_unowned(self, count: int) -> None:
-        """Show how many partitions of the input nobody reads."""
+        """Set how many input partitions have no reader."""
         self._partitions_unowned.set(count)
 
     def observe_index(self, entries: int, bytes_used: int) -> None:
-        """Show the size of the index: documents that it compares with, and bytes in use."""
+        """Set the index size: documents that can match, and bytes in use."""
         self._index_entries.set(entries)
         self._index_bytes.set(bytes_used)
 
     def index_limit(self, bytes_max: int) -> None:
-        """Show the bytes that the index never exceeds; called once, at start."""
+        """Set the maximum index size; called once, at start."""
         self._index_bytes_max.set(bytes_max)
 
     def shadow(self, *, on: bool) -> None:
-        """Show whether duplicates go to the unique topic too; called once, at start."""
+        """Set whether duplicates also go to the unique topic; called once, at start."""
         self._shadow.set(on)
 
     def show_hosts(self, watched: WatchedHosts) -> None:
-        """Show the worst hosts in place of those shown before; called in the process that is scraped."""
+        """Replace the worst hosts; called in the scraped process."""
         self._hosts.watched = watched
 
     def skipped(self, topic: str, partition: int, count: int) -> None:
-        """Count offsets that will never be read."""
+        """Count offsets that the service skips for ever."""
         self._offsets_skipped.labels(topic, partition).inc(count)
 
     def without_host(self, count: int) -> None:
@@ -392,42 +394,42 @@ class Metrics:
         self._without_host.inc(count)
 
     def restored(self, count: int) -> None:
-        """Count documents that entered the index again, from the outputs."""
+        """Count documents restored from the outputs."""
         self._restored.inc(count)
 
     def restoring_offsets(self, count: int) -> None:
-        """Show by how many offsets of the input the index is behind while it is restored; 0 at the end."""
+        """Set how many input offsets the index still lacks; 0 after a restore."""
         self._restoring_offsets.set(count)
 
     def restore_gaps(self, count: int) -> None:
-        """Count parts of outputs that had lost records when the index was restored from them."""
+        """Count output partitions with lost records during a restore."""
         self._restore_gaps.inc(count)
 
     def worker_restarted(self, cause: str) -> None:
-        """Count the restart of a worker; `cause` is one of `RESTART_CAUSES`."""
+        """Count a worker's restart; `cause` is one of `RESTART_CAUSES`."""
         self._worker_restarts.labels(cause).inc()
 
     def workers(self, states: Mapping[str, int]) -> None:
-        """Show how many workers are in each of `WORKER_STATES`; a missing state has none."""
+        """Set how many workers are in each of `WORKER_STATES`; missing states count 0."""
         for state in WORKER_STATES:
             self._workers.labels(state).set(states.get(state, 0))
 
     def worker_seen(self, worker: int, *, contact_seconds: float, batch_age_seconds: float) -> None:
-        """Show when a worker last had an answer from the brokers, in seconds since 1970, and the age of its batch, 0 for none."""
+        """Set the Unix time when the brokers last answered a worker, and its batch's age (0 for none)."""
         self._broker_contact.labels(worker).set(contact_seconds)
         self._batch_age.labels(worker).set(batch_age_seconds)
 
     def exposition(self) -> bytes:
-        """All metrics of all processes of the directory, in Prometheus' text format."""
+        """All processes' metrics, in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def seen(self, definitions: Iterable[Definition]) -> dict[str, list[tuple[dict[str, str], float]]]:
-        """Labels and value of every series of counters and gauges, by name, over all processes of the directory."""
-        found: dict[str, list[tuple[dict[str, str], float]]] = {each.name: [] for each in definitions}
+        """Every series' labels and value for these counters and gauges, by name, over all processes."""
+        series: dict[str, list[tuple[dict[str, str], float]]] = {each.name: [] for each in definitions}
         for sample in (sample for family in self._registry.collect() for sample in family.samples):
-            if sample.name in found:
-                found[sample.name].append((dict(sample.labels), sample.value))
-        return found
+            if sample.name in series:
+                series[sample.name].append((dict(sample.labels), sample.value))
+        return series
 
     def _start_at_zero(self) -> None:
         for verdict, why in reason.labels():
@@ -442,7 +444,7 @@ class Metrics:
         if self._in_memory is not None:
             gauge.remove(*labels)
         else:
-            # Files keep every series for ever. The most recent value is shown, and a value from 1970 never is.
+            # Files keep every series for ever, but a value dated 1970 is never the most recent.
             gauge.labels(*labels)._value.set(0.0, timestamp=0.0)
 
     def _counter(self, definition: Definition) -> Counter:

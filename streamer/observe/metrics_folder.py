@@ -1,7 +1,7 @@
-"""The files in which one process counts its metrics: made with room on the disk, and made again when they are removed.
+"""One process's metric files: created with reserved disk space, and restored after removal.
 
-Cleaners of temporary files remove what is old, also under a running process. Its counts go on in files that have no name,
-and the process that is scraped does not see them. So each process holds its files open, and copies them back.
+Cleaners for temporary files remove old files even from a running process. It continues counting in unlinked files, which
+the scraped process cannot see. So each process keeps its files open and restores them from there.
 """
 
 import fcntl
@@ -12,16 +12,24 @@ from pathlib import Path
 from streamer.errors import NoRoomForMetrics
 
 FILE_BYTES = 2**18
-"""Room for the series of one process and one type: for some 1,000 partitions. Its file grows when there are more."""
+"""Initial file size per process and metric type, enough for some 1,000 partitions; the file grows beyond that."""
 
 
 class MetricsFolder:
-    """Files of one process in a folder that several processes share, held open until `close`."""
+    """One process's files in a shared folder, open until `close`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     folder = MetricsFolder(Path(directory), ["counter.db"])
+    ...     (Path(directory) / "counter.db").unlink()
+    ...     folder.restore(), folder.restore(), folder.close()
+    (True, False, None)
+    """
 
     def __init__(self, directory: Path, names: Sequence[str]) -> None:
-        """Make the folder and the files that are missing; those that exist keep their content.
+        """Create the folder and missing files; existing files keep their content.
 
-        Raises NoRoomForMetrics: the files are mapped, and a page for which the disk has no room would kill the process
+        Raises NoRoomForMetrics. The files are memory-mapped, and a page without disk space would kill the process
         (SIGBUS).
         """
         self._directory = directory
@@ -30,17 +38,14 @@ class MetricsFolder:
         try:
             self._make_folder()
             for name in names:
-                self._files[directory / name] = file = _made(directory / name)
+                self._files[directory / name] = file = _open(directory / name)
                 os.posix_fallocate(file, 0, FILE_BYTES)
         except OSError as error:
             self.close()
             raise self._unusable(error) from error
 
     def restore(self) -> bool:
-        """Make removed files again, with the content that they have by now; whether any was removed.
-
-        Raises NoRoomForMetrics.
-        """
+        """Restore removed files with their current content; True if any was missing. Raises NoRoomForMetrics."""
         removed = [path for path, file in self._files.items() if not _is_in_place(path, file)]
         if not removed:
             return False
@@ -56,7 +61,7 @@ class MetricsFolder:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._directory.lstat().st_uid != os.geteuid():
             raise PermissionError(0, "it belongs to another user", os.fspath(self._directory))
-        # systemd-tmpfiles leaves a folder alone that is locked.
+        # systemd-tmpfiles skips a locked folder.
         lock = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(lock, fcntl.LOCK_SH)
         if self._lock is not None:
@@ -65,15 +70,15 @@ class MetricsFolder:
 
     def _restore(self, path: Path) -> None:
         former = self._files[path]
-        # The process that is scraped reads whole files only, and those that end in .db.
-        fresh = path.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        file = _made(fresh)
+        # The scraped process reads all *.db files, so the copy gets that name only when complete.
+        copy = path.with_suffix(".new")
+        copy.unlink(missing_ok=True)
+        file = _open(copy)
         size = max(FILE_BYTES, os.fstat(former).st_size)
         try:
             os.posix_fallocate(file, 0, size)
             os.write(file, os.pread(former, size, 0))
-            fresh.replace(path)
+            copy.replace(path)
         except OSError:
             os.close(file)
             raise
@@ -82,18 +87,18 @@ class MetricsFolder:
 
     def _unusable(self, error: OSError) -> NoRoomForMetrics:
         return NoRoomForMetrics(
-            f"the processes count their metrics in {self._directory.parent}, which cannot be used: {error.strerror}: make "
-            "room there, or name another folder in TMPDIR"
+            f"cannot write metrics to {self._directory.parent}: {error.strerror}: make room there, or set TMPDIR to another "
+            "folder"
         )
 
     def close(self) -> None:
-        """Let go of the files, which stay."""
+        """Close the files and leave them in place."""
         for file in (*self._files.values(), *([] if self._lock is None else [self._lock])):
             os.close(file)
         self._files, self._lock = {}, None
 
 
-def _made(path: Path) -> int:
+def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 

@@ -1,4 +1,4 @@
-"""What keeps the system from starting a process: named by the limit, which a person can raise."""
+"""Errors at a process start, with the system limit to raise."""
 
 import errno
 import resource
@@ -10,18 +10,18 @@ from streamer.errors import ProcessRefused
 
 @contextmanager
 def naming_limits() -> Iterator[None]:
-    """Turn what the system refuses where a process is started into ProcessRefused, which names the limit."""
+    """Turn an OSError from starting a process into ProcessRefused, which names the limit."""
     try:
         yield
     except OSError as error:
         raise ProcessRefused(
-            f"the system starts no further process: {error.strerror}{_limit_of(error)}; nothing is lost, and it is tried "
-            "again"
+            f"the system starts no further process: {error.strerror}{_limit_of(error)}; nothing is lost, and the service "
+            "tries again"
         ) from error
 
 
 def _limit_of(error: OSError) -> str:
-    """The limit that an error stands for, to follow its words; empty where it is none."""
+    """The exceeded limit, as a continuation of the message; empty if unknown."""
     files, processes = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
     return {
         errno.EMFILE: f": raise the limit of open files (RLIMIT_NOFILE, ulimit -n, LimitNOFILE; now {files})",

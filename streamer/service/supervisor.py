@@ -24,11 +24,11 @@ from pathlib import Path
 import structlog
 
 from index.tools import writer_of
-from streamer.ask.desk import Desk
+from streamer.ask.service import AskService
 from streamer.ask.status import Status
 from streamer.errors import NoRoomForMetrics, ProcessRefused
 from streamer.observe import metrics
-from streamer.observe.guard import guard_of
+from streamer.observe.auth import port_auth
 from streamer.observe.http import HttpServer
 from streamer.observe.process_start import naming_limits
 from streamer.observe.service_manager import ServiceManager
@@ -143,37 +143,37 @@ class Supervisor:
             measures.shadow(on=self._settings.route.shadow)
             if self._settings.route.shadow:
                 log.warning("shadow mode: near-duplicates go to the unique topic too", setting="route.shadow")
-            guard = guard_of(http)
-            desk = self._desk(measures)
-            routes = () if desk is None else desk.routes
-            server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready, guard, routes)
+            auth = port_auth(http)
+            ask_service = self._ask_service(measures)
+            routes = () if ask_service is None else ask_service.routes
+            server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready, auth, routes)
             with server:
-                log.info("serving metrics", url=f"{guard.scheme}://{http.host}:{server.port}/metrics")
+                log.info("serving metrics", url=f"{auth.scheme}://{http.host}:{server.port}/metrics")
                 # Not when it is ready: it waits for brokers that are away as long as it takes.
                 self._manager.started()
                 try:
-                    self._watch(Path(directory), measures, desk)
+                    self._watch(Path(directory), measures, ask_service)
                 finally:
                     self._manager.stopping()
-                    if desk is not None:
-                        desk.end()
+                    if ask_service is not None:
+                        ask_service.end()
                     self._end_workers()
         return self._exit_code
 
-    def _desk(self, measures: metrics.Metrics) -> Desk | None:
+    def _ask_service(self, measures: metrics.Metrics) -> AskService | None:
         ask = self._settings.ask
         if not ask.enabled:
             return None
-        return Desk(self._settings, Status(measures, self.ready, self._heartbeats.watched_hosts, texts=ask.texts))
+        return AskService(self._settings, Status(measures, self.ready, self._heartbeats.watched_hosts, texts=ask.texts))
 
-    def _watch(self, directory: Path, measures: metrics.Metrics, desk: Desk | None) -> None:
+    def _watch(self, directory: Path, measures: metrics.Metrics, ask_service: AskService | None) -> None:
         while not self._stop.is_set():
             self._keep_metrics(directory)
             for slot in self._slots:
                 self._attend(slot, directory, measures)
             self._show(measures)
-            if desk is not None:
-                desk.attend([self._heartbeats.state(slot.number) for slot in self._slots])
+            if ask_service is not None:
+                ask_service.attend([self._heartbeats.state(slot.number) for slot in self._slots])
             self._manager.alive(self.ready()[1])
             alive = [slot.process.sentinel for slot in self._slots if slot.process is not None]
             multiprocessing.connection.wait(alive, timeout=CHECK_PERIOD_SECONDS)

@@ -158,7 +158,7 @@ def test_no_two_panels_overlap_and_none_leaves_the_grid() -> None:
 
 def test_a_variable_that_the_check_does_not_know_is_refused() -> None:
     assert substituted('rate(a{instance=~"$instance"}[$__rate_interval])') == 'rate(a{instance=~".*"}[1m])'
-    with pytest.raises(CheckFailed, match="does not know"):
+    with pytest.raises(CheckFailed, match="unknown variable"):
         substituted('a{topic="$topic"}')
 
 

@@ -27,7 +27,7 @@ def test_pages_share_all_but_their_own_words_and_copies_differ_from_theirs_in_a_
 def test_what_is_delivered_once_is_kept_and_what_is_delivered_twice_is_not_found() -> None:
     pages = np.array([0, 0, 1, 1, 2, 2, 3, -1])
     dropped = np.array([0, 0, 0, 1, 1, 1, 0, 1], np.bool_)
-    assert kept(pages, dropped) == Kept(pages=4, kept=3, copies=3, found=2)
+    assert kept(pages, dropped) == Kept(pages=4, kept=3, copies=3, matched=2)
 
 
 @pytest.mark.parametrize(("templates", "least", "most"), [(True, 190, 200), (False, 1, 5)])
@@ -43,5 +43,5 @@ def test_a_site_is_kept_where_templates_are_learnt_and_lost_where_they_are_not(
         dropped = np.concatenate([each.verdicts for each in decisions]) == Verdict.DUPLICATE
     found = kept(documents.pages, dropped)
     assert least <= found.kept <= most
-    assert found.found == found.copies == 80
+    assert found.matched == found.copies == 80
     assert np.count_nonzero(dropped[~documents.of_site]) == 300 // 6 - 1

@@ -22,7 +22,7 @@ def test_a_sound_page_has_no_problems() -> None:
 @pytest.mark.parametrize(
     ("sound", "broken", "problem"),
     [
-        (" data-shown=yes", "", "the page did not come to its end"),
+        (" data-shown=yes", "", "the page did not finish"),
         ("<b>1</b>", "<p>1</p>", "the tiles are missing"),
         ("<rect>", "<path>", "the chart is empty"),
         (f"<mark>{WORDS}</mark>", "", "differing words are not marked"),

@@ -101,7 +101,7 @@ class World:
         expected = sequential(self.bootstrap_servers, self.topics[0], self.parameters, index)
         duplicates = sum(told.verdicts.count(1) for told in expected.values())
         assert documents / 8 < duplicates < documents / 2
-        assert mismatches(expected, self.verdicts.told) == 0, self.scheme
+        assert mismatches(expected, self.verdicts.by_batch) == 0, self.scheme
         assert self.verdicts.changed == 0
 
     def require_alive(self) -> None:
@@ -170,7 +170,7 @@ def test_a_job_that_an_index_seeds_goes_on_as_the_index_would(
         for world in worlds:
             world.assert_told_as_by_one_index(documents_in(world.part(1, 2)), tmp_path / world.scheme / "copy")
             unseeded = sequential(world.bootstrap_servers, world.topics[0], world.parameters)
-            told = world.verdicts.told
+            told = world.verdicts.by_batch
             assert mismatches({key: unseeded[key] for key in told}, told) > DOCUMENTS / 50, (
                 "the seed makes a difference"
             )

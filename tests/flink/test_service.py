@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
-from deploy.flink_outputs import delivered, reading, said_by_one_index
+from deploy.flink_outputs import decided_by_one_index, delivered, reading
 from deploy.flink_service import split_service
 from deploy.local_flink import LocalFlink
 from streamer.demo.demo import documents
@@ -50,13 +50,13 @@ def test_documents_come_out_as_by_one_index_though_workers_die_and_so_they_do_wh
                 worker.kill()
             produce(settings, settings.topics.input, given[DOCUMENTS // 2 :])
             records.wait_for(DOCUMENTS)
-            assert delivered(records.found) == said_by_one_index(settings, one)
-            assert Counter(each["neardup.verdict"] for each in records.found)["duplicate"] > DOCUMENTS / 20
+            assert delivered(records.headers) == decided_by_one_index(settings, one)
+            assert Counter(each["neardup.verdict"] for each in records.headers)["duplicate"] > DOCUMENTS / 20
             # And back: an index of one host is made from what was delivered, and goes on.
             flink.cancel(job)
             service.begin("decide")
             again = copies(given[: DOCUMENTS // 2])
             produce(settings, settings.topics.input, again)
             records.wait_for(DOCUMENTS + len(again))
-            expected = said_by_one_index(settings, one)
-            assert delivered(records.found[DOCUMENTS:]) == expected
+            expected = decided_by_one_index(settings, one)
+            assert delivered(records.headers[DOCUMENTS:]) == expected

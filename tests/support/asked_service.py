@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from index import HostShare, WatchedHosts
-from streamer.ask.desk import Desk
 from streamer.ask.filter import Filter
+from streamer.ask.service import AskService
 from streamer.ask.status import Status
 from streamer.observe.http import HttpServer
 from streamer.observe.metrics import Metrics
@@ -36,14 +36,14 @@ class Asked:
     def __init__(self, settings: Settings) -> None:
         self.measures = Metrics()
         self.hosts = WatchedHosts([HostShare(HOSTILE, 200, 190, True)], 1)
-        self.desk = Desk(settings, Status(self.measures, lambda: (True, "ok"), lambda: self.hosts))
+        self.ask_service = AskService(settings, Status(self.measures, lambda: (True, "ok"), lambda: self.hosts))
         self.server = HttpServer(
             "127.0.0.1",
             0,
             self.measures.exposition,
             lambda: (True, "ok"),
             lambda: (True, "ok"),
-            routes=self.desk.routes,
+            routes=self.ask_service.routes,
         )
 
     def ask(
@@ -70,7 +70,7 @@ class Asked:
     def attend_until_ready(self, timeout_seconds: float = 120) -> None:
         deadline = time.monotonic() + timeout_seconds
         while True:
-            self.desk.attend([State.RUNNING])
+            self.ask_service.attend([State.RUNNING])
             if self.check({"text": TEXT})[0] == 200:
                 return
             assert time.monotonic() < deadline, "not in time"
@@ -88,4 +88,4 @@ def asked_service(directory: Path, *overrides: str) -> Iterator[Asked]:
         try:
             yield asked
         finally:
-            asked.desk.end()
+            asked.ask_service.end()

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from index import Position
-from streamer.ask.answers import PAIRS_MAX, Answers, Refused, asked_documents
+from streamer.ask.answers import PAIRS_MAX, Answers, Refused, parse_documents
 from streamer.ask.filter import Filter
 from streamer.records.record import Record
 from streamer.settings.settings import Settings, load
@@ -24,7 +24,7 @@ def known(tmp_path: Path) -> Iterator[Filter]:
 
 
 def told(known: Filter, question: str, asked: bytes, settings: Settings | None = None) -> tuple[int, dict[str, object]]:
-    status, body = Answers(known, settings or Settings()).tell(question, asked)
+    status, body = Answers(known, settings or Settings()).answer(question, asked)
     return status.value, orjson.loads(body)
 
 
@@ -57,10 +57,10 @@ def test_half_a_surrogate_pair_in_one_document_costs_no_other_its_answer(known: 
 
 def test_too_many_documents_are_refused_with_the_setting() -> None:
     body = orjson.dumps({"documents": [{}] * 3})
-    assert len(asked_documents(body, 3)) == 3
+    assert len(parse_documents(body, 3)) == 3
     with pytest.raises(Refused, match=r"has 3 documents, ask\.documents_max is 2") as refused:
-        asked_documents(body, 2)
-    assert refused.value.told.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        parse_documents(body, 2)
+    assert refused.value.reply.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
 def test_where_the_format_is_text_a_document_is_a_string(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_words_are_told_only_where_there_is_a_reader_of_records(known: Filter) -
             at: Record(at.source, "known", at.offset, None, orjson.dumps(documents[at.offset]), 0) for at in positions
         }
 
-    status, body = Answers(known, Settings(), records_at).tell("document", b"b")
+    status, body = Answers(known, Settings(), records_at).answer("document", b"b")
     texts = orjson.loads(body)["decisions"][0]["texts"]
     assert (status, texts["other"]["id"], texts["changes"]) == (200, "a", 1)
     assert ["differing", "Nobody drowned."] in [[kind, text.strip()] for kind, text in texts["own"]["spans"]]

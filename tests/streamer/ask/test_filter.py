@@ -101,7 +101,7 @@ def test_one_source_has_one_filter_at_a_time_and_openings_without_a_name_never_m
     command = "import sys; from streamer import Filter; Filter.open(sys.argv[1], source='crawl')"
     with Filter.open(tmp_path, source="crawl"):
         other = subprocess.run([sys.executable, "-c", command, tmp_path], capture_output=True, text=True, check=False)
-    assert "source 'crawl': another filter has it open" in other.stderr
+    assert "source 'crawl' is open in another filter" in other.stderr
     Filter.open(tmp_path, source="crawl").close()
     for _ in range(2):
         with Filter.open(tmp_path) as seen:

@@ -61,13 +61,13 @@ def test_every_endpoint_answers_as_described(asked: Asked) -> None:
 def test_a_service_that_restores_its_index_answers_nobody(asked: Asked) -> None:
     from streamer.service.loop import State
 
-    asked.desk.attend([State.RUNNING, State.RESTORING])
+    asked.ask_service.attend([State.RUNNING, State.RESTORING])
     status, answer = asked.check({"text": TEXT})
     assert status == 503
     require_as_described(asked, "post", "/v1/check", status, answer)
     # A worker that is started anew says nothing about the index.
-    asked.desk.attend([State.STARTING])
+    asked.ask_service.attend([State.STARTING])
     assert asked.check({"text": TEXT})[0] == 503
-    asked.desk.attend([State.RUNNING])
-    asked.desk.attend([State.STARTING])
+    asked.ask_service.attend([State.RUNNING])
+    asked.ask_service.attend([State.STARTING])
     assert asked.check({"text": TEXT})[0] == 200

@@ -10,8 +10,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from streamer.ask.answers import Told
-from streamer.ask.routes import Door, Rate, policy_for, routes_for
+from streamer.ask.answers import AskReply
+from streamer.ask.routes import Authorizer, Rate, policy_for, routes_for
 from streamer.errors import SettingsError
 from streamer.observe import application
 from streamer.observe.http import HttpServer
@@ -23,8 +23,8 @@ BODY = b'{"documents": [{"text": "a"}]}'
 
 @contextmanager
 def serving(*overrides: str) -> Iterator[HttpServer]:
-    def ask(question: str, asked: bytes) -> Told:
-        return Told(HTTPStatus.OK, orjson.dumps([question, asked.decode()]))
+    def ask(question: str, asked: bytes) -> AskReply:
+        return AskReply(HTTPStatus.OK, orjson.dumps([question, asked.decode()]))
 
     routes = routes_for(load(None, overrides, {}), ask, lambda: b"{}")
     with HttpServer("127.0.0.1", 0, lambda: b"", lambda: (True, "ok"), lambda: (True, "ok"), routes=routes) as server:
@@ -151,4 +151,4 @@ def test_a_token_file_is_read_and_what_is_wrong_with_it_is_named(tmp_path: Path)
     for chosen, words in ((file, "at least 16 characters"), (tmp_path / "none", "cannot be read: No such file")):
         settings = load(None, [f"ask.token_file={chosen}"], {})
         with pytest.raises(SettingsError, match=rf"^ask\.token_file: .*{words}"):
-            Door(settings.ask, "127.0.0.1")
+            Authorizer(settings.ask, "127.0.0.1")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from streamer.ask.scrapy import InTurn
+from streamer.ask.scrapy import Batcher
 
 
 class Doubling:
@@ -26,7 +26,7 @@ class Doubling:
         return [2 * value for value in values]
 
 
-async def begun(in_turn: InTurn[int, int], doubling: Doubling, first: int, *others: int) -> list[asyncio.Task[int]]:
+async def begun(in_turn: Batcher[int, int], doubling: Doubling, first: int, *others: int) -> list[asyncio.Task[int]]:
     """Tasks that ask for each value; the function runs with the first."""
     tasks = [asyncio.create_task(in_turn(first))]
     await asyncio.to_thread(doubling.first_has_begun.wait, 20)
@@ -39,7 +39,7 @@ def test_values_that_come_while_a_call_runs_go_together_next() -> None:
     doubling = Doubling()
 
     async def ask() -> list[int]:
-        tasks = await begun(InTurn(doubling), doubling, 1, 2, 3, 4)
+        tasks = await begun(Batcher(doubling), doubling, 1, 2, 3, 4)
         doubling.first_may_end.set()
         return await asyncio.gather(*tasks)
 
@@ -51,7 +51,7 @@ def test_an_error_reaches_all_who_went_together_and_nobody_else() -> None:
     doubling = Doubling()
 
     async def ask() -> list[int | BaseException]:
-        in_turn = InTurn(doubling)
+        in_turn = Batcher(doubling)
         tasks = await begun(in_turn, doubling, 1, 13, 14)
         doubling.first_may_end.set()
         return [*await asyncio.gather(*tasks, return_exceptions=True), await in_turn(5)]
@@ -66,7 +66,7 @@ def test_a_caller_who_gives_up_takes_nothing_from_the_others() -> None:
     doubling = Doubling()
 
     async def ask() -> int:
-        given_up, waiting = await begun(InTurn(doubling), doubling, 1, 2)
+        given_up, waiting = await begun(Batcher(doubling), doubling, 1, 2)
         given_up.cancel()
         doubling.first_may_end.set()
         with pytest.raises(asyncio.CancelledError):

@@ -85,9 +85,9 @@ def test_a_page_that_came_back_is_not_dropped_for_another_and_a_lost_index_knows
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ((), 2, "name what is to be given back"),
+        ((), 2, "select documents by ID"),
         (("--since", "2h"), 78, "lines of files have no time"),
-        (("nobody",), 1, "no duplicate is meant"),
+        (("nobody",), 1, "no duplicate matches"),
     ],
 )
 def test_what_means_nothing_is_told(arguments: tuple[str, ...], code: int, words: str) -> None:

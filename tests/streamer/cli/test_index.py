@@ -213,7 +213,7 @@ def test_a_query_of_simhash_looks_as_far_as_it_is_told(simhash_index: Path) -> N
         (["query", "--text", "a", "--id", "b"], 2, "give one of"),
         (["query", "--fingerprint", "12"], 2, "256 hexadecimal digits"),
         (["query", "--fingerprint", "x" * 256], 2, "non-hexadecimal"),
-        (["query", "--text", "a", "--distance", "3"], 2, "compared by similarity"),
+        (["query", "--text", "a", "--distance", "3"], 2, "compares by similarity"),
         (["query", "--id", "nobody"], 1, "no record has the id nobody"),
         (["--set", "minhash.features_min=3", "query", "--text", "a"], 78, "fingerprint.features_min: stored 8, asked 3"),
         (["--set", "minhash.bins=64", "query", "--text", "a"], 78, "fingerprint.bins: stored 128, asked 64"),

@@ -211,7 +211,7 @@ def test_a_file_of_dead_letters_alone_is_an_error_and_one_of_many_a_warning(tmp_
     good, bad = document("1", "Some words."), b'{"body": "Some words."}'
     code, told = filtered("none", bad, bad, b"broken")
     assert code == os.EX_DATAERR
-    assert "streamer: 3 of 3 lines are dead letters (no-text 2, not-json 1); do decode.format, decode.text" in told
+    assert "streamer: 3 of 3 lines are dead letters (no-text 2, not-json 1); check decode.format, decode.text" in told
     assert (tmp_path / "none out" / "dead-letter.jsonl").read_bytes() == b"\n".join([bad, bad, b"broken", b""])
     code, told = filtered("few", good, bad, bad)
     assert code == 0
@@ -226,11 +226,11 @@ def test_a_table_of_no_words_and_an_evaluation_of_nothing_are_errors(tmp_path: P
     (tmp_path / "grey.jsonl").write_text('{"a": "one", "b": "two", "label": "unsure"}')
     table = run("idf", "build", tmp_path / "one.jsonl", "--out", tmp_path / "own.idf")
     assert table.code == os.EX_DATAERR
-    assert "No word stands in 2 or more of 1 documents" in table.err
+    assert "No word is in 2 or more of 1 documents" in table.err
     assert not (tmp_path / "own.idf").exists()
     evaluated = run("evaluate", tmp_path / "grey.jsonl")
     assert evaluated.code == os.EX_DATAERR
-    assert "grey.jsonl: nothing in it is known to be a duplicate" in evaluated.err
+    assert "grey.jsonl: no label says duplicate or different" in evaluated.err
 
 
 def test_the_sizes_of_kafka_bound_no_document_of_a_file(tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_check_fails_where_an_extra_is_missing(monkeypatch: pytest.MonkeyPatch
 def test_a_check_passes_on_the_defaults_and_on_what_show_prints(tmp_path: Path) -> None:
     (tmp_path / "shown.toml").write_text(run("config", "show").out)
     for arguments in ((), ("--config", tmp_path / "shown.toml")):
-        assert run("config", "check", *arguments) == (0, "the settings hold together\n", "")
+        assert run("config", "check", *arguments) == (0, "the settings are valid\n", "")
 
 
 def test_a_check_passes_on_the_settings_that_are_shipped() -> None:

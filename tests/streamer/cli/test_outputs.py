@@ -146,7 +146,7 @@ def test_a_file_is_written_over_by_force_alone(arguments: str, index: Path, here
     refused = run(*arguments.split())
     assert (refused.code, refused.err) == (
         os.EX_CANTCREAT,
-        f"streamer: {written}: stands there already: name another file, or write over it with --force.",
+        f"streamer: {written}: exists already: name another file, or overwrite it with --force.",
     )
     assert tree(here) == before
     forced = run(*arguments.split(), "--force")

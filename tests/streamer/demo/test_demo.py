@@ -58,10 +58,10 @@ def test_both_schemes_find_every_copy_with_its_articles_normal_form_and_no_wrong
     for each in (reached, simhash):
         assert each.wrong == []
         assert each.copies == dict.fromkeys(EDITS, 30)
-        assert all(each.found[edit] == 30 for edit in UNTOUCHED)
-    assert reached.found.total() >= FOUND_MIN
-    assert FOUND_MIN > simhash.found.total() >= SIMHASH_FOUND_MIN
-    assert re.search(rf"all copies +{reached.found.total()} of 240 +{simhash.found.total()} of 240\b", filtered[1])
+        assert all(each.matched[edit] == 30 for edit in UNTOUCHED)
+    assert reached.matched.total() >= FOUND_MIN
+    assert FOUND_MIN > simhash.matched.total() >= SIMHASH_FOUND_MIN
+    assert re.search(rf"all copies +{reached.matched.total()} of 240 +{simhash.matched.total()} of 240\b", filtered[1])
 
 
 def test_every_verdict_occurs_and_every_document_has_one(filtered: tuple[Path, str]) -> None:
@@ -81,14 +81,14 @@ def test_a_second_run_changes_no_file_and_says_so_and_shows_the_same_examples(fi
     assert {path: path.read_bytes() for path in directory.glob("**/*.jsonl")} == outputs
     assert "already decided" in second
     assert "already decided" not in first
-    tail = "copies found"
+    tail = "copies matched"
     assert second[second.index(tail) :] == first[first.index(tail) :]
 
 
 def test_the_demo_ignores_the_field_names_and_the_index_of_the_settings(tmp_path: Path) -> None:
     own = Settings(decode=Decode(text="/body"), index=Index(directory=tmp_path / "elsewhere"))
     assert "of 240" in shown(tmp_path / "demo", own)
-    assert score(tmp_path / "demo" / "out").found.total() >= FOUND_MIN
+    assert score(tmp_path / "demo" / "out").matched.total() >= FOUND_MIN
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -225,5 +225,5 @@ def test_a_score_counts_wrong_matches_and_missed_copies(tmp_path: Path) -> None:
     ]
     reached = score(judged(tmp_path, [], rows))
     assert reached.copies == {"typo": 2, "moved": 1, "same": 1}
-    assert reached.found == {"typo": 2}
+    assert reached.matched == {"typo": 2}
     assert reached.wrong == [("zh-0001-copy-4-same", "zh-0002"), ("zh-0002", "zh-0001"), ("wordless-1", "zh-0001")]

@@ -22,8 +22,8 @@ def test_either_scheme_may_say_duplicate_alone_and_texts_may_be_too_short() -> N
     assert one.distance is not None
     assert one.similarity is not None
     assert (other.simhash, other.minhash, other.distance, other.truth) == (False, True, None, COPY)
-    assert other.said()[0].startswith("duplicate, ")
-    assert other.said()[1] == "unique, too short"
+    assert other.in_words()[0].startswith("duplicate, ")
+    assert other.in_words()[1] == "unique, too short"
     assert differences(minhash[1:2], simhash[1:2], known, BOTH) == []
 
 

@@ -56,10 +56,10 @@ def test_topics_that_fit_are_well() -> None:
         ("documents-dead-letter", None, State.WRONG, "topics.dead_letter"),
         ("documents-unique", changed(cleanup_policy="compact"), State.WRONG, "compaction"),
         ("documents", changed(cleanup_policy="compact,delete"), State.WRONG, "compaction"),
-        ("documents-duplicate", changed(min_insync_replicas="4"), State.WRONG, "nothing can be written"),
+        ("documents-duplicate", changed(min_insync_replicas="4"), State.WRONG, "writes fail"),
         ("documents-duplicate", changed(max_message_bytes="999999"), State.WRONG, "raise max.message.bytes"),
         ("documents", changed(max_message_bytes=str(2**27)), State.WRONG, "kafka.request_bytes_max"),
-        ("documents-unique", changed(retention_ms=str(23 * 3_600_000)), State.ADVICE, "comes back in part"),
+        ("documents-unique", changed(retention_ms=str(23 * 3_600_000)), State.ADVICE, "restored in part"),
         ("documents-unique", changed(retention_bytes="1"), State.ADVICE, "1 bytes a partition"),
         ("documents", replace(GOOD, settings=None), State.UNCHECKED, "cannot be seen"),
         ("documents-unique", replace(GOOD, settings=None), State.UNCHECKED, "DESCRIBE_CONFIGS"),
@@ -68,7 +68,7 @@ def test_topics_that_fit_are_well() -> None:
 def test_a_topic_that_does_not_fit_is_told(name: str, facts: TopicFacts | None, state: State, words: str) -> None:
     found = of_topics(name, facts)
     assert state in {finding.state for finding in found}
-    assert words in " ".join(f"{finding.found} {finding.remedy}" for finding in found)
+    assert words in " ".join(f"{finding.result} {finding.remedy}" for finding in found)
 
 
 def test_what_is_kept_as_long_as_documents_count_is_enough() -> None:
@@ -77,7 +77,7 @@ def test_what_is_kept_as_long_as_documents_count_is_enough() -> None:
 
 def test_documents_that_count_for_ever_need_topics_that_keep_for_ever() -> None:
     [found] = of_topics("documents-unique", changed(retention_ms=str(1_000 * 3_600_000)), Settings())
-    assert "for ever" in found.found
+    assert "for ever" in found.result
 
 
 def test_more_workers_than_partitions_are_told() -> None:
@@ -130,7 +130,7 @@ def test_a_timeout_that_is_refused_or_could_not_be_tried_is_told(key: str) -> No
 def test_every_broker_is_told_of(answer: Greeting, state: State, words: str) -> None:
     [found] = brokers.connections({"one:9092": answer}, NOW)
     assert found.state is state
-    assert words in f"{found.found} {found.remedy}"
+    assert words in f"{found.result} {found.remedy}"
     assert found.check == "broker one:9092"
 
 
@@ -150,7 +150,7 @@ def test_the_exit_code_says_whether_a_person_or_time_mends_it(states: tuple[Stat
 @pytest.mark.parametrize(
     ("newest_ms", "state", "words"),
     [
-        (None, State.UNCHECKED, "none of the input is known"),
+        (None, State.UNCHECKED, "has no record time"),
         (0, State.OK, "no record"),
         (NOW * 1000, State.OK, "no record"),
         ((NOW + 300) * 1000, State.OK, "no record"),
@@ -162,7 +162,7 @@ def test_the_exit_code_says_whether_a_person_or_time_mends_it(states: tuple[Stat
 def test_a_record_from_the_future_is_told_of(newest_ms: int | None, state: State, words: str) -> None:
     found = brokers.clock(newest_ms, NOW)
     assert found.state is state
-    assert words in found.found
+    assert words in found.result
 
 
 def of_parts(
@@ -180,7 +180,11 @@ def test_topics_between_parts_need_not_be_there() -> None:
 def test_topics_between_parts_have_as_many_partitions_as_the_input() -> None:
     assert of_parts(GOOD, GOOD) == []
     [found] = of_parts(GOOD, replace(GOOD, partitions=5))
-    assert (found.state, "5 partitions" in found.found, "'documents' has 4" in found.found) == (State.WRONG, True, True)
+    assert (found.state, "5 partitions" in found.result, "'documents' has 4" in found.result) == (
+        State.WRONG,
+        True,
+        True,
+    )
 
 
 def test_topics_between_parts_are_not_compacted_and_fingerprints_have_the_times_of_the_brokers() -> None:

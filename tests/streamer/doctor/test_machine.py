@@ -10,19 +10,19 @@ import trustme
 from index.tools import Writer
 from streamer.doctor import machine
 from streamer.doctor.finding import Finding, State
-from streamer.doctor.machine import Place
+from streamer.doctor.machine import IndexFolder
 from streamer.errors import SettingsError
-from streamer.observe.guard import guard_of
+from streamer.observe.auth import port_auth
 from streamer.observe.http import HttpServer
 from streamer.settings.settings import Decode, Fingerprint, Index, Kafka, Observe, Settings
 from streamer.text import main_text
 
-GOOD = Place("", "ext4", 2**40)
+GOOD = IndexFolder("", "ext4", 2**40)
 SETTINGS = Settings(index=Index(map_bytes_max=2**30))
 
 
-def unwell(place: Place, settings: Settings = SETTINGS) -> list[Finding]:
-    return [finding for finding in machine.index_folder(settings, place) if finding.state is not State.OK]
+def unwell(folder: IndexFolder, settings: Settings = SETTINGS) -> list[Finding]:
+    return [finding for finding in machine.index_folder(settings, folder) if finding.state is not State.OK]
 
 
 def test_a_folder_on_a_local_disk_with_room_is_well() -> None:
@@ -30,12 +30,12 @@ def test_a_folder_on_a_local_disk_with_room_is_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "state", "words"),
+    ("folder", "state", "words"),
     [
         (replace(GOOD, problem="/data: Read-only file system"), State.WRONG, "Read-only"),
         (replace(GOOD, file_system="nfs4"), State.WRONG, "a disk of this machine"),
         (replace(GOOD, file_system="fuse.sshfs"), State.WRONG, "is on fuse.sshfs"),
-        (replace(GOOD, file_system="overlay"), State.ADVICE, "goes with its container"),
+        (replace(GOOD, file_system="overlay"), State.ADVICE, "vanishes with its container"),
         (replace(GOOD, file_system="tmpfs"), State.ADVICE, "is on tmpfs"),
         (replace(GOOD, free_bytes=2**20), State.WRONG, "make room"),
         (replace(GOOD, free_bytes=2**29), State.ADVICE, "index.map_bytes_max to at most 536,870,912"),
@@ -43,10 +43,10 @@ def test_a_folder_on_a_local_disk_with_room_is_well() -> None:
         (replace(GOOD, writer=Writer(7, "streamer run", stopped=True)), State.WRONG, "kill -CONT 7"),
     ],
 )
-def test_a_folder_that_will_not_do_is_told(place: Place, state: State, words: str) -> None:
-    [found] = unwell(place)
+def test_a_folder_that_will_not_do_is_told(folder: IndexFolder, state: State, words: str) -> None:
+    [found] = unwell(folder)
     assert found.state is state
-    assert words in f"{found.found} {found.remedy}"
+    assert words in f"{found.result} {found.remedy}"
 
 
 def test_a_process_that_writes_now_is_nothing_to_mend() -> None:
@@ -54,16 +54,16 @@ def test_a_process_that_writes_now_is_nothing_to_mend() -> None:
 
 
 def test_looking_at_a_folder_leaves_nothing_there(tmp_path: Path) -> None:
-    place = machine.look_at(tmp_path / "not" / "yet")
+    folder = machine.inspect_folder(tmp_path / "not" / "yet")
     assert list(tmp_path.iterdir()) == []
-    assert place.problem == ""
-    assert place.free_bytes > 0
-    assert place.file_system
+    assert folder.problem == ""
+    assert folder.free_bytes > 0
+    assert folder.file_system
 
 
 def test_a_folder_below_a_file_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    assert "Not a directory" in machine.look_at(tmp_path / "file" / "index").problem
+    assert "Not a directory" in machine.inspect_folder(tmp_path / "file" / "index").problem
 
 
 MOUNTS = [
@@ -150,14 +150,14 @@ def test_the_service_is_known_by_its_answer() -> None:
 
 
 def test_a_guard_is_looked_at_where_the_port_has_one(tmp_path: Path) -> None:
-    assert list(machine.guard(Settings())) == []
+    assert list(machine.port_files(Settings())) == []
     password = tmp_path / "password"
     settings = Settings(observe=Observe(user="prometheus", password_file=password))
-    [missing] = machine.guard(settings)
+    [missing] = machine.port_files(settings)
     assert missing.state is State.WRONG
     assert "observe.password_file" in missing.remedy
     password.write_text("word")
-    assert [each.state for each in machine.guard(settings)] == [State.OK]
+    assert [each.state for each in machine.port_files(settings)] == [State.OK]
 
 
 def test_the_service_is_known_by_its_answer_over_tls_too(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_the_service_is_known_by_its_answer_over_tls_too(tmp_path: Path) -> None
     leaf.private_key_and_cert_chain_pem.write_to_path(str(file))
     observe = Observe(tls_certificate_file=file, tls_key_file=file)
     with HttpServer(
-        "127.0.0.1", 0, lambda: b"", lambda: (True, "ok"), lambda: (True, "ok"), guard_of(observe)
+        "127.0.0.1", 0, lambda: b"", lambda: (True, "ok"), lambda: (True, "ok"), port_auth(observe)
     ) as server:
         assert machine.serves_health(Settings(observe=observe.model_copy(update={"port": server.port})))
         assert not machine.serves_health(Settings(observe=Observe(port=server.port)))

@@ -32,7 +32,7 @@ def test_a_registry_that_answers_is_well_though_it_may_have_no_schema_yet(schema
 def test_a_registry_that_refuses_is_for_a_person_to_mend() -> None:
     with serving(Registry(credentials="reader:right")) as there:
         told = found(there.url, registry_user="reader", registry_password="mistaken")
-        assert (told.state, told.found) == (State.WRONG, "refuses this client")
+        assert (told.state, told.result) == (State.WRONG, "refuses this client")
         assert "401" in told.remedy
         assert "mistaken" not in f"{told}"
         assert found(there.url, registry_user="reader", registry_password="right").state is State.OK

@@ -1,4 +1,4 @@
-"""Dead letters over the broker in memory: listed, shown, and replayed once, wherever the command dies."""
+"""Dead letters over the broker in memory: summarized, described, and replayed once, wherever the command dies."""
 
 from collections import Counter
 from contextlib import suppress
@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from streamer.give_back.dead_letters import Filters, Replayed, listed, printable, replay, shown
-from streamer.give_back.report import listed_as_json, listed_table, replayed_as_json, replayed_table, shown_table
+from streamer.give_back.dead_letters import Filters, ReplayCounts, describe, printable, replay, summarize
+from streamer.give_back.report import description_table, replay_as_json, replay_table, summary_as_json, summary_table
 from streamer.records.record import Lost
 from streamer.settings.settings import Batching, Settings
 from streamer.transports.output_log import REPLAY
@@ -52,7 +52,7 @@ def output_log(world: World, *crashes: CrashPoint | None) -> MemoryOutputLog:
     return made
 
 
-def replayed(world: World, filters: Filters = Filters(), **options: bool) -> Replayed:  # noqa: B008
+def replayed(world: World, filters: Filters = Filters(), **options: bool) -> ReplayCounts:  # noqa: B008
     return replay(output_log(world), filters, world.settings.batch, **options)
 
 
@@ -66,26 +66,26 @@ def came_back(world: World) -> list[Stored]:
 
 def test_dead_letters_are_counted_by_reason_with_their_times_and_examples(tmp_path: Path) -> None:
     world = world_of(tmp_path)
-    found = listed(output_log(world), Filters())
+    found = summarize(output_log(world), Filters())
     assert {reason: each.count for reason, each in found.items()} == {"not-utf-8": 5, "no-text": 1, "tombstone": 1}
     of_bytes = found["not-utf-8"]
-    assert (of_bytes.first_ms, of_bytes.last_ms, of_bytes.again) == (START_MS, START_MS + 4, 0)
+    assert (of_bytes.first_ms, of_bytes.last_ms, of_bytes.replayed_before) == (START_MS, START_MS + 4, 0)
     assert len(of_bytes.examples) == 3
-    assert list(listed(output_log(world), Filters(since_ms=START_MS + 5))) == ["no-text", "tombstone"]
-    assert listed(output_log(world), Filters("poison")) == {}
-    assert "not-utf-8" in printed(listed_table(found))
-    assert listed_as_json(found)["reasons"][0]["count"] == 5
+    assert list(summarize(output_log(world), Filters(since_ms=START_MS + 5))) == ["no-text", "tombstone"]
+    assert summarize(output_log(world), Filters("poison")) == {}
+    assert "not-utf-8" in printed(summary_table(found))
+    assert summary_as_json(found)["reasons"][0]["count"] == 5
 
 
 def test_a_dead_letter_is_shown_with_the_words_of_the_decoder_and_its_bytes(tmp_path: Path) -> None:
     world = world_of(tmp_path)
-    [found] = shown(output_log(world), "documents/0/3")
+    [found] = describe(output_log(world), "documents/0/3")
     assert (found["reason"], found["value_bytes"]) == ("not-utf-8", 10)
     assert found["value"] == r"{broken \xff\x1b"
     assert found["words"].startswith("not-utf-8")
     assert ["trace", "3"] in found["headers"]
-    assert r"{broken \xff\x1b" in printed(shown_table([found]))
-    assert shown(output_log(world), "documents/0/99") == []
+    assert r"{broken \xff\x1b" in printed(description_table([found]))
+    assert describe(output_log(world), "documents/0/99") == []
 
 
 def test_what_is_shown_is_bounded_and_no_terminal_obeys_it() -> None:
@@ -120,7 +120,7 @@ def test_after_the_setting_was_mended_the_service_decides_anew_and_a_loop_is_see
     world.run()
     [mended] = [each for each in world.broker.records(world.settings.topics.unique) if each.value == LACKING]
     assert dict(mended.headers)["neardup.replayed"] == b"documents/1/1"
-    assert listed(output_log(world), Filters("tombstone"))["tombstone"].again == 1
+    assert summarize(output_log(world), Filters("tombstone"))["tombstone"].replayed_before == 1
     # The one that failed again is a dead letter of its own now: it may be replayed once more, the first one not.
     found = replayed(world, Filters("tombstone"))
     assert (found.matched, found.sent, found.before) == (2, 1, 1)
@@ -146,5 +146,5 @@ def test_what_holds_no_bytes_is_refused(tmp_path: Path) -> None:
     world.run()
     found = replayed(world)
     assert (found.matched, found.sent, found.refused) == (2, 1, 1)
-    assert "hold no bytes" in printed(replayed_table(found, dry_run=False))
-    assert replayed_as_json(found, dry_run=False)["refused"] == 1
+    assert "without bytes" in printed(replay_table(found, dry_run=False))
+    assert replay_as_json(found, dry_run=False)["refused"] == 1

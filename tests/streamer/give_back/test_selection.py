@@ -47,10 +47,10 @@ def test_filters_narrow_each_other_down(
     id_: str | None, original: str | None, host: str | None, since_ms: int | None
 ) -> None:
     selection = Selection(id_, original, host, since_ms)
-    meant = selection.may_mean(dropped()) and selection.means_host("Site.Example")
+    meant = selection.may_match(dropped()) and selection.matches_host("Site.Example")
     assert meant == ("other" not in (id_, original, host) and since_ms != NOW_MS + 1)
 
 
 def test_a_document_without_a_host_is_of_no_host() -> None:
-    assert Selection().means_host(None)
-    assert not Selection(host="site.example").means_host(None)
+    assert Selection().matches_host(None)
+    assert not Selection(host="site.example").matches_host(None)

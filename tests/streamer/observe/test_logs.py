@@ -159,8 +159,8 @@ def test_a_complaint_that_repeats_is_shown_once_a_period_with_its_count() -> Non
             shown.append(complaint.getMessage())
     assert shown == [
         "Connection failed: 100",
-        "Connection failed: 130 (and 14 times more before)",
-        "Connection failed: 160 (and 14 times more before)",
+        "Connection failed: 130 (repeated 14 times before)",
+        "Connection failed: 160 (repeated 14 times before)",
     ]
 
 
@@ -183,4 +183,4 @@ def test_a_percent_sign_in_a_repeated_complaint_stays_one() -> None:
     for clock.now in (0.0, 0.5, 2.0):
         complaint = line_of("kafka.cluster", 1, argument="100%s done")
         chatter.filter(complaint)
-    assert complaint.getMessage() == "Connection failed: 100%s done (and 1 times more before)"
+    assert complaint.getMessage() == "Connection failed: 100%s done (repeated 1 times before)"

@@ -142,7 +142,7 @@ def test_a_service_that_keeps_pages_by_a_frame_is_sound_and_a_wrong_original_of_
 
 def test_one_article_in_the_frames_of_many_hosts_is_sound(tmp_path: Path) -> None:
     world = World(tmp_path, Settings.model_validate({"batch": Batching(records_max=64)}))
-    crawled = reprints("en", 0.3, articles=3, hosts=10, known=12)
+    crawled = reprints("en", 0.3, articles=3, hosts=10, earlier_pages=12)
     values = [
         {"id": f"https://{host}/{number}", "text": text}
         for number, (host, text) in enumerate(zip(crawled.hosts, crawled.texts, strict=True))

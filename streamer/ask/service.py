@@ -1,9 +1,9 @@
-"""The desk: what the supervisor runs where `ask.enabled` is set."""
+"""The HTTP API as the supervisor runs it if `ask.enabled` is set."""
 
 from collections.abc import Collection, Sequence
 from http import HTTPStatus
 
-from streamer.ask.answers import Told, told_error
+from streamer.ask.answers import AskReply, error_reply
 from streamer.ask.process import Answerer
 from streamer.ask.routes import routes_for
 from streamer.ask.status import Status
@@ -12,25 +12,24 @@ from streamer.service.loop import State
 from streamer.settings.settings import Settings
 
 
-class Desk:
-    """Questions to a running service: its routes, and the processes that answer.
+class AskService:
+    """Routes of the API and the processes that answer.
 
-    Nobody is answered before a worker runs, nor while the index is being restored: its documents would be missing in the
-    answers.
+    It answers 503 until a worker runs, and while the index is being restored: an incomplete index would miss duplicates.
     """
 
     def __init__(self, settings: Settings, status: Status) -> None:
-        """Raises SettingsError for a token file that cannot be used."""
+        """Raises SettingsError for an unusable token file."""
         self._status = status
         self._answerer = Answerer(settings)
-        # Texts are read from the brokers, which may take seconds: checks do not wait for that.
+        # Reading texts from the brokers may take seconds; checks must not wait for that.
         self._with_texts = Answerer(settings) if settings.ask.texts else self._answerer
         self._answerers = list(dict.fromkeys([self._answerer, self._with_texts]))
         self._is_whole = False
         self.routes: Sequence[Route] = routes_for(settings, self._ask, status.as_json)
 
     def attend(self, states: Collection[State]) -> None:
-        """Take note of the workers' states, and look after the processes; called all the time, never waits."""
+        """Update from the workers' states, and start or restart the processes. Call it often; it never waits."""
         if State.RESTORING in states:
             self._is_whole = False
         elif State.RUNNING in states:
@@ -45,8 +44,8 @@ class Desk:
         for answerer in self._answerers:
             answerer.end()
 
-    def _ask(self, question: str, asked: bytes) -> Told:
+    def _ask(self, question: str, payload: bytes) -> AskReply:
         if not self._is_whole:
-            words = "the service is starting, or its index is being restored: ask again later"
-            return told_error(HTTPStatus.SERVICE_UNAVAILABLE, "", words)
-        return (self._with_texts if question == "document" else self._answerer).ask(question, asked)
+            message = "the service is starting, or its index is being restored: try again later"
+            return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, "", message)
+        return (self._with_texts if question == "document" else self._answerer).ask(question, payload)

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from streamer.errors import SettingsError
 from streamer.observe import http as http_port
-from streamer.observe.guard import Guard, guard_of
+from streamer.observe.auth import PortAuth, port_auth
 from streamer.observe.http import HttpServer
 from streamer.settings.settings import Observe, Settings, load
 
@@ -31,7 +31,7 @@ def write_certificate(folder: Path, authority: trustme.CA = AUTHORITY) -> tuple[
     return certificate, key
 
 
-def guarded(folder: Path) -> Observe:
+def with_auth(folder: Path) -> Observe:
     certificate, key = write_certificate(folder)
     password = folder / "password"
     password.write_text("päss:word\n", encoding="utf-8")
@@ -39,13 +39,13 @@ def guarded(folder: Path) -> Observe:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Guard], int]]:
-    """Factory of servers behind a guard; the port of each."""
+def serve() -> Iterator[Callable[[PortAuth], int]]:
+    """Factory of servers with this auth; returns their ports."""
     servers: list[HttpServer] = []
 
-    def make(guard: Guard) -> int:
+    def make(auth: PortAuth) -> int:
         servers.append(
-            HttpServer("127.0.0.1", 0, lambda: b"neardup 1\n", lambda: (True, "ok"), lambda: (True, "ok"), guard)
+            HttpServer("127.0.0.1", 0, lambda: b"neardup 1\n", lambda: (True, "ok"), lambda: (True, "ok"), auth)
         )
         servers[-1].start()
         return servers[-1].port
@@ -78,14 +78,14 @@ def ask(
         connection.close()
 
 
-def test_the_user_reads_the_metrics_by_tls_with_his_password(tmp_path: Path, serve: Callable[[Guard], int]) -> None:
-    port = serve(guard_of(guarded(tmp_path)))
+def test_the_user_reads_the_metrics_by_tls_with_his_password(tmp_path: Path, serve: Callable[[PortAuth], int]) -> None:
+    port = serve(port_auth(with_auth(tmp_path)))
     assert ask(port, "/metrics", "prometheus:päss:word", trusting())[:2] == (200, "neardup 1\n")
 
 
 @pytest.mark.parametrize("login", [None, "prometheus:wrong", "other:päss:word", "prometheus", "prometheus:päss:word\n"])
-def test_nobody_else_reads_them(tmp_path: Path, serve: Callable[[Guard], int], login: str | None) -> None:
-    status, body, headers = ask(serve(guard_of(guarded(tmp_path))), "/metrics", login, trusting())
+def test_nobody_else_reads_them(tmp_path: Path, serve: Callable[[PortAuth], int], login: str | None) -> None:
+    status, body, headers = ask(serve(port_auth(with_auth(tmp_path))), "/metrics", login, trusting())
     assert status == 401
     assert "neardup" not in body
     assert headers["WWW-Authenticate"].startswith("Basic ")
@@ -93,26 +93,26 @@ def test_nobody_else_reads_them(tmp_path: Path, serve: Callable[[Guard], int], l
 
 @pytest.mark.parametrize("authorization", ["", "Basic", "Basic !", "Bearer " + base64.b64encode(b"a:b").decode()])
 def test_what_is_no_basic_authentication_is_not_admitted(authorization: str) -> None:
-    assert not Guard(login=("a", "b")).admits(authorization)
-    assert Guard(login=("a", "b")).admits("basic " + base64.b64encode(b"a:b").decode())
-    assert Guard().admits(authorization)
+    assert not PortAuth(login=("a", "b")).admits(authorization)
+    assert PortAuth(login=("a", "b")).admits("basic " + base64.b64encode(b"a:b").decode())
+    assert PortAuth().admits(authorization)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_probes_need_no_password(tmp_path: Path, serve: Callable[[Guard], int], path: str) -> None:
-    assert ask(serve(guard_of(guarded(tmp_path))), path, None, trusting())[0] == 200
+def test_probes_need_no_password(tmp_path: Path, serve: Callable[[PortAuth], int], path: str) -> None:
+    assert ask(serve(port_auth(with_auth(tmp_path))), path, None, trusting())[0] == 200
 
 
-def test_the_certificate_can_be_held_against_its_authority(tmp_path: Path, serve: Callable[[Guard], int]) -> None:
-    port = serve(guard_of(guarded(tmp_path)))
+def test_the_certificate_can_be_held_against_its_authority(tmp_path: Path, serve: Callable[[PortAuth], int]) -> None:
+    port = serve(port_auth(with_auth(tmp_path)))
     with pytest.raises(ssl.SSLCertVerificationError):
         ask(port, "/healthz", None, trusting(trustme.CA()))
 
 
 def test_clients_that_speak_no_tls_or_nothing_hold_up_no_other(
-    tmp_path: Path, serve: Callable[[Guard], int], capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, serve: Callable[[PortAuth], int], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    port = serve(guard_of(guarded(tmp_path)))
+    port = serve(port_auth(with_auth(tmp_path)))
     with socket.create_connection(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)) as rude:
         rude.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         assert b"neardup" not in rude.recv(4096)
@@ -121,18 +121,18 @@ def test_clients_that_speak_no_tls_or_nothing_hold_up_no_other(
 
 
 def test_a_client_that_begins_no_handshake_is_cut_off(
-    tmp_path: Path, serve: Callable[[Guard], int], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, serve: Callable[[PortAuth], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_port, "HEAD_SECONDS", 0.2)
-    port = serve(guard_of(guarded(tmp_path)))
+    port = serve(port_auth(with_auth(tmp_path)))
     with socket.create_connection(("127.0.0.1", port), timeout=5) as silent:
         assert silent.recv(1) == b""
 
 
 def test_600_connections_without_a_handshake_do_not_keep_a_probe_from_its_answer(
-    tmp_path: Path, serve: Callable[[Guard], int]
+    tmp_path: Path, serve: Callable[[PortAuth], int]
 ) -> None:
-    port = serve(guard_of(guarded(tmp_path)))
+    port = serve(port_auth(with_auth(tmp_path)))
     with ExitStack() as clients:
         for _ in range(600):
             clients.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
@@ -142,9 +142,9 @@ def test_600_connections_without_a_handshake_do_not_keep_a_probe_from_its_answer
 
 
 def test_a_certificate_that_is_renewed_is_shown_without_a_restart(
-    tmp_path: Path, serve: Callable[[Guard], int]
+    tmp_path: Path, serve: Callable[[PortAuth], int]
 ) -> None:
-    port = serve(guard_of(guarded(tmp_path)))
+    port = serve(port_auth(with_auth(tmp_path)))
     renewed = trustme.CA()
     certificate, key = write_certificate(tmp_path, renewed)
     for file in (certificate, key):
@@ -153,45 +153,45 @@ def test_a_certificate_that_is_renewed_is_shown_without_a_restart(
 
 
 def test_a_certificate_that_is_half_written_leaves_the_former_one(
-    tmp_path: Path, serve: Callable[[Guard], int]
+    tmp_path: Path, serve: Callable[[PortAuth], int]
 ) -> None:
-    observe = guarded(tmp_path)
-    port = serve(guard_of(observe))
+    observe = with_auth(tmp_path)
+    port = serve(port_auth(observe))
     assert observe.tls_certificate_file is not None
     observe.tls_certificate_file.write_bytes(b"")
     with capture_logs() as logs:
         assert ask(port, "/healthz", None, trusting())[0] == 200
-    assert "cannot be read again" in logs[0]["event"]
+    assert "cannot reload" in logs[0]["event"]
 
 
 @pytest.mark.parametrize("key", ["tls_certificate_file", "tls_key_file", "password_file"])
 def test_a_file_that_is_missing_is_named(tmp_path: Path, key: str) -> None:
-    observe = guarded(tmp_path).model_copy(update={key: tmp_path / "none"})
+    observe = with_auth(tmp_path).model_copy(update={key: tmp_path / "none"})
     with pytest.raises(SettingsError, match=f"^observe.{key}: .*none: cannot be read: No such file"):
-        guard_of(observe)
+        port_auth(observe)
 
 
 @pytest.mark.parametrize("key", ["tls_certificate_file", "tls_key_file", "password_file"])
 def test_a_file_that_is_empty_is_named(tmp_path: Path, key: str) -> None:
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(SettingsError, match=f"observe.{key}: .*empty"):
-        guard_of(guarded(tmp_path).model_copy(update={key: tmp_path / "empty"}))
+        port_auth(with_auth(tmp_path).model_copy(update={key: tmp_path / "empty"}))
 
 
 def test_a_password_that_is_no_text_is_told_and_not_shown(tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"secret\xff")
     with pytest.raises(SettingsError, match=r"observe.password_file: .*: is not UTF-8$"):
-        guard_of(guarded(tmp_path).model_copy(update={"password_file": tmp_path / "bytes"}))
+        port_auth(with_auth(tmp_path).model_copy(update={"password_file": tmp_path / "bytes"}))
 
 
 @pytest.mark.parametrize(("one", "other"), [("tls_certificate_file", "tls_key_file"), ("user", "password_file")])
-def test_half_a_guard_is_none_and_is_refused(one: str, other: str) -> None:
+def test_half_an_auth_setting_is_refused(one: str, other: str) -> None:
     for key in (one, other):
         with pytest.raises(SettingsError, match=rf"observe.{one} .*must be set together with observe.{other}"):
             load(None, [f"observe.{key}=given"])
 
 
 def test_without_settings_the_port_is_open() -> None:
-    guard = guard_of(Settings().observe)
-    assert guard.scheme == "http"
-    assert guard.admits("")
+    auth = port_auth(Settings().observe)
+    assert auth.scheme == "http"
+    assert auth.admits("")

@@ -1,4 +1,4 @@
-"""Who may read the metrics, and by which certificate the port is known."""
+"""Authentication and TLS for the HTTP port."""
 
 import base64
 import binascii
@@ -16,9 +16,9 @@ log = structlog.get_logger(__name__)
 
 
 class _Encryption:
-    """TLS by a certificate that may be renewed while the port is open: its files are read again when they change.
+    """TLS that reloads its certificate when the files change.
 
-    context  for all handshakes; each gets the newest certificate
+    context  for all handshakes; each uses the newest certificate
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:
@@ -26,7 +26,7 @@ class _Encryption:
         self._read_at = self._changed_at()
         self._newest = self._loaded()
         self.context = self._loaded()
-        # The library calls this amid every handshake, also where the client names no server.
+        # OpenSSL calls this during every handshake, even if the client names no server.
         self.context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, _server: str | None, _context: ssl.SSLContext) -> None:
@@ -46,17 +46,21 @@ class _Encryption:
             if changed_at != self._read_at:
                 self._newest = self._loaded()
                 self._read_at = changed_at
-                log.info("certificate of the port read again", file=str(self._files[0]))
+                log.info("port certificate reloaded", file=str(self._files[0]))
         except (OSError, ValueError) as error:
-            # One of the two may be written a moment later; until then the former certificate is shown.
-            log.warning("certificate of the port cannot be read again", reason=str(error))
+            # A renewal may write the second file a moment later; until then the old certificate serves.
+            log.warning("cannot reload the port certificate", reason=str(error))
 
     def _changed_at(self) -> tuple[int, ...]:
         return tuple(file.stat().st_mtime_ns for file in self._files)
 
 
-class Guard:
-    """What stands before the port: TLS or none, one user or everybody."""
+class PortAuth:
+    """TLS and basic authentication, both optional.
+
+    >>> PortAuth().admits("")
+    True
+    """
 
     def __init__(self, encryption: _Encryption | None = None, login: tuple[str, str] | None = None) -> None:
         self._encryption = encryption
@@ -65,28 +69,28 @@ class Guard:
 
     @property
     def context(self) -> ssl.SSLContext | None:
-        """What the port's connections are encrypted by; None for no TLS."""
+        """TLS context, or None."""
         return None if self._encryption is None else self._encryption.context
 
     def admits(self, authorization: str) -> bool:
-        """Whether a header `Authorization` (empty: there was none) names the user and his password."""
+        """Whether an `Authorization` header (empty if missing) has the user and password."""
         if self._login is None:
             return True
         kind, _, credentials = authorization.partition(" ")
         try:
-            given = base64.b64decode(credentials.strip(), validate=True)
+            decoded = base64.b64decode(credentials.strip(), validate=True)
         except (binascii.Error, ValueError):
             return False
-        return kind.lower() == "basic" and hmac.compare_digest(given, self._login)
+        return kind.lower() == "basic" and hmac.compare_digest(decoded, self._login)
 
 
-OPEN = Guard()
-"""No TLS, and everybody may read."""
+OPEN = PortAuth()
+"""No TLS and no password."""
 
 
-def guard_of(observe: Observe) -> Guard:
-    """Guard that the settings name. Raises SettingsError for a file that cannot be used."""
-    return Guard(_encryption(observe), _login(observe))
+def port_auth(observe: Observe) -> PortAuth:
+    """TLS and authentication from the settings. Raises SettingsError for an unusable file."""
+    return PortAuth(_encryption(observe), _login(observe))
 
 
 def _encryption(observe: Observe) -> _Encryption | None:
@@ -100,13 +104,13 @@ def _encryption(observe: Observe) -> _Encryption | None:
     except (ssl.SSLError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise SettingsError(
-            f"observe.tls_certificate_file: {certificate}, and observe.tls_key_file: {key}: must be a certificate and its "
-            f"key in PEM, without a password ({reason})"
+            f"observe.tls_certificate_file: {certificate}, observe.tls_key_file: {key}: must be a certificate and its key "
+            f"in PEM, without a password ({reason})"
         ) from error
 
 
 def _no_password() -> NoReturn:
-    # Without this, the library would ask for it on the terminal, and wait.
+    # Without this callback, OpenSSL would prompt on the terminal and wait.
     raise ValueError("the key is encrypted")
 
 
@@ -119,7 +123,7 @@ def _login(observe: Observe) -> tuple[str, str] | None:
     except UnicodeDecodeError as error:
         raise SettingsError(f"{key}: {observe.password_file}: is not UTF-8") from error
     if not password:
-        raise SettingsError(f"{key}: {observe.password_file}: is empty: write the password into it")
+        raise SettingsError(f"{key}: {observe.password_file}: is empty: write the password to it")
     return observe.user, password
 
 
