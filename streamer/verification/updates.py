@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from index import NO_DISTANCE, Verdict
+from index import NO_DISTANCE, Verdict, standing_for_themselves
 from streamer.verification.comparison import Comparison, Rows
 from streamer.verification.findings import Findings
 from streamer.verification.ledger import Ledger
@@ -18,7 +18,9 @@ def check_updates(ledger: Ledger, comparison: Comparison, findings: Findings) ->
         older = state["original"][rows]
         findings.examine("update-id", len(rows))
         _note(ledger, findings, "update-id", rows[state["id"][rows] != state["original_id"][rows]])
-        indexed = (state["rank"][rows] != NONE) & (state["rank"][older] != NONE)
+        # A version that was dropped as a copy, or came back by hand, has no entry of its own to leave.
+        indexed = standing_for_themselves(state["verdict"][older])
+        indexed &= (state["rank"][rows] != NONE) & (state["rank"][older] != NONE)
         findings.examine("update-beside", int(indexed.sum()))
         _note(ledger, findings, "update-beside", rows[indexed & (state["retired"][older] == 0)])
         known = comparison.are_known(rows) & comparison.are_known(older)

@@ -76,7 +76,7 @@ def test_a_page_that_came_back_is_not_dropped_for_another_and_a_lost_index_knows
     assert run("filter", "pages.jsonl", "again.jsonl", *FOLDERS).code == 0
     verdicts = [orjson.loads(line) for line in lines("verdicts.jsonl")[-2:]]
     assert [(each["verdict"], each["original"]) for each in verdicts] == [
-        ("duplicate", "page-5"),
+        ("update", "page-5"),
         ("duplicate", verdicts[1]["original"]),
     ]
     assert told("--original", "page-0", "--host", SITE)["given_back"] == 0
