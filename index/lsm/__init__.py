@@ -1,1 +1,1 @@
-"""The log-structured merge tree: memtable, compaction, segments, and look-ups across all of them."""
+"""The log-structured merge tree: memtable, compaction, segments, and lookups across them."""

@@ -1,13 +1,11 @@
-"""Compaction: entries move from the memtable into segments, slice by slice, within the transactions of batches.
+"""Compaction: entries move from the memtable into segments, slice by slice, within batch transactions.
 
-A full memtable freezes, together with the removals since the last freeze. From then on every batch moves slices of the
-frozen memtable, table by table and in order, until every table has all of its entries. Look-ups meanwhile read the whole
-frozen memtable. So neither its progress matters, nor which process continues after a crash. This module never changes a
-memtable: memtables follow the state that the next transaction reads from the file.
-
-A memtable adds entries and removes others. An entry that is both added and removed, by its number, cancels out. Every
-other removed entry leaves the segments. SimHash removes by fingerprint, which at most one entry there has. Tables of hashes
-remove by hash and number.
+A full memtable freezes, together with the removals since the last freeze. Every later batch moves slices of it, table by
+table in order, until every table has all its entries. Lookups meanwhile read the whole frozen memtable, so its progress does
+not matter, nor which process continues after a crash. This module never changes a memtable: memtables follow the state that
+the next transaction reads from the file. An entry that a memtable both adds and removes, by number, cancels out. Every other
+removed entry leaves the segments. SimHash removes by fingerprint, which at most one entry there has. Hash tables remove by
+hash and number.
 """
 
 from dataclasses import dataclass
@@ -28,24 +26,24 @@ from index.storage.store import Transaction
 GROWTH = 32
 """The memtable freezes at `memtable_entries` or at 1 / GROWTH of the compacted entries, whichever is more.
 
-Write amplification of SimHash: compaction rewrites about GROWTH segments for each new one. Tables of hashes have `levels`.
+Write amplification of SimHash: compaction rewrites about GROWTH segments for each new one. Hash tables have `levels`.
 """
 
 AHEAD = 1.25
 """A compaction ends by the time the next memtable is 1 / AHEAD full."""
 
 SLICES_MAX = 32
-"""Slices that one batch moves, at most: bounds the time of a batch. Slices of hashes are smaller, and more."""
+"""Maximum slices per batch: bounds its time. Slices of hashes are smaller, and more."""
 
 MEMTABLE_BYTES = 2**26
 """Approximate memory of a memtable if `memtable_entries` is None. The frozen memtable takes as much again."""
 
 MEMTABLE_BYTES_MAX = 2**28
-"""Approximate upper bound of a memtable's memory, in an index so large that `GROWTH` allows more entries."""
+"""Approximate maximum memory of a memtable, in an index so large that `GROWTH` allows more entries."""
 
 
 class Reach(NamedTuple):
-    """End of a range of the log and of the tombstones: the key of the next batch, and the next tombstone."""
+    """End of a log and tombstone range: the key of the next batch, and the next tombstone."""
 
     number: int
     rows: int
@@ -53,16 +51,16 @@ class Reach(NamedTuple):
 
     @classmethod
     def of(cls, counters: Counters) -> "Reach":
-        """All that an index with these counters holds."""
+        """Everything in an index with these counters."""
         return cls(counters.next_number, counters.journal_rows, counters.next_tombstone)
 
 
 @dataclass(frozen=True, slots=True)
 class TreeSizes:
-    """When the memtable freezes, and how large segments grow. Sizes may differ from one opening to the next.
+    """When the memtable freezes, and how large segments grow. Sizes may change between openings.
 
-    memtable_entries  newest entries that stay in memory before compaction, more in a large index; None: as many as take
-                      64 MiB, a million of 64 bits
+    memtable_entries  newest entries kept in memory before compaction, more in a large index; None: as many as 64 MiB hold, a
+                      million with 64 bits
     segment_bytes     largest size of a segment
     """
 
@@ -75,7 +73,7 @@ class TreeSizes:
 
 
 class MemtablePair:
-    """Two memtables: entries filed by blocks, and entries removed, since the pair before."""
+    """Two memtables: entries filed by blocks, and entries removed, since the previous pair."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -83,11 +81,11 @@ class MemtablePair:
         self.removed = Memtable(shape)
 
     def counts(self) -> tuple[int, int]:
-        """Number of entries added, and of entries removed."""
+        """Numbers of entries added and removed."""
         return len(self.added), len(self.removed)
 
     def cut(self, added: int, removed: int) -> None:
-        """Take back all but the first `added` and the first `removed` entries."""
+        """Remove all but the first `added` and the first `removed` entries."""
         self.added.cut(added)
         self.removed.cut(removed)
 
@@ -99,11 +97,11 @@ class MemtablePair:
         return np.intersect1d(self.added.numbers, self.removed.numbers, assume_unique=True)
 
     def of_table(self, table: int, begin: bytes, end: bytes | None, count_max: int) -> Gathered:
-        """Entries of a table to add and to remove, from bound `begin` to below bound `end` (None: the end of the table).
+        """Entries to add to a table and to remove from it, in [begin, end) (end None: the table's end).
 
-        Returns the entries to add, [columns, n] of `Shape.entry_columns`, ascending; their numbers, uint64 [n]; the entries to
-        remove, [columns, m] ascending; and the bound at which all of them end. That bound is earlier than `end` if there are
-        more than `count_max` entries to add. It never divides a bucket.
+        Returns the entries to add, [columns, n] as `Shape.entry_columns`, ascending; their numbers, uint64 [n]; the entries
+        to remove, [columns, m] ascending; and their common end. That bound is earlier than `end` if there are more than
+        `count_max` entries to add. It never divides a bucket.
         """
         values_begin = int.from_bytes(begin[:2], "big")
         values_end = 1 << BLOCK_BITS if end is None else int.from_bytes(end[:2], "big") + 1
@@ -120,7 +118,7 @@ class MemtablePair:
 
 
 def state(transaction: Transaction, shape: Shape) -> CompactionState:
-    """Stored state of a table's compaction."""
+    """Stored compaction state of a table."""
     return unpack_compaction(transaction.get(Table.META, shape.state_key))
 
 
@@ -129,7 +127,7 @@ def _put_state(transaction: Transaction, shape: Shape, now: CompactionState) -> 
 
 
 def progress(now: CompactionState, tables: int) -> float:
-    """Part of the key space of all tables that the cursor has passed, 0 to 1; 1 if no compaction runs."""
+    """Share of all tables' key space that the cursor has passed, 0 to 1; 1 if no compaction runs."""
     if not now.is_moving:
         return 1.0
     return (now.table + int.from_bytes(now.bound[:2], "big") / (1 << BLOCK_BITS)) / tables
@@ -143,9 +141,9 @@ def freeze_or_move(
     end: Reach,
     first_number: int = 0,
 ) -> None:
-    """Freeze the active memtable if it is full, or move slices of the frozen one; at the end of a batch's transaction.
+    """Freeze a full active memtable, or move slices of the frozen one; at the end of a batch's transaction.
 
-    end           all that this batch leaves
+    end           end of this batch
     first_number  rewriting drops entries with lower numbers
     """
     shape = active.shape
@@ -159,7 +157,7 @@ def freeze_or_move(
 
 
 def freeze(transaction: Transaction, shape: Shape, end: Reach) -> None:
-    """Freeze all entries and tombstones before this end; requires that no memtable is frozen."""
+    """Freeze all entries and tombstones before this end; no memtable may be frozen."""
     begun = state(transaction, shape)._replace(
         frozen_to=end.number,
         frozen_rows=end.rows,
@@ -178,7 +176,7 @@ def move(
     slices_max: int,
     first_number: int = 0,
 ) -> CompactionState:
-    """Move slices of the frozen memtable up to `progress_min`, at most `slices_max` of them; returns the new state."""
+    """Move frozen slices up to `progress_min`, at most `slices_max`; returns the new state."""
     shape = frozen.shape
     now = state(transaction, shape)
     before = now.first_entries
@@ -198,7 +196,7 @@ def move(
 
 
 def settle(transaction: Transaction, sizes: TreeSizes, shape: Shape, first_number: int = 0) -> bool:
-    """Move a segment of the first level into the last if the first has too many entries; returns whether it had."""
+    """Move a segment from the first level to the last if the first has too many entries; returns whether it had."""
     now = state(transaction, shape)
     after = _settled(transaction, now, sizes, shape, 1, first_number)
     _put_state(transaction, shape, after)
@@ -219,7 +217,7 @@ def _settled(
 
 
 def _memtable_entries(sizes: TreeSizes, shape: Shape, compacted_entries: int) -> int:
-    """Number of entries at which a memtable freezes; compacted_entries: approximate number, in all tables."""
+    """Entries at which a memtable freezes; compacted_entries: approximate number in all tables."""
     wished = sizes.memtable_entries or MEMTABLE_BYTES // shape.memtable_bytes
     return max(wished, min(compacted_entries // shape.tables // GROWTH, MEMTABLE_BYTES_MAX // shape.memtable_bytes))
 

@@ -1,4 +1,4 @@
-"""Look-up of equal fingerprints alone, one step each: bulk-loaded entries come with their verdicts."""
+"""Lookup of equal fingerprints only, one step each: bulk-loaded entries come with their verdicts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from index.storage.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class ExactLookup:
-    """Look-up of n fingerprints at distance 0, a `tree.Lookup`.
+    """Lookup of n fingerprints at distance 0, a `tree.Lookup`.
 
     fingerprints  uint64 [n, words]
     """
@@ -29,7 +29,7 @@ class ExactLookup:
         return len(self.fingerprints)
 
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:  # noqa: ARG002
-        """Every row that equals an earlier one, with the first row that equals it; see `SimhashLookup.pairs`."""
+        """Every row that equals an earlier one, with the first equal row; see `SimhashLookup.pairs`."""
         firsts = first_of_equals(self.fingerprints)
         rows = np.flatnonzero(firsts != np.arange(len(self)))
         return Matches(rows, np.zeros(len(rows), np.int16), firsts[rows].astype(np.uint64)), self._compared(rows)
@@ -62,5 +62,5 @@ class ExactLookup:
 
 
 def exact_lookup_of(fingerprints: npt.NDArray[np.uint64], parameters: Parameters) -> ExactLookup:
-    """Look-up of the entries equal to fingerprints uint64 [n, words], in an index of these parameters."""
+    """Lookup of entries equal to fingerprints uint64 [n, words], in an index with these parameters."""
     return ExactLookup(fingerprints, shape_of(parameters))

@@ -1,7 +1,7 @@
-"""The table: all entries of a kind, in the memtable, in the frozen memtable and in segments, as one process sees them.
+"""The table: all entries of a kind, in memtables and segments, as one process sees them.
 
 An index has two: the `Tree` of fingerprints, and the `IdTable`. A full memtable freezes and moves into segments, slice by
-slice, within the transactions of batches (see `compaction`). Look-ups meanwhile read all of it.
+slice, within batch transactions (see `compaction`). Lookups meanwhile read all of it.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from index.storage.store import Transaction
 
 
 class TreeStats(NamedTuple):
-    """Where the entries of a table stand.
+    """Distribution of a table's entries.
 
     memtable_entries  entries in the memtable
     frozen_entries    entries in the frozen memtable, which compaction moves into segments
     removals          removed entries that segments may still hold
-    progress          progress of the compaction, 0 to 1; 1 if none runs
+    progress          compaction progress, 0 to 1; 1 if none runs
     segments          segments of all tables
     """
 
@@ -37,10 +37,10 @@ class TreeStats(NamedTuple):
 
 
 class HashTable:
-    """View that one process has of a table. Every transaction begins with `follow`.
+    """A process's view of a table. Every transaction begins with `follow`.
 
-    Entries before `_frozen_to` stand in segments or in the frozen memtable; entries from there to `_end` stand in the active
-    memtable. Entries that a transaction adds stay only after `committed`. A subclass has the shape's look-ups.
+    Entries before `_frozen_to` are in segments or in the frozen memtable; entries from there to `_end` are in the active
+    memtable. Entries that a transaction adds stay only after `committed`. A subclass has the shape's lookups.
     """
 
     has_tombstones = True
@@ -51,7 +51,7 @@ class HashTable:
         sizes: TreeSizes,
         new_pair: Callable[[Shape], MemtablePair] = MemtablePair,
     ) -> None:
-        """sizes: may change between two transactions; new_pair: makes an empty pair of memtables."""
+        """sizes: may change between transactions; new_pair: creates an empty memtable pair."""
         self._shape, self._new_pair = shape, new_pair
         self.sizes = sizes
         self._segments: Any = shape.open_segments()
@@ -65,7 +65,7 @@ class HashTable:
         self._committed = self._active.counts()
 
     def _first_number(self, transaction: Transaction) -> int:  # noqa: ARG002
-        """Segments drop entries with lower numbers when they are rewritten."""
+        """Rewriting a segment drops entries with lower numbers."""
         return 0
 
     def _reach(self, counters: Counters) -> Reach:
@@ -73,7 +73,7 @@ class HashTable:
         return reach if self.has_tombstones else reach._replace(tombstone=0)
 
     def follow(self, transaction: Transaction) -> None:
-        """Take over the entries that other processes committed; drop those that this process did not commit."""
+        """Read entries that other processes committed; drop those that this process did not commit."""
         self._active.cut(*self._committed)
         self._end_uncommitted = self._end
         now = compaction.state(transaction, self._shape)
@@ -92,12 +92,12 @@ class HashTable:
         self._state = now
 
     def file(self) -> None:
-        """File all entries that `follow` took over; else the first look-up pays for it."""
+        """File all entries that `follow` read; otherwise the first lookup pays for it."""
         for pair in self._pairs():
             pair.added.file()
 
     def _is_next(self, transaction: Transaction, now: CompactionState) -> bool:
-        """Whether the memtable frozen in the file begins at the end of the one frozen here, which is wholly compacted."""
+        """Whether the memtable frozen in the file begins at the end of the fully compacted one frozen here."""
         mine = self._frozen_to
         if not now.is_moving or (now.merged_to, now.merged_rows) != mine[:2]:
             return False
@@ -135,19 +135,19 @@ class HashTable:
         return [pair.added for pair in self._pairs()]
 
     def end_batch(self, transaction: Transaction, counters: Counters) -> None:
-        """Compact a little at the end of a batch, see `compaction`; counters: as the batch leaves them."""
+        """Compact a little at a batch's end, see `compaction`; counters: those after the batch."""
         end, first_number = self._reach(counters), self._first_number(transaction)
         compaction.freeze_or_move(transaction, self.sizes, self._frozen, self._active, end, first_number)
         self._end_uncommitted = end
 
     def freeze(self, transaction: Transaction, counters: Counters) -> None:
-        """Freeze the memtable, with all entries that these counters count. Requires that no compaction runs."""
+        """Freeze the memtable, with all entries that these counters count. No compaction may run."""
         assert self._frozen is None
         if any(self._active.counts()):
             compaction.freeze(transaction, self._shape, self._reach(counters))
 
     def move(self, transaction: Transaction) -> bool:
-        """Move one slice of the frozen memtable, however full the active one is; returns whether more is left.
+        """Move one slice of the frozen memtable, even while the active one is nearly empty; returns whether more is left.
 
         This transaction must not look anything up afterwards.
         """

@@ -1,7 +1,7 @@
-"""The table of ids: the rows of the log that have an id.
+"""The id table: the log rows that have an id.
 
-The rows of the log are numbered. The hash of an id leads to row numbers, these to batches, and every hit is compared with
-the id in the log. So a row that has left the log does not match, though a segment may still hold it.
+Log rows are numbered. An id's hash leads to row numbers, these to batches, and every hit is compared with the id in the log.
+So a row that has left the log does not match, though a segment may still hold it.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,16 +24,16 @@ from index.storage.layout import LOG_KEY, Table, pack_text
 from index.storage.store import Transaction
 
 NEWEST_AT_FIRST = 4
-"""Rows with the same hash that are compared at first if only the newest with the same id counts."""
+"""Rows with the same hash that are compared first if only the newest with the same id counts."""
 
 Hashes = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.uint64]
 
 
 class Hits(NamedTuple):
-    """Rows whose id may be one of n ids: it has the same hash.
+    """Rows that share the hash of one of n ids.
 
-    asked  int64 [m], the place of that id
+    asked  int64 [m], that id's place
     rows   uint64 [m], row numbers
     """
 
@@ -42,7 +42,7 @@ class Hits(NamedTuple):
 
 
 class IdTable(HashTable):
-    """View that one process has of all ids. Every transaction begins with `follow`."""
+    """A process's view of all ids. Every transaction begins with `follow`."""
 
     has_tombstones = False
 
@@ -52,7 +52,7 @@ class IdTable(HashTable):
         self._directory = RowDirectory()
 
     def add(self, transaction: Transaction, key: bytes) -> None:
-        """Add the rows of the batch that was just logged under a key; look-ups match them from now on."""
+        """Add the rows of the batch just logged under a key; later lookups match them."""
         batch = log.read(transaction, key, self._shape.words)
         self._active.added.add(*self._shape.entries_of(batch))
 
@@ -61,20 +61,20 @@ class IdTable(HashTable):
         return self._end.rows if first is None else int(LOG_KEY.unpack(first)[1])
 
     def find(self, transaction: Transaction, ids: Collection[str]) -> list[RowPlace]:
-        """All rows with one of these ids, in the order of the log."""
+        """All rows with one of these ids, in log order."""
         wanted = {pack_text(id_): asked for asked, id_ in enumerate(ids)}
         hits = self._hits(transaction, _hashes_of(wanted), NO_LIMIT)
         return [place for _, place in self._verified(transaction, wanted, hits.rows)]
 
     def newest(self, transaction: Transaction, ids: Sequence[str]) -> list[RowPlace | None]:
-        """The last row with each id, or None; reads at most a few rows for each of them."""
+        """The last row with each id, or None; reads at most a few rows per id."""
         hits = self._hits(transaction, id_hashes(*pack_texts(distinct := list(dict.fromkeys(ids)))), NEWEST_AT_FIRST)
         if not len(hits.rows):
             return [None] * len(ids)
         texts = list(map(pack_text, ids))
         wanted = {pack_text(id_): asked for asked, id_ in enumerate(distinct)}
         found = dict(self._verified(transaction, wanted, hits.rows))
-        # Rows that were not looked at may follow rows with another id, or rows that have left the log.
+        # Uncompared rows may follow rows with another id, or rows that have left the log.
         full = set(np.flatnonzero(np.bincount(hits.asked, minlength=1) >= NEWEST_AT_FIRST).tolist()) - found.keys()
         if full:
             wanted_still = {text: asked for text, asked in wanted.items() if asked in full}
@@ -83,7 +83,7 @@ class IdTable(HashTable):
         return [found.get(wanted[text]) for text in texts]
 
     def latest(self, transaction: Transaction, ids: Sequence[str], limit: int) -> list[list[RowPlace]]:
-        """The last rows with each id, the newest first, at most `limit` of them."""
+        """The last rows with each id, newest first, at most `limit`."""
         texts = list(map(pack_text, ids))
         wanted = {text: asked for asked, text in enumerate(dict.fromkeys(texts))}
         found: list[list[RowPlace]] = [[] for _ in wanted]
@@ -94,7 +94,7 @@ class IdTable(HashTable):
         return [found[wanted[text]][: -limit - 1 : -1] for text in texts]
 
     def _hits(self, transaction: Transaction, hashes: Hashes, limit: int) -> Hits:
-        """Rows with these hashes, uint64 [n]; of each memtable and segment the last `limit` of a hash."""
+        """Rows with these hashes, uint64 [n]; the last `limit` per hash from each memtable and segment."""
         asked = np.flatnonzero(hashes != NO_HASH)
         wanted = hashes[asked, None]
         parts = [Hits(np.empty(0, np.int64), np.empty(0, np.uint64))]
@@ -106,7 +106,7 @@ class IdTable(HashTable):
     def _verified(
         self, transaction: Transaction, wanted: Mapping[bytes, int], rows: Rows
     ) -> Iterator[tuple[int, RowPlace]]:
-        """Of rows, uint64 [n], those in the log whose id is wanted, with the value wanted of it; ascending."""
+        """The logged rows among `rows`, uint64 [n], with a wanted id, and that id's value; ascending."""
         places = self._directory.places(transaction, np.unique(rows), LOG_KEY.pack(*self._end[:2]))
         for key, of_batch in groupby(places, lambda place: place.batch):
             value = transaction.view(Table.LOG, key)
@@ -115,7 +115,7 @@ class IdTable(HashTable):
             ends, texts = unpack_ids(value)
             for place in of_batch:
                 if place.row >= len(ends):
-                    # The row stood in a batch that has left the log, unless the key of its batch is damaged.
+                    # The row's batch has left the log, unless its batch's key is damaged.
                     transaction.key_above(Table.LOG, key)
                     continue
                 begin = int(ends[place.row - 1]) if place.row else 0

@@ -1,4 +1,4 @@
-"""The memtable: the newest entries, in memory, in pages of equal keys, until compaction has moved them into segments."""
+"""The memtable: the newest entries, in memory, in pages of equal keys, until compaction moves them into segments."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
@@ -19,15 +19,15 @@ Gather = Callable[[int, bytes, bytes | None, int], Gathered]
 Column = TypeVar("Column", bound=np.generic)
 
 HITS_MAX = 2**20
-"""Hits held at once: bounds their memory, however alike the fingerprints are."""
+"""Hits held at once: bounds their memory, even for very similar fingerprints."""
 
 NO_LIMIT = 2**62
-"""All entries of a hash."""
+"""All entries with a hash."""
 
 HOT_ENTRIES = 1024
-"""Of a larger bucket, a look-up reads these entries and the parts that may hold the wanted next block.
+"""In a larger bucket, a lookup reads these entries and the parts that may hold the wanted next block.
 
-Chance alone brings far fewer: some 40 entries a bucket at most.
+Chance alone brings far fewer: at most some 40 entries per bucket.
 """
 
 _CAPACITY_AT_FIRST = 1024
@@ -40,7 +40,7 @@ _FILED_AT_ONCE = 2**16
 
 
 class MemtableShape(Protocol):
-    """How a memtable files entries; see `shape`."""
+    """Shape of a memtable's entries; see `shape`."""
 
     @property
     def words(self) -> int:
@@ -56,10 +56,10 @@ class MemtableShape(Protocol):
 
     @property
     def page_entries(self) -> int:
-        """Entries of a page: few if many tables share few entries."""
+        """Entries per page: few if many tables share few entries."""
 
     def hashes(self, fingerprints: Words) -> Words:
-        """What entries are filed by: uint64 [n, words] -> uint64 [n, tables]."""
+        """Filing hashes: uint64 [n, words] -> uint64 [n, tables]."""
 
     def gathered(
         self, entries: "Memtable", table: int, begin: int, end: int, count_max: int
@@ -68,12 +68,12 @@ class MemtableShape(Protocol):
 
 
 class Memtable:
-    """Entries in order of arrival; `cut` takes back the last ones.
+    """Entries in order of arrival; `cut` removes the last ones.
 
-    The first look-up files entries in pages; the first look-up of equals hashes them. So bulk-loaded entries, which
-    move into segments before any look-up, are never filed.
+    The first lookup files entries in pages; the first lookup of equals hashes them. So bulk-loaded entries, which move into
+    segments before any lookup, are never filed.
 
-    rests  uint8 [capacity, tables], bits of the hashes below those of a page key; without columns for SimHash
+    rests  uint8 [capacity, tables], hash bits below those of a page key; without columns for SimHash
     """
 
     def __init__(self, shape: MemtableShape, entries: int = _CAPACITY_AT_FIRST) -> None:
@@ -85,7 +85,7 @@ class Memtable:
         self.rests = np.empty((_CAPACITY_AT_FIRST, shape.rests), np.uint8)
         self._filed = self._hashed = 0
         self._hashes_ahead: list[npt.NDArray[np.uint64]] = []
-        """Hashes of the entries to be filed next, if the caller of `add` knew them."""
+        """Hashes of the entries to file next, if the caller of `add` knew them."""
         self._slots = np.full(2 * _CAPACITY_AT_FIRST, -1, np.int32)
         self.pages = Pages(
             heads=np.full((shape.tables, 1 << BLOCK_BITS), -1, np.int32),
@@ -102,12 +102,12 @@ class Memtable:
 
     @property
     def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """Fingerprints of all entries, uint64 [n, words]."""
+        """All fingerprints, uint64 [n, words]."""
         return self._fingerprints[: self._count]
 
     @property
     def numbers(self) -> npt.NDArray[np.uint64]:
-        """Numbers of all entries, uint64 [n]."""
+        """All numbers, uint64 [n]."""
         return self._numbers[: self._count]
 
     def add(
@@ -129,7 +129,7 @@ class Memtable:
         self._count = end
 
     def cut(self, count: int) -> None:
-        """Take back all entries but the first `count`."""
+        """Remove all entries but the first `count`."""
         if count < self._count:
             self._hashes_ahead.clear()
         if count < self._filed:
@@ -142,9 +142,9 @@ class Memtable:
         self._count = min(count, self._count)
 
     def file(self) -> None:
-        """File the entries added since the last call. A look-up files them, too, at the cost of its own latency."""
+        """File the entries added since the last call. A lookup also files them, at the cost of its own latency."""
         ahead = None
-        # Of no use unless all of them are known.
+        # Useless unless all are known.
         if sum(map(len, self._hashes_ahead)) == self._count - self._filed < _FILED_AT_ONCE:
             ahead = np.concatenate(self._hashes_ahead) if self._hashes_ahead else None
         self._hashes_ahead.clear()
@@ -159,7 +159,7 @@ class Memtable:
             self._filed = end
 
     def _make_room(self, entries: int, pages: int) -> None:
-        """Let there be room for so many entries filed, in so many pages."""
+        """Make room for this many filed entries and pages."""
         old, divisions = self.pages, entries * self._shape.tables // HOT_ENTRIES
         self.pages = old._replace(
             links=with_room(old.links, pages),
@@ -184,7 +184,7 @@ class Memtable:
         """Entries of a table whose first 16 bits v have begin <= v < end, in any order.
 
         Stops before the next value once `count_max` entries are gathered. Returns `Shape.entry_columns`, numbers uint64 [m],
-        and the first value not examined.
+        and the first unexamined value.
         """
         self.file()
         return self._shape.gathered(self, table, begin, end, count_max)
@@ -200,12 +200,12 @@ class Memtable:
         nearest_only: bool,
         ends: npt.NDArray[np.int64] | None = None,
     ) -> Iterator[Matches]:
-        """SimHash: all entries within the distance, about HITS_MAX at a time. A pair found in several tables repeats.
+        """SimHash: all entries within the distance, about HITS_MAX at a time. A pair in several tables repeats.
 
-        keys      uint32 [n, probes], of `simhash.probe_keys`
-        allowed   int8 [probes], of `simhash.next_bits` for the same distance
-        best      int16 [n], largest distance of a match; `nearest_only` lowers it to the nearest distance found, and
-                  then may leave out farther hits found before
+        keys      uint32 [n, probes], `simhash.probe_keys`
+        allowed   int8 [probes], `simhash.next_bits` for the same distance
+        best      int16 [n], largest distance of a match; `nearest_only` lowers it to the nearest distance so far, and
+                  then may omit farther hits
         compared  int64 [n], raised by the comparisons made
         ends      int64 [n], a row matches only the first `ends` entries; None: all entries
         """
@@ -222,8 +222,8 @@ class Memtable:
     ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """Entries that share a hash with a row of hashes, uint64 [n, tables], each pair once.
 
-        Yields rows and places, int64 [m] each, about HITS_MAX at a time; of one table the last `limit` of a row. A row is never
-        divided.
+        Yields rows and places, int64 [m] each, about HITS_MAX at a time; per table the last `limit` for a row. It never
+        divides a row.
         """
         self.file()
         met, row = np.full(self._count if hashes.shape[1] > 1 else 0, -1, np.int64), 0
@@ -233,14 +233,14 @@ class Memtable:
 
 
 def _page_keys(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
-    """Keys under which entries are filed: the top 32 bits of their hashes."""
+    """Filing keys: the top 32 hash bits."""
     return (hashes >> np.uint64(32)).astype(np.uint32)
 
 
 def with_room(column: npt.NDArray[Column], count: int) -> npt.NDArray[Column]:
-    """A column of at least `count` places that begins with `column`; `column` itself if it is long enough.
+    """A column of at least `count` places that begins with `column`; `column` itself if long enough.
 
-    Unwritten places cost no memory, so it has many more: copies are rare.
+    Unwritten places cost no memory, so it has many more, and copies are rare.
     """
     if count <= len(column):
         return column

@@ -1,6 +1,6 @@
-"""Look-up of MinHash signatures: an entry that shares a band is a candidate, and every candidate is verified.
+"""Lookup of MinHash signatures: an entry that shares a band is a candidate, and every candidate is verified.
 
-Candidates stream in portions. Segments hold only the numbers of their entries; the log holds the signatures.
+Candidates stream in portions. Segments hold only entry numbers; the log holds the signatures.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,12 +23,12 @@ SIGNATURES_MAX = 2**17
 """Stored signatures read at once: 16 MiB at 128 bytes each."""
 
 COMPARED_MAX = 2**16
-"""Pairs of signatures compared at once: 128 bytes for each side, and as much again for intermediate results."""
+"""Signature pairs compared at once: 128 bytes for each side, and as much again for intermediate results."""
 
 
 @dataclass(frozen=True, slots=True)
 class MinhashLookup:
-    """Precomputed part of looking up n signatures; touches no storage.
+    """Precomputed part of a lookup for n signatures; touches no storage.
 
     signatures  uint64 [n, words]
     hashes      uint64 [n, bands], `MinhashShape.hashes`
@@ -43,7 +43,7 @@ class MinhashLookup:
         return len(self.signatures)
 
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """Matches among the signatures that share a band, as `SimhashLookup.pairs` gives them."""
+        """Matches among the signatures that share a band, as in `SimhashLookup.pairs`."""
         count = len(self)
         leading = first_of_equals(self.signatures) == np.arange(count)
         rows, earlier = minhash.sharing(self.hashes, leading)
@@ -69,7 +69,7 @@ class MinhashLookup:
     def _portions(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: HashSegments, limit: int | None
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
-        """Per row the `limit` nearest entries of each portion, as `distance.nearest` gives them."""
+        """Per row the `limit` nearest entries in each portion, as in `distance.nearest`."""
         for memtable in memtables:
             for rows, places in memtable.candidates(self.hashes):
                 found = joined([no_matches(), *self._verified(memtable.fingerprints, rows, places)])
@@ -89,7 +89,7 @@ class MinhashLookup:
     def _verified(
         self, known: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64]
     ) -> Iterator[Matches]:
-        """Pairs of signatures rows[i] and known[others[i]] within distance_max; `numbers` holds values of `others`."""
+        """Signature pairs rows[i] and known[others[i]] within distance_max; `numbers` holds values of `others`."""
         for start in range(0, len(rows), COMPARED_MAX):
             of_rows, of_known = rows[start : start + COMPARED_MAX], others[start : start + COMPARED_MAX]
             distances = minhash.least_distances(

@@ -1,4 +1,4 @@
-"""Where rows stand: the keys of the log's batches, in memory, as each key tells the row with which its batch begins."""
+"""Directory of rows: the log's batch keys in memory, since each key names the first row of its batch."""
 
 from typing import NamedTuple
 
@@ -10,15 +10,15 @@ from index.storage.layout import LOG_KEY, LOG_KEY_BEGIN, Table
 from index.storage.store import Transaction
 
 STALE_MAX = 2
-"""Keys are read anew when there are this many times as many as batches."""
+"""Keys are reread when there are this many times as many as batches."""
 
 _KEYS_AT_LEAST = 1024
 
 
 class RowPlace(NamedTuple):
-    """Place of a row in the log.
+    """A row's place in the log.
 
-    batch  key of its batch
+    batch  its batch's key
     row    place in the batch
     """
 
@@ -27,9 +27,9 @@ class RowPlace(NamedTuple):
 
 
 class RowDirectory:
-    """Keys of the batches, ascending; those of batches that have left the log go with time.
+    """Batch keys, ascending; those of batches that have left the log disappear eventually.
 
-    Takes over keys at every look-up, from the first on that another look-up may have seen uncommitted.
+    Every lookup reads again from the first key on that an earlier one may have seen uncommitted.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class RowDirectory:
         self._committed_to = LOG_KEY_BEGIN
 
     def places(self, transaction: Transaction, rows: npt.NDArray[np.uint64], committed_to: bytes) -> list[RowPlace]:
-        """Places of rows, uint64 [n]; the batch of a place need not exist any more, nor have so many rows.
+        """Places of rows, uint64 [n]; a place's batch may no longer exist, or have fewer rows.
 
         committed_to  batches below this key were committed before the transaction
         """

@@ -1,7 +1,7 @@
-"""Places of segments in memory, and which of them are sound, as one process knows them.
+"""Places of segments in memory, and the sound ones among them, as one process knows them.
 
-Look-ups read a few pages of thousands of segments, so they go by addresses (`tree_place`). LMDB never writes into a page that
-the last commit uses, so an address holds during a transaction. A segment is checked when a process first meets it.
+Lookups read a few pages from thousands of segments, so they use addresses (`tree_place`). LMDB never overwrites a page of the
+last commit, so an address is valid during a transaction. A process checks a segment when it first meets it.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ from index.storage.store import Transaction
 
 
 class SegmentPlaces:
-    """All segments of a table of the file as of the last commit.
+    """All segments in a table of the file as of the last commit.
 
-    edges   int64 [prefixes + 1], the first segment of each prefix of a key: a table, or a level of it
+    edges   int64 [prefixes + 1], the first segment per key prefix: a table, or a level in it
     bounds  uint64 [segments], the first word of every segment's bound
     """
 
@@ -30,7 +30,7 @@ class SegmentPlaces:
         self._taken_over: tuple[int, int | None] | None = None
         """Version of the segments, and the root of their tree."""
         self._known = np.empty(0, np.uint64)
-        """The checksum of each segment that was checked, or 0."""
+        """Checksum of each checked segment, or 0."""
         self._certain = np.empty(0, np.bool_)
         """Segments checked since the last change."""
         self._take(ValuePlaces(np.empty((0, self._key_bytes), np.uint8), np.empty(0, np.int64), np.empty(0, np.int64)))
@@ -39,12 +39,12 @@ class SegmentPlaces:
         return self._count
 
     def follow(self, transaction: Transaction, now: CompactionState) -> None:
-        """Take over the number of segments; the first look-up reads their places."""
+        """Read the number of segments; the first lookup reads their places."""
         self._version = now.version
         self._count = transaction.count(self._table)
 
     def take_over(self, transaction: Transaction) -> npt.NDArray[np.uint64]:
-        """Read the places of the segments, unless they have not changed. Returns their addresses, uint64 [segments]."""
+        """Read the segments' places if they have changed. Returns their addresses, uint64 [segments]."""
         tree = transaction.tree_of(self._table)
         if self._taken_over != (self._version, tree.root):
             places, old = value_places(tree, self._key_bytes), self._places.pages
@@ -53,7 +53,7 @@ class SegmentPlaces:
             by_page = np.argsort(old)
             old = np.append(old[by_page], -1)
             at = np.searchsorted(old[:-1], places.pages)
-            # A plain 0 would make floats of the checksums, and no segment would be known again.
+            # A plain 0 would turn the checksums into floats, and no segment would be known again.
             known = np.append(self._known[by_page], np.uint64(0))
             self._known = np.where(old[at] == places.pages, known[at], np.uint64(0))
             self._certain = np.zeros(len(self._known), np.bool_)
@@ -77,7 +77,7 @@ class SegmentPlaces:
     ) -> None:
         """Check the segments in these spans, int64 [n, k] twice, and the ones after them. Raises IndexDamaged.
 
-        A damaged key shifts entries into the segment before it, and does not fit the checksum of its value.
+        A damaged key shifts entries into the segment before it, and does not fit its value's checksum.
         """
         count = len(self.bounds) + 1
         changes = np.bincount(begins.reshape(-1), minlength=count) - np.bincount(ends.reshape(-1), minlength=count)
@@ -99,6 +99,6 @@ class SegmentPlaces:
         self._known[places] = stored
 
     def key(self, segment: int) -> bytes:
-        """The key of a segment."""
+        """A segment's key."""
         key: bytes = self._places.keys[segment].tobytes()
         return key

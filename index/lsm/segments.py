@@ -1,6 +1,6 @@
 """Segments of SimHash: sorted tables of entries, cut into parts. This module reads them; `simhash_shape` writes them.
 
-A bucket is the entries of a table with an equal first block, side by side.
+A bucket is a table's entries with an equal first block, side by side.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from index.storage.store import Transaction
 
 
 class Segments(SegmentPlaces):
-    """All segments of the entries of SimHash."""
+    """All segments of SimHash entries."""
 
     def __init__(self, tables: int) -> None:
         self._tables = tables
@@ -30,7 +30,7 @@ class Segments(SegmentPlaces):
 
     def _take(self, places: ValuePlaces) -> None:
         super()._take(places)
-        # The first two columns of a bound are a lower bound of the entries; all of them lie less than `widths` above it.
+        # A bound's first two columns are a lower bound for the entries; all lie less than `widths` above it.
         self._firsts = (self.bounds >> np.uint64(32)).astype(np.int64)
         following = np.append(self._firsts[1:], 0)
         following[self.edges[1:][np.diff(self.edges) > 0] - 1] = 2**32
@@ -47,7 +47,7 @@ class Segments(SegmentPlaces):
         *,
         nearest_only: bool,
     ) -> Iterator[Matches]:
-        """All entries within the distance, as `Memtable.hits` gives them."""
+        """All entries within the distance, as in `Memtable.hits`."""
         if not len(self) or not len(keys):
             return
         lowest = (keys & np.uint32(0xFFFF)).astype(np.uint64) << np.uint64(48)
@@ -59,16 +59,16 @@ class Segments(SegmentPlaces):
                 fingerprints, keys, allowed, spans, order, nearest_only, best, compared, turn, memtable.HITS_MAX
             )
             if nearest_only:
-                # A later step may have found a nearer entry.
+                # A later step may have lowered `best`.
                 still = distances == best[rows]
                 rows, distances, hits = rows[still], distances[still], hits[still]
             numbers = self.numbers(transaction, hits)
-            # An entry that has left table 0 is leaving the other tables, too.
+            # An entry that has left table 0 is also leaving the other tables.
             there = numbers != NO_NUMBER
             yield Matches(rows[there], distances[there], numbers[there])
 
     def numbers(self, transaction: Transaction, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """Document numbers of fingerprints uint64 [n, words], uint64 [n]; NO_NUMBER where no entry has one."""
+        """Document numbers for fingerprints uint64 [n, words], uint64 [n]; NO_NUMBER without an entry."""
         numbers = np.full(len(fingerprints), NO_NUMBER)
         if not len(fingerprints) or not len(self):
             return numbers
@@ -90,7 +90,7 @@ class Segments(SegmentPlaces):
         highest: npt.NDArray[np.uint64],
         order: npt.NDArray[np.int64],
     ) -> tuple[Spans, npt.NDArray[np.int64]]:
-        """Spans of entries in tables int64 [k] whose first two columns lie between those of two bounds, both included.
+        """Spans of entries in tables int64 [k] with their first two columns between two bounds, both included.
 
         lowest, highest  uint64 [n, k], four columns of each bound
         order            int64 [n * k], places of the bounds, ascending by table and lowest

@@ -1,4 +1,4 @@
-"""The shape of a table, by the scheme of its index. A shape is a strategy: how entries are filed, packed, moved and looked up."""
+"""The shape of a table, by index scheme. A shape is a strategy: it files, packs, moves and looks up entries."""
 
 from index.lsm.hashes.shape import IdShape, MinhashShape
 from index.lsm.simhash_shape import SimhashShape
@@ -9,7 +9,7 @@ Shape = SchemeShape | IdShape
 
 
 def shape_of(parameters: Parameters) -> SchemeShape:
-    """Shape of the entries of an index with these parameters."""
+    """Shape of the entries in an index with these parameters."""
     if parameters.banding is None:
         return SimhashShape(parameters.stored_words)
     return MinhashShape(parameters.stored_words, parameters.banding.bands, parameters.banding)

@@ -1,4 +1,4 @@
-"""Look-up of SimHash fingerprints: among themselves, in memory, in segments. Bounded in memory."""
+"""Lookup of SimHash fingerprints: among themselves, in memory, in segments. Memory is bounded."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from index.storage.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class SimhashLookup:
-    """Precomputed part of looking up n fingerprints; touches no storage.
+    """Precomputed part of a lookup for n fingerprints; touches no storage.
 
     fingerprints  uint64 [n, words]
     keys          uint32 [n, probes], `simhash.probe_keys`
@@ -36,8 +36,8 @@ class SimhashLookup:
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
         """Matches among the fingerprints; `numbers` are rows, each below its matching row. And the comparisons, int64 [n].
 
-        Ordered by row, distance, number; with `nearest_only` one match a row. Equal fingerprints with equal looks have
-        equal matches, so only the first of them is returned.
+        Ordered by row, distance, number; with `nearest_only` one match per row. Equal fingerprints with equal looks have
+        equal matches, so only the first is returned.
         """
         rows = np.arange(len(self))
         alike = self.fingerprints if self.looks is None else _with_looks(self.fingerprints, self.looks)
@@ -65,7 +65,7 @@ class SimhashLookup:
     def matches(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
-        """All entries within the distance in portions, each pair at most once in a portion, with the comparisons."""
+        """All entries within the distance in portions, each pair at most once per portion, with the comparisons."""
         best, compared = self._nothing_yet()
         for found in self._hits(transaction, memtables, segments, best, compared, nearest_only=False):
             yield nearest(found, None), compared.copy()

@@ -1,4 +1,4 @@
-"""Tables of blocks of SimHash: table t holds the blocks t, t + 1, ... of every fingerprint, and after the last 0, 1, ..."""
+"""Block tables of SimHash: table t holds the blocks t, t + 1, ... of every fingerprint, and after the last 0, 1, ..."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class SimhashShape:
 
     @property
     def memtable_bytes(self) -> int:
-        """Approximate bytes of an entry in memory: fingerprint, number, and its share of a page in every table."""
+        """Approximate bytes per entry in memory: fingerprint, number, and its share of a page in every table."""
         return 8 * self.words + 8 + self.tables * 10
 
     @property
@@ -76,7 +76,7 @@ class SimhashShape:
         return 8 * self.words
 
     def prefixes(self, table: int, *, searched: bool = False) -> list[bytes]:  # noqa: ARG002
-        """What the keys of a table's segments begin with."""
+        """Key prefixes of a table's segments."""
         return [bytes([table])]
 
     def level_of(self, key: bytes) -> None:  # noqa: ARG002
@@ -84,26 +84,26 @@ class SimhashShape:
         return
 
     def segment_entries(self, segment_bytes: int) -> int:
-        """Number of entries in a segment of this size, at least 1."""
+        """Entries in a segment of this size, at least 1."""
         return max(1, segment_bytes // segment_entry_bytes(self.columns, numbered=True))
 
     def numbered(self, table: int) -> bool:
-        """Whether numbers stand next to the entries of a table."""
+        """Whether numbers are stored next to a table's entries."""
         return table == 0
 
     def hashes(self, fingerprints: Words) -> Words:
-        """The first word of an entry of each table, up to its second block: uint64 [n, words] -> uint64 [n, tables]."""
+        """First word of each table's entry, up to its second block: uint64 [n, words] -> uint64 [n, tables]."""
         values = blocks_of(fingerprints).astype(np.uint64)
         return values << np.uint64(48) | np.roll(values, -1, axis=1) << np.uint64(32)
 
     def entry_columns(self, table: int, hashes: Words, fingerprints: Words, numbers: Words) -> Blocks:  # noqa: ARG002
-        """Entries in the form of a table's segments, uint16 [n, columns]; fingerprints uint64 [n, words]."""
+        """Entries as a table's segments hold them, uint16 [n, columns]; fingerprints uint64 [n, words]."""
         return np.roll(blocks_of(fingerprints), -table, axis=1)
 
     def gathered(
         self, entries: Memtable, table: int, begin: int, end: int, count_max: int
     ) -> tuple[Blocks, Words, int]:
-        """`Memtable.of_table`: entries uint16 [n, columns] in any order, their numbers, and the first value not examined."""
+        """`Memtable.of_table`: entries uint16 [n, columns] in any order, their numbers, and the first unexamined value."""
         places, _, stopped = memtable.gathered(entries.pages, table, begin, end, count_max)
         fingerprints, numbers = entries.fingerprints[places], entries.numbers[places]
         return np.roll(blocks_of(fingerprints), -table, axis=1), numbers, stopped
@@ -119,16 +119,16 @@ class SimhashShape:
         return np.ascontiguousarray(entries[order].T), numbers[order]
 
     def columns_of(self, words: Words) -> Blocks:
-        """The reverse of `words_of`: uint64 [n, words] -> uint16 [columns, n]."""
+        """Undo `words_of`: uint64 [n, words] -> uint16 [columns, n]."""
         columns = words.astype(">u8").view(">u2")[:, : self.columns]
         return np.ascontiguousarray(columns.T, np.uint16)
 
     def sorting_columns(self, fingerprints: Words) -> Words:
-        """What `sorting_words` needs of fingerprints uint64 [n, words]: themselves."""
+        """Input of `sorting_words`: the fingerprints uint64 [n, words] themselves."""
         return fingerprints
 
     def sorting_words(self, columns: Words, table: int) -> Words:
-        """Entries of a table as `words_of` packs them, uint64 [n, words]: fingerprints turned left by so many blocks."""
+        """A table's entries as `words_of` packs them, uint64 [n, words]: fingerprints rotated left by `table` blocks."""
         whole, bits = divmod(table * BLOCK_BITS, 64)
         words = np.roll(columns, -whole, axis=1)
         return words << np.uint64(bits) | np.roll(words, -1, axis=1) >> np.uint64(64 - bits) if bits else words
@@ -139,7 +139,7 @@ class SimhashShape:
         places: npt.NDArray[np.uint32],
         numbers: Words,  # noqa: ARG002
     ) -> tuple[Words, npt.NDArray[np.uint32]]:
-        """Entries at these places of `sorting_words`, ascending, and the places in that order."""
+        """Entries at these places in `sorting_words`, ascending, and the places in that order."""
         keys, order = sort.sorted_by(words[places, 0], places)
         if words.shape[1] == 1:
             return keys[:, None], order
@@ -154,7 +154,7 @@ class SimhashShape:
         return ordered, order
 
     def unpacked(self, key: bytes, value: memoryview) -> tuple[Blocks, Words]:
-        """Entries of a segment, uint16 [columns, n], and their numbers, NO_NUMBER except in table 0.
+        """A segment's entries, uint16 [columns, n], and their numbers, NO_NUMBER except in table 0.
 
         Raises ValueError and struct.error if the value is not a segment.
         """
@@ -162,7 +162,7 @@ class SimhashShape:
         return columns, numbers if self.numbered(key[0]) else np.full(columns.shape[1], NO_NUMBER)
 
     def first_words(self, value: memoryview) -> Words:
-        """First words of the entries of a segment, up to their first block: uint64 [n]."""
+        """First words of a segment's entries, up to their first block: uint64 [n]."""
         return segment_column(value, 0).astype(np.uint64) << np.uint64(64 - BLOCK_BITS)
 
     def bucket_sizes(self, words: Words, first: int, end: int) -> npt.NDArray[np.int64]:
@@ -170,7 +170,7 @@ class SimhashShape:
         return np.bincount((words >> np.uint64(64 - BLOCK_BITS)).astype(np.int64) - first, minlength=end - first)
 
     def compacted_entries(self, transaction: Transaction, now: CompactionState, segment_bytes: int) -> int:  # noqa: ARG002
-        """Approximate number of entries in segments, in all tables."""
+        """Approximate number of entries in the segments of all tables."""
         return transaction.count(self.table) * self.segment_entries(segment_bytes)
 
     def moved(
@@ -181,7 +181,7 @@ class SimhashShape:
         segment_bytes: int,
         first_number: int,  # noqa: ARG002
     ) -> tuple[CompactionState, bytes | None]:
-        """Move the frozen entries of the segment at the cursor, or the first of them; returns the state and the slice's end.
+        """Move the frozen entries of the cursor's segment, or the first of them; returns the state and the slice's end.
 
         If no segment begins at the cursor, the space up to the next segment is empty.
         """
@@ -226,7 +226,7 @@ class SimhashShape:
         return now
 
     def open_segments(self) -> Segments:
-        """View of the segments that one process has."""
+        """A process's view of the segments."""
         return Segments(self.tables)
 
     def equals(
@@ -244,7 +244,7 @@ class SimhashShape:
     def lookup(
         self, fingerprints: Words, distance_max: int, looks: npt.NDArray[np.uint8] | None = None
     ) -> SimhashLookup:
-        """Look-up of fingerprints uint64 [n, words] with looks uint8 [n, look bytes]."""
+        """Lookup for fingerprints uint64 [n, words] with looks uint8 [n, look bytes]."""
         allowed, keys = next_bits(self.tables, distance_max), probe_keys(fingerprints, distance_max)
         return SimhashLookup(fingerprints, keys, allowed, distance_max, self, looks)
 
@@ -262,7 +262,7 @@ def words_of(entries: npt.NDArray[Any]) -> Words:
 
 
 def are_below(words: Words, bound: bytes) -> npt.NDArray[np.bool_]:
-    """Which entries, uint64 [n, words] of `words_of`, sort before a bound: bool [n]; words beyond the bound are ignored."""
+    """Which entries, uint64 [n, words] from `words_of`, sort before a bound: bool [n]; words beyond the bound are ignored."""
     of_bound = words_of(np.frombuffer(bound, ">u2").astype(np.uint16)[None])[0]
     below = np.zeros(len(words), np.bool_)
     for word in range(len(of_bound) - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""The tree: all NEAR entries filed by blocks, in the memtable, in the frozen memtable and in segments."""
+"""The tree: all NEAR entries filed by blocks, in memtables and segments."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
@@ -21,12 +21,12 @@ Portion = tuple[Matches, npt.NDArray[np.int64]]
 
 
 class Lookup(Protocol):
-    """Look-up of n fingerprints. Its construction computes everything that touches no storage."""
+    """Lookup of n fingerprints. Its construction computes everything that touches no storage."""
 
     def __len__(self) -> int: ...
 
     def pairs(self, *, nearest_only: bool) -> Portion:
-        """Matches among the n fingerprints and the comparisons, int64 [n], as `SimhashLookup.pairs` gives them."""
+        """Matches among the n fingerprints and the comparisons, int64 [n], as in `SimhashLookup.pairs`."""
 
     def nearest(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Any) -> Portion:
         """As `SimhashLookup.nearest`."""
@@ -41,7 +41,7 @@ def lookup_of(
     distance_max: int,
     looks: npt.NDArray[np.uint8] | None = None,
 ) -> Lookup:
-    """Look-up of the entries within `distance_max` of fingerprints uint64 [n, words], in an index of these parameters.
+    """Lookup of entries within `distance_max` of fingerprints uint64 [n, words], in an index with these parameters.
 
     looks  uint8 [n, look bytes], if a second look decides which entries count
     """
@@ -49,18 +49,18 @@ def lookup_of(
 
 
 class Tree(HashTable):
-    """View that one process has of all entries. Every transaction begins with `follow`."""
+    """A process's view of all entries. Every transaction begins with `follow`."""
 
     def __init__(
         self, parameters: Parameters, sizes: TreeSizes, new_pair: Callable[[Shape], MemtablePair] = MemtablePair
     ) -> None:
-        """As `HashTable`, for an index of these parameters."""
+        """As `HashTable`, for an index with these parameters."""
         super().__init__(shape_of(parameters), sizes, new_pair)
 
     def nearest(self, transaction: Transaction, lookup: Lookup) -> Portion:
         """Per row the nearest entry, the earliest among equally near ones, and the comparisons made, int64 [n].
 
-        Retired entries match, too, as long as a memtable or a segment holds them.
+        Retired entries also match, as long as a memtable or a segment holds them.
         """
         if self._frozen is None or not len(self._frozen.removed):
             return lookup.nearest(transaction, self.memtables(), self._segments)
@@ -71,9 +71,9 @@ class Tree(HashTable):
         return best, compared
 
     def matches(self, transaction: Transaction, lookup: Lookup) -> Iterator[Portion]:
-        """All entries within the distance in portions, each pair at most once in a portion, with the comparisons.
+        """All entries within the distance in portions, each pair at most once per portion, with the comparisons.
 
-        A portion holds about `memtable.HITS_MAX` matches. The caller must not write before the last portion is taken.
+        A portion holds about `memtable.HITS_MAX` matches. The caller must not write before taking the last portion.
         """
         return lookup.matches(transaction, self.memtables(), self._segments)
 
@@ -83,16 +83,16 @@ class Tree(HashTable):
         numbers: npt.NDArray[np.uint64],
         hashes: npt.NDArray[np.uint64] | None = None,
     ) -> None:
-        """Add entries of the current batch, as `Memtable.add`; look-ups find them from now on."""
+        """Add entries of the current batch, as `Memtable.add`; later lookups match them."""
         self._active.added.add(fingerprints, numbers, hashes)
 
     def add_tombstone(self, transaction: Transaction, number: int, tombstone: Tombstones) -> None:
-        """Store a tombstone under `number`, the next one; look-ups match the entries that it raises from now on."""
+        """Store a tombstone under `number`, the next one; later lookups match the entries that it raises."""
         transaction.put(Table.TOMBSTONES, TOMBSTONE_KEY.pack(number), pack_tombstones(tombstone))
         self._take_over(tombstone)
 
     def stats(self) -> TreeStats:
-        """Where the entries stood at the last `follow`, with those added since."""
+        """Distribution of the entries at the last `follow`, with those added since."""
         assert self._state is not None, "a transaction must begin with `follow`"
         return TreeStats(
             memtable_entries=len(self._active.added),

@@ -1,1 +1,1 @@
-"""The file: LMDB, the bytes, and their meaning as log, journal, sources and documents."""
+"""The data file: LMDB, the bytes, and what they mean as log, journal, sources and documents."""

@@ -1,6 +1,6 @@
-"""Codec of the large values that `layout` draws: batches of the log, segments, tombstones.
+"""Codec of large values: log batches, segments, tombstones. `layout` draws them.
 
-A value that is cut off raises ValueError or struct.error when unpacked; only ids are not checked.
+Unpacking a truncated value raises ValueError or struct.error; only ids are not checked.
 """
 
 import struct
@@ -43,15 +43,15 @@ LOG_ORIGINAL = np.dtype([("offset", "<u8"), ("stream", "<u4"), ("partition", "<u
 
 
 class Lines(NamedTuple):
-    """Parts of a value of `log`, as views of it.
+    """Parts of a `log` value, as views.
 
     sources         LOG_SOURCE [s]
     rows            LOG_ROW [n]
-    fingerprints    <u8 [entered, words], of the rows that entered, in order
-    looks           u1 [entered, bytes of a look], of the same rows
-    originals       LOG_ORIGINAL [duplicates], of the rows that are duplicates, in order
-    ids             ids of the rows, one behind the other
-    original_ids    ids of the originals, one behind the other
+    fingerprints    <u8 [entered, words], for the rows that entered, in order
+    looks           u1 [entered, bytes of a look], for the same rows
+    originals       LOG_ORIGINAL [duplicates], for the duplicate rows, in order
+    ids             concatenated row ids
+    original_ids    concatenated ids of the originals
     """
 
     sources: npt.NDArray[np.void]
@@ -72,17 +72,17 @@ def pack_batch(
     original_ids: Sequence[str],
     looks: npt.NDArray[np.uint8] | None = None,
 ) -> bytes:
-    """A value of `log` from the parts that `Lines` names; without looks, a look has no bytes.
+    """Pack the parts that `Lines` names; without looks, a look has no bytes.
 
     ids  one for each row
 
-    Sets every `id_end` of rows and originals, in place.
+    Sets `id_end` of rows and originals in place.
     """
     if looks is None:
         looks = np.empty((len(fingerprints), 0), np.uint8)
     packed_ids, rows["id_end"] = pack_texts(ids)
     packed_original_ids, originals["id_end"] = pack_texts(original_ids)
-    # Frames are few: a batch without any stores none.
+    # Frames are rare: a batch without any stores only signatures.
     of_signature = signature_words(fingerprints.shape[1])
     words = fingerprints.shape[1] if fingerprints[:, of_signature:].any() else of_signature
     header = _BATCH.pack(len(rows), len(sources), len(fingerprints), len(originals), looks.shape[1], words)
@@ -91,7 +91,7 @@ def pack_batch(
 
 
 def unpack_batch(value: memoryview, words: int) -> Lines:
-    """The reverse of `pack_batch`."""
+    """Undo `pack_batch`."""
     row_count, source_count, entered, duplicates, look_bytes, stored = _BATCH.unpack_from(value)
     at = _BATCH.size
     sources = np.frombuffer(value, LOG_SOURCE, source_count, at)
@@ -109,26 +109,26 @@ def unpack_batch(value: memoryview, words: int) -> Lines:
 
 
 def unpack_fingerprints(value: memoryview, words: int) -> npt.NDArray[np.uint64]:
-    """The `fingerprints` of `Lines` alone; much faster than `unpack_batch`."""
+    """Only the `fingerprints` of `Lines`; much faster than `unpack_batch`."""
     row_count, source_count, entered, _, _, stored = _BATCH.unpack_from(value)
     at = _BATCH.size + source_count * LOG_SOURCE.itemsize + row_count * LOG_ROW.itemsize
     return _fingerprints(value, at, entered, stored, words)
 
 
 def _fingerprints(value: memoryview, at: int, entered: int, stored: int, words: int) -> npt.NDArray[np.uint64]:
-    """Fingerprints that begin at a place, uint64 [entered, words], of which so many words are stored; the rest is zero."""
+    """Fingerprints that begin at byte `at`, uint64 [entered, words]; words beyond the `stored` ones are zero."""
     found = np.frombuffer(value, "<u8", entered * stored, at).reshape(entered, stored)
     return found if stored == words else np.pad(found, ((0, 0), (0, words - stored)))
 
 
 def entered_rows(value: memoryview) -> int:
-    """How many rows of a value of `log` entered."""
+    """Entered rows in a `log` value."""
     entered: int = _BATCH.unpack_from(value)[2]
     return entered
 
 
 def unpack_ids(value: memoryview) -> tuple[npt.NDArray[np.uint32], memoryview]:
-    """The ends of the rows' ids, uint32 [n], and the `ids` of `Lines`, with what follows; much faster than `unpack_batch`."""
+    """Ends of the row ids, uint32 [n], and `Lines.ids` with the bytes after them; much faster than `unpack_batch`."""
     row_count, source_count, entered, duplicates, look_bytes, words = _BATCH.unpack_from(value)
     at = _BATCH.size + source_count * LOG_SOURCE.itemsize
     rows = np.frombuffer(value, LOG_ROW, row_count, at)
@@ -137,11 +137,11 @@ def unpack_ids(value: memoryview) -> tuple[npt.NDArray[np.uint32], memoryview]:
 
 
 class Tombstones(NamedTuple):
-    """A value of `amendments`; place i of each column belongs together.
+    """An `amendments` value; row i in each column belongs together.
 
     numbers       uint64 [n], document numbers
     fingerprints  uint64 [n, words]
-    changes       uint8 [n], values of `Change`
+    changes       uint8 [n], `Change` values
     """
 
     numbers: npt.NDArray[np.uint64]
@@ -150,14 +150,14 @@ class Tombstones(NamedTuple):
 
 
 def pack_tombstones(tombstones: Tombstones) -> bytes:
-    """A value of `amendments`."""
+    """An `amendments` value."""
     numbers, fingerprints = tombstones.numbers.astype("<u8"), tombstones.fingerprints.astype("<u8")
     parts = (numbers, fingerprints, tombstones.changes.astype(np.uint8))
     return b"".join([_SEGMENT.pack(len(numbers), 0), *(part.tobytes() for part in parts)])
 
 
 def unpack_tombstones(value: bytes | memoryview, words: int) -> Tombstones:
-    """The reverse of `pack_tombstones`."""
+    """Undo `pack_tombstones`."""
     count = _SEGMENT.unpack_from(value)[0]
     at = _SEGMENT.size
     numbers = np.frombuffer(value, "<u8", count, at).astype(np.uint64)
@@ -167,9 +167,9 @@ def unpack_tombstones(value: bytes | memoryview, words: int) -> Tombstones:
 
 
 def pack_segment(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64]) -> bytes:
-    """A value of `chunks`: columns uint16 [columns, n] and document numbers uint64 [n], [0] where not numbered.
+    """A `chunks` value: columns uint16 [columns, n] and document numbers uint64 [n], or [0] without numbers.
 
-    Only table 0 of SimHash is numbered. Values have few different sizes, so that freed pages fit other segments.
+    Only table 0 of SimHash has numbers. Sizes fall into few classes, so that other segments can reuse freed pages.
     """
     assert not (numbers >> np.uint64(40)).any(), "a document number has more than 40 bits"
     parts = [_SEGMENT.pack(columns.shape[1], 0), columns.astype("<u2", copy=False).tobytes()]
@@ -179,7 +179,7 @@ def pack_segment(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64
 def unpack_segment(
     value: bytes | memoryview, columns: int, *, numbered: bool
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
-    """The reverse of `pack_segment`, as copies; `numbered`: a segment of table 0 of SimHash."""
+    """Undo `pack_segment`, with copies; `numbered` for table 0 of SimHash."""
     count = _SEGMENT.unpack_from(value)[0]
     entries = np.frombuffer(value, "<u2", columns * count, _SEGMENT.size).reshape(columns, count).astype(np.uint16)
     if not numbered:
@@ -188,19 +188,19 @@ def unpack_segment(
 
 
 def segment_numbers(value: bytes | memoryview, places: npt.NDArray[np.int64], columns: int) -> npt.NDArray[np.uint64]:
-    """The document numbers, uint64 [m], at places int64 [m] of a numbered segment."""
+    """Document numbers, uint64 [m], at places int64 [m] in a numbered segment."""
     count = _SEGMENT.unpack_from(value)[0]
     return _unpacked_numbers(value, count, _SEGMENT.size + 2 * columns * count, places)
 
 
 def segment_column(value: bytes | memoryview, column: int) -> npt.NDArray[np.uint16]:
-    """One column of a segment, uint16 [n], as a view of the value."""
+    """One column of a segment, uint16 [n], as a view."""
     count = _SEGMENT.unpack_from(value)[0]
     return np.frombuffer(value, "<u2", count, _SEGMENT.size + 2 * column * count)
 
 
 def segment_entry_bytes(columns: int, *, numbered: bool) -> int:
-    """Bytes of an entry in a segment."""
+    """One entry's bytes in a segment."""
     return columns * 2 + (5 if numbered else 0)
 
 
@@ -216,23 +216,24 @@ def _unpacked_numbers(
 
 
 def _filled(parts: list[bytes]) -> bytes:
-    """Parts, with zeros up to the next size class."""
+    """Concatenated parts, zero-padded to the next size class."""
     size = sum(map(len, parts))
     return b"".join([*parts, bytes(size_class(size) - size)])
 
 
 def pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """Texts one behind the other, and the end of each, int64 [n]."""
+    """Concatenated texts, and the end of each, int64 [n]."""
     packed = pack_text("".join(texts))
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))
     if len(packed) != sizes.sum():
-        # Some character takes more than one byte.
+        # A character takes more than one byte.
         sizes = np.fromiter((len(pack_text(text)) for text in texts), np.int64, len(texts))
     return packed, np.cumsum(sizes)
 
 
 def size_class(size: int) -> int:
-    """The least size, not below this one, that fills whole pages with a checksum; their number has at most 5 significant bits."""
+    """The least size that is at least `size` and fills whole pages with a checksum. The page count has at most 5 significant
+    bits."""
     besides = _PAGE_HEADER_BYTES + CHECKSUM.size
     pages = -(-(size + besides) // _PAGE_BYTES)
     step = 1 << max(0, pages.bit_length() - 5)

@@ -1,4 +1,4 @@
-"""Counters of an index: documents and journal rows so far, and the numbers that come next; and its size, from a few pages."""
+"""Counters of an index (documents, journal rows, next numbers), and its size, read from a few pages."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from index.storage.visibility import Visibility
 
 
 def counters_of(transaction: Transaction) -> Counters:
-    """The counters as they stand in the file."""
+    """The stored counters."""
     return unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
 
 
 def next_log_key(counters: Counters) -> bytes:
-    """The key in the log of the batch that comes next."""
+    """The log key of the next batch."""
     return LOG_KEY.pack(counters.next_number, counters.journal_rows)
 
 
@@ -30,9 +30,9 @@ class Statistics(NamedTuple):
     exact_entries  EXACT entries
     expired_below  documents below this number have expired
     forgotten      further documents, retired one by one
-    journal_rows   positions decided
-    used_bytes     bytes of the file ever used, free pages included
-    map_bytes      size of the map: a larger file needs a larger map
+    journal_rows   decided positions
+    used_bytes     file bytes ever used, free pages included
+    map_bytes      the map's size: a larger file needs a larger map
     table_bytes    bytes by table; free pages belong to none
     """
 
@@ -47,7 +47,7 @@ class Statistics(NamedTuple):
 
 
 def statistics_of(transaction: Transaction, words: int) -> Statistics:
-    """The statistics of one moment."""
+    """The statistics of this snapshot."""
     counters = counters_of(transaction)
     return Statistics(
         entries=counters.near_entries,

@@ -1,9 +1,8 @@
-"""LMDB's data file beside LMDB: made whole and checked before LMDB reads them, claimed by one opening of this process.
+"""LMDB's data file: created whole, checked before LMDB reads it, and opened once per process.
 
-LMDB trusts what it reads. A page that is missing kills the process when it is read (SIGBUS), and so may a page of a tree
-that holds anything else than what LMDB wrote (SIGSEGV). So the meta pages are read before the file is mapped, and the
-pages of all trees before LMDB walks through the first of them. The values have checksums (`checksums`). The lock
-file is the matter of `file.lock_file`.
+LMDB trusts what it reads. A missing page kills the process (SIGBUS), and so may a page that LMDB did not write (SIGSEGV). So
+this module checks the meta pages before mapping the file, and all tree pages before LMDB walks a tree. Values have checksums
+(`checksums`). `file.lock_file` handles the lock file.
 
 Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_page` and `MDB_meta`):
 
@@ -12,7 +11,7 @@ Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_p
                  free tree and main tree, 48 bytes each: page size or padding u32, flags u16, depth u16, branch pages,
                  leaf pages, overflow pages, entries, root u64 each; then last page u64, transaction u64
 
-A process finds the pages of the newer transaction, and writes the older one's place.
+A process reads the meta page with the newer transaction, and overwrites the older one.
 """
 
 import errno
@@ -64,11 +63,11 @@ _COUNTED = re.compile(r"^(?P<table>.+) DB: walked (?P<walked>\d+) overflow pages
 _UNREACHED = re.compile(r"^(?P<pages>\d+) page\(s\) are neither reachable nor in the freeDB ")
 
 _TRIES, _PAUSE_SECONDS = 5, 0.02
-"""A writer may replace both pages while they are read."""
+"""A writer may replace both pages during a read."""
 
 _open_directories: set[tuple[int, int]] = set()
 _open_directories_turn = Lock()
-"""Which directories this process has open: LMDB's locks belong to the process, and a second opening would break them."""
+"""Directories open in this process: LMDB's locks belong to the process, and a second opening would break them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class _Meta:
 
 
 def create(directory: Path) -> None:
-    """Make an empty data file where there is none. It appears whole or not at all, so an empty file is always damage.
+    """Create an empty data file, if there is none. It appears whole or not at all, so an empty file is always damage.
 
     Raises IndexFull, OSError.
     """
@@ -98,14 +97,14 @@ def create(directory: Path) -> None:
         suppress(FileExistsError),
         tempfile.TemporaryDirectory(prefix=DATA_FILE + ".", dir=directory) as apart,
     ):
-        # Nobody else knows this folder, so no lock is needed.
+        # No other process knows this folder, so no lock is needed.
         lmdb.open(apart, map_size=2**20, lock=False).close()
         (directory / DATA_FILE).hardlink_to(Path(apart) / DATA_FILE)
 
 
 @contextmanager
 def room_in(directory: Path) -> Iterator[None]:
-    """Turn errors of a full disk, LMDB's and the system's, into IndexFull."""
+    """Turn full-disk errors of LMDB and the system into IndexFull."""
     try:
         yield
     except (lmdb.DiskError, OSError) as problem:
@@ -117,10 +116,9 @@ def room_in(directory: Path) -> Iterator[None]:
 
 
 def require_whole(file: Path) -> int:
-    """Raise IndexDamaged where pages that LMDB will read are missing, or its meta pages are no such; reads no map.
+    """Return the file's size; raises IndexDamaged if used pages are missing or the meta pages are unsound. Reads no map.
 
-    Raises FormatUnknown where the file is not LMDB's, or of another version. What stands in the other pages is not
-    looked at. Gives the bytes of the file.
+    Raises FormatUnknown if the file is not LMDB's, or has another version. Other pages are not checked.
     """
     for left in reversed(range(_TRIES)):
         size = file.stat().st_size
@@ -133,9 +131,9 @@ def require_whole(file: Path) -> int:
 
 
 def require_uncut(file: Path, identity: tuple[int, int] | None, size: int) -> int:
-    """Raise IndexDamaged where a file, by its identity, is shorter than it was; LMDB never cuts one. Gives its bytes.
+    """Return the file's size; raises IndexDamaged if a file of this identity is shorter than before. LMDB never cuts one.
 
-    A file that is gone or was replaced is as long as it was: who has it open may go on reading it.
+    A missing or replaced file keeps its old size: a process that has it open may continue reading.
     """
     try:
         status = file.stat()
@@ -151,24 +149,24 @@ def require_uncut(file: Path, identity: tuple[int, int] | None, size: int) -> in
 
 
 def require_sound(file: Path, last_transaction: Callable[[], int]) -> None:
-    """Raise IndexDamaged where LMDB must not read all pages, see `structure_problems`; call this inside a transaction.
+    """Raise IndexDamaged if LMDB must not read all pages (see `structure_problems`). Call this inside a transaction.
 
-    last_transaction  number of the last transaction of all processes
+    last_transaction  number of the last transaction by any process
     """
     while True:
         before = last_transaction()
-        # Pages that nobody uses do no harm.
+        # Unused pages do no harm.
         problems = [problem for problem in structure_problems(file) if not _UNREACHED.match(problem)]
         if not problems:
             return
         if last_transaction() == before:
             raise IndexDamaged(f"{file} is damaged: {problems[0]}. {WAY_OUT}")
-        # The file grew while it was read, or one of the two pages that name all others was replaced.
+        # The file grew during the read, or a writer replaced a meta page.
 
 
 def _problem(file: Path) -> str:
     with file.open("rb") as opened:
-        # Most pages are of 4 KiB. The first page tells where the second begins.
+        # Most pages have 4 KiB. The first page says where the second begins.
         descriptor = opened.fileno()
         begin = os.pread(descriptor, 2 * max(_PAGE_BYTES), 0)
         if not begin:
@@ -191,7 +189,7 @@ def _problem(file: Path) -> str:
         if min(one.transaction, other.transaction) and abs(one.transaction - other.transaction) != 1:
             return "its first two pages are not of two transactions in a row"
         newer = max(one, other, key=lambda meta: meta.transaction)
-        # Asked behind the pages: a file that other processes write only grows.
+        # Size after pages: other processes only let the file grow.
         size, wanted = os.fstat(descriptor).st_size, (newer.last_page + 1) * at
         if size < wanted and _lacks_used_pages(file):
             return f"it has {size} bytes, and its last page ends at {wanted}"
@@ -201,7 +199,7 @@ def _problem(file: Path) -> str:
 
 
 def _is_sound(fields: tuple[int, ...], number: int, page_bytes: int) -> bool:
-    """Whether the fields of a meta page are such as LMDB writes."""
+    """Whether LMDB could have written the fields of a meta page."""
     page, _, flags, _, _, magic, version, address, map_bytes = fields[:9]
     meta = _meta_of(fields)
     free, main = meta.trees
@@ -248,9 +246,9 @@ def _lacks_used_pages(file: Path) -> bool:
 
 
 def structure_problems(file: Path) -> list[str]:
-    """Problems of the file's pages, in words; none where LMDB may read all of them. Reads every page of every tree.
+    """Problems of the file's pages, in words; empty if LMDB may read all. Reads every page in every tree.
 
-    While other processes write, call this inside a transaction, which pins the pages of its snapshot and of later ones.
+    While other processes write, call this inside a transaction, which pins the pages in its snapshot and later ones.
     """
     try:
         problems = _without_spare_pages([str(problem) for problem in verify.verify(os.fspath(file), subdir=False)])  # type: ignore[no-untyped-call]
@@ -262,7 +260,7 @@ def structure_problems(file: Path) -> list[str]:
 
 
 def _tree_problems(file: Path) -> Iterator[str]:
-    """What LMDB's own check passes over, in a file that it found sound."""
+    """Problems that LMDB's own check misses, in a file that passed it."""
     with file.open("rb") as opened:
         descriptor = opened.fileno()
         begin = os.pread(descriptor, 2 * max(_PAGE_BYTES), 0)
@@ -276,11 +274,10 @@ def _tree_problems(file: Path) -> Iterator[str]:
 
 
 class _TreeWalk:
-    """Walk through a tree in the order of its keys.
+    """Walks a tree in key order.
 
-    Every key must stand where LMDB would look for it: not below the separator before it, and below the one behind it.
-    The nodes of a page must fill it to its end without gaps, which LMDB takes for granted when it adds one. Flags must be
-    such as this program's tables have.
+    Every key must lie between its separators, or LMDB cannot look it up. The nodes must fill the end of a page without gaps,
+    because LMDB relies on that to add one. Flags must occur in this program's tables.
     """
 
     def __init__(self, descriptor: int, page_bytes: int, name: str, *, by_number: bool = False) -> None:
@@ -292,7 +289,7 @@ class _TreeWalk:
         self._separator: bytes | int | None = None
 
     def problems(self, number: int) -> Iterator[str]:
-        """Problems of the page of this number and of all below it; those of the tree, where it is the root."""
+        """Problems of this page and all below it."""
         if number == _NO_ROOT:
             return
         page = os.pread(self._descriptor, self._page_bytes, number * self._page_bytes)
@@ -339,7 +336,7 @@ class _TreeWalk:
             yield from self._inside(where, key(node), value, int(node_flags[node]))
 
     def _inside(self, where: str, key: bytes, value: bytes, flags: int) -> Iterator[str]:
-        """Problems of a table, or of the many values of one key."""
+        """Problems in a table, or in one key's many values."""
         if flags & _OWN_TREE:
             of_tree = _TREE.unpack(value)
             name = f"`{key.decode(errors='replace')}`"
@@ -369,10 +366,10 @@ class _TreeWalk:
 
 
 def _without_spare_pages(problems: Sequence[str]) -> list[str]:
-    """Problems but those that pages to spare account for, to the page; all where they do not account for all.
+    """Problems without those that spare pages explain, to the page; all problems if spare pages do not explain the counts.
 
-    LMDB writes a shorter value into the pages of a longer one that the same transaction wrote (`mdb_cursor_put`), which
-    is sound. The check reports such a value, and counts the pages that are left over as missing.
+    LMDB writes a shorter value into the pages of a longer one from the same transaction (`mdb_cursor_put`), which is sound.
+    Its check reports such a value, and counts the spare pages as missing.
     """
     spare: Counter[str] = Counter()
     counted: Counter[str] = Counter()
@@ -390,7 +387,7 @@ def _without_spare_pages(problems: Sequence[str]) -> list[str]:
 
 
 def claim(directory: Path) -> tuple[int, int]:
-    """Register a directory as open; gives its identity for `release`. Raises AlreadyOpen."""
+    """Register a directory as open; returns its identity for `release`. Raises AlreadyOpen."""
     identity = _identity(directory.stat())
     with _open_directories_turn:
         if identity in _open_directories:
@@ -400,7 +397,7 @@ def claim(directory: Path) -> tuple[int, int]:
 
 
 def identity_of(file: Path) -> tuple[int, int] | None:
-    """Device and number of a file, which no other file has while it exists; None where it cannot be found."""
+    """Device and inode of a file, unique while it exists; None if the file is missing or unreadable."""
     try:
         return _identity(file.stat())
     except OSError:

@@ -18,17 +18,17 @@ from index.storage.store import Transaction
 from index.storage.visibility import Visibility
 
 EQUALS_AT_ONCE = 64
-"""Values of one key read at once, where the lowest is retired."""
+"""Values of a key read at once, if the lowest is retired."""
 
 
 class Document(NamedTuple):
-    """What the index remembers of one entry.
+    """A stored document.
 
-    number  its document number
-    root    its own number, or its original's
-    fingerprint  its words as entries bring them
-    look    bytes for `second_look`; none without a second look
-    frame   words of the frame's bits; none where no frame was known
+    number       its document number
+    root         its own number, or its original's
+    fingerprint  its words, as in `Entries`
+    look         bytes for `second_look`; empty without a second look
+    frame        words of the frame's bits; empty if no frame was known
     """
 
     number: int
@@ -43,10 +43,10 @@ class Document(NamedTuple):
 
 
 class VersionDigests(NamedTuple):
-    """What the index knows of a record as a version of the document that its id names.
+    """A record as a version of the document with its id.
 
-    text, substance  digests of its text and of the text's substance
-    host             digest of its host; 0: unknown
+    text, substance  digests of its text and the text's substance
+    host             its host's digest; 0: unknown
     returns          how often the document had returned to an earlier substance
     """
 
@@ -92,7 +92,7 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
 
 
 def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Document]:
-    """Documents by number, of numbers uint64 [n]; leaves out numbers never given and documents no longer in the log."""
+    """Documents by number, for numbers uint64 [n]; omits numbers never given, and documents that have left the log."""
     return {
         document.number: document
         for batch, places, _ in log.holding(transaction, np.unique(numbers), words)
@@ -112,7 +112,7 @@ def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: in
 def roots(
     transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
 ) -> npt.NDArray[np.uint64]:
-    """Number of each document's original, uint64 [n] -> uint64 [n]; its own where the original is retired.
+    """Number of each document's original, uint64 [n] -> uint64 [n]; its own if the original is retired.
 
     All documents must be in the log.
     """
@@ -126,10 +126,10 @@ def roots(
 def counting_roots(
     transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
 ) -> npt.NDArray[np.uint64]:
-    """Root by which each match counts with insert = "root", uint64 [n] -> uint64 [n]; NO_NUMBER where it does not count.
+    """Root of each match with insert = "root", uint64 [n] -> uint64 [n]; NO_NUMBER if the match does not count.
 
-    A member, which was dropped, counts only as long as its root. Whatever was delivered stands for itself where its root is
-    retired. All documents must be in the log.
+    A dropped member counts only as long as its root. A delivered document is its own root once its root is retired. All
+    documents must be in the log.
     """
     distinct, inverse = np.unique(numbers, return_inverse=True)
     return counting(transaction, visibility, distinct, words)[0][inverse]
@@ -138,7 +138,7 @@ def counting_roots(
 def counting(
     transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """As `counting_roots`, of numbers that are ascending and distinct; gives the fingerprints too, uint64 [n, words]."""
+    """As `counting_roots`, for ascending and distinct numbers; also returns the fingerprints, uint64 [n, words]."""
     roots, dropped = numbers.copy(), np.zeros(len(numbers), np.bool_)
     fingerprints = np.zeros((len(numbers), words), np.uint64)
     found = log.documents(transaction, numbers, words)
@@ -154,7 +154,7 @@ def counting(
 def file_aside(
     transaction: Transaction, table: Table, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]
 ) -> None:
-    """File entries by their whole fingerprint in EXACT or REPEATS: uint64 [n, words] and numbers uint64 [n]."""
+    """File entries by whole fingerprint in EXACT or REPEATS: uint64 [n, words] and numbers uint64 [n]."""
     if len(numbers):
         transaction.add(table, pack_fingerprints(fingerprints), pack_numbers(numbers))
 
@@ -162,7 +162,7 @@ def file_aside(
 def earliest_equals(
     transaction: Transaction, visibility: Visibility, table: Table, fingerprints: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
-    """Number of the earliest visible entry of EXACT or REPEATS that equals each fingerprint, else NO_NUMBER.
+    """Number of the earliest visible entry in EXACT or REPEATS that equals each fingerprint, or NO_NUMBER.
 
     uint64 [n, words] -> uint64 [n].
     """
@@ -177,7 +177,7 @@ def earliest_equals(
 
 
 def _earliest_visible(transaction: Transaction, visibility: Visibility, table: Table, key: bytes) -> int:
-    """As `earliest_equals`, for one key whose lowest value is retired. Retired values do not stay for long."""
+    """As `earliest_equals`, for a key whose lowest value is retired. Retired values do not stay for long."""
     count = EQUALS_AT_ONCE
     while True:
         numbers = unpack_numbers(transaction.first_values(table, key, count))
@@ -190,7 +190,7 @@ def _earliest_visible(transaction: Transaction, visibility: Visibility, table: T
 
 
 def note_given_back(transaction: Transaction, ids: Sequence[str], numbers: npt.NDArray[np.uint64]) -> None:
-    """Note the ids of documents that were given back, uint64 [n]; an empty id is none."""
+    """Note given-back documents by id and number, uint64 [n]; empty ids are skipped."""
     named = np.flatnonzero([bool(id_) for id_ in ids])
     if not len(named):
         return
@@ -206,9 +206,9 @@ def note_versions(
     numbers: npt.NDArray[np.uint64],
     replaced: npt.NDArray[np.uint64] | None,
 ) -> None:
-    """Note new versions, uint64 [n], that replace given-back documents, as given back themselves.
+    """Note new versions, uint64 [n], of given-back documents as given back too.
 
-    replaced  numbers of the older versions, uint64 [n]; None: not known, so their ids tell
+    replaced  older versions' numbers, uint64 [n]; None: unknown, so ids decide
     """
     noted = _given_back(transaction)
     if not len(noted):
@@ -219,7 +219,7 @@ def note_versions(
 
 
 def are_given_back(transaction: Transaction, visibility: Visibility, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Whether each id is that of a visible document that was given back: n ids -> bool [n]; costs nothing where there is none."""
+    """Whether each id belongs to a visible given-back document: n ids -> bool [n]; costs nothing if the index has none."""
     found = np.zeros(len(ids), np.bool_)
     noted = _given_back(transaction)
     if not len(noted):

@@ -1,9 +1,8 @@
 """The journal: verdicts by position. It makes deciding idempotent.
 
-The log holds the verdicts. The journal holds runs: by source and first offset, the offsets that stand in one batch of the
-log. Runs of a source never overlap, so the run with the greatest first offset not above an offset is the only one that may
-hold it. Where new rows fall between the rows of a run, the run is cut around them. A position outside every run is new;
-the journal tells so without reading the log.
+The log holds the verdicts. The journal holds runs: by source and first offset, the offsets in one log batch. A source's runs
+never overlap, so only the run with the greatest first offset not above an offset can hold it. New rows that fall between the
+rows of a run split it. A position outside every run is new, so new positions need no read of the log.
 """
 
 from collections.abc import Iterator
@@ -20,18 +19,18 @@ from index.storage.log import Origin
 from index.storage.store import Transaction
 
 DECISION = np.dtype([("offset", "u8"), ("number", "u8"), ("distance", "i2"), ("verdict", "u1"), ("reason", "u1")])
-"""A decision as the log holds it; `number` is a UNIQUE row's own, a DUPLICATE row's original's."""
+"""A stored decision; `number` is a UNIQUE row's own number, or the number of a DUPLICATE row's original."""
 
 Rows = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
 class JournaledDecisions:
-    """Decisions of the journal on n positions, row for row with the positions asked for.
+    """Stored decisions on n positions, row for row.
 
-    rows     structured DECISION [n], undefined where not known
+    rows     structured DECISION [n], undefined if not known
     known    bool [n], whether the position was decided
-    origins  the original of every known DUPLICATE, by its row
+    origins  the original of every known DUPLICATE, by row
     """
 
     rows: Rows
@@ -58,9 +57,9 @@ def find(
 def holding(
     transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64], words: int
 ) -> Iterator[tuple[log.Batch, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Batches of the log that hold some of these offsets, uint64 [n], ascending, of one source.
+    """Log batches that hold some of one source's offsets, uint64 [n], ascending.
 
-    Yields a batch, its rows int64 [m], and the places int64 [m] of their offsets in `offsets`.
+    Yields a batch, its rows int64 [m], and their offsets' places int64 [m] in `offsets`.
     """
     for begin, end, _, run in _runs(transaction, stream, partition, offsets):
         if run is None or int(offsets[begin]) > run.last:
@@ -83,10 +82,10 @@ def add(
     source: int,
     words: int,
 ) -> None:
-    """Record that offsets uint64 [n] of a source, ascending and all new, stand in a batch of the log.
+    """Record that a log batch holds a source's offsets uint64 [n], ascending and all new.
 
-    batch   key of the batch
-    source  place of the source among the batch's sources
+    batch   the batch's key
+    source  the source's place among the batch's sources
     """
     for begin, end, first, run in list(_runs(transaction, stream, partition, offsets)):
         new = offsets[begin:end]
@@ -109,7 +108,7 @@ def add(
 def _runs(
     transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64]
 ) -> Iterator[tuple[int, int, int, JournalRun | None]]:
-    """Parts of ascending offsets with the same run below: begin, end, the run's first offset, the run or None."""
+    """Slices of ascending offsets with the same run below: begin, end, the run's first offset, the run or None."""
     source = SOURCE_KEY.pack(stream, partition)
     begin = 0
     while begin < len(offsets):
@@ -127,7 +126,7 @@ def _runs(
 
 
 def drop(transaction: Transaction, batch: log.Batch) -> None:
-    """Delete the runs of a batch that leaves the log; its positions are unknown from then on."""
+    """Delete the runs of a batch that leaves the log; its positions are then unknown."""
     for number, source in enumerate(batch.sources):
         offsets = batch.rows["offset"][batch.rows["source"] == number]
         if not len(offsets):

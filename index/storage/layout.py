@@ -1,22 +1,22 @@
 """The bytes on disk, format version 8. Only `storage` knows them; a change of any byte is a new version.
 
 One LMDB file with fifteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
-"merge" the state of the compaction; only the file calls them so.
+"merge" the compaction state; only the file uses these names.
 
     >     big-endian: keys, and values that LMDB sorts
     <     little-endian
     fp    the fingerprint's words as <u64: 8 or 16 bytes, a MinHash signature 32 to 256
-    look  bytes that `second_look` alone reads: of one length in an index, none without a second look
+    look  bytes that only `second_look` reads: one length per index, none without a second look
     text  UTF-8; a lone surrogate, which JSON can hold, as WTF-8
 
-Every value of every table ends with its checksum, which is not drawn below: XXH64 of table, key and value, <u64 (see
-`file.checksums`). `store` appends it, checks it and removes it. All other checksums are XXH64 too.
+Every value ends with its checksum, which is not drawn below: XXH64 of table, key and value, <u64 (see `file.checksums`).
+ `store` appends it, checks it and removes it. All other checksums are XXH64 too.
 
     meta       "stamp"                             -> JSON {"format": 8, "bits": .., "distance_max": .., ..}
-               "identity"                          -> 16 random bytes, drawn when the index is made; copies have the same
+               "identity"                          -> 16 random bytes, drawn at creation; copies have the same
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
-               "merge", "ids"                      -> state of the compaction of chunks, of ids: merged to <u64, frozen to
+               "merge", "ids"                      -> compaction state for chunks, for ids: merged to <u64, frozen to
                                                       <u64, frozen tombstones <u64, version of the segments <u64, rows
                                                       merged to <u64, rows frozen to <u64, entries of the first level
                                                       <u64, of the last <u64, table u8, bytes of the bound u8, bound (as
@@ -30,13 +30,13 @@ Every value of every table ends with its checksum, which is not drawn below: XXH
                                                       line breaks between them text; missing before the first
                                                       a host: XXH3 of its name <u64, count <u32, documents <u32,
                                                       unequal duplicates <u32, beyond the limits <u32
-               "given back"                        -> of the given-back documents, ascending by the hash: XXH3 of the id
+               "given back"                        -> given-back documents, ascending by hash: XXH3 of the id
                                                       <u64, document number <u64; missing before the first
-               "giving back"                       -> key of the batch in log whose delivery is not settled; or missing
+               "giving back"                       -> key of the batch in log whose delivery is unsettled; or missing
     streams    stream number >u32                  -> length of stream <u32, stream text, name text
     stream_numbers  stream text                    -> stream number >u32
     applied    stream >u32, partition >u32         -> applied offset <u64, mark
-    log        next document number >u64, journal rows >u64, both as they were before the batch
+    log        next document number >u64, journal rows >u64, both as before the batch
                                                    -> rows <u32, sources <u32, entered <u32, duplicates <u32,
                                                       bytes of a look <u32, words of a fp <u32,
                                                       sources, rows, fps and looks of the rows that entered, originals
@@ -51,8 +51,8 @@ Every value of every table ends with its checksum, which is not drawn below: XXH
                                                       id in the ids <u32
     journal    stream >u32, partition >u32, first offset >u64
                                                    -> last offset <u64, key of a batch in log, source in it <u32
-    exact      fp                                  -> document number >u64        many values to a key, of one size
-    repeats    fp                                  -> document number >u64        many values to a key, of one size
+    exact      fp                                  -> document number >u64        many values to a key, in one size
+    repeats    fp                                  -> document number >u64        many values to a key, in one size
     chunks     of SimHash:
                table u8, bound: columns >u16       -> entries <u32, 0 <u32, columns: <u16 [columns][entries],
                                                       in table 0 numbers: <u32 [entries], u8 [entries]; zeros to the end
@@ -71,43 +71,42 @@ Every value of every table ends with its checksum, which is not drawn below: XXH
                                                       words of a signature <u32, sampled signatures: <u64 [pages][words],
                                                       name text
     ages       stream >u32, partition >u32, watermark_ms >u64
-                                                   -> key of log behind the last batch decided at this watermark
+                                                   -> log key after the last batch decided at this watermark
 
-Numbers: the `number` of a UNIQUE, UPDATE, TEMPLATE or GIVEN_BACK row is its own, of another row its original's. Documents are
-numbered in the order in which they enter, and no number is given twice. The rows of a batch that entered (their filing is not
-NOTHING) have consecutive numbers. A duplicate's batch names the original too: the verdict can be replayed when the original is
-gone.
+Numbers: the `number` of a UNIQUE, UPDATE, TEMPLATE or GIVEN_BACK row is its own, that of another row its original's. Documents
+are numbered in the order in which they enter, and numbers never repeat. The rows of a batch that entered (their filing is not
+NOTHING) have consecutive numbers. A duplicate's batch names the original too, so the verdict can be replayed when the original
+is gone.
 
-Journal: the runs of one source never overlap. A run stands for the rows of its source in its batch, from its first offset
-to its last.
+Journal: the runs of one source never overlap. A run covers its source's rows in its batch, from its first offset to its last.
 
-Filing: a NEAR entry is filed by blocks, or in `repeats` where an equal one was filed before; an EXACT entry in `exact`.
-An entry that is filed by blocks stands in every table of the segments, in ascending order of its columns. SimHash: table
-t has the blocks t, t + 1, ... and, behind the last, 0, 1, ... A segment holds the entries from its bound to the next bound.
+Filing: a NEAR entry is filed by blocks, or in `repeats` if an equal one was filed before; an EXACT entry in `exact`. An entry
+filed by blocks is in every table of the segments, which are sorted by columns. SimHash: table t has the blocks t, t + 1, ...
+and, after the last, 0, 1, ... A segment holds the entries from its bound to the next bound.
 
-Hashes: an entry is a hash, the top 40 bits of a word, and a number. MinHash: table t has the hash of band t and the document
-number. Ids: the high bits of XXH64 of the id of a row, and the row's number in the order of the log, which its keys count
-(`journal rows`); rows with an empty id have no entry. An entry stands in one of two levels. A level is as a table of SimHash; a
-third one holds removed entries that may still stand in the last. A segment cuts the hashes, less its first one, into parts of
-equal width. A part has the entries from its start to the next. An entry keeps the rest of its hash, the bits below those of its
-part, and its number, both without gaps from the lowest bit of the lowest word on. The checksum of the head covers the other
-checksums, and the key. Entries move from the first level into the last at `settled to`, which goes around all tables again and
-again. Rows that have left the log leave `ids` when a segment is rewritten.
+Hashes: an entry is a hash, the top 40 bits in a word, and a number. MinHash: table t has the hash of band t and the document
+number. Ids: the high bits of a row id's XXH64, and the row's number in log order, which log keys count (`journal rows`); rows
+with an empty id have no entry. An entry is in one of two levels. A level is like a SimHash table; a third one holds removed
+entries that may still be in the last. A segment cuts the hashes, less its first one, into parts with equal width. A part has
+the entries from its start to the next. An entry keeps the rest of its hash, the bits below its part's, and its number. Both
+are packed without gaps from the lowest bit in the lowest word on. The head's checksum covers the other checksums, and the
+key. Entries move from the first level into the last at `settled to`, which cycles through all tables. Rows that have left the
+log leave `ids` when a segment is rewritten.
 
-Frames: where frames are learnt, a fingerprint is a signature with the bits of its frame behind it (see `matching.frame`). A
-batch in which no entry has a frame stores signatures alone. Bands that lie wholly in the frame are not those of the signature
-(see `lsm.shape`). The host's sample is a ring: page p of those taken stands at place p modulo its size.
+Frames: if the index learns frames, a fingerprint is a signature followed by its frame's bits (see `matching.frame`). A batch
+without any frame stores only signatures. Bands wholly in the frame are not those of the signature (see `lsm.shape`). The host's
+sample is a ring: taken page p is at place p modulo its size.
 
-Compaction: entries of batches before the log key `merged to`, `rows merged to` stand in segments. Entries from there to `frozen
+Compaction: segments hold the entries of batches before the log key `merged to`, `rows merged to`. Entries from there to `frozen
 to`, `rows frozen to` are moving: the tables below `table` have all of them, `table` has those below `bound`, the other tables
-none. Later entries stand in the log alone.
+none. Later entries are only in the log.
 
-Tombstones: changes to entries that were filed before, in order. An EXPIRED or FORGOTTEN entry leaves the segments; a
-RAISED one comes from `repeats` in place of an equal one that left. Tombstones below `frozen tombstones` move with the
-frozen entries, and are dropped when all of these have moved.
+Tombstones: changes to entries that were filed before, in order. An EXPIRED or FORGOTTEN entry leaves the segments; a RAISED one
+comes from `repeats` in place of an equal one that left. Tombstones below `frozen tombstones` move with the frozen entries, and
+are dropped when all have moved.
 
-Visibility: an entry is retired when its number is below the horizon, or below the horizon of its source, or in `retired`.
-Number and rows of a horizon make a key of `log`: the batches of the source below that key have expired.
+Visibility: an entry is retired when its number is below the horizon or its source's horizon, or in `retired`. Number and rows in
+a horizon make a `log` key: the source's batches below that key have expired.
 """
 
 import struct
@@ -127,7 +126,7 @@ class Table(Enum):
     """The tables; the value is the name in the file.
 
     many_values    whether a key has many values, all of one size, sorted bytewise
-    read_in_parts  whether values are large, and look-ups read a few pages of them again and again
+    read_in_parts  whether values are large, and lookups read a few of their pages again and again
     """
 
     META = b"meta"
@@ -147,11 +146,11 @@ class Table(Enum):
     AGES = b"ages"
 
     def __init__(self, name: bytes) -> None:
-        # Asked of every value: a property would take longer than all else that is done with some.
+        # Read for every value: a property would take longer than everything else that some calls do.
         self.many_values = name in (b"exact", b"repeats")
         self.read_in_parts = name in (b"log", b"chunks", b"ids")
 
-    # A member is itself alone; the hash that it would inherit is computed in Python.
+    # Members are singletons; the inherited hash is computed in Python.
     __hash__ = object.__hash__
 
 
@@ -190,7 +189,7 @@ _JOURNAL_RUN = struct.Struct("<Q16sI")
 
 
 class Filing(IntEnum):
-    """Where a row of the log became an entry."""
+    """Table in which a row of the log became an entry."""
 
     NOTHING = 0
     """It entered nothing."""
@@ -201,12 +200,12 @@ class Filing(IntEnum):
 
 
 class Change(IntEnum):
-    """What a tombstone says of an entry."""
+    """Effect of a tombstone on an entry."""
 
     EXPIRED = 0
     """It left together with its batch."""
     FORGOTTEN = 1
-    """It left, and stands in `retired`."""
+    """It left, and is in `retired`."""
     RAISED = 2
     """It moved from `repeats` to the blocks."""
 
@@ -226,16 +225,16 @@ def pack_counters(counters: Counters) -> bytes:
 
 
 def unpack_counters(value: bytes | None) -> Counters:
-    """The reverse of `pack_counters`; all zero where there is no value."""
+    """The reverse of `pack_counters`; all zero without a value."""
     return Counters(*_COUNTERS.unpack(value)) if value else Counters(0, 0, 0, 0)
 
 
 class Horizon(NamedTuple):
-    """Which entries have expired, by age or by the number of entries.
+    """Expired entries, by age or by the number of entries.
 
     number      entries below this number have expired
-    cleaned_to  cleaning of the log goes on at this key, and begins anew where no later batch can have expired
-    sources     SOURCE_HORIZON [s], sources with a horizon of their own: their entries below its number have expired
+    cleaned_to  log key at which cleaning continues; it starts over when no later batch can have expired
+    sources     SOURCE_HORIZON [s], sources with a separate horizon: their entries below its number have expired
     """
 
     number: int
@@ -249,7 +248,7 @@ def pack_horizon(horizon: Horizon) -> bytes:
 
 
 def unpack_horizon(value: bytes | None) -> Horizon:
-    """The reverse of `pack_horizon`; all zero where there is no value."""
+    """The reverse of `pack_horizon`; all zero without a value."""
     if value is None:
         return Horizon(0, LOG_KEY_BEGIN, np.empty(0, SOURCE_HORIZON))
     number, cleaned_to = _HORIZON.unpack_from(value)
@@ -263,7 +262,7 @@ def pack_hosts(sketch: HostSketch) -> bytes:
 
 
 def unpack_hosts(value: bytes | None) -> HostSketch:
-    """The reverse of `pack_hosts`; nobody where there is no value."""
+    """The reverse of `pack_hosts`; no hosts without a value."""
     if value is None:
         return NOBODY
     counted, count, _ = _HOSTS.unpack_from(value)
@@ -275,11 +274,11 @@ def unpack_hosts(value: bytes | None) -> HostSketch:
 class HostSample(NamedTuple):
     """Sampled pages of a host: a value of `frames`.
 
-    taken       pages taken into the sample, ever
+    taken       pages ever taken into the sample
     kept        pages that were unique by the host's frame alone
     changed_at  next document number at the last change
     name        of the host
-    signatures  uint64 [m, words], a ring: page p of those taken is at place p modulo its largest size
+    signatures  uint64 [m, words], a ring: taken page p is at place p modulo the ring's size
     """
 
     taken: int
@@ -297,7 +296,7 @@ def pack_sample(sample: HostSample) -> bytes:
 
 
 def unpack_sample(value: bytes | memoryview) -> HostSample:
-    """The reverse of `pack_sample`. Raises ValueError and struct.error where the value is cut off."""
+    """The reverse of `pack_sample`. A truncated value raises ValueError or struct.error."""
     taken, kept, changed_at, name_bytes, words = _SAMPLE.unpack_from(value)
     end = len(value) - name_bytes
     signatures = np.frombuffer(bytes(value[_SAMPLE.size : end]), "<u8").astype(np.uint64).reshape(-1, words)
@@ -305,7 +304,7 @@ def unpack_sample(value: bytes | memoryview) -> HostSample:
 
 
 def changed_at(value: bytes | memoryview) -> int:
-    """When a value of `frames` was last changed, as `HostSample.changed_at`."""
+    """`HostSample.changed_at` of a value of `frames`."""
     at: int = _SAMPLE.unpack_from(value)[2]
     return at
 
@@ -316,7 +315,7 @@ def pack_hosts_met(counted: int, counts: npt.NDArray[np.uint8]) -> bytes:
 
 
 def unpack_hosts_met(value: bytes | None) -> tuple[int, npt.NDArray[np.uint8]]:
-    """The reverse of `pack_hosts_met`; zeros where there is no value."""
+    """The reverse of `pack_hosts_met`; zeros without a value."""
     if value is None:
         return 0, np.zeros(HOSTS_MET, np.uint8)
     return _HOSTS_MET.unpack_from(value)[0], np.frombuffer(value, np.uint8, offset=_HOSTS_MET.size).copy()
@@ -339,14 +338,14 @@ def pack_times(times: Times) -> bytes:
 
 
 def unpack_times(value: bytes | None) -> Times:
-    """The reverse of `pack_times`; an unknown watermark where there is no value."""
+    """The reverse of `pack_times`; an unknown watermark without a value."""
     if value is None:
         return Times(-1, np.empty(0, np.int64))
     return Times(_TIMES.unpack_from(value)[0], np.frombuffer(value, "<i8", offset=_TIMES.size).astype(np.int64))
 
 
 def pack_text(text: str) -> bytes:
-    """Text as it stands on disk."""
+    """Stored form of a text."""
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""The log: batches as they were decided, in order, one value each. It holds all that is known of a document."""
+"""The log: decided batches in order, one value each. It holds all data on documents."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -29,19 +29,19 @@ from index.storage.store import Transaction
 _LAST = 2**64 - 1
 
 _TEXTS_MANY = 32
-"""So many texts are cut from one that is decoded as a whole, if each of its characters is a byte."""
+"""From this number on, ASCII texts are decoded as a whole and then cut."""
 
 _KNOWN = "batches of the log"
-"""Name of what is kept of a transaction."""
+"""Key in `Transaction.kept`."""
 
 
 def key_of(number: int, rows: int) -> bytes:
-    """The key of a batch: next document number and journal rows, both as they were before the batch."""
+    """A batch's key: next document number and journal rows, both as before the batch."""
     return LOG_KEY.pack(number, rows)
 
 
 def host_digests(entries: Entries) -> npt.NDArray[np.uint32]:
-    """Digest of the host that the id of each row belongs to, uint32 [n]; 0 where there is none."""
+    """Digest of each row's host, uint32 [n]; 0 without a host."""
     if entries.host_digests is not None:
         return entries.host_digests
     return host_keys(entries.hosts or [None] * len(entries)).astype(np.uint32)
@@ -58,7 +58,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of the log. Valid until its transaction writes; `copied` makes one that stays valid.
+    """A log batch. Valid until its transaction writes; `copied` makes one that stays valid.
 
     key           its key in the log
     first_number  document number of the first row that entered
@@ -78,7 +78,7 @@ class Batch:
 
     @cached_property
     def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """Fingerprints of the rows that entered, uint64 [entered, words]; alone, much faster to read than `lines`."""
+        """Fingerprints of the rows that entered, uint64 [entered, words]; much faster to read than `lines`."""
         return unpack_fingerprints(self.value, self.words)
 
     @property
@@ -114,7 +114,7 @@ class Batch:
         return _texts(self.lines.ids, self.rows["id_end"], rows)
 
     def origins(self, rows: npt.NDArray[np.int64]) -> list[Origin]:
-        """Originals of rows, int64 [m], all of which name one."""
+        """Originals named by rows, int64 [m]; every row must name one."""
         places = np.searchsorted(np.flatnonzero(naming_originals(self.rows["verdict"])), rows)
         of_rows = self.lines.originals[places]
         ids = _texts(self.lines.original_ids, self.lines.originals["id_end"], places)
@@ -133,8 +133,8 @@ def write(
     """Append a batch of decided rows.
 
     sources  LOG_SOURCE [s], `entries.sources` by the index's numbers
-    columns  number, distance, verdict, filing and returns of every row, as `layout` defines them; a missing column is zero
-    origins  originals of the rows that are duplicates, in order
+    columns  number, distance, verdict, filing and returns for every row, as in `layout`; a missing column is zero
+    origins  originals for the duplicate rows, in order
     """
     rows = np.zeros(len(entries), LOG_ROW)
     rows["offset"], rows["time_ms"], rows["source"] = entries.offsets, entries.times_ms, entries.source_numbers
@@ -155,7 +155,7 @@ def write(
 
 
 def read(transaction: Transaction, key: bytes, words: int) -> Batch:
-    """The batch of a key that the journal names. Raises IndexDamaged where there is none."""
+    """The batch of a key that the journal names. Raises IndexDamaged if it is missing."""
     return _batch(key, transaction.existing(Table.LOG, key), words)
 
 
@@ -188,14 +188,14 @@ def since(transaction: Transaction, number: int, words: int) -> Iterator[Batch]:
 def holding(
     transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int
 ) -> Iterator[tuple[Batch, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Batches that hold documents of these numbers, uint64 [n], ascending and distinct.
+    """Batches that hold documents with these numbers, uint64 [n], ascending and distinct.
 
-    Yields a batch, the places int64 [m] of its documents among those that entered, and the places int64 [m] of their
-    numbers in `numbers`. Leaves out numbers never given, and numbers whose batch is gone.
+    Yields a batch, the places int64 [m] of its documents among those that entered, and the places int64 [m] of their numbers
+    in `numbers`. Omits numbers never given, and numbers whose batch has left the log.
     """
     at = 0
     while at < len(numbers):
-        # Of the batches with this first number only the last can have entered anything.
+        # Only the last batch with this first number can have entered documents.
         below = transaction.floor(Table.LOG, LOG_KEY.pack(int(numbers[at]), _LAST))
         if below is None:
             at = _behind_gap(transaction, numbers, at)
@@ -210,10 +210,10 @@ def holding(
 
 
 class _Known(NamedTuple):
-    """Batches of the log whose places in memory are known, as long as their transaction has not written.
+    """Batches with known places in memory, until their transaction writes.
 
-    firsts, ends  uint64 [b] twice, ascending: the number of the first document of each, and the one behind its last
-    values        uint64 [b], addresses of their values
+    firsts, ends  uint64 [b] each, ascending: first document number, and one above the last
+    values        uint64 [b], value addresses
     """
 
     firsts: npt.NDArray[np.uint64]
@@ -243,7 +243,7 @@ class Columns(NamedTuple):
 class Documents:
     """Documents in the log, ascending by number. Valid until their transaction writes.
 
-    places  int64 [n], the place of each in the numbers that were asked for
+    places  int64 [n], place of each in the requested numbers
     """
 
     places: npt.NDArray[np.int64]
@@ -253,16 +253,16 @@ class Documents:
     _words: int
 
     def columns(self) -> Columns:
-        """What is asked of the row of each."""
+        """Columns of each document's row."""
         offsets, numbers, verdicts, sources = lines.columns(self._values, self._at)
         return Columns(offsets, numbers, verdicts, sources.astype("<u8", copy=False).view(LOG_SOURCE))
 
     def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """The fingerprint of each, uint64 [n, words]."""
+        """Fingerprint of each document, uint64 [n, words]."""
         return lines.fingerprints(self._values, self._of_batches, self._words)
 
     def ids(self) -> list[str]:
-        """The id of each."""
+        """Id of each document."""
         octets, ends = lines.ids(self._values, self._at)
         return _texts(octets.data, ends, np.arange(len(ends)))
 
@@ -272,7 +272,7 @@ class Documents:
 
 
 def documents(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> Documents:
-    """Documents of these numbers, uint64 [n], ascending and distinct: as `holding`, for a few columns of many batches."""
+    """Documents with these numbers, uint64 [n], ascending and distinct: as `holding`, for a few columns of many batches."""
     known: _Known = transaction.kept.get(_KNOWN, _NONE_KNOWN)
     batches = lines.batches_of(numbers, known.firsts, known.ends)
     unknown = numbers[batches < 0]
@@ -286,11 +286,11 @@ def documents(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: 
 
 
 def _with_batches_of(transaction: Transaction, known: _Known, numbers: npt.NDArray[np.uint64]) -> _Known:
-    """The known batches, with those of these documents, uint64 [n], ascending, of which none stands in a known one."""
+    """Adds the batches of these documents, uint64 [n], ascending; no known batch holds one."""
     asked, at = numbers.tolist(), 0
     found: list[tuple[int, int, int]] = []
     while at < len(asked):
-        # Of the batches with this first number only the last can have entered anything.
+        # Only the last batch with this first number can have entered documents.
         below = transaction.floor(Table.LOG, LOG_KEY.pack(asked[at], _LAST))
         first = 0 if below is None else LOG_KEY.unpack(below[0])[0]
         behind = 0 if below is None else first + entered_rows(below[1])
@@ -306,9 +306,9 @@ def _with_batches_of(transaction: Transaction, known: _Known, numbers: npt.NDArr
 def fingerprints(
     transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-    """Fingerprints of documents, uint64 [n, words], and whether each is in the log, bool [n].
+    """Document fingerprints, uint64 [n, words], and whether each is in the log, bool [n].
 
-    numbers  uint64 [n], ascending and distinct; the fingerprint of a document that is not in the log is zero
+    numbers  uint64 [n], ascending and distinct; a document outside the log has a zero fingerprint
     """
     found = documents(transaction, numbers, words)
     of_numbers = np.zeros((len(numbers), words), np.uint64)
@@ -341,7 +341,7 @@ def _batch(key: bytes, value: memoryview, words: int) -> Batch:
 
 
 def _behind_gap(transaction: Transaction, numbers: npt.NDArray[np.uint64], at: int) -> int:
-    """The first place behind `at` whose number lies behind the gap of the log that `numbers[at]` is in."""
+    """The first place after `at` whose number lies beyond the gap of the log that holds `numbers[at]`."""
     above = transaction.key_above(Table.LOG, LOG_KEY.pack(int(numbers[at]), _LAST))
     if above is None:
         return len(numbers)

@@ -26,19 +26,20 @@ _THRESHOLDS = {"distance_max", "similarity_min", "look.cosine_min", "look.simila
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Everything that must not change during an index's life, but for thresholds: to decide, they may be stricter.
+    """Everything that must not change during an index's life, except thresholds: a decision may use stricter ones.
+
+    >>> Parameters(bits=128).words
+    2
 
     bits          length of a fingerprint: 64 or 128; for MinHash bins * bin_bits
-    distance_max  near-duplicates are at most so far apart: 0 to 7 bits; for MinHash 0 to 10,000 ten-thousandths of
-                  1 - similarity
+    distance_max  largest distance of near-duplicates: 0 to 7 bits; for MinHash 0 to 10,000 ten-thousandths of 1 - similarity
     insert        "unique": only unique documents become entries; "all": duplicates too; "root": duplicates too, and a match
                   counts only near its root
-    fingerprint   the caller's own stamp: every setting that changes a fingerprint, by name. The index compares this
-                  stamp and never reads it.
-    banding       shape of signatures and bands of MinHash; None: the scheme is SimHash
+    fingerprint   the caller's stamp: every setting that changes a fingerprint, by name. The index only compares it.
+    banding       signatures and bands of MinHash; None: the scheme is SimHash
     look          second look of SimHash at documents within distance_max; None: all of them count
-    root          limits of insert = "root"; None with the others
-    frames        when a host's frame is known; None: frames are not learnt. MinHash with insert = "root" alone has them
+    root          limits of insert = "root"; None otherwise
+    frames        when a host's frame is known; None: no frames. Only MinHash with insert = "root" has them
     """
 
     bits: int = 64
@@ -74,24 +75,24 @@ class Parameters:
 
     @property
     def words(self) -> int:
-        """64-bit words in a fingerprint, as entries bring it."""
+        """64-bit words of a fingerprint, as in `Entries`."""
         return self.bits // 64
 
     @property
     def stored_words(self) -> int:
-        """64-bit words in a fingerprint, as the index holds it: with the frame's bits where frames are learnt."""
+        """64-bit words of a stored fingerprint, including the frame's bits if the index learns frames."""
         if self.frames is None or self.banding is None:
             return self.words
         return self.words + frame_words(self.words, self.banding.bin_bits)
 
     @property
     def scheme(self) -> Literal["simhash", "minhash"]:
-        """The scheme, by which fingerprints are compared."""
+        """The scheme that compares fingerprints."""
         return "simhash" if self.banding is None else "minhash"
 
     @property
     def by_similarity(self) -> bool:
-        """Whether verdicts give ten-thousandths of 1 - similarity instead of bits."""
+        """Whether verdicts give 1 - similarity, in ten-thousandths, instead of bits."""
         return self.banding is not None or (self.look is not None and self.look.by_similarity)
 
     @property
@@ -111,11 +112,11 @@ class Parameters:
 
     @property
     def blocks(self) -> int:
-        """Number of block keys of an entry."""
+        """Block keys per entry."""
         return self.bits // BLOCK_BITS if self.banding is None else self.banding.bands
 
     def distances(self, left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:
-        """Distance of fingerprints, row by row: uint64 [n, words] twice -> int16 [n], in the unit of `distance_max`."""
+        """Row-by-row distance: fingerprints uint64 [n, words] twice -> int16 [n], in the unit of `distance_max`."""
         if self.banding is None:
             return hamming(left, right)
         return framed_distances(left, right, self.banding.bin_bits)
@@ -127,7 +128,7 @@ class Parameters:
         looks: npt.NDArray[np.uint8],
         looks_of_roots: npt.NDArray[np.uint8],
     ) -> npt.NDArray[np.int16]:
-        """Distance of each document to the root of its match, as a verdict gives it; NO_DISTANCE where the root is too far.
+        """Distance of each document to the root of its match; NO_DISTANCE if the root is too far.
 
         uint64 [n, words] twice, uint8 [n, look bytes] twice -> int16 [n]. A second look judges the root as it judges a match.
         """
@@ -159,7 +160,7 @@ class Parameters:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """The reverse of `fields`. Raises KeyError, TypeError, ValueError."""
+        """Undo `fields`. Raises KeyError, TypeError, ValueError."""
         rest = dict(fields)
         banding, look, root, frames = (rest.pop(name, None) for name in ("banding", "look", "root", "frames"))
         return cls(
@@ -171,12 +172,12 @@ class Parameters:
         )
 
     def stamp(self) -> bytes:
-        """The parameters and the format version, as they stand in the index."""
+        """The stored form: parameters and format version."""
         return json.dumps({"format": FORMAT_VERSION, **self.fields()}, sort_keys=True).encode()
 
     @classmethod
     def from_stamp(cls, stamp: bytes, where: str) -> Self:
-        """The reverse of `stamp`. Raises FormatUnknown; `where` names the index in the message."""
+        """Undo `stamp`. Raises FormatUnknown; `where` names the index in the message."""
         try:
             fields = json.loads(stamp)
             version = fields.pop("format")
@@ -192,9 +193,9 @@ class Parameters:
         return cls.from_fields(fields)
 
     def with_thresholds(self, asked: "Parameters") -> "Parameters":
-        """These parameters with the thresholds of `asked`, and the bands that fit them.
+        """These parameters with thresholds from `asked`, and bands that fit them.
 
-        Unchanged where entries would have to change: another scheme, another length, or another kind of second look.
+        Unchanged if entries would have to change: another scheme, length, or kind of second look.
         """
         if (self.scheme, self.bits) != (asked.scheme, asked.bits):
             return self
@@ -206,13 +207,12 @@ class Parameters:
         return replace(self, distance_max=asked.distance_max, look=asked.look, banding=asked.banding, root=root)
 
     def deciding(self, asked: "Parameters", where: str) -> "Parameters":
-        """Parameters by which an index with this stamp decides, where `asked` is asked for; `where` names it in the message.
+        """Parameters for deciding by `asked` in an index with this stamp; `where` names the index in messages.
 
-        Thresholds may be stricter than those stored: entries beyond them are found, and do not count. A looser one would ask for
-        candidates that nothing files and for entries that duplicates did not become. By what entries are filed stays as
-        stored: the bands of MinHash, and with insert = "root" how far members are from their matches.
-
-        Raises ParametersDiffer where a threshold is looser, or anything else differs.
+        Thresholds may be stricter than the stored ones: matches beyond them do not count. Looser ones would need candidates
+        and entries that the index does not have. What files entries stays as stored: the bands of MinHash, and with insert =
+        "root" the distance of members to their matches. Raises ParametersDiffer if a threshold is looser, or anything else
+        differs.
         """
         look = None if self.look is None or asked.look is None else stricter_look(self.look, asked.look)
         if (self.scheme, self.bits, look is None) != (asked.scheme, asked.bits, self.look is None):
@@ -228,7 +228,7 @@ class Parameters:
         return stricter
 
     def _filed_as(self, stored: "Parameters") -> "Parameters":
-        """These parameters with what follows from a threshold as `stored` has it."""
+        """These parameters with the values derived from a threshold as in `stored`."""
         banding, root = self.banding, self.root
         if banding is not None and stored.banding is not None and banding.bins == stored.banding.bins:
             banding = replace(banding, bands=stored.banding.bands, rows=stored.banding.rows)
@@ -237,9 +237,9 @@ class Parameters:
         return replace(self, banding=banding, root=root)
 
     def require_equal(self, asked: "Parameters", where: str) -> None:
-        """Compare the stored parameters with those asked for; `where` names the index in the message.
+        """Compare the stored parameters with `asked`; `where` names the index in the message.
 
-        Raises ParametersDiffer, which names every setting that differs, or the scheme alone where that differs.
+        Raises ParametersDiffer, which names every different setting, or only the scheme if that differs.
         """
         of_stored, of_asked = self.by_name(), asked.by_name()
         names = sorted(name for name in of_stored.keys() | of_asked.keys() if of_stored.get(name) != of_asked.get(name))
@@ -256,7 +256,7 @@ class Parameters:
             )
 
     def by_name(self) -> dict[str, str]:
-        """Every setting as text, by the name that a message uses."""
+        """Every setting as text, by its name in messages."""
         own = {name: str(getattr(self, name)) for name in ("scheme", "bits", "insert")}
         if self.banding is None:
             own["distance_max"] = str(self.distance_max)

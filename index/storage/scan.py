@@ -1,4 +1,4 @@
-"""Full scans of the tables, shared by the check, the export and forgetting."""
+"""Full scans of the tables, for verification, export and forgetting."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ from index.storage.layout import (
 from index.storage.store import Transaction
 
 PORTION_BATCHES = 16
-"""Batches of the log in one portion."""
+"""Log batches in one portion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Documents of consecutive batches; row i of each column belongs together.
+    """Documents from consecutive batches; row i in each column belongs together.
 
     numbers  uint64 [n], ascending
     columns  structured [n]: root, offset, time_ms, stream, partition, kind, filing, fingerprint (uint64 [words])
@@ -45,7 +45,7 @@ class Stored:
 
 
 def columns_type(words: int) -> np.dtype[np.void]:
-    """The type of `Stored.columns`."""
+    """The dtype of `Stored.columns`."""
     return np.dtype(
         [
             ("root", "u8"),
@@ -61,7 +61,7 @@ def columns_type(words: int) -> np.dtype[np.void]:
 
 
 def portion(transaction: Transaction, words: int, first: int) -> Stored | None:
-    """Documents of the next PORTION_BATCHES batches from number `first` on; None behind the last document."""
+    """Documents of the next PORTION_BATCHES batches from number `first` on; None after the last document."""
     parts: list[Stored] = []
     for batch in log.since(transaction, first, words):
         if batch.end_number > first and batch.end_number > batch.first_number:
@@ -78,7 +78,7 @@ def portion(transaction: Transaction, words: int, first: int) -> Stored | None:
 
 
 def of_batch(batch: log.Batch, first: int = 0) -> Stored:
-    """Documents of one batch, from number `first` on."""
+    """One batch's documents, from number `first` on."""
     numbers = batch.numbers()
     wanted = numbers >= np.uint64(first)
     at = batch.entered()[wanted]
@@ -100,16 +100,16 @@ def stored(transaction: Transaction, words: int) -> Iterator[Stored]:
 
 
 def forgotten(transaction: Transaction) -> npt.NDArray[np.uint64]:
-    """Numbers of the documents that were retired one by one, uint64 [n], ascending."""
+    """Numbers of the documents retired one by one, uint64 [n], ascending."""
     return unpack_numbers(transaction.keys(Table.RETIRED))
 
 
 def aside(
     transaction: Transaction, table: Table, words: int
 ) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
-    """Fingerprints uint64 [n, words] and numbers uint64 [n] of EXACT or REPEATS, ascending by key, some at a time.
+    """Fingerprints uint64 [n, words] and numbers uint64 [n] from EXACT or REPEATS, ascending by key, in portions.
 
-    Leaves out keys that are no fingerprint by their length.
+    Omits keys that do not have a fingerprint's length.
     """
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -135,20 +135,20 @@ def tombstones(transaction: Transaction, words: int) -> Iterator[tuple[int, Tomb
 
 
 def runs(transaction: Transaction) -> Iterator[tuple[int, int, int, JournalRun]]:
-    """Runs of the journal: stream number, partition, first offset, run."""
+    """Journal runs: stream number, partition, first offset, run."""
     for key, value in transaction.walk(Table.JOURNAL):
         yield *JOURNAL_KEY.unpack(key), unpack_journal_run(bytes(value))
 
 
 def last_offset(transaction: Transaction, stream: int, partition: int) -> int:
-    """The last offset in the journal of a source, which must have a run."""
+    """The last journaled offset of a source, which must have a run."""
     below = transaction.floor(Table.JOURNAL, JOURNAL_KEY.pack(stream, partition, 2**64 - 1))
     assert below is not None, "the source has no run"
     return unpack_journal_run(bytes(below[1])).last
 
 
 def journaled_sources(transaction: Transaction) -> list[tuple[int, int]]:
-    """Stream number and partition of every source that has a run in the journal."""
+    """Stream number and partition of every source with a run in the journal."""
     sources: list[tuple[int, int]] = []
     key = transaction.key_above(Table.JOURNAL, b"\0")
     while key is not None:
@@ -184,7 +184,7 @@ class Age(NamedTuple):
 
 
 def ages(transaction: Transaction) -> dict[tuple[int, int], Age]:
-    """Ages by stream number and partition, of every source in `times`."""
+    """Ages by stream number and partition, for every source in `times`."""
     horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
     expired = {(stream, partition): number for stream, partition, number, _ in horizon.sources.tolist()}
     of_sources = {}

@@ -16,18 +16,18 @@ from index.storage.layout import (
 from index.storage.store import Transaction
 
 STREAM_BYTES_MAX = 511
-"""Length of LMDB's longest key: a stream is a key."""
+"""Maximum bytes of an LMDB key: a stream is a key."""
 
 
 def known_number(transaction: Transaction, stream: str) -> int | None:
-    """The number of a stream; None: the stream is unknown."""
+    """A stream's number; None: unknown."""
     key = pack_text(stream)
     value = transaction.get(Table.STREAM_NUMBERS, key) if 0 < len(key) <= STREAM_BYTES_MAX else None
     return None if value is None else int(NUMBER_KEY.unpack(value)[0])
 
 
 def number_of(transaction: Transaction, stream: str) -> int:
-    """The number of a stream; an unknown stream gets the next number and no name. Raises ValueError: id too long."""
+    """A stream's number; an unknown stream gets the next number and no name. Raises ValueError if its id is too long."""
     known = known_number(transaction, stream)
     if known is not None:
         return known
@@ -42,13 +42,13 @@ def number_of(transaction: Transaction, stream: str) -> int:
 
 
 def streams_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, str]:
-    """Streams by their numbers, those of given-back documents as where they came from; leaves out numbers never given."""
+    """Streams by number; a given-back stream counts as the stream it came from. Omits numbers never given."""
     found = transaction.get_many(Table.STREAMS, [NUMBER_KEY.pack(number) for number in sorted(set(numbers))])
     return {NUMBER_KEY.unpack(key)[0]: plain_source(Source(unpack_stream(value)[0], 0)).stream for key, value in found}
 
 
 def set_name(transaction: Transaction, stream: str, name: str) -> None:
-    """Store a stream's name for people; the latest name counts."""
+    """Store a stream's display name; the latest counts."""
     key = NUMBER_KEY.pack(number_of(transaction, stream))
     value = pack_stream(stream, name)
     if transaction.get(Table.STREAMS, key) != value:
@@ -56,15 +56,15 @@ def set_name(transaction: Transaction, stream: str, name: str) -> None:
 
 
 def named_streams(transaction: Transaction) -> list[tuple[str, str]]:
-    """(stream, name) of all streams, in the order of their first appearance."""
+    """(stream, name) for all streams, in order of first appearance."""
     return [unpack_stream(bytes(value)) for _, value in transaction.walk(Table.STREAMS)]
 
 
 def move_applied(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> None:
     """Move applied offsets forward to `ends`, never back.
 
-    A mark belongs to its offset: a new offset drops the old mark, and at the same offset a new mark replaces it. Sources
-    of what was given back have none: nothing is read from them.
+    A mark belongs to its offset: a new offset drops the old mark, and at the same offset a new mark replaces it. Given-back
+    sources have no applied offset, because nothing is read from them.
     """
     for source, end in ends.items():
         if is_given_back(source.stream):

@@ -1,4 +1,4 @@
-"""Stamp, identity and secret in the file: written when the index is created; the stamp is compared at every opening."""
+"""Stamp, identity and secret of an index: written at creation; every opening compares the stamp."""
 
 import json
 import uuid
@@ -14,14 +14,14 @@ SECRET_BYTES = 16
 
 
 def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
-    """Parameters to decide by: those of the index's creation, or stricter ones (`Parameters.deciding`).
+    """Parameters for deciding: those from the index's creation, or stricter ones (`Parameters.deciding`).
 
     Stamps a new index, and makes all tables usable.
 
-    asked  parameters of the opening; None: whatever the index has
-    where  name of the index in messages
+    asked  parameters for this opening; None: those in the index
+    where  the index's name in messages
 
-    Raises ParametersDiffer, and FormatUnknown, also where nothing is asked of an index without a stamp.
+    Raises ParametersDiffer, and FormatUnknown, also for an index without a stamp if `asked` is None.
     """
     if store.is_new() and asked is None:
         raise FormatUnknown(f"The index in {where} was never finished being created.")
@@ -48,9 +48,9 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
 
 
 def secret_of(store: Store, where: str, new: bytes | None) -> bytes | None:
-    """The secret that the index keeps for its caller, SECRET_BYTES; None where it keeps none.
+    """The secret that the index stores for its caller, SECRET_BYTES, or None.
 
-    new  an index without a stamp keeps this one, unless another process was first; None: it gets none
+    new  secret for an index without a stamp, unless another process was first; None: no secret
 
     Raises FormatUnknown.
     """
@@ -83,7 +83,7 @@ def identified(store: Store, where: str) -> str:
 
 
 def _found(transaction: Transaction) -> bytes | None:
-    """The stamp, or None. The checksum of an older format is XXH3, and formats before 3 have none."""
+    """The stamp, or None. The checksum of an older format is XXH3; formats before 3 have none."""
     bare = next((bytes(value) for key, value in transaction.raw(Table.META) if key == STAMP_KEY), b"")
     if is_of_older_format(Table.META, STAMP_KEY, bare):
         return bare[: -CHECKSUM.size]

@@ -1,10 +1,8 @@
-"""LMDB: opening, transactions, growing. The only importer of its client besides `backup`; it never interprets bytes.
+"""LMDB: opening, transactions, growing. Only this module and `backup` import its client; it never interprets values.
 
-Promised: a `write` is complete and synced to disk when it returns, or leaves nothing. Writers of all processes take
-turns. A `read` sees one moment.
-
-Not promised: fairness between writers, and that an operation runs only once. A map that is too small is grown with no
-transaction open; then the operation runs again.
+Guaranteed: a `write` is complete and synced to disk when it returns, or changes nothing. Writers of all processes take turns.
+A `read` sees one snapshot. Not guaranteed: fairness between writers, and that an operation runs only once. If the map is too
+small, it grows with no transaction open, and the operation runs again.
 """
 
 import errno
@@ -62,8 +60,8 @@ class Transaction:
     """One LMDB transaction, valid only inside the operation that receives it.
 
     Every value is stored with a checksum. Reads check it, remove it, and raise IndexDamaged if it does not fit. A value
-    `read_in_parts` is checked once per process, and on `recheck`. If a key is missing, its neighbours are checked: a
-    damaged key would be one of them.
+    `read_in_parts` is checked once per process, and on `recheck`. If a key is missing, its neighbours are checked: a damaged
+    key would be one of them.
     """
 
     def __init__(
@@ -81,16 +79,16 @@ class Transaction:
         self._checksums = checksums
         self._writes = writes
         self._placed: dict[Table, lmdb.Cursor[memoryview]] = {}
-        # What callers keep of views, by a name of theirs: lost when this transaction writes.
+        # Views that callers keep, by name; cleared when this transaction writes.
         self.kept: dict[str, Any] = {}
 
     def get(self, table: Table, key: bytes) -> bytes | None:
-        """The value of a key, of many values the lowest, or None."""
+        """The key's value (the lowest of many), or None."""
         value = self.view(table, key)
         return None if value is None else bytes(value)
 
     def view(self, table: Table, key: bytes, *, recheck: bool = False) -> memoryview | None:
-        """The value of a key as a view of the map, or None. Valid until this transaction writes."""
+        """The key's value as a view of the map, or None. Valid until this transaction writes."""
         value = self._transaction.get(key, db=self._tables[table])
         if value is None:
             self._require_missing(table, key)
@@ -98,14 +96,14 @@ class Transaction:
         return self._content(table, key, value, recheck=recheck)
 
     def existing(self, table: Table, key: bytes) -> memoryview:
-        """As `view`, of a key that another value names. Raises IndexDamaged where there is none."""
+        """As `view`, for a key that another value names. Raises IndexDamaged if it is missing."""
         value = self.view(table, key)
         if value is None:
             raise self.damaged(f"table {table.value.decode()} lacks {key.hex()}")
         return value
 
     def get_many(self, table: Table, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-        """(key, value) of every key that exists, in the order given; of many values the lowest."""
+        """(key, value) for every key that exists, in the given order; the lowest of many values."""
         raw = [(bytes(key), value) for key, value in self._cursor(table).getmulti(keys)]
         self._require_fitting(table, raw)
         found = [(key, bytes(value[: -CHECKSUM.size])) for key, value in raw]
@@ -122,16 +120,16 @@ class Transaction:
         return [bytes(self._content(table, key, value)) for value in islice(cursor.iternext_dup(), count_max)]
 
     def put(self, table: Table, key: bytes, value: bytes) -> None:
-        """Set the value of a key."""
+        """Set a key's value."""
         self.kept.clear()
         stored, handle = value + self._checksums.of(table, key, value), self._tables[table]
-        # LMDB would leave a longer value of this transaction its pages (`data_file.structure_problems`).
+        # LMDB would keep the pages of a longer value from this transaction (`data_file.structure_problems`).
         if len(self._transaction.get(key, b"", db=handle)) > len(stored):
             self._transaction.delete(key, db=handle)
         self._transaction.put(key, stored, db=handle)
 
     def put_all(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Set the values of keys, which are distinct."""
+        """Set the values of distinct keys."""
         self.kept.clear()
         cursor = self._cursor(table)
         stored = dict(zip(keys, with_checksums(table, keys, values), strict=True))
@@ -140,7 +138,7 @@ class Transaction:
         cursor.putmulti(stored.items())
 
     def add(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add values of SHORT_BYTES: to their keys in a table of many values to a key, under new keys in others."""
+        """Add values of SHORT_BYTES: to existing keys in tables with many values per key, else under new keys."""
         self.kept.clear()
         columns = zip(keys, values, short_checksums(table, keys, values), strict=True)
         self._cursor(table).putmulti([(key, value + checksum) for key, value, checksum in columns])
@@ -173,11 +171,11 @@ class Transaction:
         return ((bytes(key), self._content(table, bytes(key), value)) for key, value in pairs)
 
     def raw(self, table: Table) -> Iterator[tuple[bytes, memoryview]]:
-        """All pairs as they stand in the file, ascending: with the checksums behind the values, none of them checked."""
+        """All stored pairs, ascending: values with their checksums, unchecked."""
         return ((bytes(key), value) for key, value in self._cursor(table))
 
     def delete(self, table: Table, key: bytes, value: bytes = b"") -> bool:
-        """Remove a key, or one of its many values; gives whether it was there."""
+        """Remove a key, or one of its many values; returns whether it existed."""
         self.kept.clear()
         stored = value + checksum_of(table, key, value) if table.many_values and value else value
         return self._transaction.delete(key, stored, db=self._tables[table])
@@ -195,12 +193,12 @@ class Transaction:
         return self._transaction.stat(self._tables[table])["entries"]
 
     def page_bytes(self, table: Table) -> int:
-        """Bytes of a table's own pages; excludes the further pages of a key with very many values."""
+        """Bytes in a table's own pages; excludes further pages for a key with very many values."""
         stat = self._transaction.stat(self._tables[table])
         return stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])
 
     def used_bytes(self) -> int:
-        """Bytes of the file that were ever used, free pages included."""
+        """File bytes ever used, free pages included."""
         return (self._environment.info()["last_pgno"] + 1) * self._environment.stat()["psize"]
 
     def map_bytes(self) -> int:
@@ -214,12 +212,12 @@ class Transaction:
         return value[: -CHECKSUM.size]
 
     def _require_missing(self, table: Table, key: bytes) -> None:
-        """Check the neighbours of a key that is missing."""
+        """Check the neighbours of a missing key."""
         self.floor(table, key)
         self.key_above(table, key)
 
     def _require_all_missing(self, table: Table, keys: Sequence[bytes], checked: Set[bytes]) -> None:
-        """As `_require_missing`, of those ascending keys that have not been checked, and are not there."""
+        """As `_require_missing`, for ascending keys; skips checked ones."""
         beside = neighbours(self._anywhere(table), keys, checked)
         if all(len(value) == _PAIRED_BYTES for value in beside.values()) and len(set(map(len, beside))) == 1:
             self._checked(table, list(beside), b"".join(key + value for key, value in beside.items()))
@@ -227,7 +225,7 @@ class Transaction:
             self._require_fitting(table, beside.items())
 
     def _require_fitting(self, table: Table, pairs: Iterable[tuple[bytes, memoryview]]) -> None:
-        """Check values, of a table that is not `read_in_parts`, each followed by its checksum."""
+        """Check values, each with its checksum, of a table that is not `read_in_parts`."""
         wrong = first_wrong(table, pairs)
         if wrong is not None:
             self._content(table, *wrong)
@@ -241,17 +239,17 @@ class Transaction:
         return counts, values
 
     def tree_of(self, table: Table) -> TreePlace:
-        """Where the tree of a table stood at the last commit, before anything that this transaction wrote."""
-        # A transaction that writes may have moved what leads to the table.
+        """Place of a table's tree at the last commit, before any write in this transaction."""
+        # A writing transaction may have moved the path to the table.
         with self._environment.begin(buffers=True) if self._writes else nullcontext(self._transaction) as own:
             return tree_place(own.get(table.value, b""), self._environment.stat()["psize"])
 
     def damaged(self, problem: str) -> IndexDamaged:
-        """What to raise where the index holds what nobody wrote."""
+        """The error for content that was never written."""
         return IndexDamaged(f"The index in {self._environment.path()} is damaged: {problem}. {WAY_OUT}")
 
     def _anywhere(self, table: Table) -> "lmdb.Cursor[memoryview]":
-        """A shared cursor at any place: making a cursor takes longer than placing it."""
+        """A shared cursor at any place: creating a cursor takes longer than placing it."""
         if table not in self._placed:
             self._placed[table] = self._cursor(table)
         return self._placed[table]
@@ -261,14 +259,14 @@ class Transaction:
 
 
 class Store:
-    """One open LMDB environment. Threads may share it: their calls take turns. It must not cross a fork."""
+    """One open LMDB environment. Threads may share it and take turns. It must not cross a fork."""
 
     def __init__(
         self, directory: Path, *, map_bytes_initial: int, map_bytes_max: int, read_only: bool, hooks: CommitHooks
     ) -> None:
         """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull, FormatUnknown.
 
-        Raises OSError where the directory cannot be made, written or read.
+        Raises OSError if the directory cannot be created, written or read.
         """
         if not MAP_BYTES_MIN <= map_bytes_initial <= map_bytes_max:
             raise ValueError(f"{MAP_BYTES_MIN} <= map_bytes_initial <= map_bytes_max must hold")
@@ -298,12 +296,12 @@ class Store:
             opening.callback(self._environment.close)
             self._files.take_over()
             self._size = data_file.require_uncut(self._files.data, self._files.data_identity, 0)
-            # What is read here stays as it is while this transaction is open, whatever other processes write.
+            # This transaction pins the pages read here, whatever other processes write.
             with self._begin(write=False):
                 data_file.require_sound(self._files.data, lambda: self._environment.info()["last_txnid"])
             opening.pop_all()
         self._is_open = True
-        # A reader that was killed would keep freed pages in use.
+        # A killed reader would keep freed pages in use.
         self._environment.reader_check()
 
     def _opened(self, map_bytes: int) -> lmdb.Environment:
@@ -315,10 +313,10 @@ class Store:
                 readonly=self._read_only,
             )
         except (lmdb.VersionMismatchError, lmdb.InvalidError) as problem:
-            # The file was LMDB's when it was looked at just now.
+            # The file was LMDB's a moment ago.
             raise IndexDamaged(f"The index in {self._directory} is damaged: {problem}. {WAY_OUT}") from problem
         except lmdb.InvalidParameterError as problem:
-            # LMDB's word for an empty lock file: `backup.replace` leaves one where it is killed.
+            # LMDB's error for an empty lock file: a killed `backup.replace` leaves one.
             raise IndexInUse(
                 f"The index in {self._directory} was being replaced, and that was broken off. Open it again."
             ) from problem
@@ -329,7 +327,7 @@ class Store:
             raise self._named(problem) from problem
 
     def is_new(self) -> bool:
-        """Whether the file is still empty. Raises FormatUnknown where another program stored something."""
+        """Whether the file is still empty. Raises FormatUnknown if another program stored something."""
         try:
             self._open_tables([Table.META], create=False)
         except lmdb.NotFoundError as problem:
@@ -339,7 +337,7 @@ class Store:
         return False
 
     def prepare(self, tables: Iterable[Table]) -> None:
-        """Make tables usable; creates missing ones, or raises FormatUnknown where the store is read-only."""
+        """Make tables usable; creates missing ones, or raises FormatUnknown if the store is read-only."""
         try:
             self._open_tables(tables, create=not self._read_only)
         except lmdb.NotFoundError as problem:
@@ -347,7 +345,7 @@ class Store:
 
     def _open_tables(self, tables: Iterable[Table], *, create: bool) -> None:
         with self._turn, self._begun(write=not self._read_only) as transaction:
-            # A handle opened inside a reading transaction dies with it; without one py-lmdb keeps the handle.
+            # A handle opened inside a reading transaction dies with it; without one, py-lmdb keeps the handle.
             inside = None if self._read_only else transaction
             for table in tables:
                 many = table.many_values
@@ -356,10 +354,10 @@ class Store:
                 )
 
     def read(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run `operation` on the state of one moment. Raises IndexDamaged.
+        """Run `operation` on one snapshot. Raises IndexDamaged.
 
-        Raises IndexInUse as `write` does, and IndexMissing where the store is not read-only: a service that only looks at
-        its index must learn of it, too.
+        Raises IndexInUse as `write` does. Raises IndexMissing unless the store is read-only, because a service that only
+        reads must also notice a missing index.
         """
         with self._turn:
             with self._begun(write=False) as transaction:
@@ -370,10 +368,11 @@ class Store:
     def write(self, operation: Callable[[Transaction], Result], committed: Callable[[], None] = nothing) -> Result:
         """Run `operation` and commit its writes, or nothing if it raises. It may run again from the start.
 
-        `committed` is called once, after the commit and before any other thread has its turn.
-        Raises IndexFull, IndexDamaged, and IndexProblem where the store is read-only. Raises IndexMissing where the
-        file is no longer where it was opened: a write into it is complete, but gone as soon as this process ends. Raises
-        IndexInUse where the lock file is another: nothing is written.
+        `committed` runs once, after the commit and before another thread's turn.
+
+        Raises IndexFull, IndexDamaged, and IndexProblem if the store is read-only. Raises IndexMissing if the file was moved
+        or replaced: a write into it is complete, but lost when this process ends. Raises IndexInUse, and writes nothing, if
+        the lock file changed.
         """
         if self._read_only:
             raise IndexProblem(f"The index in {self._directory} was opened for reading only.")
@@ -400,9 +399,9 @@ class Store:
             self._checksums.forget()
 
     def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
-        """Write the state of one moment into a file, while other processes may write. `compact` leaves out free pages.
+        """Write a snapshot into a file, while other processes may write. `compact` omits free pages.
 
-        Raises IndexFull where the file cannot be written, IndexDamaged.
+        Raises IndexFull if the file cannot be written, IndexDamaged.
         """
         with self._turn:
             try:
@@ -411,7 +410,7 @@ class Store:
                 raise self._named(problem) from problem
 
     def readers(self) -> list[tuple[int, int | None]]:
-        """Readers: process id, and number of the transaction whose state is read; None between two reads."""
+        """Readers: process id, and number of the transaction it reads; None between two reads."""
         lines = map(str.split, self._environment.readers().splitlines())
         columns = [line for line in lines if line and line[0].isdecimal()]
         return [(int(pid), int(state) if state.isdecimal() else None) for pid, _, state in columns]
@@ -433,7 +432,7 @@ class Store:
             try:
                 return self._environment.begin(write=write, buffers=True)
             except lmdb.MapResizedError:
-                # Another process has grown the map: take over its size.
+                # Another process has grown the map: adopt its size.
                 self._environment.set_mapsize(0)
 
     def _grow(self) -> None:
@@ -447,7 +446,7 @@ class Store:
         self._environment.set_mapsize(min(now * 2, limit))
 
     def _named(self, problem: lmdb.Error) -> Exception:
-        """The index's error for an LMDB error; the LMDB error itself where an invariant is broken."""
+        """The index's error for an LMDB error, or the LMDB error itself for a broken invariant."""
         if isinstance(problem, lmdb.DiskError) or getattr(problem, "code", 0) in DISK_FULL:
             return IndexFull(
                 f"The disk that holds the index in {self._directory} is full or failing: {problem}. "
@@ -460,7 +459,7 @@ class Store:
         return problem
 
     def close(self) -> None:
-        """Close the files; further calls of `close` do nothing."""
+        """Close the files; further calls do nothing."""
         with self._turn:
             if self._is_open:
                 self._is_open = False

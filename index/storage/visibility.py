@@ -1,7 +1,7 @@
-"""Visibility: entries are visible until they expire by age or by number, or are retired one by one.
+"""Visibility: entries are visible until they expire by age or number, or are retired one by one.
 
-One transaction retires an entry. Its tables are cleaned of it later, a little with every batch. So every lookup asks here
-which of its matches are visible.
+One transaction retires an entry. Later batches remove it from its tables, a little at a time. So every lookup filters its
+matches by visibility.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ from index.storage.layout import HORIZON_KEY, Horizon, Table, pack_numbers, unpa
 from index.storage.store import Transaction
 
 RETIRED_KNOWN_MAX = 4_096
-"""Numbers of retired entries that are read at once, in two milliseconds; where there are more, only those asked for are."""
+"""Retired numbers read at once, in two milliseconds; with more, only the requested ones are read."""
 
 _APART_MAX = 64
-"""Numbers asked for that lie nearer to each other on average are read as a range."""
+"""Requested numbers with a smaller mean gap are read as a range."""
 
 
 class Visibility:
@@ -50,7 +50,7 @@ class Visibility:
         return self.horizon.number > 0 or self._unsure_below > 0
 
     def expire_below(self, number: int) -> None:
-        """Let no entry below this number be visible, from now on."""
+        """Expire entries below this number, from now on."""
         self.horizon = self.horizon._replace(number=max(self.horizon.number, number))
 
     def note_retired(self, numbers: npt.NDArray[np.uint64]) -> None:
@@ -58,14 +58,14 @@ class Visibility:
         self._retired = np.union1d(self._retired, numbers)
 
     def are_retired(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Whether each entry was retired one by one, and stands in `retired`: uint64 [n] -> bool [n]."""
+        """Whether each entry is in `retired`, retired one by one: uint64 [n] -> bool [n]."""
         retired = _are_among(self._retired, numbers)
         if self._stored > RETIRED_KNOWN_MAX and len(numbers):
             retired |= _are_among(self._stored_of(np.unique(numbers)), numbers)
         return retired
 
     def _stored_of(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """Those of these numbers, and perhaps others, that stand in `retired`: uint64 [n] -> uint64 [m], both ascending."""
+        """Those of these numbers that are in `retired`, perhaps with others: uint64 [n] -> uint64 [m], both ascending."""
         if int(numbers[-1]) - int(numbers[0]) <= _APART_MAX * len(numbers):
             first, last = pack_numbers(numbers[[0, -1]])
             return unpack_numbers(self._transaction.keys(Table.RETIRED, first, last))
@@ -76,7 +76,7 @@ class Visibility:
         return self._unexpired(transaction, numbers, ~self.are_retired(numbers))
 
     def are_unexpired(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Whether no document expired, be it retired one by one or not: numbers uint64 [n] -> bool [n]."""
+        """Whether each document is unexpired, retired one by one or not: numbers uint64 [n] -> bool [n]."""
         return self._unexpired(transaction, numbers, np.ones(len(numbers), np.bool_))
 
     def _unexpired(
@@ -89,11 +89,11 @@ class Visibility:
         return visible
 
     def row_has_expired(self, key: bytes, stream: int, partition: int) -> bool:
-        """Whether the rows of a source in the batch of this key have expired by age, also those that entered nothing."""
+        """Whether a source's rows in the batch of this key have expired by age, including rows that entered nothing."""
         return key < self._keys.get((stream, partition), b"")
 
     def _by_source(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Whether each document, uint64 [n], is not below the horizon of its source: bool [n]; reads the log."""
+        """Whether each document, uint64 [n], is not below its source's horizon: bool [n]; reads the log."""
         distinct, inverse = np.unique(numbers, return_inverse=True)
         # A document that has left the log has expired.
         visible = np.zeros(len(distinct), np.bool_)
@@ -108,7 +108,7 @@ class Visibility:
         return self._sources.get((stream, partition), 0)
 
     def expired(self, batches: Iterator[log.Batch]) -> Iterator[tuple[log.Batch, bool]]:
-        """Batches of the log, ascending, with whether all rows of each have expired; ends where no later batch can have."""
+        """Log batches, ascending, with whether all their rows have expired; ends when no later batch can have."""
         horizons = {(int(each["stream"]), int(each["partition"])): each for each in self.horizon.sources}
         limit = max(self.horizon.number, self._unsure_below)
         for batch in batches:
@@ -119,7 +119,7 @@ class Visibility:
 
 
 def _are_among(some: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Whether each number, uint64 [n], is among some ascending ones, uint64 [m]: bool [n]."""
+    """Whether each number, uint64 [n], is among ascending ones, uint64 [m]: bool [n]."""
     if not len(some):
         return np.zeros(len(numbers), np.bool_)
     places = np.searchsorted(some, numbers)
@@ -129,7 +129,7 @@ def _are_among(some: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) ->
 
 
 def _is_behind(batch: log.Batch, horizon: np.void | None) -> bool:
-    """Whether the rows of a source in a batch lie below the horizon of the source."""
+    """Whether a source's rows in a batch lie below the source's horizon."""
     if horizon is None:
         return False
     number, rows = int(horizon["number"]), int(horizon["rows"])

@@ -1,6 +1,6 @@
 """Maintenance of an index: verify, survey, backup, bulk load, import and export.
 
-Every function takes an open `Index`, or the directory of one, and returns plain values.
+Every function takes an open `Index` or its directory, and returns plain values.
 """
 
 from index.storage.data_file import DATA_FILE

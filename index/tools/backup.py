@@ -1,6 +1,6 @@
 """Backup: copy the whole file, replace it, and check its pages.
 
-A copy appears under its name once it is complete and synced, or not at all.
+A copy appears under its name only once it is complete and synced.
 """
 
 import fcntl
@@ -31,8 +31,8 @@ def has_index(directory: Path) -> bool:
 def copy(index: Index, directory: Path, *, compact: bool) -> int:
     """Copy a snapshot of an open index into a new directory; returns the bytes written.
 
-    Writers continue meanwhile. `compact` leaves free pages out, and takes longer. A new copy overwrites the remains of a
-    killed one. Raises IndexExists where the directory holds anything, IndexFull, IndexDamaged, OSError.
+    Writers continue meanwhile. `compact` omits free pages, and takes longer. A new copy overwrites the remains of a killed
+    one. Raises IndexExists if the directory holds anything, IndexFull, IndexDamaged, OSError.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise IndexExists(f"{directory} exists and is not empty: name a new directory.")
@@ -53,18 +53,19 @@ def copy(index: Index, directory: Path, *, compact: bool) -> int:
 
 
 def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, int]:
-    """Replace the index in `directory` by a compacted copy of the one in `source`; returns the bytes before and after.
+    """Replace the index in `directory` by a compacted copy of `source`; returns the bytes before and after.
 
-    Both may be the same directory. No process may have the index in `directory` open; one that opens it meanwhile waits.
+    Both may be the same directory. No process may have the index in `directory` open; a process that opens it meanwhile
+    waits.
 
-    keep_former  the replaced file stays beside the new one as FORMER_FILE
+    keep_former  keep the replaced file as FORMER_FILE in the same directory
 
     Raises IndexMissing, IndexInUse, AlreadyOpen, IndexDamaged, FormatUnknown, OSError.
     """
     for each in (directory, source):
         if not has_index(each):
             raise IndexMissing(f"There is no index in {each}.")
-    # No other opening of the copy would accept an index of another format.
+    # No other opening of the copy would accept another index format.
     map_bytes_max = max(MAP_BYTES_INITIAL, require_whole(source / DATA_FILE))
     Index.open(source, None, map_bytes_max=map_bytes_max, read_only=True).close()
     data, unfinished = directory / DATA_FILE, directory / (DATA_FILE + _UNFINISHED)
@@ -78,8 +79,8 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
         if keep_former:
             (directory / FORMER_FILE).unlink(missing_ok=True)
             (directory / FORMER_FILE).hardlink_to(data)
-        # A process that waits to open this file must not trust the lock file of the former one. If this process dies
-        # here, an empty lock file makes the waiting process fail and try again; otherwise opening writes it anew.
+        # A process that waits to open this file must not trust the former lock file. If this process dies here, an empty lock
+        # file makes the waiting process fail and retry; otherwise opening rewrites it.
         os.ftruncate(lock, 0)
         unfinished.replace(data)
         _sync(directory)
@@ -92,7 +93,7 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
 def remove_unused(directory: Path) -> bool:
     """Remove the files of an index that never held anything; returns whether no index is left.
 
-    An index that any process has open stays; so does one that cannot be read.
+    An index that is open anywhere stays, and so does an unreadable one.
     """
     if not (directory / DATA_FILE).is_file():
         return True
@@ -110,9 +111,9 @@ def remove_unused(directory: Path) -> bool:
 
 
 def structure_problems(directory: Path) -> list[str]:
-    """Problems of the file's pages, in words; none where the file is sound.
+    """Problems in the file's pages, in words; empty if the file is sound.
 
-    While other processes write, call this inside a read of the index, which pins the pages of its snapshot.
+    While other processes write, call this inside a read of the index, which pins the pages in its snapshot.
     """
     return data_file.structure_problems(directory / DATA_FILE)
 
@@ -129,7 +130,7 @@ def _copy_compacted(source: Path, file_descriptor: int, *, locked: bool) -> None
 
 
 def _was_used(directory: Path) -> bool:
-    """Whether an index holds a document or an applied offset; requires that no other process has it open."""
+    """Whether an index holds a document or an applied offset; no other process may have it open."""
     with (
         lmdb.open(os.fspath(directory), readonly=True, lock=False, max_dbs=len(Table)) as environment,
         environment.begin() as transaction,
@@ -146,7 +147,7 @@ def _was_used(directory: Path) -> bool:
 
 @contextmanager
 def _held(directory: Path) -> Iterator[int]:
-    """Hold LMDB's lock exclusively; every process that has the index open holds the same lock shared.
+    """Hold LMDB's lock exclusively; every process with the index open shares the same lock.
 
     Yields the lock file's descriptor. Raises IndexInUse, AlreadyOpen.
     """

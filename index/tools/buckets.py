@@ -1,6 +1,6 @@
-"""Bucket sizes, from a sample, and where the entries stand.
+"""Distribution of the entries, and bucket sizes from a sample.
 
-From the log come only the entries that do not stand in segments.
+The log supplies only entries outside the segments.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from index.storage.layout import Change
 from index.storage.store import Transaction
 
 WINDOWS = 64
-"""Equal parts of the values of a table's first column; the first few values of each part are sampled."""
+"""Equal parts of a first column's range; the first few values in each part are sampled."""
 
 ENTRIES_MAX = 2**23
 """Approximate number of entries sampled."""
@@ -31,12 +31,12 @@ _SHIFT = 64 - BLOCK_BITS
 
 
 class BucketSizes(NamedTuple):
-    """Sizes of buckets in entries, including entries that compaction has yet to move or remove.
+    """Bucket sizes in entries, including entries that compaction has yet to move or remove.
 
-    A bucket is the entries of a table with an equal block; MinHash: with an equal hash of a band, empty buckets left out.
+    A bucket is a table's entries with an equal block; for MinHash with an equal band hash, without empty buckets.
 
-    buckets  number of buckets in all tables; None for MinHash, where the number is not known
-    sizes    int64 [n], sizes of the sampled buckets: all, or an even part of every table
+    buckets  number of buckets in all tables; None for MinHash, which does not know it
+    sizes    int64 [n], sampled bucket sizes: all, or an even part of every table
     largest  largest size among the sampled buckets and those under the value at which most segments begin
     """
 
@@ -46,7 +46,7 @@ class BucketSizes(NamedTuple):
 
 
 def bucket_sizes(session: ReadSession, entries: int) -> tuple[TreeStats, BucketSizes]:
-    """Where the entries stand, and the sizes of the buckets; entries: approximate number in the index."""
+    """Distribution of the entries, and bucket sizes; entries: approximate number in the index."""
     transaction, shape = session.transaction, shape_of(session.parameters)
     stats, keys = _recent(transaction, shape)
     step = _VALUES // WINDOWS
@@ -66,7 +66,7 @@ def bucket_sizes(session: ReadSession, entries: int) -> tuple[TreeStats, BucketS
 
 
 def _recent(transaction: Transaction, shape: SchemeShape) -> tuple[TreeStats, list[npt.NDArray[np.uint64]]]:
-    """Where the entries stand, and by table the first words, uint64 [n], of entries outside its segments."""
+    """Distribution of the entries, and by table the first words, uint64 [n], of entries outside its segments."""
     now = compaction.state(transaction, shape)
     nothing = np.empty((0, shape.words), np.uint64), np.empty(0, np.uint64)
     frozen, active, removals = [nothing], [nothing], 0
@@ -106,7 +106,7 @@ def _recent(transaction: Transaction, shape: SchemeShape) -> tuple[TreeStats, li
 def _sizes(
     transaction: Transaction, shape: SchemeShape, table: int, first: int, end: int, words: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.int64]:
-    """Sizes of the buckets with first <= first 16 bits < end; words: uint64 [n], of the entries outside the segments."""
+    """Sizes of the buckets with first <= first 16 bits < end; words: uint64 [n], for the entries outside the segments."""
     prefixes = shape.prefixes(table, searched=True)
     parts = [words, *(part for prefix in prefixes for part in _in_segments(transaction, shape, prefix, first, end))]
     return shape.bucket_sizes(np.concatenate([_between(part, first, end) for part in parts]), first, end)
@@ -120,7 +120,7 @@ def _between(words: npt.NDArray[np.uint64], first: int, end: int) -> npt.NDArray
 def _in_segments(
     transaction: Transaction, shape: SchemeShape, prefix: bytes, first: int, end: int
 ) -> Iterator[npt.NDArray[np.uint64]]:
-    """First words of the entries of the segments that may hold any of these buckets, uint64 [n] each."""
+    """First words, uint64 [n], from each segment that may hold one of these buckets."""
     begin = prefix + first.to_bytes(2, "big").ljust(shape.bound_bytes, b"\0")
     below = transaction.floor(shape.table, begin)
     begin = begin if below is None or not below[0].startswith(prefix) else below[0]
@@ -131,7 +131,7 @@ def _in_segments(
 
 
 def _hottest(transaction: Transaction, shape: SchemeShape) -> tuple[int, int] | None:
-    """Table and first column under which most segments begin; None where no two segments share them."""
+    """Table and first column at which most segments begin; None if no two segments share them."""
     bounds = ((key[0], key[-shape.bound_bytes :][:2]) for key in transaction.keys(shape.table))
     begun = Counter((table, int.from_bytes(first, "big")) for table, first in bounds)
     most = begun.most_common(1)

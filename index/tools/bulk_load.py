@@ -1,9 +1,9 @@
-"""Bulk load: many entries at once into an index, sorted and written as segments.
+"""Bulk load: many entries at once, sorted and written as segments.
 
-Entries come with their verdicts; nothing is compared. The log takes them in batches like all others. So an interrupted load
-can start again, and any process finds uncompacted entries in the log. Memory only gathers and sorts entries; a full portion
-moves into segments in one go. Fewer portions rewrite fewer segments, so portions grow with the index. Other processes may
-have the index open, and write. Each holds all uncompacted entries in its memtable, which takes more memory than here.
+Entries come with their verdicts; nothing is compared. The log stores them in batches as usual, so an interrupted load can
+start again, and any process reads uncompacted entries from the log. Memory only gathers and sorts entries; a full portion
+moves into segments at once. Fewer portions rewrite fewer segments, so portions grow with the index. Other processes may have
+the index open, and write. Each holds all uncompacted entries in its memtable, which takes more memory than here.
 """
 
 import time
@@ -30,29 +30,29 @@ from index.matching.simhash import BLOCK_BITS
 from index.session import Result, WriteSession
 
 MOVING_SECONDS = 0.1
-"""Time of compaction in one transaction; other writers may wait for it."""
+"""Compaction time in one transaction; other writers may wait for it."""
 
 PORTION_BYTES = 2**28
 """Approximate memory of a portion's entries; compaction takes half as much again."""
 
 PORTION_BYTES_MAX = 2**30
-"""Approximate upper bound of a portion's memory, in a large index."""
+"""Approximate maximum memory of a portion in a large index."""
 
 GROWTH = 4
-"""A portion is full at PORTION_BYTES or at 1 / GROWTH of the entries there before, whichever is more."""
+"""A portion is full at PORTION_BYTES or at 1 / GROWTH of the earlier entries, whichever is more."""
 
 ROOM = 1.5
-"""A portion has room for so many times the entries of the one before, which it may have a quarter more of, and a batch."""
+"""Room of a portion relative to the previous one: it may hold a quarter more, and a batch."""
 
 STRIPE_ENTRIES = 2**20
-"""Approximate number of entries sorted at once: takes some 40 ms of a transaction."""
+"""Approximate entries sorted at once: takes some 40 ms of a transaction."""
 
 
 class BulkLoader:
     """Bulk loader of an open index, portion by portion; call `finish` after the last document."""
 
     def __init__(self, index: Index, portion_entries: int | None = None) -> None:
-        """portion_entries: entries of a portion; None: as many as take PORTION_BYTES, more in a large index."""
+        """portion_entries: a portion's entries; None: as many as PORTION_BYTES hold, more in a large index."""
         self._index = index
         self._portion_entries = portion_entries
         self.parameters = index.parameters
@@ -89,16 +89,16 @@ class BulkLoader:
         originals: Sequence[Position | None],
         ends: Mapping[Source, int] = NO_ENDS,
     ) -> Restored:
-        """Enter documents that were decided before, as `Index.restore`; best some 10,000 at a time."""
+        """Enter documents with known verdicts, as `Index.restore`; best some 10,000 at a time."""
         restore.require_restorable(entries, verdicts, originals, self.parameters)
         return self.write(lambda session: restore.restore(session, entries, verdicts, originals, ends))
 
     def give_back(self, entries: Entries) -> None:
-        """Enter documents that were given back, and came out, as `Index.give_back`."""
+        """Enter given-back documents that were delivered, as `Index.give_back`."""
         self.write(lambda session: give_back.enter(session, entries, delivered=True))
 
     def finish(self) -> None:
-        """Move all entries into segments. Every process that opens the index holds unfinished entries in memory."""
+        """Move all entries into segments. Otherwise every process that opens the index holds them in memory."""
         self._end_portion()
         self._tree.sizes = self._ids.sizes = internals_of(self._index).tree.sizes
         self._repeat(
@@ -123,7 +123,7 @@ class BulkLoader:
         self._repeat(lambda session: session.tree.move(session.transaction) or session.ids.move(session.transaction))
 
     def _repeat(self, step: Callable[[WriteSession], bool]) -> None:
-        """Take steps until one says that it was the last, in transactions so short that other writers wait little."""
+        """Repeat a step until it returns False, in transactions so short that other writers wait little."""
 
         def operation(session: WriteSession) -> bool:
             end = time.monotonic() + MOVING_SECONDS
@@ -137,15 +137,15 @@ class BulkLoader:
 
 
 class SortedPair(MemtablePair):
-    """Memtable pair without pages of equal keys; sorts one stripe of a table at a time."""
+    """Memtable pair without pages for equal keys; sorts one stripe of a table at a time."""
 
     def __init__(self, shape: Shape, entries: int = 1) -> None:
-        """entries: expected ones."""
+        """entries: expected number."""
         super().__init__(shape)
         self.added = Memtable(shape, max(1, entries))
 
     def of_table(self, table: int, begin: bytes, end: bytes | None, count_max: int) -> Gathered:
-        """As `MemtablePair.of_table`; may end earlier, with a stripe. Numbers are empty where the table has none."""
+        """As `MemtablePair.of_table`; may end earlier, with a stripe. Numbers are empty if the table has none."""
         stripe_bits = min(BLOCK_BITS, (max(self.counts()) // STRIPE_ENTRIES).bit_length())
         first_value = int.from_bytes(begin[:2], "big")
         stripe = first_value >> (BLOCK_BITS - stripe_bits)
@@ -165,17 +165,17 @@ class SortedPair(MemtablePair):
 
 
 class _Stripe(NamedTuple):
-    """Entries of a table, ascending.
+    """A table's entries, ascending.
 
     words    uint64 [n, w], columns as `simhash_shape.words_of` packs them
-    numbers  uint64 [n]; empty where the table has none
+    numbers  uint64 [n]; empty if the table has none
     """
 
     words: npt.NDArray[np.uint64]
     numbers: npt.NDArray[np.uint64]
 
     def place(self, bound: bytes | None) -> int:
-        """Place of the first entry at or after a bound (None: the end of the table)."""
+        """Place of the first entry at or after a bound (None: the table's end)."""
         if bound is None:
             return len(self.words)
         low, high = 0, len(self.words)
@@ -189,7 +189,7 @@ class _Stripe(NamedTuple):
 
 
 class _Sorted:
-    """Entries in the form of segments; holds one table at a time, and one sorted stripe of it."""
+    """Entries in segment form; holds one table at a time, and one sorted stripe of it."""
 
     def __init__(self, shape: Shape, memtable: Memtable, without: npt.NDArray[np.uint64]) -> None:
         """without: numbers of the entries to leave out."""
@@ -208,7 +208,7 @@ class _Sorted:
         self._asked, self._stripe = (-1, -1), _Stripe(self._words, self._numbers)
 
     def stripe(self, table: int, stripe: int, stripe_bits: int) -> _Stripe:
-        """Entries whose first column has the top `stripe_bits` bits equal to `stripe`."""
+        """Entries whose first column begins with the bits of `stripe`."""
         if self._asked != (table, stripe):
             self._turn_to(table, stripe_bits)
             begin, end = self._begins[stripe : stripe + 2].tolist()
@@ -219,14 +219,14 @@ class _Sorted:
         return self._stripe
 
     def _turn_to(self, table: int, stripe_bits: int) -> None:
-        """Hold the entries of this table in order of arrival, and the places of each stripe."""
+        """Hold this table's entries in order of arrival, and each stripe's places."""
         if self._table != table:
             self._table, self._words = table, self._shape.sorting_words(self._columns, table)
             self._places, self._begins = sort.by_top_bits(np.ascontiguousarray(self._words[:, 0]), stripe_bits)
 
 
 def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
-    """The earlier of a bound (None: the end of the table) and the first bound of this first column."""
+    """The earlier bound: `end` (None: the table's end) or the first with this first column."""
     if value == 1 << BLOCK_BITS:
         return end
     bound = value.to_bytes(2, "big").ljust(size, b"\0")
@@ -234,5 +234,5 @@ def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
 
 
 def _entry_bytes(shape: Shape) -> int:
-    """Approximate bytes of an entry in memory: fingerprint, number, hash slots, place, and hashes of bands or columns."""
+    """Approximate bytes per entry in memory: fingerprint, number, hash slots, place, and hashes of bands or columns."""
     return 8 * shape.words + 8 + 12 + 4 + shape.sorted_bytes

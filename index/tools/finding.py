@@ -8,7 +8,7 @@ EXAMPLES_MAX = 5
 
 @dataclass(slots=True)
 class Finding:
-    """Result of one check: how many things it examined, how many were wrong, and the first wrong ones in words."""
+    """Result of one check: counts of examined and wrong things, and the first wrong ones in words."""
 
     check: str
     examined: int = 0

@@ -1,4 +1,4 @@
-"""Frames that an index knows, host by host."""
+"""Known frames of an index, host by host."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,13 +21,13 @@ from index.storage.layout import HostSample, Table, unpack_numbers, unpack_sampl
 
 
 class HostFrame(NamedTuple):
-    """What the pages of a host have often.
+    """Frame of a host: what its pages often have in common.
 
-    host         name of the host
-    pages        distinct pages taken into its sample, ever
+    host         the host's name
+    pages        distinct pages ever taken into its sample
     is_known     whether these are enough for its frame
     kept         pages that were unique by the frame alone
-    frame_share  share of the bins that are in the frame, in the mean over the sample, 0 to 1
+    frame_share  mean share of a page's bins in the frame over the sample, 0 to 1
     """
 
     host: str
@@ -38,7 +38,7 @@ class HostFrame(NamedTuple):
 
 
 def frames_of(index: Index, limit: int) -> list[HostFrame]:
-    """Hosts whose frames kept the most pages, at most `limit`; of equal ones those with the largest frames first."""
+    """Hosts whose frames kept the most pages, at most `limit`; among equal ones those with the largest frames first."""
 
     def operation(session: ReadSession) -> list[HostFrame]:
         found = (_host_frame(session, sample) for _, sample in stored_samples(session))
@@ -51,10 +51,10 @@ def kept_by_frames(index: Index, entries: Entries, originals: Sequence[Position 
     """Which dropped documents the frames of their hosts would keep today: bool [n]. Their ids count for nothing.
 
     entries    the documents, with their hosts
-    originals  position of what each was dropped for; None where it is not known
+    originals  position of each document's original; None if unknown
 
-    The frame tells such a document apart from its original, and no other document that counts resembles it. What was dropped for
-    the same original does not speak against it. Of equal documents the first is kept.
+    The frame separates such a document from its original, and it resembles no other document that counts. Documents dropped
+    for the same original do not count against it. Only the first of equal documents is kept.
     """
     parameters, rows = index.parameters, np.arange(len(entries))
     if parameters.frames is None or parameters.banding is None or not len(rows):
@@ -87,7 +87,7 @@ def kept_by_frames(index: Index, entries: Entries, originals: Sequence[Position 
 
 
 def stored_samples(session: ReadSession) -> Iterator[tuple[int, HostSample]]:
-    """All samples with the keys of their hosts, ascending by key."""
+    """All samples with their host keys, ascending by key."""
     for key, value in session.transaction.walk(Table.FRAMES):
         yield int(unpack_numbers([bytes(key)])[0]), unpack_sample(value)
 
@@ -97,7 +97,7 @@ def _host_frame(session: ReadSession, sample: HostSample) -> HostFrame:
     assert rule is not None, "only an index that learns frames has samples"
     assert banding is not None
     pages, taken = without_frames(sample.signatures, session.words), np.array([len(sample.signatures)])
-    # The sample has all values of its own pages: none would bring anything new.
+    # The sample has all values of its own pages: none would add anything new.
     counting = counting_by(rule, banding.bin_bits)._replace(pages_min=1, new_min=0)
     rows = np.arange(len(pages))
     set_frames(pages, rows, np.zeros_like(rows), sample.signatures, np.zeros(1, np.int64), taken, False, counting)

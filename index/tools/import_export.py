@@ -1,8 +1,8 @@
-"""Import and export: an index as a sequence of records, and an index made from such a sequence.
+"""Import and export: an index as a record sequence, and an index from such a sequence.
 
-Records come in the order of the log, the order of deciding. So any first part of a sequence is an older state of the index,
-and an interrupted import leaves a consistent one. Batches that have left the log have no records, so numbers need not begin
-at 0, and may have gaps.
+Records come in log order, the order of decisions. So any prefix of a sequence is an older state of the index, and an
+interrupted import leaves a consistent one. Batches that have left the log have no records, so numbers need not begin at 0,
+and may have gaps.
 """
 
 from array import array
@@ -46,23 +46,23 @@ _NOTHING_LATER = 2**64 - 1
 
 
 class Original(NamedTuple):
-    """Original of a duplicate, as of the decision on that duplicate."""
+    """Original of a duplicate, as of the duplicate's decision."""
 
     id: str
     position: Position
 
 
 class Record(NamedTuple):
-    """All the index knows about one position.
+    """All data on one position.
 
-    original   number of the original; a unique document's own number; None where the verdict has none, where the original's
-               document has left the sequence, and where a duplicate is its own original for that reason
+    original   the original's number; a unique document's own number; None if the verdict has none, if the original's
+               document has left the sequence, or if a duplicate is its own original for that reason
     origin     id and position of a duplicate's original; None for other verdicts
-    distance   distance to the match; None where there is none
-    document   the document that entered; None for a position that entered nothing
-    forgotten  whether the document is retired, because it was forgotten or has expired: it matches nothing any more
+    distance   distance to the match, or None
+    document   the document that entered; None if the position entered nothing
+    forgotten  whether the document is retired, because it was forgotten or has expired: it no longer matches
     settled    whether every lower position of the source came earlier in the sequence
-    id         id of the position's record, also where no document entered; empty: unknown
+    id         id of the position's record, even if no document entered; empty: unknown
     version    the record as a version of the document with this id
     """
 
@@ -81,7 +81,7 @@ class Record(NamedTuple):
 
 
 class _Held:
-    """Set of the document numbers in the batches seen so far."""
+    """Set of the document numbers in the batches so far."""
 
     def __init__(self) -> None:
         self._firsts, self._ends = array("Q"), array("Q")
@@ -125,7 +125,7 @@ class _Later:
 
 
 class Snapshot:
-    """Contents of an index at one moment; valid inside the operation given to `snapshot`."""
+    """Contents of an index at one moment; valid inside the operation passed to `snapshot`."""
 
     def __init__(self, session: ReadSession) -> None:
         """Use `snapshot`."""
@@ -133,11 +133,11 @@ class Snapshot:
         self.parameters = session.parameters
 
     def streams(self) -> dict[str, str]:
-        """Name of every known stream, oldest first; "" where the stream was never begun."""
+        """Name of every known stream, oldest first; "" if the stream was never begun."""
         return dict(sources.named_streams(self._session.transaction))
 
     def applied(self) -> dict[Source, Applied]:
-        """How far every known source has been decided."""
+        """Applied offset of every known source."""
         return sources.applied(self._session.transaction)
 
     def count(self) -> int:
@@ -145,22 +145,22 @@ class Snapshot:
         return sum(len(found.rows) for found in log.walk(self._session.transaction, self._session.words))
 
     def records(self) -> Iterator[Record]:
-        """A record for every position in the log, in the order of the log."""
+        """A record for every position in the log, in log order."""
         return _records(self._session)
 
     def documents(self, numbers: npt.NDArray[np.uint64]) -> dict[int, Document]:
-        """Documents by number, of numbers uint64 [n]; leaves out those that are no longer in the log."""
+        """Documents by number, for numbers uint64 [n]; omits those that have left the log."""
         return documents.read(self._session.transaction, numbers, self._session.words)
 
     def samples(self) -> Iterator[tuple[int, HostSample]]:
-        """Samples of hosts, with the keys of their hosts."""
+        """Host samples, with their host keys."""
         return stored_samples(self._session)
 
 
 def snapshot(index: Index, operation: Callable[[Snapshot], Result]) -> Result:
     """Run `operation` on a snapshot of an index. Raises IndexDamaged.
 
-    Meanwhile pages that writers free are not reused: the file grows by about 1 KB for each document admitted.
+    Pages that writers free meanwhile are not reused: the file grows by about 1 KB for each document admitted.
     """
     return internals_of(index).read(lambda session: operation(Snapshot(session)))
 
@@ -214,7 +214,7 @@ def _original(origin: log.Origin, streams: Mapping[int, str]) -> Original:
 
 
 def _order(found: log.Batch) -> npt.NDArray[np.int64]:
-    """Rows of a batch; rows whose original is a later row, as restorations may leave them, come last."""
+    """A batch's rows; rows whose original is a later row, as restorations may leave them, come last."""
     rows = np.arange(len(found.rows))
     named = found.rows["number"]
     here = np.flatnonzero((named >= np.uint64(found.first_number)) & (named < np.uint64(found.end_number)))
@@ -236,7 +236,7 @@ def _settled(found: log.Batch, order: npt.NDArray[np.int64], behind: Sequence[in
 
 
 def portions(found: Iterator[Record], rows_max: int) -> Iterator[list[Record]]:
-    """Lists of at most `rows_max` consecutive records; within a list the offsets of a source increase."""
+    """Lists with at most `rows_max` consecutive records; within a list a source's offsets increase."""
     portion: list[Record] = []
     last: dict[Source, int] = {}
     for record in found:
@@ -254,17 +254,17 @@ _OWN_NUMBER = NO_NUMBER - np.uint64(1)
 
 
 class Imported(NamedTuple):
-    """Counts of the records given to `Importer.add`; both add up to all of them."""
+    """Counts for the records passed to `Importer.add`; both add up to all."""
 
     entered: int
     already_known: int
 
 
 class Importer:
-    """Importer of records into an index that may already hold some of them, or others."""
+    """Imports records into an index that may already hold some of them, or others."""
 
     def __init__(self, index: Index | BulkLoader) -> None:
-        """index: a `BulkLoader` where there are many records; call its `finish` after the last record."""
+        """index: a `BulkLoader` for many records; call its `finish` after the last one."""
         self._parameters = index.parameters
         self._writer = index if isinstance(index, BulkLoader) else internals_of(index)
         self._there, self._here = array("Q"), array("Q")
@@ -285,8 +285,7 @@ class Importer:
         """Enter records in one write transaction; known positions stay as they are.
 
         Entries come with their verdicts; only equality is checked. Offsets must ascend within a source, as `portions`
-        ensures. Raises IndexFull, IndexDamaged; ValueError where no earlier record holds an original, or a record lacks a
-        part.
+        ensures. Raises IndexFull, IndexDamaged; ValueError if no earlier record holds an original, or a record lacks a part.
         """
         _require_whole(records, self._parameters.insert)
         entries = _with_frames(records, stored_form(_entries_of(records, self._parameters), self._parameters))
@@ -334,7 +333,7 @@ class Importer:
         return Imported(len(new), len(records) - len(new)), here
 
     def _known(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
-        """Numbers here for the documents of known positions, DECISION [n] -> uint64 [n]; later records may name them."""
+        """Numbers here for the documents at known positions, DECISION [n] -> uint64 [n]; later records may name them."""
         if self._parameters.insert == "unique":
             return rows["number"]
         resembling = naming_originals(rows["verdict"]) & ~standing_for_themselves(rows["verdict"])
@@ -347,7 +346,7 @@ class Importer:
         here: npt.NDArray[np.uint64],
         known: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.uint64]:
-        """Original in this index of each new record that names another document, uint64 [n]; NO_NUMBER elsewhere."""
+        """Original in this index for each new record that names another document, uint64 [n]; NO_NUMBER for others."""
         naming = np.array(
             [
                 each.verdict.names_original and not each.verdict.stands_for_itself and each.original is not None
@@ -390,7 +389,7 @@ class Importer:
             self._there, self._here = array("Q", there[order].tobytes()), array("Q", own[order].tobytes())
 
     def add_samples(self, samples: Mapping[int, HostSample]) -> None:
-        """Enter samples of hosts, by the hosts' keys, unless this index has some itself; after the last record."""
+        """Enter host samples by host key, unless this index has some; call this after the last record."""
 
         def operation(session: WriteSession) -> None:
             if not session.transaction.count(Table.FRAMES):
@@ -400,7 +399,7 @@ class Importer:
         self._writer.write(operation)
 
     def finish(self, applied: Mapping[Source, Applied]) -> None:
-        """Move applied offsets, with their marks, to those of the exported index; call this after the last record."""
+        """Move applied offsets and their marks to those of the exported index; call this after the last record."""
         ends = {source: at.offset for source, at in applied.items()}
         marks = {source: at.mark for source, at in applied.items()}
         self._writer.write(lambda session: sources.move_applied(session.transaction, ends, marks))
@@ -409,7 +408,7 @@ class Importer:
 def _mapped(
     keys: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64], asked: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-    """Value of each key in `asked`, NO_NUMBER where missing, and whether it is there, bool [n]; `keys` ascend."""
+    """Each key's value in `asked`, NO_NUMBER if missing, and whether it exists, bool [n]; `keys` ascend."""
     if not len(keys):
         return np.full(len(asked), NO_NUMBER), np.zeros(len(asked), np.bool_)
     places = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
@@ -429,7 +428,7 @@ def _number_at(transaction: Transaction, position: Position, words: int) -> int:
 
 
 def _require_whole(records: Sequence[Record], insert: Insert) -> None:
-    """Raise ValueError unless each record has a document and an origin exactly where its verdict requires them."""
+    """Raise ValueError unless each record has a document and an origin exactly if its verdict requires them."""
     entering = {verdict for verdict in Verdict if verdict.stands_for_itself} - {Verdict.GIVEN_BACK}
     if insert != "unique":
         entering.add(Verdict.SUSPECT)
@@ -437,7 +436,7 @@ def _require_whole(records: Sequence[Record], insert: Insert) -> None:
         entering.add(Verdict.DUPLICATE)
     for record in records:
         may_enter = insert == "root" and record.verdict is Verdict.DUPLICATE and record.document is not None
-        # Whose text is no longer one to be compared was given back without an entry.
+        # A document whose text can no longer be compared was given back without an entry.
         may_enter |= record.verdict is Verdict.GIVEN_BACK and record.document is not None
         for what, part, expected in (
             ("document", record.document, may_enter or record.verdict in entering),

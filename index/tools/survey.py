@@ -1,4 +1,4 @@
-"""Survey of an index: where its entries stand, how full its buckets are, the ages of its sources, and its readers."""
+"""Survey of an index: distribution of its entries, bucket sizes, source ages, and readers."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,9 +16,9 @@ from index.tools.buckets import BucketSizes, bucket_sizes
 class Survey(NamedTuple):
     """An index at one moment.
 
-    stats  where the entries stand
-    buckets   sizes of the buckets, from a sample
-    ages      age of every source whose record time is kept
+    stats    distribution of the entries
+    buckets  bucket sizes, from a sample
+    ages     age of every source with a record time
     """
 
     stats: TreeStats
@@ -34,7 +34,7 @@ class Reader(NamedTuple):
 
 
 def survey(index: Index) -> Survey:
-    """Survey an index; reads a sample of the segments, and the entries outside of them."""
+    """Survey an index; reads a sample of the segments, and the entries outside them."""
 
     def operation(session: ReadSession) -> Survey:
         stats, buckets = bucket_sizes(session, statistics_of(session.transaction, session.words).entries)
@@ -47,5 +47,5 @@ def survey(index: Index) -> Survey:
 
 
 def readers(index: Index) -> list[Reader]:
-    """All readers of the index, this process among them."""
+    """All readers of the index, including this process."""
     return [Reader(*reader) for reader in internals_of(index).store.readers()]

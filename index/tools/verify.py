@@ -2,24 +2,23 @@
 
 Verification only reads, and does not trust what it reads.
 
-structure  the pages of the file are sound; in a broken structure no table can be read safely, so nothing else is checked
+structure  the file's pages are sound; in a broken structure no table can be read safely, so nothing else is checked
 checksums  every value fits its checksum; otherwise the tables are not compared
-counters   the counters, those of levels too, equal what the tables hold
-log        batches are whole, without gaps except where batches have expired, and their rows stand in the journal; every
-           original exists, is its own original and is not later, or has left the log, or is a duplicate whose own
-           original is retired
-blocks     every entry stands once in each table where the log, the compaction state and the tombstones place it, and no
-           other entry does: in the segments, in `exact`, in `repeats`; segments are in order
-journal    the runs of a source do not overlap, and name rows that exist
-frames     samples of hosts can be read, and have as many pages as they may
-ids        every row with an id stands once in the segments of ids where the state of its moving places it, or in none yet;
+counters   the counters, including those of levels, equal the contents of the tables
+log        batches are whole, with gaps only for expired batches, and the journal has their rows; every original exists, is
+           its own original and is not later, or has left the log, or is a duplicate whose own original is retired
+blocks     every entry is once in each table in which the log, the compaction state and the tombstones place it (segments,
+           `exact`, `repeats`), and no other entry is; segments are in order
+journal    the runs of a source do not overlap, and name existing rows
+frames     host samples are readable, and have no more pages than allowed
+ids        every row with an id is once in the id segments if its compaction state places it there, else in none;
            segments are in order
 applied    every source's applied offset lies beyond its journal
 
 Verification looks up no single entry. Each table is divided into parts (see `verify_tables`), and every part has a sum of
-hashes. Reading the log adds the expected entries of a part; reading the tables subtracts the actual ones. A wrong part has
-a sum other than 0, except with probability 2^-64. Only wrong parts are then compared entry by entry. So the time grows with
-the size of the index; the memory is a byte or two a document and 8 bytes a part.
+hashes. Reading the log adds the expected entries of a part; reading the tables subtracts the actual ones. A wrong part has a
+sum other than 0, except with probability 2^-64. Only wrong parts are then compared entry by entry. So the time grows with the
+index; the memory is a byte or two per document and 8 bytes per part.
 """
 
 from collections import Counter
@@ -57,14 +56,14 @@ from index.tools.verify_tables import (
 )
 
 PARTS_MAX = 64
-"""Parts of tables compared entry by entry, at most."""
+"""Maximum table parts compared entry by entry."""
 
 
 def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Finding]:
     """Run all checks of an index on one snapshot; returns one Finding each.
 
-    `progress` receives the work done so far: every document counts once in the log and once in the segments.
-    Raises IndexDamaged.
+    `progress` receives the work done so far: every document counts once in the log and once in the segments. Raises
+    IndexDamaged.
     """
     opened = internals_of(index)
 
@@ -92,7 +91,7 @@ def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Find
 
 
 def _check_values(session: ReadSession, finding: Finding, *, in_parts: bool) -> None:
-    """Check the values of all tables that are read in parts, or of all others."""
+    """Check the values in all tables that are read in parts, or in all others."""
     checksums = Checksums()
     for table in Table:
         if table.read_in_parts == in_parts:
@@ -103,7 +102,7 @@ def _check_values(session: ReadSession, finding: Finding, *, in_parts: bool) -> 
 
 
 def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignored) -> list[Finding]:
-    """Compare the tables with each other: all checks of `verify` except that of the structure."""
+    """Compare the tables with each other: all checks of `verify` except structure and checksums."""
     of_log, blocks = Finding("log"), Finding("blocks")
     batches = Batches(session, of_log)
     documents = Documents(batches)
@@ -175,7 +174,7 @@ def _counters(
 def _actual(
     session: ReadSession, expected: Expected, note: Note, in_levels: Counter[int | None]
 ) -> Iterator[TableEntries]:
-    """Actual entries of `exact` and of the segments, without the uncertain ones; counts those of each level."""
+    """Actual entries of `exact` and the segments, without the uncertain ones; counts them per level."""
     yield from actual_aside(session, Table.EXACT, expected.exact, note)
     uncertain = expected.uncertain()
     for entries in actual_in_segments(session, expected.shape, note, in_levels):
@@ -189,7 +188,7 @@ def _actual(
 def _explain(
     session: ReadSession, expected: Expected, batches: Batches, differing: npt.NDArray[np.int64], finding: Finding
 ) -> None:
-    """Note missing and misplaced entries in parts of the tables; differing int64 [n, 2], table and part."""
+    """Note missing and misplaced entries in table parts; differing int64 [n, 2], table and part."""
     if not len(differing):
         return
     chosen = np.zeros((expected.shape.tables + 2, PARTS), np.bool_)
@@ -246,7 +245,7 @@ def _named(expected: Expected, table: int) -> str:
 
 
 def _applied(session: ReadSession) -> Finding:
-    """Check the applied offsets. An unfinished restoration, too, leaves rows beyond the applied offset."""
+    """Check the applied offsets. An unfinished restoration also leaves rows beyond the applied offset."""
     transaction = session.transaction
     streams = scan.numbered_streams(transaction)
     applied = scan.applied_offsets(transaction)

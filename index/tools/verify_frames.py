@@ -1,4 +1,4 @@
-"""Check of frames: every sample can be read, fits the parameters, and holds no more pages than it may."""
+"""Check of frames: every sample is readable, fits the parameters, and holds no more pages than allowed."""
 
 import struct
 
@@ -8,7 +8,7 @@ from index.tools.finding import Finding
 
 
 def frames(session: ReadSession) -> Finding:
-    """Read all of `frames`. What pages a sample was taken from is not known any more."""
+    """Read all of `frames`. A sample's pages are no longer known."""
     finding, rule = Finding("frames"), session.parameters.frames
     for key, value in session.transaction.walk(Table.FRAMES):
         finding.examined += 1

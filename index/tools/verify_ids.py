@@ -1,7 +1,7 @@
-"""Check of the table of ids: every row of the log that has an id stands where its id and the compaction state place it.
+"""Check of the id table: every log row with an id is where its id and the compaction state place it.
 
-As in `verify`, nothing is looked up, and only the parts with a sum other than 0 are compared row by row. Rows that have left
-the log may still stand in a segment, and do not count.
+As in `verify`, nothing is looked up, and only parts with a sum other than 0 are compared row by row. Rows that have left the
+log may still be in a segment, and do not count.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ _SHAPE = IdShape()
 
 
 def ids(session: ReadSession, batches: Iterable[Batch]) -> Finding:
-    """Compare the table of ids with the log; batches: can be iterated more than once."""
+    """Compare the id table with the log; batches: can be iterated more than once."""
     finding, tally = Finding("ids"), Tally(_SHAPE.tables)
     edges: list[tuple[int, int]] = []
     for entries in _expected(session, batches, edges):
@@ -53,7 +53,7 @@ def ids(session: ReadSession, batches: Iterable[Batch]) -> Finding:
 
 
 def _expected(session: ReadSession, batches: Iterable[Batch], edges: list[tuple[int, int]]) -> Iterator[TableEntries]:
-    """Rows of the log that must stand in segments; appends the first and the end of each batch's rows to `edges`."""
+    """Log rows that must be in segments; appends the first and the end of each batch's rows to `edges`."""
     now = compaction.state(session.transaction, _SHAPE)
     for batch in batches:
         hashes, rows = _SHAPE.entries_of(batch)
@@ -67,7 +67,7 @@ def _expected(session: ReadSession, batches: Iterable[Batch], edges: list[tuple[
 
 
 def _held(entries: TableEntries, held: Numbers) -> TableEntries:
-    """Only the rows in a batch of the log; held: uint64 [b, 2], first and end of the rows of each batch."""
+    """Only the rows in a log batch; held: uint64 [b, 2], each batch's first row and end."""
     rows = entries.identities[:, 1]
     if not len(held):
         return entries.take(np.zeros(len(rows), np.bool_))

@@ -18,7 +18,7 @@ _VERDICT_MAX, _FILING_MAX = max(Verdict), max(Filing)
 
 
 class Batches:
-    """Batches of the log without the broken ones; can be iterated more than once."""
+    """Log batches without the broken ones; can be iterated more than once."""
 
     def __init__(self, session: ReadSession, finding: Finding) -> None:
         """finding: notes the broken batches, in the first iteration."""
@@ -51,7 +51,7 @@ class Batches:
 
 
 def _misfit(batch: log.Batch) -> str:
-    """The contradiction inside a batch, in words; empty where there is none."""
+    """The contradiction inside a batch, in words, or ""."""
     rows, lines = batch.rows, batch.lines
     ends, original_ends = rows["id_end"], lines.originals["id_end"]
     if np.count_nonzero(rows["filing"]) != len(lines.fingerprints):
@@ -69,7 +69,7 @@ def _misfit(batch: log.Batch) -> str:
 
 
 class LogCheck:
-    """Checks batches in order; keeps one byte a document."""
+    """Checks batches in order; keeps one byte per document."""
 
     def __init__(self, session: ReadSession, documents: Documents, finding: Finding) -> None:
         self._transaction = session.transaction
@@ -106,7 +106,7 @@ class LogCheck:
         self._finding.note(f"the forgotten document {number} does not exist" for number in gone.tolist())
 
     def _follows(self, begin: tuple[int, int]) -> None:
-        """Check that a batch begins where the last one ended, or that all batches between have expired."""
+        """Check that a batch begins at the end of the last one, or that all batches between have expired."""
         if begin == self._end:
             return
         if begin[0] < self._end[0] or begin[1] < self._end[1]:
@@ -122,12 +122,12 @@ class LogCheck:
         own[batch.entered()] = batch.numbers()
         entered = rows["filing"] != Filing.NOTHING
         given_back = rows["verdict"] == Verdict.GIVEN_BACK
-        # Whose text is no longer one to be compared was given back without an entry.
+        # A document whose text can no longer be compared was given back without an entry.
         standing = standing_for_themselves(rows["verdict"]) & (entered | ~given_back)
         decided = standing | naming_originals(rows["verdict"])
         duplicate = rows["verdict"] == Verdict.DUPLICATE
         enters = decided if self._parameters.insert == "all" else decided & ~duplicate
-        # With insert = "root" the match of a duplicate, by which it entered or not, is not in the log.
+        # With insert = "root" the log lacks the match of a duplicate, which decided whether it entered.
         decides = ~duplicate | (self._parameters.insert != "root")
         entry = rows["kind"] <= Kind.EXACT
         wrongs = {
@@ -181,7 +181,7 @@ class LogCheck:
             self._finding.note([f"{_where(batch, row)} names document {number}, which is no original"])
 
     def _journaled(self, batch: log.Batch) -> None:
-        """Check that every row stands in a journal run of its source that names this batch."""
+        """Check that a journal run of its source holds every row and names this batch."""
         for number, (stream, partition) in enumerate(batch.sources.tolist()):
             rows = np.flatnonzero(batch.rows["source"] == number)
             offsets = batch.rows["offset"][rows]
@@ -215,7 +215,7 @@ def _runs(
 
 
 def journal(session: ReadSession, batches: Batches) -> Finding:
-    """Check that the runs of a source ascend without overlap; each begins and ends with a row of the batch it names."""
+    """Check that a source's runs ascend without overlap; each begins and ends with a row in the batch it names."""
     transaction, words = session.transaction, session.words
     finding = Finding("journal")
     last: dict[tuple[int, int], int] = {}

@@ -1,6 +1,6 @@
-"""Expected and actual entries of the tables, in one form that can be compared.
+"""Expected and actual entries of the tables, in one comparable form, streamed in batches.
 
-The log, `retired`, `repeats` and the compaction state give the expected entries, as `layout` says. Streamed in batches.
+The log, `retired`, `repeats` and the compaction state determine the expected entries, as in `layout`.
 """
 
 import struct
@@ -26,10 +26,10 @@ from index.storage.layout import TOMBSTONE_KEY, Change, Filing, Table
 from index.storage.segments.compaction_state import CompactionState, Level
 
 PARTS = 2**16
-"""Parts of a table: by an entry's first column in the segments, by the low bits of its number elsewhere."""
+"""Parts per table: by an entry's first column in the segments, else by its number's low bits."""
 
 ENTRIES_MAX = 2**22
-"""Entries held in memory for a comparison entry by entry, at most."""
+"""Maximum entries held in memory for a comparison entry by entry."""
 
 _DOCUMENTS_AT_ONCE = 2**15
 
@@ -40,12 +40,12 @@ Note = Callable[[Iterable[str]], None]
 
 @dataclass(frozen=True, slots=True)
 class TableEntries:
-    """Some entries of one table.
+    """Some entries in one table.
 
-    table       table of the segments; the next two stand for `exact` and for `repeats`
+    table       table in the segments; the next two numbers mean `exact` and `repeats`
     parts       int64 [n], 0 to PARTS - 1
-    identities  uint64 [n, w], different for any two entries of the table
-    numbers     uint64 [n], NO_NUMBER where the table does not hold them
+    identities  uint64 [n, w], different for any two entries in the table
+    numbers     uint64 [n], NO_NUMBER if the table does not hold them
     """
 
     table: int
@@ -58,7 +58,7 @@ class TableEntries:
         return hashes_of(self.identities)
 
     def take(self, places: npt.NDArray[np.bool_]) -> "TableEntries":
-        """Only the entries of a mask, bool [n]."""
+        """Only a mask's entries, bool [n]."""
         return TableEntries(self.table, self.parts[places], self.identities[places], self.numbers[places])
 
 
@@ -103,11 +103,11 @@ def gathered(portions: Iterable[TableEntries], chosen: npt.NDArray[np.bool_]) ->
 
 
 def nothing_noted(_: Iterable[str]) -> None:
-    """A `note` for problems that were noted before."""
+    """A `note` for problems that are already noted."""
 
 
 class Documents:
-    """Documents of the log at places 0, 1, .. in order of their numbers, without gaps."""
+    """Documents in the log at places 0, 1, .. in the order of their numbers, without gaps."""
 
     def __init__(self, batches: Iterable[log.Batch]) -> None:
         columns = [(batch.first_number, len(batch.fingerprints)) for batch in batches if len(batch.fingerprints)]
@@ -118,7 +118,7 @@ class Documents:
         self.count = int(counts.sum())
 
     def places(self, numbers: Numbers) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Place of each number, uint64 [n] -> int64 [n], and whether the log holds it, bool [n]; place 0 where not."""
+        """Each number's place, uint64 [n] -> int64 [n], and whether the log holds it, bool [n]; else place 0."""
         if not self.count:
             return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)
         of_batch = np.searchsorted(self._firsts, numbers, side="right") - 1
@@ -131,10 +131,10 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Tombstones that wait for compaction: those of the frozen memtable, or those of the active one.
+    """Tombstones that wait for compaction, in the frozen memtable or in the active one.
 
     raised   numbers uint64 [r], ascending
-    removed  removed entries, with the changes that say why
+    removed  removed entries, with the reasons as changes
     """
 
     raised: Numbers
@@ -152,7 +152,7 @@ class Expected:
     """Expected entries of the tables at one moment."""
 
     def __init__(self, session: ReadSession, documents: Documents, note: Note) -> None:
-        """note: takes tombstones that cannot be read."""
+        """note: takes unreadable tombstones."""
         self.shape = shape_of(session.parameters)
         self.exact, self.repeats = self.shape.tables, self.shape.tables + 1
         self.compaction: CompactionState = compaction.state(session.transaction, self.shape)
@@ -177,7 +177,7 @@ class Expected:
         """Numbers of NEAR documents that were filed aside, and are neither in `repeats` nor raised."""
 
     def note_repeats(self, entries: TableEntries) -> None:
-        """Take over the actual entries of `repeats`; required before anything else."""
+        """Record the actual entries of `repeats`; required before anything else."""
         places, there = self._documents.places(entries.numbers)
         self._is_repeat[places[there]] = True
 
@@ -219,10 +219,10 @@ class Expected:
         yield from self._in_tables(fingerprints[filed], numbers[filed], moved=frozen[filed])
 
     def uncertain(self) -> dict[int, Numbers]:
-        """Hashes of the entries that may or may not stand in a table, ascending, by table.
+        """Hashes of the entries that may or may not be in a table, ascending, by table.
 
-        A batch may leave the log while compaction moves its entries. Another process that continues the compaction does
-        not find them, so they stand in some tables only. Such entries are retired, and a later memtable removes them.
+        A batch may leave the log while compaction moves its entries. Another process that continues the compaction does not
+        see them, so only some tables have them. Such entries are retired, and a later memtable removes them.
         """
         found: dict[int, list[Numbers]] = {}
         for entries in chain(self._removed(in_log=False), self._leaving(in_log=False)):
@@ -246,7 +246,7 @@ class Expected:
                 yield from self._in_tables(fingerprints[here], numbers[here], moved=moving[here])
 
     def _leaving(self, *, in_log: bool) -> Iterator[TableEntries]:
-        """Removed entries that the last level of MinHash holds until it is written anew; in the log, or no longer."""
+        """Removed entries that the last level of MinHash holds until its rewriting; in the log, or no longer."""
         for key, value in self._transaction.walk(self.shape.table):
             if not is_segment(self.shape, key) or self.shape.level_of(key) is not Level.REMOVED:
                 continue
@@ -282,14 +282,14 @@ class Expected:
                 yield entries if moved is None else entries.take(before | ~moved)
 
     def _before_cursor(self, entries: TableEntries) -> npt.NDArray[np.bool_]:
-        """Which entries stand in the part of their table that the compaction has passed."""
+        """Which entries are in the part of their table that the compaction has passed."""
         if entries.table != self.compaction.table or not self.compaction.is_moving:
             return np.full(len(entries.parts), self.compaction.is_moving and entries.table < self.compaction.table)
         return are_below(entries.identities, self.compaction.bound)
 
 
 def entries_in_segments(shape: Shape, table: int, columns: npt.NDArray[Any], numbers: Numbers) -> TableEntries:
-    """Entries [n, columns] of a table of the segments; numbers uint64 [n], NO_NUMBER where not known."""
+    """Entries [n, columns] in a segment table; numbers uint64 [n], NO_NUMBER if not known."""
     identities = words_of(columns)
     parts = (identities[:, 0] >> np.uint64(48)).astype(np.int64)
     if shape.numbered(table):
@@ -316,7 +316,7 @@ def actual_aside(session: ReadSession, table: Table, place: int, note: Note) -> 
 def actual_in_segments(
     session: ReadSession, shape: Shape, note: Note, in_levels: Counter[int | None]
 ) -> Iterator[TableEntries]:
-    """Actual entries of the segments; `note` takes malformed segments, `in_levels` the number of entries of each level."""
+    """Actual entries of the segments; `note` takes malformed segments, `in_levels` the entry count per level."""
     last, of_last = b"", np.empty((0, shape.entry_words), np.uint64)
     for key, value in session.transaction.walk(shape.table):
         prefix, bound = key[: -shape.bound_bytes], key[-shape.bound_bytes :]
@@ -345,7 +345,7 @@ def actual_in_segments(
 
 
 def is_segment(shape: Shape, key: bytes) -> bool:
-    """Whether a key of `chunks` is one."""
+    """Whether a key of a segment table is valid."""
     prefix = key[: -shape.bound_bytes]
     return bool(prefix) and prefix[0] < shape.tables and prefix in shape.prefixes(prefix[0])
 

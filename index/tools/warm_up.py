@@ -1,6 +1,6 @@
 """Warming the JIT cache: compiles all kernels of the index before the first batch needs them.
 
-The machine code stays beside the package, or, where that is not writable, in the user's own cache.
+The machine code is cached in the package's folder, or in the user's own cache if that is not writable.
 """
 
 import tempfile
@@ -42,7 +42,7 @@ def compile_kernels() -> None:
             for number in range(4):
                 enter = partial(_enter, tree=tree, parameters=parameters, number=number)
                 store.write(enter, tree.committed)
-            # The next `follow` takes back entries that were not committed.
+            # The next `follow` takes back uncommitted entries.
             store.write(partial(_enter, tree=tree, parameters=parameters, number=4))
             store.write(tree.follow)
             store.write(_look_up_missing)
@@ -51,7 +51,7 @@ def compile_kernels() -> None:
 
 
 def _enter_pages() -> None:
-    """Decide on pages of a host whose frame is known soon, some of them again, in two batches; then restore some."""
+    """Decide on pages from a host whose frame is known soon, some twice, in two batches; then restore some."""
     banding = Banding(64, 8, 2, 4)
     parameters = Parameters(512, 9_000, "root", {}, banding, root=RootRule(9_000, 0), frames=FrameRule(1))
     values = np.ones((8, banding.bins), np.uint8)
@@ -65,7 +65,7 @@ def _enter_pages() -> None:
     ):
         for begin in (0, count):
             offsets = np.arange(begin, begin + count, dtype=np.uint64)
-            # Pages of the second batch come again.
+            # The second batch repeats pages of the first.
             ids = [str(offset % count) for offset in offsets.tolist()]
             numbers, times_ms = np.zeros(count, np.uint32), np.zeros(count, np.int64)
             signatures, hosts = pack_bins(values, banding.bin_bits), ["warm-up"] * count
@@ -78,7 +78,7 @@ def _enter_pages() -> None:
 
 
 def _look_up_missing(transaction: Transaction) -> None:
-    """Look up a key that is missing, and an id."""
+    """Look up a missing key and an id."""
     transaction.add(Table.REPEATS, [b"a" * 8], [bytes(8)])
     transaction.get_many(Table.REPEATS, [b"b" * 8])
     ids = IdTable(TreeSizes())
@@ -87,7 +87,7 @@ def _look_up_missing(transaction: Transaction) -> None:
 
 
 def _enter(transaction: Transaction, tree: Tree, parameters: Parameters, number: int) -> None:
-    """Add an entry and look one up. By the last call the first entries stand in segments."""
+    """Add an entry and look one up. By the last call segments hold the first entries."""
     tree.follow(transaction)
     fingerprints = np.full((1, parameters.stored_words), number + 1, np.uint64)
     tree.add(fingerprints, np.array([number], np.uint64))

@@ -1,1 +1,1 @@
-"""`decide` on Apache Flink: the flow of `index.dataflow` between the topics of fingerprints and of verdicts."""
+"""`decide` on Apache Flink: the `index.dataflow` flow between the topics for fingerprints and verdicts."""

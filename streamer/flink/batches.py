@@ -1,4 +1,4 @@
-"""What the flow reads and writes: batches of fingerprints as arrivals, and its verdicts as batches. Pure."""
+"""Input and output of the flow: fingerprint batches as arrivals, and verdicts as batches. Pure."""
 
 import struct
 
@@ -16,7 +16,7 @@ _PARTITION_AT = 8
 
 
 def partition_of(content: bytes) -> int:
-    """Partition of the input that a batch is from, read before the batch is; 0 of what is no batch, which `arrival` refuses."""
+    """Input partition of a packed batch; 0 for other content, which `arrival` refuses."""
     if len(content) < _PARTITION_AT + _PARTITION.size:
         return 0
     partition: int = _PARTITION.unpack_from(content, _PARTITION_AT)[0]
@@ -24,9 +24,9 @@ def partition_of(content: bytes) -> int:
 
 
 def arrival(content: bytes, time_ms: int, topic: str) -> Arrival:
-    """A batch as the flow takes it, of documents or of an index's entries. Raises BatchUnreadable.
+    """A batch with documents, or with an index's entries, as an arrival. Raises BatchUnreadable.
 
-    topic  where it stood, for people
+    topic  its topic, for messages
     """
     where = f"a record of {topic}"
     if holds_seeds(content):
@@ -53,7 +53,7 @@ def _seeded_arrival(content: bytes, time_ms: int, where: str) -> Arrival:
 
 
 def heartbeat(partition: int) -> bytes:
-    """A batch that decides nothing, and tells that time goes on in a partition."""
+    """A batch without decisions, which advances the time of a partition."""
     heading = Heading("{}", "", "", partition, 0, 0)
     return pack_fingerprints(FingerprintBatch(heading, _nothing(heading), ()))
 
@@ -68,7 +68,7 @@ def _nothing(heading: Heading) -> Entries:
 
 
 def verdict_batch(decided: Decided, decider: str) -> bytes:
-    """Verdicts as `route` reads them; `decider`: name of whoever decided."""
+    """Verdicts in the form that `route` reads; `decider`: the decider's name."""
     batch = unpack_fingerprints(decided.content, "a batch in the state")
     heading, rows = batch.heading, slice(decided.first, None)
     entries = batch.entries
@@ -82,7 +82,7 @@ def verdict_batch(decided: Decided, decider: str) -> bytes:
             verdicts=decided.verdicts,
             reasons=entries.reasons[rows],
             distances=decided.distances,
-            # What is decided again is decided alike, and nobody can tell.
+            # A repeated decision is the same, and leaves no sign.
             replayed=decided.verdicts == -1,
             kinds=entries.kinds[rows],
             fingerprints=entries.fingerprints[rows],

@@ -1,4 +1,4 @@
-"""Which settings a flow carries. What it does not carry is refused at start, with the setting's name and the reason."""
+"""Settings that a flow supports. Start refuses the others, with the setting's name and the reason."""
 
 from index.dataflow import Dataflow
 from streamer.errors import SettingsError
@@ -7,7 +7,7 @@ from streamer.settings.settings import Settings
 
 
 def dataflow_of(settings: Settings, **sizes: int) -> Dataflow:
-    """The flow that decides as these settings say; `sizes` as in `Dataflow`. Raises SettingsError with one line per problem."""
+    """The flow that decides by these settings; `sizes` as in `Dataflow`. Raises SettingsError with one line per problem."""
     problems = refusals(settings)
     if problems:
         raise SettingsError("\n".join(problems))
@@ -15,7 +15,7 @@ def dataflow_of(settings: Settings, **sizes: int) -> Dataflow:
 
 
 def refusals(settings: Settings) -> list[str]:
-    """What these settings ask for that a flow cannot do, one line each."""
+    """Settings that a flow cannot support, one line each."""
     index, problems = settings.index, []
     if settings.fingerprint.scheme == "minhash" and index.insert == "root" and index.templates:
         problems.append(

@@ -1,4 +1,4 @@
-"""The connection to the brokers in the words of Kafka's Java client, which Flink uses."""
+"""The broker connection as properties of Kafka's Java client, which Flink uses."""
 
 from streamer.settings.kafka import Kafka
 
@@ -10,7 +10,7 @@ _MODULES = {
 
 
 def client_properties(kafka: Kafka) -> dict[str, str]:
-    """Properties of source and sink, by name. Certificates are read here, and go along; raises OSError where they cannot be."""
+    """Source and sink properties, by name, with certificate contents. Raises OSError for unreadable ones."""
     properties = {
         "bootstrap.servers": ",".join(kafka.bootstrap_servers),
         "security.protocol": kafka.security_protocol,
@@ -33,6 +33,6 @@ def client_properties(kafka: Kafka) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """A text as a value of a login module's options."""
+    """A text as a quoted option of a login module."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

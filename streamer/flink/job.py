@@ -1,13 +1,13 @@
-"""The job on Apache Flink; the only importer of pyflink. It holds what the flow needs of an engine: state, time, and channels.
+"""The job on Apache Flink; the only importer of pyflink. It gives the flow state, time, and channels.
 
     fingerprints ─KafkaSource─► order ─► claim ─► [recall ─► verify] ─► resolve ─► name ─► join ─KafkaSink─► verdicts
 
 1. Event time is the time at which the broker took a record. Each partition's watermark follows it, and no partition counts as
-   idle: a record that comes late would be decided out of order.
+   idle: a late record would be decided out of order.
 2. An operator's messages wait in its state until the watermark has reached the end of their slot.
-3. State and timers are in the checkpoint. Whatever fails, Flink goes back to one, and decides all since again, to the same
+3. State and timers are in the checkpoint. After any failure Flink returns to one, and repeats all later decisions with the same
    verdicts.
-4. So the sink writes at least once. `route` drops what it has, by offset.
+4. So the sink writes at least once. `route` drops repeated offsets.
 
 Run as `flink run --python streamer/flink/job.py`, in an environment with this package; docs/flink.md has the rest.
 """
@@ -40,29 +40,29 @@ SENDERS = {
     Stage.NAME: (Stage.ORDER, Stage.CLAIM, Stage.RESOLVE),
     Stage.JOIN: (Stage.ORDER, Stage.NAME),
 }
-"""Who sends to an operator; each sender has one output for each receiver."""
+"""Senders of each operator; a sender has one output for each receiver."""
 
 
 SHARDS = 64
-"""More of them cost nothing that could be measured; fewer than tasks leave tasks without work."""
+"""More shards have no measurable cost; fewer than tasks leave tasks idle."""
 
 BAND_BITS = 20
 """For some millions of documents to a billion."""
 
 DECIDER = "flink"
-"""Who decided, as verdicts say."""
+"""Decider named in verdicts."""
 
 SIGNS_PER_SECOND = 10
-"""Signs of life for each partition."""
+"""Heartbeats per partition."""
 
 
 def tag_of(stage: Stage) -> OutputTag:
-    """Output of messages to an operator."""
+    """Output tag of messages to an operator."""
     return OutputTag(stage.name.lower(), Types.PICKLED_BYTE_ARRAY())
 
 
 class _Task:
-    """State of the key at hand, as operators ask for it."""
+    """State of the current key, in the form that operators use."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
@@ -95,7 +95,7 @@ class OrderFunction(KeyedProcessFunction):  # type: ignore[misc]
 
 
 class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
-    """Any operator behind ORDER: messages in, messages or verdicts out."""
+    """Any operator after ORDER: messages in, messages or verdicts out."""
 
     def __init__(self, flow: Dataflow, stage: Stage, keys: Sequence[bytes]) -> None:
         self._flow, self._stage, self._keys = flow, stage, keys
@@ -108,7 +108,7 @@ class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
         waiting = MapStateDescriptor("waiting", Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY())
         self._task = _Task(runtime_context.get_map_state(kept))
         self._waiting = runtime_context.get_map_state(waiting)
-        # How many messages wait, by key and slot: known of those that came since the start.
+        # Number of waiting messages by key and slot, for messages since the start.
         self._counts: dict[tuple[int, int], int] = {}
 
     def process_element(self, value: tuple[Any, ...], ctx: Any) -> Sequence[Any]:
@@ -160,11 +160,11 @@ def build(
     band_bits: int = BAND_BITS,
     seeding: bool = False,
 ) -> None:
-    """Wire the job of these settings into an environment.
+    """Wire the job into an environment, by these settings.
 
-    partitions  of both topics
+    partitions         count in both topics
     shards, band_bits  see `Dataflow`
-    seeding     take in the entries of an index, and nothing else: all operators are those of the job that goes on from there
+    seeding            only take in an index's entries: the later job continues with the same operators
     """
     flow, keys, client = (
         dataflow_of(settings, shards=shards, band_bits=band_bits),
@@ -200,17 +200,18 @@ def build(
         outputs[stage] = step.process(StageFunction(flow, stage, keys), output_type=kind).uid(name).name(name)
         if stage is Stage.RESOLVE:
             outputs[stage].set_parallelism(1)
-    # Seeds have all time there is, and nobody hears of them.
+    # Seeds need no heartbeats.
     _write(environment, outputs[Stage.JOIN], settings, () if seeding else keys)
 
 
 def _write(
     environment: StreamExecutionEnvironment, verdicts: DataStream, settings: Settings, keys: Sequence[bytes]
 ) -> None:
-    """Write verdicts, and signs of life into the topic of fingerprints: without these, time would stand where nothing comes.
+    """Write verdicts, and heartbeats into the fingerprint topic: without these, time would stop in silent partitions.
 
-    keys  of the partitions that get signs of life
-    A record has the key of its partition, which PyFlink's sink of a DataStream could not give it.
+    keys  for the partitions that get heartbeats
+
+    A record has its partition's key, which PyFlink's DataStream sink cannot set.
     """
     tables = StreamTableEnvironment.create(environment)
     columns = Schema.new_builder().column("k", DataTypes.BYTES()).column("v", DataTypes.BYTES()).build()
@@ -243,7 +244,7 @@ def _sink(columns: Schema, topic: str, settings: Settings) -> TableDescriptor:
         "value.fields-include": "EXCEPT_KEY",
         "sink.delivery-guarantee": "at-least-once",
         **{f"properties.{name}": value for name, value in client_properties(settings.kafka).items()},
-        # In the order of their offsets, however often the producer has to send again.
+        # In offset order, despite producer retries.
         "properties.enable.idempotence": "true",
         "properties.acks": "all",
     }

@@ -1,7 +1,7 @@
-"""Keys of records by which Kafka's own partitioner finds a given partition.
+"""Record keys that Kafka's own partitioner maps to a given partition.
 
-Flink's sink lets nobody name a record's partition from Python. Kafka takes the partition from the key: murmur2 of its bytes,
-without the sign, modulo the number of partitions. So a record's key is one that leads to its partition; nobody reads it.
+From Python, Flink's sink cannot set a record's partition. Kafka takes it from the key: murmur2 of its bytes, without the
+sign, modulo the number of partitions. So each record gets a key that leads to its partition; no program reads the key.
 """
 
 import struct
@@ -12,7 +12,7 @@ _MASK = 2**32 - 1
 
 
 def partition_keys(partitions: int) -> Sequence[bytes]:
-    """A key for each of so many partitions, by partition."""
+    """A key for each partition, by partition."""
     keys: dict[int, bytes] = {}
     number = 0
     while len(keys) < partitions:
@@ -23,7 +23,7 @@ def partition_keys(partitions: int) -> Sequence[bytes]:
 
 
 def murmur2(content: bytes) -> int:
-    """The hash of Kafka's partitioner, 32 bits: Austin Appleby's MurmurHash2, seeded as Kafka seeds it."""
+    """The hash of Kafka's partitioner, 32 bits: Austin Appleby's MurmurHash2 with Kafka's seed."""
     multiplier, length = 0x5BD1E995, len(content)
     found = 0x9747B28C ^ length
     for at in range(0, length - 3, 4):

@@ -1,12 +1,12 @@
-"""Batches of an index's entries, which seed a job: a batch of fingerprints, and what the index says of them. Pure.
+"""Batches of an index's entries, which seed a job: a fingerprint batch, and the index's data on them. Pure.
 
-They are in the envelope of `streamer.records.envelope`, whose heading names the partition and the name of the input:
+The envelope is that of `streamer.records.envelope`; its heading names the partition and the name of the input:
 
-    documents  uint8 [bytes], the entries as a batch of fingerprints; none with the last batch of a partition
+    documents  uint8 [bytes], the entries as a fingerprint batch; empty in the last batch of a partition
     members    uint32 [m], rows that count by another document
     roots      uint64 [m, 2], their keys
     words      fingerprints of the roots uint64 [m, words], and their looks uint8 [m, look bytes]
-    ends       streams as texts, and uint64 [e], the offsets below which all is decided; with the last batch alone
+    ends       streams as texts, and uint64 [e], the offsets below which all is decided; only in the last batch
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ MAGIC = b"NDSD"
 
 
 def pack_seeds(batch: FingerprintBatch, seeds: Seeds) -> bytes:
-    """The bytes of a batch; `seeds.ends` is not written."""
+    """A batch's bytes; `seeds.ends` is not written."""
     documents = np.frombuffer(pack_fingerprints(batch), np.uint8)
     packer = Packer(MAGIC, batch.heading, len(seeds.members))
     for number in (len(documents), seeds.fingerprints.shape[1], seeds.looks.shape[1], 0):
@@ -35,7 +35,7 @@ def pack_seeds(batch: FingerprintBatch, seeds: Seeds) -> bytes:
 
 
 def pack_ends(heading: Heading, ends: Mapping[str, int]) -> bytes:
-    """The bytes of the last batch of a partition."""
+    """The bytes of a partition's last batch."""
     packer = Packer(MAGIC, heading, 0)
     for number in (0, 0, 0, 1 + len(ends)):
         packer.number(number)
@@ -45,9 +45,9 @@ def pack_ends(heading: Heading, ends: Mapping[str, int]) -> bytes:
 
 
 def unpack_seeds(content: bytes, where: str) -> tuple[Heading, FingerprintBatch | None, Seeds]:
-    """The reverse of both; no batch with the last one. Raises BatchUnreadable.
+    """Undo both; the last one has no batch. Raises BatchUnreadable.
 
-    where  topic, partition and offset of the record, for people
+    where  the record's topic, partition and offset, for messages
     """
     unpacker = Unpacker(MAGIC, content, where)
     count = unpacker.count
@@ -66,5 +66,5 @@ def unpack_seeds(content: bytes, where: str) -> tuple[Heading, FingerprintBatch 
 
 
 def holds_seeds(content: bytes) -> bool:
-    """Whether these bytes are of this format."""
+    """Whether these bytes have this format."""
     return content[: len(MAGIC)] == MAGIC

@@ -1,7 +1,7 @@
-"""The entries of an index as the batches that seed a job, in the order of deciding. Pure.
+"""An index's entries as the batches that seed a job, in decision order. Pure.
 
-A batch has entries of one source in a row, with ascending offsets. Its place among all batches is the time in the keys of its
-documents: milliseconds from 1 on, before any that a log can give.
+A batch has consecutive entries from one source, with ascending offsets. Its number, in milliseconds from 1 on, is the time in
+its document keys, earlier than any log time.
 """
 
 from array import array
@@ -19,11 +19,11 @@ from streamer.records.envelope import DOCUMENTS_MAX, Heading, stamp_text
 from streamer.records.fingerprint_batch import FingerprintBatch
 
 Key = tuple[int, int]
-"""Key of a document in the flow, see `index.dataflow.rows`."""
+"""A document's key in the flow, see `index.dataflow.rows`."""
 
 
 class Seed(NamedTuple):
-    """A batch, the partition that it belongs to, the time that its record bears, and the number of its documents."""
+    """A batch, its partition, its record's time, and its document count."""
 
     partition: int
     time_ms: int
@@ -32,14 +32,14 @@ class Seed(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """An entry, and the key of the document that it counts by, where that is another one."""
+    """An entry, and the key of its root if that is another document."""
 
     document: Document
     root: Key | None
 
 
 class _Keys:
-    """Keys of the entries so far, by their numbers, which mostly ascend: 8 bytes for each."""
+    """Keys of the entries so far, by number; mostly ascending, 8 bytes for each."""
 
     def __init__(self) -> None:
         self._numbers, self._before = array("Q"), array("Q")
@@ -48,7 +48,7 @@ class _Keys:
         self.batches = 0
 
     def begin(self, source: Source, offset: int) -> None:
-        """A batch begins with this document."""
+        """Begin a batch with this document."""
         self.batches += 1
         high, low = document_keys(self.batches, source.partition, offset, 1)
         self._before.append(len(self._numbers))
@@ -56,18 +56,18 @@ class _Keys:
         self._lows.append(int(low[0]))
 
     def ascends(self, number: int) -> bool:
-        """Whether a number is above all before; one that is not has a batch of its own."""
+        """Whether a number is above all earlier ones; one that is not gets a separate batch."""
         return not self._numbers or number > self._numbers[-1]
 
     def add(self, number: int) -> None:
-        """The next entry of the batch."""
+        """Add the next entry of the batch."""
         if self.ascends(number):
             self._numbers.append(number)
         else:
             self._aside[number] = self._highs[-1], self._lows[-1]
 
     def of(self, number: int) -> Key | None:
-        """Key of an entry; None where there is none of this number."""
+        """An entry's key; None if the number is unknown."""
         place = bisect_left(self._numbers, number)
         if place == len(self._numbers) or self._numbers[place] != number:
             return self._aside.get(number)
@@ -76,9 +76,9 @@ class _Keys:
 
 
 def seeds_of(taken: Snapshot, partitions: int) -> Iterator[Seed]:
-    """All entries of an index that count, and at last a batch that ends each of so many partitions.
+    """All entries of an index that count, and then a last batch for each partition.
 
-    A member of a family counts as long as its root. What was delivered stands for itself where its root is gone.
+    A member counts as long as its root. A delivered document is its own root once its root is gone.
     """
     names, stamp, keys = taken.streams(), stamp_text(taken.parameters.fingerprint), _Keys()
     for source, run in _runs(taken.records(), keys, taken.parameters):
@@ -95,7 +95,7 @@ def seeds_of(taken: Snapshot, partitions: int) -> Iterator[Seed]:
 
 
 def _runs(records: Iterator[Record], keys: _Keys, parameters: Parameters) -> Iterator[tuple[Source, Sequence[_Entry]]]:
-    """Entries that count, in batches: the source of each, and its entries."""
+    """Entries that count, in batches: source and entries of each."""
     source, run = Source("", 0), list[_Entry]()
     for record in records:
         document = record.document
@@ -136,7 +136,7 @@ def _batch(heading: Heading, source: Source, run: Sequence[_Entry], parameters: 
 
 
 def _seeds(taken: Snapshot, run: Sequence[_Entry]) -> Seeds:
-    """What the index says of a batch."""
+    """The index's data on a batch."""
     parameters = taken.parameters
     members = [row for row, each in enumerate(run) if each.root is not None]
     fingerprints = np.zeros((len(members), parameters.words), np.uint64)

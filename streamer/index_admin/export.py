@@ -1,26 +1,25 @@
 """Export of an index as JSON Lines, and import.
 
     first line  {"neardup_index_export": 5, "parameters": .., "streams": [[stream, name], ..], "positions": ..}
-    then        one line a position, in the order of deciding: {"stream": place in `streams`, "partition": .., "offset": ..,
-                "verdict": "unique", "reason": .., ..}, with "distance" and "original" (a document's number) where there
-                are any.
+    then        one line per position, in decision order: {"stream": place in `streams`, "partition": .., "offset": ..,
+                "verdict": "unique", "reason": .., ..}, with "distance" and "original" (a document's number) if it has
+                them.
                 A duplicate has "origin", which names its original: [id, place in `streams`, partition, offset].
-                "id" is missing where it is not known. "text" and "substance" are the digests of the text (hexadecimal;
-                "substance" is missing where both are equal), "host" that of the host, "returns" how often the document
+                "id" is missing if unknown. "text" and "substance" are the digests of the text (hexadecimal;
+                "substance" is missing if both are equal), "host" that of the host, "returns" how often the document
                 had returned to an earlier substance.
                 A document that entered has "number", "time_ms", "kind" and "fingerprint" (hexadecimal).
                 It has "look" (hexadecimal) with a second look, "frame" (hexadecimal, the bits of its bins, the lowest
-                first) where it has a frame, and "forgotten" where it is no longer searched.
-    then        one line a host with a sample: {"frame_of": key of the host in hexadecimal, "host": name, "taken": ..,
+                first) if it has a frame, and "forgotten" if it is no longer searched.
+    then        one line per host with a sample: {"frame_of": key of the host in hexadecimal, "host": name, "taken": ..,
                 "kept": .., "signatures": [hexadecimal, ..]}
     last line   {"applied": [[place in `streams`, partition, offset, mark in hexadecimal], ..]}
 
-A file whose name ends in .zst is compressed. The last line, and as many lines before it as the first one promises, prove
+A file named `*.zst` is compressed. The last line, and as many lines before it as the first one promises, prove
 that the file is whole. Numbers ascend, with gaps where documents have expired. A duplicate of an expired document has an
 origin without an original.
 
-Exports of an index before format 4 have the ids of documents that entered alone. Version 1 had no "origin", so that a
-duplicate could be told only together with its original.
+Exports from an index before format 4 have only the ids of documents that entered.
 """
 
 import io
@@ -51,10 +50,9 @@ _BUFFER_BYTES = 2**20
 
 
 def export(index: Index, file: Path, progress: Callable[[int], None]) -> int:
-    """Write the whole index, as it is at one moment, into a file ('-': standard output).
+    """Write a snapshot of the whole index into a file ('-': standard output); returns the position count.
 
-    The file appears when it is complete. `progress` is called with the positions written so far. Returns how many
-    positions were written. Raises OSError.
+    The file appears when it is complete. `progress` receives the positions written so far. Raises OSError.
     """
 
     def operation(taken: Snapshot, out: IO[bytes]) -> int:
@@ -99,11 +97,10 @@ def take_in(
     name: str,
     progress: Callable[[int], None],
 ) -> tuple[int, int]:
-    """Enter the lines behind the header, which `read_header` returned. Positions that the index knows stay as they are.
+    """Enter the lines after the header; returns the counts of new and known positions. Known ones stay as they are.
 
-    Returns how many positions were entered, and how many were known. Every ROWS_A_TRANSACTION lines are one transaction;
-    after each the index is as the exported one was at an earlier time. Raises InputUnreadable for a file that is damaged
-    or not whole, and IndexProblem.
+    Every ROWS_A_TRANSACTION lines are one transaction; after each the index equals an earlier state of the exported one.
+    Raises InputUnreadable for a damaged or incomplete file, and IndexProblem.
     """
     loading = BulkLoader(index)
     taking = Importer(loading)
@@ -130,7 +127,7 @@ def take_in(
 
 
 class _Reading:
-    """Reader of the lines behind the header. `applied` comes from the last line, and is None before."""
+    """Reader of the lines after the header. `applied` comes from the last line, and is None before."""
 
     def __init__(self, found: Iterator[bytes], streams: Sequence[tuple[str, str]], bits: int, name: str) -> None:
         self._found = found

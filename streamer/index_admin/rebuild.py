@@ -1,7 +1,7 @@
-"""Rebuild of an index beside the running one, with other settings: from files, or from the output topics.
+"""Rebuild of an index with other settings while the old one runs: from files, or from the output topics.
 
-A rebuild that was stopped or killed goes on when it is run again. A half-built index looks like one that has seen only
-the first part of the input. Nothing but its name tells it from the finished one, so switch to it only after the end.
+An interrupted rebuild continues at its next run. A half-built index looks like one that has seen only the first part of the
+input. Only its name distinguishes it from the finished one, so switch to it only after the end.
 """
 
 import uuid
@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 
 class Rebuilt(NamedTuple):
-    """Counts of a rebuild: records read, and those among them that the new index held already."""
+    """Counts of a rebuild: records read, and those that the new index already held."""
 
     records: int
     already_known: int
@@ -52,9 +52,10 @@ def rebuild_from_files(
 ) -> Rebuilt:
     """Decide all lines of JSON Lines files, in order, into the index of `settings`.
 
-    running   index in use, if any. A file that it knows by its name and its lines keeps its stream in the new index, so
-              that `streamer filter` goes on with either
-    progress  called with the number of lines decided so far
+    running   index in use, if any. A file that it knows by name and lines keeps its stream in the new index, so that
+              `streamer filter` continues with either
+    progress  receives the number of lines decided so far
+
     Raises InputUnreadable, InputChanged, IndexProblem.
     """
     read = known = 0
@@ -88,7 +89,7 @@ def _known(running: Index, name: str) -> dict[Source, Applied]:
 
 
 def _skipped(reader: LineReader, applied: Applied) -> int:
-    """Skip the lines that an earlier run decided. Returns how many."""
+    """Skip the lines that an earlier run decided. Returns their number."""
     count = reader.skip(applied.offset)
     if count < applied.offset or (count and reader.digest() != applied.mark):
         raise InputChanged(
@@ -113,11 +114,11 @@ def _decided(settings: Settings, parts: _Parts, reader: LineReader, source: Sour
 
 
 def ends_to_rebuild(settings: Settings) -> dict[Source, int]:
-    """End of what the index in place has decided and the group has delivered, per source of the input topic.
+    """Offset by input source up to which the current index has decided and the group has delivered.
 
-    The committed offset, which is that of the delivery; for a topic of the same name that is gone, the applied offset.
-    Where the index in place cannot be read, because it is damaged or of another format, committed offsets are all there is.
-    Raises SettingsError where nothing was ever decided, BrokerUnavailable, IndexProblem.
+    This is the committed offset; for a deleted topic with the same name, the applied offset. If the current index is
+    unreadable, because it is damaged or of another format, there are only committed offsets. Raises SettingsError if nothing
+    was ever decided, BrokerUnavailable, IndexProblem.
     """
     applied: dict[Source, int] = {}
     try:
@@ -128,7 +129,7 @@ def ends_to_rebuild(settings: Settings) -> dict[Source, int]:
         log.warning(
             "the index in place cannot be read: the new one takes what the group has committed", problem=str(problem)
         )
-    # What was decided and not yet delivered is in no output: an end behind it would leave it out for good.
+    # No output has decided but undelivered records: a later end would omit them for good.
     ends = applied | committed_offsets(settings)
     if not ends:
         raise SettingsError(
@@ -139,11 +140,11 @@ def ends_to_rebuild(settings: Settings) -> dict[Source, int]:
 
 
 def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress: Callable[[int], None]) -> Rebuilt:
-    """Enter the delivered records of the input topic into the index of `settings`, from the first to the end of each source.
+    """Enter the input topic's delivered records into the index in `settings`, up to each source's end.
 
-    Verdicts are taken as they were delivered. What was a duplicate then does not enter, unless the settings let
-    duplicates enter. The service itself enters what is decided meanwhile, when it starts with the new index.
-    `progress` is called with the number of records read so far. Raises SettingsError, BrokerUnavailable, IndexProblem.
+    Verdicts stay as delivered. An earlier duplicate does not enter, unless the settings let duplicates enter. The service
+    itself enters later decisions when it starts with the new index. `progress` receives the records read so far. Raises
+    SettingsError, BrokerUnavailable, IndexProblem.
     """
     outputs = restoring_outputs(settings.index.insert)
     seen_among_uniques = {Verdict.UNIQUE}
@@ -164,7 +165,7 @@ def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress
             for found in read_changelog(settings, ranges, [destination]) if ranges else ():
                 if destination is Destination.UNIQUE:
                     seen_among_uniques.update(map(restoring_verdict, found))
-                # Only after the last topic has everything below an offset entered, and all of what updates replaced is retired.
+                # Only after the last topic all records below an offset are entered, and all replaced versions retired.
                 is_last = destination is outputs[-1][0] and (
                     verdict is outputs[-1][1] or Verdict.UPDATE not in seen_among_uniques
                 )
@@ -191,9 +192,9 @@ def _warn_of_trimmed(settings: Settings, ranges: Mapping[Source, range], destina
 def _entered(
     loading: BulkLoader, parts: _Parts, delivered: Sequence[Record], verdict: Verdict, *, set_applied: bool
 ) -> int:
-    """Enter delivered records of a verdict, and move the applied offsets where asked to. Returns how many were known.
+    """Enter delivered records with a verdict, and move the applied offsets on request. Returns the count of known ones.
 
-    With the unique ones enters what was given back.
+    Given-back documents enter together with the unique ones.
     """
     found = restored_as(verdict, delivered)
     if verdict is Verdict.UNIQUE and (given_back := restored_as(Verdict.GIVEN_BACK, delivered)):

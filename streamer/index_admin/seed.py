@@ -1,4 +1,4 @@
-"""Entries of an index, written for a job on Flink to begin with: from deciding on one host to deciding on many."""
+"""An index's entries as the start of a Flink job: from deciding on one host to deciding on many."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ ASKED_AGAIN_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written: the topic, the number of entries, and where each partition of the topic ends."""
+    """The written topic, its entry count, and each partition's end."""
 
     topic: str
     entries: int
@@ -35,10 +35,10 @@ class Written:
 
 
 def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> Written:
-    """Write all entries of the index, as it is now, into a new topic. `progress` is called with the entries so far.
+    """Write a snapshot of all entries into a new topic. `progress` receives the entries so far.
 
-    Raises SettingsError where Flink cannot decide by these settings, or the index has not told all that it decided;
-    ParametersDiffer where the index was built with others; IndexDamaged, BrokerUnavailable.
+    Raises SettingsError if Flink cannot decide by these settings, or if the index has unpublished decisions; ParametersDiffer
+    if the index was built with other settings; IndexDamaged, BrokerUnavailable.
     """
     dataflow_of(settings)
     index.parameters.require_equal(
@@ -67,13 +67,13 @@ def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> W
 
 
 def wait_until_taken_in(settings: Settings, written: Written) -> None:
-    """Wait until a checkpoint of the job holds all that was written. Raises BrokerUnavailable."""
+    """Wait until a checkpoint of the job holds everything written. Raises BrokerUnavailable."""
     while not taken_in(settings, written):
         time.sleep(ASKED_AGAIN_SECONDS)
 
 
 def taken_in(settings: Settings, written: Written) -> bool:
-    """Whether a checkpoint of the job holds all that was written. Raises BrokerUnavailable."""
+    """Whether a checkpoint of the job holds everything written. Raises BrokerUnavailable."""
     kafka = settings.kafka.model_copy(update={"group": f"{settings.kafka.group}.flink"})
     topics = settings.topics.model_copy(update={"input": written.topic})
     of_job = settings.model_copy(update={"kafka": kafka, "topics": topics})
@@ -82,7 +82,7 @@ def taken_in(settings: Settings, written: Written) -> bool:
 
 
 def _require_told(settings: Settings, applied: Mapping[Source, int]) -> None:
-    """Raise where verdicts were decided and nobody was told: whoever decides from now on will not tell them."""
+    """Raise SettingsError if decided verdicts are unpublished: the next decider would never publish them."""
     told = {source: claim.offset for source, claim in claims_of_group(settings).items()}
     for at, claim in claims_of_group(settings_of(settings, "decide")).items():
         if claim.place is not None:

@@ -1,4 +1,4 @@
-"""Frames of hosts that an index knows, as plain values and as a table."""
+"""Known frames of hosts, as plain values and as a table."""
 
 import shlex
 from collections import Counter
@@ -13,15 +13,15 @@ from rich.text import Text
 from index.tools import HostFrame
 
 IDS_MAX = 10
-"""Lost pages of a host that are named."""
+"""Lost pages listed per host."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostPages:
-    """Pages that were dropped before the frame of their host was known.
+    """Pages that were dropped before their host's frame was known.
 
     counts  by host
-    ids     of the first of them, at most IDS_MAX of a host
+    ids     first ids per host, at most IDS_MAX
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -38,10 +38,10 @@ class LostPages:
 def as_values(
     frames: Sequence[HostFrame], lost: LostPages | None = None, folders: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Frames for machines, as `index.tools.HostFrame` has them; with the pages lost before, and how to give them back.
+    """Frames for machines, as `index.tools.HostFrame`; with the pages lost before, and the command that gives them back.
 
-    lost     None: not looked for
-    folders  options that name the outputs they were looked for in; none for topics
+    lost     None: no search for them
+    folders  options that name the searched outputs; none for topics
     """
     values = [each._asdict() | {"frame_share": round(each.frame_share, 4)} for each in frames]
     if lost is None:

@@ -1,6 +1,6 @@
-"""Answers to an operator, as plain values: the size of an index, documents like another, whether the index is sound.
+"""Answers to an operator, as plain values: an index's size, documents similar to another, soundness of the index.
 
-The index is opened for reading only, beside a running service. `index_admin.tables` shows the same values to people.
+The index is opened read-only, even next to a running service. `index_admin.tables` shows the same values to people.
 """
 
 import os
@@ -29,7 +29,7 @@ from streamer.settings.settings import Settings
 class Sought:
     """Target of a query: kind and fingerprint, uint64 [1, words]; for an id, a decision on it.
 
-    No fingerprint is known of a record that entered nothing.
+    A record that entered nothing has no known fingerprint.
     """
 
     kind: Kind
@@ -38,7 +38,7 @@ class Sought:
 
 
 def open_for_reading(settings: Settings) -> Index:
-    """Open the index that the settings name, with the parameters that it was built with.
+    """Open the configured index read-only, with its own parameters.
 
     Raises IndexProblem, SettingsError.
     """
@@ -47,7 +47,7 @@ def open_for_reading(settings: Settings) -> Index:
 
 
 def open_for_writing(settings: Settings) -> Index:
-    """Open the same index for writing. Raises IndexProblem, SettingsError; IndexMissing where there is none."""
+    """Open the same index for writing. Raises IndexProblem, SettingsError; IndexMissing if there is none."""
     with open_for_reading(settings) as index:
         parameters = index.parameters
     with usable_directory(settings):
@@ -55,14 +55,14 @@ def open_for_writing(settings: Settings) -> Index:
 
 
 def open_to_decide(settings: Settings) -> tuple[Index, Scheme]:
-    """Open the same index as the service does, to decide by it. Raises IndexProblem, SettingsError; IndexMissing as above."""
+    """Open the same index for deciding, as the service does. Raises IndexProblem, SettingsError; IndexMissing as above."""
     with open_for_reading(settings):
         pass
     return open_with_scheme(settings)
 
 
 def key_in_place(settings: Settings) -> tuple[HashKey, bytes | None]:
-    """The key of the index in place, and the secret that it keeps; the public key where neither index nor settings have one.
+    """Key and stored secret of the current index; the public key if neither index nor settings have one.
 
     Raises IndexProblem, SettingsError.
     """
@@ -73,7 +73,7 @@ def key_in_place(settings: Settings) -> tuple[HashKey, bytes | None]:
 
 
 def key_of_export(settings: Settings, exported: Parameters, name: str) -> tuple[HashKey, bytes | None]:
-    """As `key_in_place`. Raises SettingsError where the entries of an export, `name`, were hashed with another key."""
+    """As `key_in_place`. Raises SettingsError if the entries of an export, `name`, were hashed with another key."""
     key, secret = key_in_place(settings)
     theirs = HashKey.digest_in(exported.fingerprint)
     if key.digest != theirs:
@@ -89,9 +89,9 @@ def key_of_export(settings: Settings, exported: Parameters, name: str) -> tuple[
 
 
 def statistics(index: Index, settings: Settings, committed: Mapping[Source, int] | None) -> dict[str, Any]:
-    """Size and fill of an index, applied offset of each source, and processes that read it.
+    """Size and fill of an index, applied offset per source, and processes that read it.
 
-    committed  committed offset of the group per source; None where no broker was asked
+    committed  the group's committed offset per source; None without a broker
     """
     found = index.statistics()
     surveyed = survey(index)
@@ -139,7 +139,7 @@ def _sources(index: Index, ages: Mapping[Source, Age], committed: Mapping[Source
 
 
 def _histogram(found: BucketSizes) -> dict[str, Any]:
-    """Histogram of the buckets looked at by their entries: 0, 1, 2 to 3, 4 to 7, and so on in powers of two."""
+    """Histogram of sampled buckets by size: 0, 1, 2 to 3, 4 to 7, and so on in powers of two."""
     levels = np.where(found.sizes > 0, np.frexp(found.sizes)[1], 0)
     counts = np.bincount(levels)
     return {
@@ -155,7 +155,7 @@ def _histogram(found: BucketSizes) -> dict[str, Any]:
 
 
 def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
-    """Parameters for machines: with a distance, or with a similarity where that is the measure."""
+    """Parameters for machines: with a distance or a similarity, whichever the scheme measures."""
     by_similarity = {"similarity_min": minhash.similarity_of(parameters.distance_max)}
     return {
         "scheme": parameters.scheme,
@@ -168,9 +168,9 @@ def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
 
 
 def seek_text(index: Index, settings: Settings, text: str) -> Sought:
-    """Fingerprint of a text, as the service would make it.
+    """Fingerprint of a text, as the service computes it.
 
-    Raises ParametersDiffer where the settings give other fingerprints than those in the index.
+    Raises ParametersDiffer if the settings give other fingerprints than those in the index.
     """
     found = comparable_scheme(index, settings).fingerprint([text])
     return Sought(Kind(int(found.kinds[0])), found.fingerprints)
@@ -182,7 +182,7 @@ def seek_fingerprint(index: Index, text: str) -> Sought:
 
 
 def seek_id(index: Index, id_: str) -> list[Sought]:
-    """What was decided on an id, oldest first."""
+    """Decisions on an id, oldest first."""
     return [
         Sought(
             each.kind,
@@ -205,7 +205,7 @@ def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) 
 
 
 def answer(sought: Sought, matches: list[Match], names: Mapping[str, str], parameters: Parameters) -> dict[str, Any]:
-    """Target and matches for machines: with distances, or with similarities where that is the measure."""
+    """Target and matches for machines: with distances or similarities, whichever the scheme measures."""
     by_similarity = parameters.scheme == "minhash"
     found: dict[str, Any] = {"kind": sought.kind.name.lower(), "fingerprint": None}
     if sought.fingerprint is not None:

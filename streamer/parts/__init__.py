@@ -1,1 +1,1 @@
-"""The parts that a service may run in: fingerprint, decide, route. Each wires verbs of the whole path."""
+"""A service's parts: fingerprint, decide, route. Each wires verbs from the whole path."""

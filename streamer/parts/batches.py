@@ -1,7 +1,7 @@
-"""Reading the topics between the parts of a service by the offsets of documents.
+"""Reading the topics between the parts of a service by document offsets.
 
-A topic between parts holds batches in the order of the documents. A decider may write a batch again, and then writes all later
-ones again. So a binary search finds the first batch that ends after an offset.
+A topic between parts holds batches in document order. A decider that repeats a batch also repeats all later ones. So a binary
+search yields the first batch that ends after an offset.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,22 +20,22 @@ from streamer.transports.kafka.topic_reader import TopicReader, backwards
 
 
 class HasHeading(Protocol):
-    """A batch of either format."""
+    """A batch in either format."""
 
     @property
     def heading(self) -> Heading:
-        """What it is about."""
+        """Its heading."""
 
 
 Kind = TypeVar("Kind", bound=HasHeading)
 
 Unpack = Callable[[bytes | None, str], Kind]
-"""Unpacks a record's value; the second argument says where it stands."""
+"""Unpacks a record's value; the second argument is its position, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored(Generic[Kind]):
-    """A batch, and the offset of its record."""
+    """A batch, and its record's offset."""
 
     offset: int
     batch: Kind
@@ -43,7 +43,7 @@ class Stored(Generic[Kind]):
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Turn a batch that cannot be unpacked into RecordsUnreadable: nothing but a person can tell what it was."""
+    """Turn BatchUnreadable into RecordsUnreadable: only a person can identify such a record."""
     try:
         yield
     except BatchUnreadable as error:
@@ -53,17 +53,17 @@ def readable() -> Iterator[None]:
 
 
 def is_of_engine(heading: Heading) -> bool:
-    """Whether a batch is a sign of life of an engine that decides, which knows of no input."""
+    """Whether a batch is a heartbeat of a deciding engine, which knows no input."""
     return not heading.stream
 
 
 def place_of(topic: str, partition: int, offset: int) -> str:
-    """Where a record stands, in words."""
+    """Position of a record, in words."""
     return f"{topic}/{partition} offset {offset}"
 
 
 class Batches(Generic[Kind]):
-    """The batches of one topic between parts, as far as they are committed. Calls raise BrokerUnavailable, RecordsUnreadable."""
+    """The committed batches of one topic between parts. Calls raise BrokerUnavailable, RecordsUnreadable."""
 
     def __init__(self, settings: Settings, topic: str, unpack: Unpack[Kind]) -> None:
         self._topic = topic
@@ -75,7 +75,7 @@ class Batches(Generic[Kind]):
         self._reader.close()
 
     def extent(self, partition: int) -> range:
-        """Offsets of the records that can be read now."""
+        """Offsets of the records that are readable now."""
         at = TopicPartition(self._topic, partition)
         return self._reader.ranges([at])[at]
 
@@ -85,7 +85,7 @@ class Batches(Generic[Kind]):
         return next((stored for stored in read if not is_of_engine(stored.batch.heading)), None)
 
     def read(self, partition: int, offsets: range) -> Iterator[Sequence[Stored[Kind]]]:
-        """All batches at these record offsets, some at a time; perhaps none while time passes."""
+        """All batches at these record offsets, in portions; empty ones while it waits."""
         at = TopicPartition(self._topic, partition)
         for polled, _ in self._reader.read({at: offsets}):
             yield [self.unpacked(partition, record) for record in polled.get(at, ())]
@@ -97,7 +97,7 @@ class Batches(Generic[Kind]):
             return Stored(record.offset, self._unpack(record.value, where))
 
     def reached(self, source: Source) -> int:
-        """Offset of the documents at which the last batch of a source ends; 0 without a batch."""
+        """Document offset at which the last batch of a source ends; 0 without a batch."""
         for searched in backwards(self.extent(source.partition), 16):
             ends = [
                 stored.batch.heading.end
@@ -110,7 +110,7 @@ class Batches(Generic[Kind]):
         return 0
 
     def search(self, partition: int, stream: str, offset: int) -> int:
-        """Offset of the first record with documents of the stream that ends after `offset`; else the end."""
+        """Offset of the first record with the stream's documents that ends after `offset`; else the end."""
         whole = self.extent(partition)
         low, high, first = whole.start, whole.stop, whole.stop
         while low < high:
@@ -125,9 +125,9 @@ class Batches(Generic[Kind]):
         return first
 
     def covering(self, partition: int, stream: str, offset: int) -> int:
-        """Offset of the first record whose documents take in `offset`; if none does, as `search`.
+        """Offset of the first record whose documents include `offset`; without one, as `search`.
 
-        Batches that retention took may have been written again, after the rest. So all later ones are looked through.
+        Batches that retention removed may appear again after the rest. So this reads all later ones.
         """
         first = self.search(partition, stream, offset)
         for batches in self.read(partition, range(first, self.extent(partition).stop)):

@@ -1,4 +1,4 @@
-"""decide: batches of fingerprints become batches of verdicts. Read, decide, commit; no text.
+"""decide: fingerprint batches become verdict batches. Read, decide, commit; no text.
 
 The index knows documents under their own positions, as in a service without parts.
 """
@@ -23,12 +23,12 @@ from streamer.transports.transport import Place
 
 
 class DecidePart(Loop):
-    """One worker of this part."""
+    """One worker in this part."""
 
     def __init__(
         self, transport: DecidingTransport, index: Index, stamp: str, recoverer: StartingOffsets, listener: Listener
     ) -> None:
-        """`stamp`: text of the stamp that fingerprints have to bear."""
+        """stamp: required fingerprint stamp, as text."""
         super().__init__(transport, recoverer, listener)
         self._deciding = transport
         self._index = index
@@ -49,7 +49,7 @@ class DecidePart(Loop):
 
     def _decide(self, batch: Batch, batches: Sequence[FingerprintBatch], stopwatch: Stopwatch) -> None:
         with stopwatch.step("decide"):
-            # A heartbeat holds nothing to decide, and moves no offset of documents.
+            # A heartbeat holds nothing to decide, and moves no document offset.
             filled = [each for each in batches if each.heading.begin < each.heading.end]
             decisions = self._admit(filled) if filled else None
         with stopwatch.step("commit"):
@@ -69,7 +69,7 @@ class DecidePart(Loop):
         return decisions
 
     def _in_place(self, records: Sequence[Record], batches: Sequence[FingerprintBatch]) -> list[FingerprintBatch]:
-        """The batches; heartbeats of an engine get the position at which the documents before them end."""
+        """The batches; an engine's heartbeats get the preceding documents' end as their position."""
         reached: dict[int, tuple[str, int]] = {}
         placed = []
         for record, batch in zip(records, batches, strict=True):
@@ -126,7 +126,7 @@ def _verdicts(
         entries.kinds,
         entries.fingerprints,
         [
-            # The index knows a dead letter without an id by its position; outputs tell no id then.
+            # The index knows a dead letter without an id by its position; outputs then have no id.
             None if kind == Kind.DEAD_LETTER and given == f"{prefix}{offset}" else given
             for given, kind, offset in zip(entries.ids, entries.kinds.tolist(), entries.offsets.tolist(), strict=True)
         ],
@@ -138,9 +138,9 @@ def _verdicts(
 
 
 def _runs(batches: Sequence[FingerprintBatch]) -> Iterator[tuple[int, int]]:
-    """Runs of batches that can be decided at once: in each, the offsets of a source ascend, and a partition has one source.
+    """Runs of batches for one decision: in each, a source's offsets ascend, and a partition has one source.
 
-    Mostly one. There are more if documents were fingerprinted again, or the input topic was replaced.
+    Mostly one. Repeated fingerprints or a replaced input topic cause more.
     """
     begin, reached = 0, dict[int, tuple[str, int]]()
     for row, batch in enumerate(batches):

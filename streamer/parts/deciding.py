@@ -1,13 +1,13 @@
-"""The transport of `decide`: it reads batches of fingerprints, and speaks of the documents in them.
+"""The transport of `decide`: it reads fingerprint batches, and exposes the documents in them.
 
-Recovery compares offsets of documents with the index, as in a service without parts. So all methods except `read` and `deliver`
-take sources and offsets of documents. The note of a committed offset names the offset of its documents, as its place.
+Recovery compares document offsets with the index, as in a service without parts. So all methods except `read` and `deliver`
+take sources and offsets of documents. The note of a committed offset has the document offset as its place.
 
-    decided    every document below it has a verdict: what is committed here, or what `route` has delivered
-    delivered  what is committed in `kafka.group`: a service without parts may have delivered more than was decided here
+    decided    every document below it has a verdict: committed here, or delivered by `route`
+    delivered  committed in `kafka.group`: a service without parts may have delivered more than was decided here
 
-The index gets documents below `delivered` back from the outputs. Documents between `delivered` and `decided` are in no output
-yet: it gets them back from the input and the verdicts. Written verdicts are final.
+The index restores documents below `delivered` from the outputs. Documents between `delivered` and `decided` are in no output
+yet: it restores them from the input and the verdicts. Written verdicts are final.
 """
 
 import time
@@ -32,11 +32,11 @@ from streamer.transports.transport import Assigned, Claim, Place, Trimmed
 _KNOWN_SECONDS = 5.0
 
 _NO_END = 2**62
-"""End of the documents: fingerprints of more may come at any time."""
+"""Document end: more fingerprints may come at any time."""
 
 
 class DecidingTransport(KafkaTransport):
-    """See above. `settings` are those of the whole service."""
+    """See the module. `settings` are those of the whole service."""
 
     def __init__(self, settings: Settings, instance: str, index: str) -> None:
         super().__init__(settings_of(settings, "decide"), instance, index, part="decide")
@@ -51,16 +51,16 @@ class DecidingTransport(KafkaTransport):
         self._known_seconds = 0.0
 
     def read(self) -> Batch | Assigned:
-        """See Transport. Records are batches of fingerprints; sources that are assigned are those of the documents."""
+        """See Transport. Records are fingerprint batches; assigned sources are those of the documents."""
         event = super().read()
         return self._of_documents(event) if isinstance(event, Assigned) else event
 
     def stream_of(self, partition: int) -> str:
-        """Id of the input topic whose documents are decided in this partition, since it began."""
+        """Id of the input topic whose documents this partition has decided since it began."""
         return self._streams.get(partition, "")
 
     def decided_to(self, partition: int) -> int:
-        """Committed offset of the documents of this partition that have verdicts."""
+        """Committed document offset in this partition: all documents below have verdicts."""
         own = self._own_claim(partition)
         return own.place.offset if own is not None and own.place is not None else 0
 
@@ -73,15 +73,15 @@ class DecidingTransport(KafkaTransport):
             decided = own.place.offset if own and own.place and own.place.stream == source.stream else None
             offsets = [each for each in (decided, delivered.offset if delivered else None) if each is not None]
             of = own or delivered
-            # An own offset without a note names no documents; what was delivered counts then.
+            # A foreign offset here names no documents; the delivered offset counts then.
             foreign = delivered is not None and delivered.foreign and delivered.offset > (decided or 0)
             claims[source] = replace(of, offset=max(offsets), foreign=foreign) if of and offsets else None
         return claims
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """See Transport: of the first document with a fingerprint; 0 where no fingerprints were ever deleted.
+        """See Transport: the first document with a fingerprint; 0 if no fingerprints were ever deleted.
 
-        What `fingerprint` skipped is counted there.
+        `fingerprint` counts the documents that it skipped.
         """
         return {source: self._first_of(source, claim) for source, claim in self.claims(sources).items()}
 
@@ -89,12 +89,12 @@ class DecidingTransport(KafkaTransport):
         partition, extent = source.partition, self._batches.extent(source.partition)
         first = self._batches.first_in(partition, extent) if extent.start else None
         if claim is not None and first is not None and first.batch.heading.begin > claim.offset:
-            # They may have been written again, after what is left.
+            # They may appear again, after the remaining ones.
             first = self._batches.first_in(partition, range(self._record_at(source, claim.offset), extent.stop))
         return first.batch.heading.begin if first is not None and first.batch.heading.stream == source.stream else 0
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """See Transport. No end is known."""
+        """See Transport. The end is unknown."""
         return dict.fromkeys(sources, _NO_END)
 
     def seek(self, source: Source, offset: int, _applied: Applied | None) -> None:
@@ -113,7 +113,7 @@ class DecidingTransport(KafkaTransport):
         )
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
-        """See Transport: delivered records, then decided ones as they will be delivered."""
+        """See Transport: delivered records, then decided ones in the form of their later delivery."""
         delivered, decided = self._parted(ranges)
         if delivered:
             for records in read_changelog(self._whole, delivered, destinations):
@@ -139,7 +139,7 @@ class DecidingTransport(KafkaTransport):
         super().close()
 
     def _parted(self, ranges: Mapping[Source, range]) -> tuple[dict[Source, range], dict[Source, range]]:
-        """Ranges of documents: the delivered ones, and those that are only decided."""
+        """Ranges of documents: the delivered ones, and the only decided ones."""
         delivered, decided = {}, {}
         for source, whole in ranges.items():
             claim = self._delivered.get(source)
@@ -151,9 +151,9 @@ class DecidingTransport(KafkaTransport):
         return delivered, decided
 
     def _of_documents(self, assigned: Assigned) -> Assigned:
-        """The sources of documents whose fingerprints these partitions hold.
+        """Sources of the documents whose fingerprints these partitions hold.
 
-        They are assigned at every read until they begin, so the answer is cached for a moment.
+        They are assigned at every read until they begin, so the result is cached for a moment.
         """
         now_seconds = time.monotonic()
         if self._known is None or self._known[0] != assigned or now_seconds - self._known_seconds > _KNOWN_SECONDS:
@@ -179,7 +179,7 @@ class DecidingTransport(KafkaTransport):
         )
 
     def _stream_at(self, partition: int, current: str) -> str:
-        """Stream of the next batch to decide; of the input as it is now, where none is there yet."""
+        """Stream of the next batch to decide; without one, the current input's."""
         extent, own = self._batches.extent(partition), self._own_claim(partition)
         begin = extent.start if own is None or own.place is None else max(extent.start, own.offset)
         if begin > extent.stop:

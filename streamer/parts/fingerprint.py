@@ -1,6 +1,6 @@
-"""fingerprint: documents become batches of fingerprints. Read, decode, fingerprint, commit; no index.
+"""fingerprint: documents become fingerprint batches. Read, decode, fingerprint, commit; no index.
 
-The batches of a partition account for every offset of it: each begins where the one before ended.
+A partition's batches cover every offset: each begins at the previous one's end.
 """
 
 import time
@@ -27,7 +27,7 @@ from streamer.transports.kafka.transport import KafkaTransport
 
 
 class FingerprintPart(PreparingLoop):
-    """One worker of this part."""
+    """One worker in this part."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class FingerprintPart(PreparingLoop):
         *,
         idle_ms: int | None = None,
     ) -> None:
-        """`idle_ms`: time after which a partition without news gets a batch without documents; None: never."""
+        """idle_ms: time after which an idle partition gets a batch without documents; None: never."""
         super().__init__(transport, decoder, fingerprinter, recoverer, attempts, trials, listener, missing_hosts)
         self._stamp = stamp_text(fingerprinter.stamp())
         self._reading = transport
@@ -75,7 +75,7 @@ class FingerprintPart(PreparingLoop):
     def _write_heartbeats(self, batch: Batch) -> None:
         """Write an empty batch for every idle partition.
 
-        It has a transaction of its own: positions decide how a forgotten transaction ends, and heartbeats have none.
+        It has a separate transaction: positions decide how a forgotten transaction ends, and heartbeats have none.
         """
         if self._idle_seconds is None:
             return
@@ -88,7 +88,7 @@ class FingerprintPart(PreparingLoop):
         self._written_seconds.update(dict.fromkeys((*batch.ends, *due), now_seconds))
 
     def _due(self, batch: Batch, before_seconds: float) -> list[Source]:
-        """Sources of this worker that have no records in the batch and were not written since."""
+        """Sources of this worker without records in the batch, and without a write since."""
         return [
             source
             for source in self._reading.begun()
@@ -105,10 +105,10 @@ def batches_of(
     begins: Mapping[Source, int],
     stamp: str,
 ) -> list[Outgoing]:
-    """Records for the topic of fingerprints: source after source, each in batches of at most DOCUMENTS_MAX documents.
+    """Records for the fingerprint topic: by source, at most DOCUMENTS_MAX documents per batch.
 
-    entries  of the batch's records, row for row
-    begins   offset per source from which on the first batch accounts
+    entries  for the batch's records, row for row
+    begins   offset per source at which its first batch begins
     """
     outgoing: list[Outgoing] = []
     now_ms = int(time.time() * 1000)

@@ -1,4 +1,4 @@
-"""What a part hands on to the next one, and its figures."""
+"""Records from one part to the next, and a part's figures."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from streamer.service.batch_report import BatchReport, Stopwatch
 
 
 def between(topic: Handover, read: Record, packed: bytes, now_ms: int) -> Outgoing:
-    """A record between parts, in the partition of the first record that it was made from.
+    """A record between parts, in the partition of its first source record.
 
-    Its headers name the position of that record: by it `transactions` ends a transaction that the broker forgot.
+    Its headers name that record's position: `transactions` uses it to end a transaction that the broker forgot.
     """
     headers = ((POSITION, read.position.encode()), (STREAM, read.source.stream.encode()))
     record = Record(read.source, read.topic, read.offset, None, packed, now_ms)
@@ -18,7 +18,7 @@ def between(topic: Handover, read: Record, packed: bytes, now_ms: int) -> Outgoi
 
 
 def part_report(batch: Batch, stopwatch: Stopwatch) -> BatchReport:
-    """Figures of a batch that a part has delivered which decides nothing."""
+    """Figures of a delivered batch in a part that does not decide."""
     return BatchReport(
         records=len(batch.records),
         value_bytes=sum(len(record.value or b"") for record in batch.records),

@@ -1,4 +1,4 @@
-"""route: documents and the verdicts on them become outputs. Read, route, commit; no fingerprint, no index."""
+"""route: documents and their verdicts become outputs. Read, route, commit; no fingerprint, no index."""
 
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.parts.messages import part_report
@@ -10,7 +10,7 @@ from streamer.service.loop import Listener, Loop, StartingOffsets
 
 
 class RoutePart(Loop):
-    """One worker of this part. Only records whose verdicts are known are read."""
+    """One worker in this part. It reads only records with known verdicts."""
 
     def __init__(
         self,

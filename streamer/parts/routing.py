@@ -1,16 +1,15 @@
-"""The transport of `route`: it reads the input, and hands a record out once its verdict is known.
+"""The transport of `route`: it reads the input, and releases a record once its verdict is known.
 
-Documents are read ahead and wait here, so that every read is a heartbeat to the group, however long verdicts take. The note of a
-committed offset names the place of its verdicts. Without a note, that place is searched for.
+Documents are prefetched and wait here, so that every read is a heartbeat to the group, even while verdicts take long. The
+note of a committed offset names the place of its verdicts. Without a note, the transport searches for it. Each partition has
+separate bounds, so none can block the records or verdicts of another:
 
-Each partition has bounds of its own, so no partition can block the records or verdicts of another:
+    records   once two batches wait, each partition keeps at most its share, and continues when half of it has left
+    verdicts  a partition prefetches its share of BATCHES_AHEAD batches of documents, and one fetch
 
-    records   once two batches wait, each partition keeps its share of them at most, and is read on when half of it has left
-    verdicts  a partition is read ahead by its share of BATCHES_AHEAD batches of documents, and by one fetch
-
-A partition whose next record waits is always read on. All verdicts that it keeps are on earlier records. They are dropped before
-the next poll, so its share is free. Once its verdict is read, the record leaves, and later records are read. So every record
-with a readable verdict comes out, whatever the other partitions wait for.
+A partition whose next record waits always continues. All verdicts that it keeps are on earlier records. They are dropped
+before the next poll, so its share is free. Once its verdict is read, the record leaves, and later records follow. So every
+record with a readable verdict comes out, regardless of other partitions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ from streamer.transports.transport import Assigned, Place
 
 
 class RoutingTransport(KafkaTransport):
-    """See above. `settings` are those of the whole service; `stamp` is the text of its own stamp."""
+    """See the module. `settings` are the whole service's; `stamp` is its own stamp as text."""
 
     def __init__(self, settings: Settings, instance: str, stamp: str) -> None:
         chosen = settings_of(settings, "route")
@@ -54,7 +53,7 @@ class RoutingTransport(KafkaTransport):
         return super().read()
 
     def delivered_to(self, source: Source, offset: int) -> int:
-        """The offset after the last record below `offset` that the outputs have; 0 without one near it."""
+        """The offset after the last record below `offset` in the outputs; 0 without one near it."""
         below = range(max(0, offset - UNDELIVERED_OFFSETS_MAX), offset)
         offsets = [
             record.offset
@@ -69,7 +68,7 @@ class RoutingTransport(KafkaTransport):
         return self._buffer.waiting_count()
 
     def verdicts_on(self, batch: Batch) -> VerdictRows:
-        """The verdicts on the records of a batch that was read. Raises RecoveryRefused for a missing one."""
+        """The verdicts on a batch's records. Raises RecoveryRefused for a missing one."""
         sources = {record.source for record in batch.records}
         try:
             return verdicts_on(batch.records, {source: self._verdicts.batches_of(source) for source in sources})

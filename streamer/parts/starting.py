@@ -2,15 +2,14 @@
 
     C  committed offset of the part's own group
     D  committed offset of the group of the whole service: everything below it was delivered
-
-    C or D         go on at the greater one: a service that was not in parts may have delivered more meanwhile
+    C or D         continue at the greater one: a service without parts may have delivered more meanwhile
     neither        first start: the first record
     C foreign      the service did not commit it: a person decides (recovery.foreign_offsets), unless all below is handed on
-    D foreign      no proof of delivery: as if there were none, unless recovery.foreign_offsets trusts it
-    C < first      retention took records: a person decides (recovery.offsets_gone); skipped are counted
+    D foreign      no proof of delivery: ignored, unless recovery.foreign_offsets trusts it
+    C < first      retention removed records: a person decides (recovery.offsets_gone); skipped are counted
     C > end        the outside lost records: always a person
 
-Only `decide` sees that an input topic was replaced, for it knows the index.
+Only `decide` sees that an input topic was replaced, because it knows the index.
 """
 
 from collections.abc import Callable, Mapping
@@ -79,7 +78,7 @@ class OffsetStarter:
             claim, foreign = own[source], None
             if claim is not None and claim.foreign and at == claim.offset:
                 foreign = Foreign(max(firsts[source], self._handed_on(source, at)), self._transport.strangers())
-            # Without an index nothing is to be restored: what is committed counts as decided.
+            # Without an index nothing needs restoring: committed records count as decided.
             offsets = SourceOffsets(
                 name, source.partition, at, at, firsts[source], ends[source], recreated=False, foreign=foreign
             )

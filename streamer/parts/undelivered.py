@@ -1,4 +1,4 @@
-"""Decided records that are not delivered yet, as `route` will deliver them: from the input and the verdicts."""
+"""Decided but undelivered records in the form of their later delivery: from the input and the verdicts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -19,10 +19,9 @@ from streamer.transports.kafka.topic_reader import TopicReader
 def read_undelivered(
     settings: Settings, source: Source, wanted: range, destinations: Sequence[Destination]
 ) -> Iterator[list[Record]]:
-    """Records at these offsets of an input source whose verdicts lead to the destinations, with the headers of outputs.
+    """An input source's records at these offsets with verdicts for the destinations, with output headers.
 
-    Yields some at a time, perhaps none while time passes. Raises RecoveryRefused for missing verdicts, and what reading
-    raises.
+    Yields portions, empty ones while it waits. Raises RecoveryRefused for missing verdicts, and reading errors.
     """
     topic, name = settings.topics.verdicts, f"{settings.topics.input}/{source.partition}"
     batches: Batches[VerdictBatch] = Batches(settings, topic, unpack_verdicts)

@@ -17,17 +17,17 @@ from streamer.transports.kafka.topic_reader import TopicReader
 from streamer.transports.transport import Place
 
 BATCHES_AHEAD = 20
-"""Verdicts are read ahead for as many batches of documents, which the partitions share evenly; and by one fetch."""
+"""Batches of documents whose verdicts are prefetched, shared evenly by the partitions; and one fetch."""
 
 
 @dataclass(slots=True)
 class _Tail:
-    """What is known of one partition.
+    """One partition's state.
 
-    begin    offset of the first document asked for
-    reached  all documents from `begin` to here have verdicts, or there are none
-    next     offset of the next record of verdicts to read
-    is_full  it is read no further before half its share is dropped
+    begin    offset of the first requested document
+    reached  all documents from `begin` to here have verdicts, or do not exist
+    next     offset of the next verdict record to read
+    is_full  reading pauses until half its share is dropped
     """
 
     source: Source
@@ -44,10 +44,10 @@ class _Tail:
 
 
 class VerdictLog:
-    """See above. Calls raise BrokerUnavailable, RecordsUnreadable, DeliveryDoubtful."""
+    """See the module. Calls raise BrokerUnavailable, RecordsUnreadable, DeliveryDoubtful."""
 
     def __init__(self, settings: Settings, stamp: str) -> None:
-        """`stamp`: text of the stamp that verdicts have to bear."""
+        """stamp: required verdict stamp, as text."""
         self._settings = settings
         self._topic = settings.topics.verdicts
         self._stamp = stamp
@@ -57,10 +57,10 @@ class VerdictLog:
         self._reader = TopicReader(settings, "the verdicts")
         self._stream = ""
         self.decider = ""
-        """Index that decided the last verdicts that were read."""
+        """Index that decided the latest verdicts."""
 
     def open(self, admin: KafkaAdminClient) -> None:
-        """Note the id of the topic: places in an earlier topic of its name are void."""
+        """Note the topic's id: places in an earlier topic with its name are void."""
         with broker_errors(self._settings, f"asking for the id of topic {self._topic!r}"):
             stream = topic_ids(admin, [self._topic])[self._topic]
         if stream is None:
@@ -73,9 +73,9 @@ class VerdictLog:
         self._reader.close()
 
     def begin(self, source: Source, offset: int, place: Place | None) -> None:
-        """Follow the verdicts on the documents of a source from `offset` on.
+        """Follow the verdicts on a source's documents from `offset` on.
 
-        place  of these verdicts, as noted; None, or of another topic: search for it
+        place  noted place for these verdicts; None, or in another topic: search for it
         """
         partition = source.partition
         extent = self._batches.extent(partition)
@@ -83,7 +83,7 @@ class VerdictLog:
         at = place.offset if place is not None and noted else -1
         first = self._batches.first_in(partition, range(at, extent.stop)) if noted else None
         if not noted or (first is not None and first.batch.heading.begin > offset):
-            # Missing verdicts may have been written again, later.
+            # Missing verdicts may appear again later.
             at = self._batches.covering(partition, source.stream, offset)
             first = self._batches.first_in(partition, range(at, extent.stop))
         ours = first is not None and first.batch.heading.stream == source.stream
@@ -93,12 +93,12 @@ class VerdictLog:
         self._followed.discard(partition)
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Follow these partitions no more."""
+        """Stop following these partitions."""
         for partition in partitions:
             self._tails.pop(partition, None)
 
     def poll(self, wait_ms: int) -> bool:
-        """Take in what has come; returns whether anything has. Waits for it so long at most."""
+        """Take new verdicts, waiting at most this long; returns whether there were any."""
         for each in self._tails.values():
             each.weigh(BATCHES_AHEAD * self._settings.batch.records_max // len(self._tails))
         if not self._assign():
@@ -112,12 +112,12 @@ class VerdictLog:
         return bool(polled)
 
     def reached(self, source: Source) -> int:
-        """Offset up to which the documents of a source have verdicts, from where it began."""
+        """Offset up to which the documents of a source have verdicts, from its start on."""
         tail = self._tails.get(source.partition)
         return tail.reached if tail is not None and tail.source == source else -1
 
     def batches_of(self, source: Source) -> Sequence[VerdictBatch]:
-        """Batches of a source that were read and not dropped."""
+        """A source's batches that were read and not dropped."""
         tail = self._tails.get(source.partition)
         return [stored.batch for stored in tail.stored] if tail is not None and tail.source == source else []
 
@@ -128,7 +128,7 @@ class VerdictLog:
         return Place(self._stream, next(later, tail.next))
 
     def drop(self, source: Source, offset: int) -> None:
-        """Let go of the batches on what lies below `offset`, which is delivered."""
+        """Drop the batches on delivered documents, below `offset`."""
         tail = self._tails.get(source.partition)
         while tail is not None and tail.stored and tail.stored[0].batch.heading.end <= offset:
             tail.stored.popleft()
@@ -145,7 +145,7 @@ class VerdictLog:
         assert tail is not None
         heading = stored.batch.heading
         tail.next = stored.offset + 1
-        # Of an input that was deleted; or repeated by a decider that started again.
+        # From a deleted input, or repeated by a restarted decider.
         if heading.stream != tail.source.stream or heading.end <= tail.reached:
             return
         if why := differing(self._stamp, heading.stamp):

@@ -1,4 +1,4 @@
-"""Batches of verdicts as rows for records, and the outputs that `route` makes of both. Pure."""
+"""Verdict batches as rows for records, and the resulting outputs of `route`. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ from streamer.records.verdict_batch import VerdictBatch
 class VerdictRows:
     """Verdicts on n records, row for row: all that `route` needs, from any batches.
 
-    documents     ids and details alone
-    kinds         uint8 [n], of `Kind`
+    documents     only ids and details
+    kinds         uint8 [n], `Kind` values
     fingerprints  uint64 [n, words]
-    names         topics of the streams that originals come from
+    names         topics of the originals' streams
     """
 
     decisions: Decisions
@@ -34,9 +34,9 @@ class VerdictRows:
 
 
 def verdicts_on(records: Sequence[Record], batches: Mapping[Source, Sequence[VerdictBatch]]) -> VerdictRows:
-    """The verdicts on these records, from the batches of their sources. A later batch may repeat an earlier one.
+    """The verdicts on these records, from their sources' batches. A later batch may repeat an earlier one.
 
-    Raises VerdictsMissing for a record without a verdict, and RecordsUnreadable for a verdict of another program version.
+    Raises VerdictsMissing for a record without a verdict, and RecordsUnreadable for another program version's verdict.
     """
     order, parts = _rows_of(records, batches)
     verdicts, reasons, distances, replayed, kinds = (
@@ -82,7 +82,7 @@ def outgoing_of(
     settings_digest: str | None = None,
     shadow: bool,
 ) -> list[Outgoing]:
-    """Outgoing records for n records and the verdicts on them, as the whole service would deliver them; see `route`."""
+    """Outgoing records for n records and their verdicts, as the whole service would deliver them; see `route`."""
     explained = explain(
         records, verdicts.documents, fingerprints_hex, verdicts.decisions, verdicts.names, by_similarity=by_similarity
     )

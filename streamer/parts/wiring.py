@@ -1,4 +1,4 @@
-"""Wiring of one worker of a part. `settings` are always those of the whole service."""
+"""Wiring of one worker in a part. `settings` are always the whole service's."""
 
 from contextlib import closing
 from functools import partial
@@ -37,7 +37,7 @@ def fingerprinted_to(settings: Settings, source: Source, _offset: int) -> int:
 def fingerprint_part(
     settings: Settings, instance: str, fingerprinter: Scheme, listener: Listener
 ) -> tuple[KafkaTransport, FingerprintPart]:
-    """A worker of `fingerprint`. It has no index: its folder holds the notes of attempts alone. Raises SettingsError."""
+    """A `fingerprint` worker. Without an index, its folder holds only the notes of attempts. Raises SettingsError."""
     with usable_directory(settings):
         settings.index.directory.mkdir(parents=True, exist_ok=True)
     transport = KafkaTransport(settings_of(settings, "fingerprint"), instance, part="fingerprint")
@@ -59,7 +59,7 @@ def fingerprint_part(
 def decide_part(
     settings: Settings, instance: str, index: Index, fingerprinter: Scheme, listener: Listener
 ) -> tuple[DecidingTransport, DecidePart]:
-    """A worker of `decide`. Texts are read to restore a lost index, and never else."""
+    """A `decide` worker. It reads texts only to restore a lost index."""
     transport = DecidingTransport(settings, instance, index.identity)
     recoverer = Recoverer(
         transport,
@@ -76,7 +76,7 @@ def decide_part(
 def route_part(
     settings: Settings, instance: str, fingerprinter: Scheme, listener: Listener
 ) -> tuple[RoutingTransport, RoutePart]:
-    """A worker of `route`."""
+    """A `route` worker."""
     transport = RoutingTransport(settings, instance, stamp_text(fingerprinter.stamp()))
     return transport, RoutePart(
         transport,

@@ -1,4 +1,4 @@
-"""What a batch took, step by step, and the figures of a delivered one."""
+"""Time per step of a batch, and the figures of a delivered one."""
 
 import time
 from collections import Counter
@@ -16,9 +16,9 @@ from streamer.records.record import Batch
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Seconds per step of one batch: wall time of the loop, and CPU time. `entered` is told the name of each step.
+    """Seconds per step of one batch: wall time of the loop, and CPU time. `entered` receives each step's name.
 
-    beside_seconds  CPU time that the thread ahead has taken so far, which is none of the step's
+    beside_seconds  CPU time of the prefetch thread so far, which is not the step's
     """
 
     entered: Callable[[str], None]
@@ -28,7 +28,7 @@ class Stopwatch:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Charge the time spent inside to the step `name`, one of STEPS."""
+        """Charge the time spent inside to the step `name` in STEPS."""
         self.entered(name)
         wall, cpu = time.perf_counter(), time.process_time() - self.beside_seconds()
         yield
@@ -42,14 +42,14 @@ class BatchReport:
 
     records           records in the batch
     value_bytes       bytes of their values
-    step_seconds      wall time per step of STEPS: how long the loop was at it, or waited for it
-    step_cpu_seconds  CPU time per step of STEPS, whichever thread took it
+    step_seconds      wall time per step in STEPS, including waits
+    step_cpu_seconds  CPU time per step in STEPS, on any thread
     outcomes          documents by (verdict label, reason label)
-    distances         int16 [duplicates], to their originals; empty where the index measures similarity
-    similarities      float64 [duplicates], to their originals; empty where the index measures distance
+    distances         int16 [duplicates], to their originals; empty if the index measures similarity
+    similarities      float64 [duplicates], to their originals; empty if the index measures distance
     candidates        int64 [newly decided documents], entries compared with each
-    unequal           duplicates that are near but unequal to their originals
-    replayed          documents whose verdict came from the journal
+    unequal           near but unequal duplicates
+    replayed          documents with a verdict from the journal
     """
 
     records: int

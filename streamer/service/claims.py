@@ -1,17 +1,17 @@
-"""Claims: which index a group decides with. One index, or nobody decides.
+"""Claims: the index that a group decides with. One index per group, or no decisions.
 
-Two indexes in one group would each know half of the documents, and nothing else would tell. So every committed offset
-carries the id of the index by which was decided, and says whether that index is in use or is still being restored: the
-claim of the partition's owner. A lost index comes back under a new id, and takes the group over by itself:
+Each of two indexes in one group would miss the other's documents, without any sign of it. So every committed offset carries
+the id of its index, and whether that index is in use or still restoring: the claim of the partition's owner. A lost index
+returns under a new id, and takes over the group by itself:
 
-    1  announce   a worker says of its own sources that its index is being restored
-    2  restore    ... until no source is behind
-    3  take       it says of its own sources that its index is in use
-    4  look       it looks at all other sources, and begins where none is claimed by another index in use
+    1  announce   the worker claims its own sources for an index that is restoring
+    2  restore    ... until no source lags
+    3  take       the worker claims its own sources for an index in use
+    4  look       the worker checks all other sources, and begins if no other index in use claims one
 
-Two indexes cannot both get past 4: the one that took later sees the other. Claims of an index that is gone do not last:
-its partitions get owners of the living index, which take them, at the latest when the session timeout of the dead members
-is over. A claim that lasts longer, or whose offset goes on moving, is of a live rival, and a person has to decide.
+Two indexes cannot both pass 4: the later one sees the other's claim. Claims of a dead index do not last: its partitions get
+owners with the living index, at the latest after the session timeout of the dead members. A claim that lasts longer, or whose
+offset keeps moving, belongs to a live rival, and a person has to decide.
 """
 
 import time
@@ -26,23 +26,20 @@ from streamer.transports.transport import Assigned, Claim, Transport
 log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 5.0
-"""Time between two looks at the claims while sources wait to begin."""
+"""Time between two checks of the claims while sources wait to begin."""
 
 MARGIN_SECONDS = 20.0
 """Wait beyond the session timeout for the claims of dead members to go: a rebalance may need a second try."""
 
 _MOVES_MAX = 2
-"""Looks in which a rival's offset has moved before it counts as alive: a dying worker may deliver its last batch."""
+"""Checks with a moved rival offset after which the rival counts as alive: a dying worker may deliver its last batch."""
 
 
 class Claims:
-    """Claims of one worker on the sources of its group."""
+    """Claims of one worker on its group's sources."""
 
     def __init__(self, transport: Transport, identity: str, patience_seconds: float) -> None:
-        """
-        identity          id of this worker's index
-        patience_seconds  longest that the claims of a dead member last
-        """
+        """identity: id of this worker's index; patience_seconds: longest life of a dead member's claims."""
         self._transport = transport
         self._identity = identity
         self._patience_seconds = patience_seconds
@@ -54,9 +51,9 @@ class Claims:
         self._moves = 0
 
     def announce(self, assigned: Assigned) -> None:
-        """Say of the assigned sources that they wait for this index, where they are claimed by another one.
+        """Claim the assigned sources for this restoring index, if another index claims them.
 
-        Does nothing where that was done just now. Raises RecoveryRefused where another index is alive.
+        Does nothing shortly after the last call. Raises RecoveryRefused if another index is alive.
         """
         now_seconds, sources = time.monotonic(), frozenset(assigned.sources)
         if sources <= self._announced and now_seconds - self._announced_seconds < LOOK_SECONDS:
@@ -70,7 +67,7 @@ class Claims:
         self._judge(assigned, claims)
 
     def lacking(self, assigned: Assigned) -> set[Source]:
-        """Assigned sources with a committed offset that does not say yet that this index is in use."""
+        """Assigned sources with a committed offset that does not yet claim this index as in use."""
         claims = self._transport.claims(assigned.sources)
         return {
             source
@@ -79,7 +76,7 @@ class Claims:
         }
 
     def are_alone(self, assigned: Assigned) -> bool:
-        """Whether no other source is claimed by another index in use. Raises RecoveryRefused where one is alive."""
+        """Whether no other index in use claims another source. Raises RecoveryRefused if one is alive."""
         self._judge(assigned, self._transport.claims(assigned.others))
         return not self._rivals
 
@@ -88,7 +85,7 @@ class Claims:
         return claim.index not in ("", self._identity)
 
     def _judge(self, assigned: Assigned, claims: Mapping[Source, Claim | None]) -> None:
-        """Note the rivals among the other sources. Raises RecoveryRefused where they are alive."""
+        """Note the rivals among the other sources. Raises RecoveryRefused if they are alive."""
         now_seconds = time.monotonic()
         rivals: dict[Source, Claim] = {}
         for source in assigned.others:

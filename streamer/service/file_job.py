@@ -18,10 +18,10 @@ from streamer.transports.files.transport import FileTransport
 
 FILES_POLICY = Recovery(
     first_start="earliest",
-    # The index knows the files and the output folder is new: the same verdicts are written out again.
+    # The index knows the files and the output folder is new: write the same verdicts again.
     committed_missing="earliest",
     index_behind="restore",
-    # The content identifies a file, so other content under an old name is simply another input.
+    # The content identifies a file, so other content under an old name is another input.
     topic_recreated="continue",
     offsets_gone="stop",
 )
@@ -51,7 +51,7 @@ class _ProgressListener:
     def _enter(self, state: State) -> None:
         self._progress.update(self._task, description=_SHOWN[state])
         if state in (State.RESTORING, State.RUNNING):
-            # The bar starts only now: an error at the start should not stand below an empty bar.
+            # Only now: an error at the start should not appear below an empty bar.
             self._progress.start()
 
     def _move(self) -> None:
@@ -72,10 +72,10 @@ def known_streams(index: Index, name: str) -> list[tuple[str, Applied]]:
 
 
 def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: Console) -> tuple[Totals, bool]:
-    """Filter files into the folder `out`, from where an earlier run stopped.
+    """Filter files into the folder `out`, from the end of an earlier run on.
 
-    Returns the totals of this run, and whether the input was read to its end (False after Ctrl-C or SIGTERM).
-    Raises InputUnreadable, InputChanged, SettingsError, DeliveryDoubtful, IndexProblem.
+    Returns the totals of this run, and whether the input was read to its end (False after Ctrl-C or SIGTERM). Raises
+    InputUnreadable, InputChanged, SettingsError, DeliveryDoubtful, IndexProblem.
     """
     totals = Totals(shadow=settings.route.shadow)
     begin = time.perf_counter()
@@ -105,7 +105,7 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
 
 
 def _run_until_signal(service: Service) -> bool:
-    """Run the service; SIGINT and SIGTERM end it after the batch under way. Returns whether a signal came."""
+    """Run the service; SIGINT and SIGTERM end it after the current batch. Returns whether a signal came."""
     received: list[int] = []
 
     def stop(number: int, _frame: object) -> None:

@@ -1,4 +1,4 @@
-"""Heartbeats of the workers: state, step, last progress and findings of each, in memory shared with the supervisor."""
+"""Heartbeats of the workers: state, step, last progress and observations, in memory shared with the supervisor."""
 
 import multiprocessing
 import struct
@@ -24,7 +24,7 @@ NOTE_BYTES = 2**13
 STRANGERS_NAMED_MAX = 5
 _STRANGER_CHARACTERS_MAX = 160
 PARTITIONS_NAMED_MAX = 256
-"""Most members of the group and most partitions that a worker names."""
+"""Most group members and most partitions that a worker names."""
 
 _HEAD = struct.Struct("<dII")
 
@@ -36,7 +36,7 @@ class SharedNote:
         self._memory = context.Array("B", [0] * NOTE_BYTES, lock=False)
 
     def write(self, value: Any) -> None:
-        """Replace the value. Raises ValueError where it does not fit."""
+        """Replace the value. Raises ValueError if it does not fit."""
         content = orjson.dumps(value)
         if len(content) > NOTE_BYTES - _HEAD.size:
             raise ValueError(f"a note of {len(content)} bytes does not fit into {NOTE_BYTES}")
@@ -44,7 +44,7 @@ class SharedNote:
         self._memory[:] = (head + content).ljust(NOTE_BYTES, b"\0")
 
     def read(self) -> tuple[float, Any] | None:
-        """Time (monotonic) and value; None before the first, and where a write is under way or was broken off."""
+        """Time (monotonic) and value; None before the first, and during or after an interrupted write."""
         noted = bytes(self._memory)
         seconds, checksum, length = _HEAD.unpack_from(noted)
         content = noted[_HEAD.size : _HEAD.size + length]
@@ -70,7 +70,7 @@ class Heartbeats:
         self._owing = chosen.Array("d", [_NEVER] * count, lock=False)
 
     def launch(self, worker: int) -> None:
-        """Note that a process of worker number `worker` is started now, which has reported nothing yet."""
+        """Record the start of a process for this worker, which has reported nothing yet."""
         self._states[worker] = _STATES.index(State.STARTING)
         self._first_report[worker] = _NEVER
         self._progress[worker] = time.monotonic()
@@ -79,10 +79,7 @@ class Heartbeats:
         self.note_owed(worker, [])
 
     def enter(self, worker: int, state: State) -> None:
-        """Note that worker number `worker` is in `state` now; an entry counts as progress.
-
-        What the worker found is over where it does not run.
-        """
+        """Record the worker's new state; this counts as progress. Its observations end unless it runs."""
         self._states[worker] = _STATES.index(state)
         if state is not State.RUNNING:
             self.enter_step(worker, STEPS[_READ])
@@ -91,14 +88,14 @@ class Heartbeats:
         self.beat(worker)
 
     def beat(self, worker: int) -> None:
-        """Note that worker number `worker` made progress just now."""
+        """Record progress of the worker."""
         now_seconds = time.monotonic()
         self._progress[worker] = now_seconds
         if self._first_report[worker] == _NEVER:
             self._first_report[worker] = now_seconds
 
     def enter_step(self, worker: int, step: str) -> None:
-        """Note that worker number `worker` begins `step` of STEPS; a batch is under way in all but the first, read."""
+        """Record the worker's next step in STEPS; in all but the first, read, a batch is under way."""
         number = STEPS.index(step)
         self._steps[worker] = number
         if number == _READ:
@@ -107,12 +104,12 @@ class Heartbeats:
             self._batch_read[worker] = time.monotonic()
 
     def note_contact(self, worker: int, seconds: float | None) -> None:
-        """Note when worker number `worker` last had an answer from the brokers, on the monotonic clock; None changes nothing."""
+        """Record the last answer of the brokers to the worker, on the monotonic clock; None changes nothing."""
         if seconds is not None:
             self._contact[worker] = seconds
 
     def note_owed(self, worker: int, partitions: Sequence[int]) -> None:
-        """Note that worker number `worker` has records of these partitions to deliver; the first few are kept.
+        """Record the partitions with records that the worker has yet to deliver; keeps the first few.
 
         No partitions: it has none, or has just delivered some.
         """
@@ -128,16 +125,16 @@ class Heartbeats:
         return [] if noted is None else list(noted[1])
 
     def owing_seconds(self, worker: int) -> float:
-        """Seconds in which the worker had records to deliver and delivered none; 0 where it owes none."""
+        """Seconds for which the worker has owed records without a delivery; 0 if it owes none."""
         return self._age_seconds(self._owing[worker]) or 0.0
 
     def note_group(self, worker: int, seen: GroupSeen) -> None:
-        """Note what worker number `worker` finds wrong with its group; the first few of each are kept."""
+        """Record the worker's problems with its group; keeps the first few of each kind."""
         strangers = [words[:_STRANGER_CHARACTERS_MAX] for words in seen.strangers[:STRANGERS_NAMED_MAX]]
         self._group[worker].write([seen.unowned[:PARTITIONS_NAMED_MAX], strangers])
 
     def group(self, workers: Iterable[int] | None = None) -> GroupSeen:
-        """What some worker, or one of these, finds wrong with its group."""
+        """Group problems that any worker, or any of these, has observed."""
         chosen = range(len(self._group)) if workers is None else list(workers)
         for worker in chosen:
             if (noted := self._group[worker].read()) is not None:
@@ -149,11 +146,11 @@ class Heartbeats:
         )
 
     def note_hosts(self, worker: int, watched: WatchedHosts) -> None:
-        """Note the worst hosts, as worker number `worker` finds them in the index."""
+        """Record the worst hosts, as this worker reads them from the index."""
         self._hosts[worker].write([watched.beyond, [tuple(share) for share in watched.worst]])
 
     def watched_hosts(self) -> WatchedHosts | None:
-        """The worst hosts as noted last by any worker, alive or not; None before the first note."""
+        """The latest worst hosts from any worker, alive or not; None before the first note."""
         for each in self._hosts:
             if (noted := each.read()) is not None and noted[0] > self._hosts_read[0]:
                 beyond, worst = noted[1]
@@ -171,11 +168,11 @@ class Heartbeats:
         return STEPS[number]
 
     def batch_age_seconds(self, worker: int) -> float:
-        """Seconds since the batch under way was read; 0 where none is under way."""
+        """Seconds since the current batch was read; 0 without one."""
         return self._age_seconds(self._batch_read[worker]) or 0.0
 
     def contact_age_seconds(self, worker: int) -> float | None:
-        """Seconds since the worker, or the one before it, last had an answer from the brokers; None if none ever had."""
+        """Seconds since the worker, or its predecessor, last had an answer from the brokers; None if neither ever had."""
         return self._age_seconds(self._contact[worker])
 
     @staticmethod

@@ -7,9 +7,9 @@
         +------------+---------+---------------------------+
 
 STARTING   the transport opens, and the first sources are recovered
-RESTORING  the index is being restored, by this worker or another: nobody decides before that is done
-RUNNING    batches walk the path, each prepared up to its routes while the one before is delivered
-DRAINING   a stop was asked for: what is decided is delivered, and nothing else is read
+RESTORING  this worker or another restores the index: no worker decides before the end
+RUNNING    batches walk the path, each prepared up to its routes during the delivery of the one before
+DRAINING   after a stop request: decided batches are delivered, and nothing else is read
 STOPPED    every resource is released
 
 An error leaves the loop as an exception. The loop retries nothing: a fresh process replays from the journal.
@@ -43,20 +43,20 @@ from streamer.transports.transport import Assigned, Finished, Transport
 log = structlog.get_logger(__name__)
 
 AHEAD_STEPS = (*PURE_STEPS, "decide", "route")
-"""Steps that are taken on the thread ahead."""
+"""Steps on the prefetch thread."""
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
 """The six verbs, in order. Metrics, dashboard and documentation use the same words."""
 
 
 OBJECTS_BETWEEN = 100_000
-"""New objects after which the youngest are searched. A batch makes some ten a document; nearly all go by themselves."""
+"""New objects between two searches of the youngest. A batch makes some ten per document; nearly all go by themselves."""
 
 _SEARCHES_BETWEEN = (20, 20)
 
 
 class State(Enum):
-    """State of a service, as drawn above."""
+    """Service state, as drawn above."""
 
     STARTING = "starting"
     RESTORING = "restoring"
@@ -75,20 +75,20 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 
 
 def _nobody(*_: object) -> None:
-    """Listen to nothing."""
+    """Default callable: does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Callables for what happens in the loop; each is called once per turn, step or batch, never per document.
+    """Callables for events of the loop; each is called once per turn, step or batch, never per document.
 
-    state      the service entered a state
-    step       the loop entered this step of STEPS
-    progress   the loop made one turn
-    batch      a batch was delivered
-    skipped    of this input and partition, a policy skipped this many offsets
-    without_host  so many documents of a batch name no host, where they are expected to
-    restoring  see RestoringListener
+    state         the service entered a state
+    step          the loop entered this step in STEPS
+    progress      the loop made one turn
+    batch         a batch was delivered
+    skipped       input, partition, and the number of offsets that a policy skipped
+    without_host  batch documents without the expected host
+    restoring     see RestoringListener
     """
 
     state: Callable[[State], None] = _nobody
@@ -104,14 +104,14 @@ class StartingOffsets(Protocol):
     """Decides the starting offset of newly assigned sources."""
 
     def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
-        """Where each source begins; or why none can begin yet, after a bounded part of what has to be done before."""
+        """Starting offset per source; or the reason why none can begin yet, after a bounded part of the preparation."""
 
     def close(self) -> None:
-        """Break off what is under way."""
+        """Interrupt the preparation."""
 
 
 class Loop(ABC):
-    """One worker: a transport, recovery, and a path that every batch walks, which subclasses know."""
+    """One worker: a transport, recovery, and the path of every batch, which subclasses define."""
 
     def __init__(self, transport: Transport, recoverer: StartingOffsets, listener: Listener) -> None:
         self._transport = transport
@@ -127,11 +127,11 @@ class Loop(ABC):
         return self._state
 
     def stop(self) -> None:
-        """Ask the loop to end after the batch under way. Safe to call from a signal handler."""
+        """Ask the loop to end after the current batch. Safe to call from a signal handler."""
         self._stop_asked = True
 
     def run(self) -> None:
-        """Walk batches until the input ends or `stop` is called. Raises what transport, index and recovery raise."""
+        """Walk batches until the input ends or `stop` is called. Raises the errors of transport, index and recovery."""
         self._listener.state(self._state)
         try:
             with self._resources(), gc_less_often():
@@ -149,28 +149,28 @@ class Loop(ABC):
 
     @abstractmethod
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
-        """Take a batch that was read through the rest of the path."""
+        """Take a batch through the rest of the path."""
 
     @contextmanager
     def _resources(self) -> Iterator[None]:
-        """What the path needs while the loop runs."""
+        """Resources of the path while the loop runs."""
         yield
 
     def _owes(self) -> bool:
-        """Whether a batch is decided and not delivered, when a stop was asked for."""
+        """Whether a decided batch is undelivered at a stop request."""
         return False
 
     def _ended(self) -> None:  # noqa: B027 - most paths need not know
-        """Take note of the end of the input."""
+        """React to the input's end."""
 
     def _pause(self) -> None:  # noqa: B027 - most paths prepare nothing
-        """Let go of what is being prepared: sources begin anew."""
+        """Release what is being prepared: sources begin again."""
 
     def _begun(self, plans: Mapping[Source, Plan]) -> None:  # noqa: B027 - most paths need not know
-        """Take note of where sources begin."""
+        """React to the starting offsets of sources."""
 
     def _beside_seconds(self) -> float:
-        """CPU time that threads beside the loop have taken."""
+        """CPU time of the threads besides the loop's."""
         return 0.0
 
     def _enter(self, state: State) -> None:
@@ -198,9 +198,9 @@ class Loop(ABC):
         return True
 
     def _rest(self, _idle: Batch) -> None:
-        """Nothing was read, by a member of the group."""
+        """Handle an empty batch of a group member."""
         if self._state in (State.STARTING, State.RESTORING):
-            # A member without a source stands by for the others, and counts as ready.
+            # A member without a source is a spare for the others, and counts as ready.
             self._enter(State.RUNNING)
 
     def _begin(self, assigned: Assigned) -> None:
@@ -224,13 +224,13 @@ class Loop(ABC):
 
     def _wait_for_restoring(self) -> None:
         if self._has_begun:
-            # Its sources were begun on an index that was whole: somebody moved offsets, or put an old index in its place.
+            # Its sources began on a whole index: a person moved offsets, or replaced the index by an old one.
             raise DeliveryDoubtful("the index is being restored while this worker reads: it begins anew")
         if self._state is not State.RESTORING:
             self._enter(State.RESTORING)
 
     def _tell_of_lost(self, batch: Batch) -> None:
-        """Log and count the records of a delivered batch that cannot be read."""
+        """Log and count the unreadable records of a delivered batch."""
         for record in batch.records:
             if record.lost is not None:
                 log.warning("records skipped that cannot be read", position=record.position, reason=record.lost.why)
@@ -239,7 +239,7 @@ class Loop(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A batch with its documents and fingerprints, and what is being decided of it; None where nobody here decides."""
+    """A batch with its documents, fingerprints and pending decision; None if this loop does not decide."""
 
     batch: Batch
     documents: list[Document | DeadLetter]
@@ -294,19 +294,19 @@ class PreparingLoop(Loop):
 
     def _enter_step(self, name: str) -> None:
         if name not in AHEAD_STEPS:
-            # Those are noted by the thread that takes them.
+            # The thread that takes those steps notes them.
             self._attempts.loop.enter(name)
         super()._enter_step(name)
 
     def _prepared(self, whole: Batch, stopwatch: Stopwatch) -> Ready | None:
-        """A batch, or its first records, as far as it is prepared; None where a stop was asked for first.
+        """A prepared batch, or its first records; None if a stop was requested first.
 
-        Begins with the batch that comes next, if it is at hand. What may end a process is left to a trial.
+        Starts to prepare the next batch, if it is available. A trial handles records that may end a process.
         """
         ready = self._prepare(whole, stopwatch)
         if ready is None:
             return None
-        # What follows a part of a batch is the rest of it.
+        # A partial batch is followed by its own rest.
         upcoming = self._transport.peek() if ready.batch is whole and not self._stop_asked else None
         if upcoming is not None and not self._suspects(upcoming):
             self._ahead.begin(upcoming, self._attempts.ahead)
@@ -338,7 +338,7 @@ class PreparingLoop(Loop):
         return Ready(whole, documents, fingerprints, prepared.decided)
 
     def _require_whole(self, delivered: Batch, whole: Batch) -> None:
-        """Raise TrialFailed where trials took so long that only the first records of a batch are delivered."""
+        """Raise TrialFailed if trials took so long that only the first records of a batch are delivered."""
         if delivered is not whole and not self._stop_asked:
             raise TrialFailed(
                 "trying every record of a batch took too long; what was tried is delivered, the rest is read again"
@@ -349,7 +349,7 @@ class PreparingLoop(Loop):
 def gc_less_often() -> Iterator[None]:
     """Search for garbage a hundredth as often as usual.
 
-    As shipped, Python searches all that a batch holds again and again before it lets go of it: some 9 % of the time.
+    By default Python searches a batch's objects again and again before their release: some 9 % of the time.
     """
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS_BETWEEN, *_SEARCHES_BETWEEN)

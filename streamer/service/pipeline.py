@@ -1,15 +1,14 @@
-"""Decode, fingerprint, decide and route, the path before the outside: a batch of records in, what goes out for it out.
+"""Decode, fingerprint, decide and route: from a batch of records to its outgoing records.
 
-One batch is prepared ahead, on a thread of its own, while the batch before it is delivered:
+A separate thread prepares one batch while the loop delivers the one before:
 
     loop     | commit n                                              | read n+1 | commit n+1 ...
     ahead    | decode n+1 | fingerprint n+1 | decide n+1 | route n+1 |          | decode n+2 | fingerprint n+2 ...
 
-All but a decision cannot be seen from outside, so it can be thrown away at any time. A decision stays: where its batch
-is not delivered, whoever reads the records next finds it in the journal, as after a crash between decide and commit. One
-thread decides all batches, so they are decided in order, and none after one that failed. Only the loop's own thread touches
-the transport. The compiled half of the work runs beside the loop, without the interpreter's lock; the other half runs while
-the loop waits for the brokers.
+Everything except a decision is invisible from outside, and can be discarded at any time. A decision stays: if its batch is
+not delivered, the next reader of the records gets it from the journal, as after a crash between decide and commit. One thread
+decides all batches, so in order, and none after a failed one. Only the loop's own thread touches the transport. The compiled
+half of the work runs in parallel without the interpreter's lock; the other half runs while the loop waits for the brokers.
 """
 
 import threading
@@ -37,7 +36,7 @@ Documents = Sequence[Document | DeadLetter]
 def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | DeadLetter]) -> Fingerprints:
     """Fingerprint the decoded documents, row for row with `documents`.
 
-    The row of a dead letter has Kind.DEAD_LETTER, the dead letter's reason, and zeros, which nobody reads.
+    The row of a dead letter has Kind.DEAD_LETTER, the dead letter's reason, and unused zeros.
     """
     readable = [document for document in documents if isinstance(document, Document)]
     found: Fingerprints = fingerprinter.fingerprint(
@@ -64,7 +63,7 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
 
 
 def _spread(column: npt.NDArray[Item], rows: Sequence[int], count: int) -> npt.NDArray[Item]:
-    """A column of `count` rows that holds the given items in these rows, and zeros elsewhere."""
+    """A column of `count` rows with the given items in these rows, and zeros elsewhere."""
     wide = np.zeros((count, *column.shape[1:]), column.dtype)
     wide[rows] = column
     return wide
@@ -73,7 +72,7 @@ def _spread(column: npt.NDArray[Item], rows: Sequence[int], count: int) -> npt.N
 def entries_of(
     records: Sequence[Record], documents: Sequence[Document | DeadLetter], fingerprints: Fingerprints
 ) -> Entries:
-    """Columns that cross the line to the index. A dead letter without an id gets its position as id."""
+    """Input columns of the index. A dead letter without an id gets its position as id."""
     numbers: dict[Source, int] = {}
     source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in records]
     return Entries(
@@ -99,14 +98,14 @@ def entries_of(
 
 
 def prepare(decoder: Decoder, fingerprinter: Scheme, records: Sequence[Record]) -> Entries:
-    """Decode and fingerprint records in one call, as recovery and rebuild do with records of an output."""
+    """Decode and fingerprint records in one call; recovery and rebuild use it for output records."""
     documents = decoder.decode(records)
     return entries_of(records, documents, fingerprint_documents(fingerprinter, documents))
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What the index says of a batch, and what goes out for it; with the CPU seconds that each took."""
+    """Pending verdicts and outgoing records of a batch, with the CPU seconds of each."""
 
     decisions: "Future[tuple[Decisions, float]]"
     outgoing: "Future[tuple[list[Outgoing], float]]"
@@ -117,22 +116,22 @@ Fingerprinted = Future[tuple[Fingerprints, float]]
 
 
 class Decider(Protocol):
-    """Whoever decides batches and routes what is decided."""
+    """Decides batches and routes them."""
 
     def decide(self, batch: Batch, documents: Documents, fingerprints: Fingerprints) -> Decisions:
-        """Verdicts on a batch, once and for all."""
+        """Final verdicts on a batch."""
 
     def route(
         self, batch: Batch, documents: Documents, fingerprints: Fingerprints, decisions: Decisions
     ) -> list[Outgoing]:
-        """What goes out for a batch that was decided, row for row."""
+        """Outgoing records of a decided batch, row for row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A batch in preparation: its documents and their fingerprints, with the CPU seconds that each took; and what is decided.
+    """A batch in preparation: documents and fingerprints with their CPU seconds, and the pending decision.
 
-    decided  None where nobody here decides
+    decided  None without a decider
     """
 
     records: Sequence[Record]
@@ -142,13 +141,13 @@ class Prepared:
 
 
 class Prefetcher:
-    """The thread that prepares batches, one after the other; at most one that nobody asked for yet.
+    """The thread that prepares batches in order, at most one ahead of demand.
 
-    What it is at, it notes: a record that ends the process is found by the note.
+    It notes its current work: the note identifies a record that ends the process.
     """
 
     def __init__(self, decoder: Decoder, fingerprinter: Scheme, deciding: Decider | None = None) -> None:
-        """`deciding`: who decides; None: nobody does."""
+        """deciding: decides the batches; None: no decisions."""
         self._decoder = decoder
         self._fingerprinter = fingerprinter
         self._deciding = deciding
@@ -167,11 +166,11 @@ class Prefetcher:
     def decide(
         self, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: AttemptFile
     ) -> Decided | None:
-        """Decide and route a batch that was prepared elsewhere; None where nobody here decides."""
+        """Decide and route a batch that was prepared elsewhere; None without a decider."""
         return self._submitted(batch, _known(documents), _known(fingerprints), note)
 
     def take(self, batch: Batch, note: AttemptFile) -> Prepared:
-        """The preparation of a batch, begun before or now. What was begun of any other batch is thrown away."""
+        """The preparation of a batch, started before or now. The preparation of any other batch is discarded."""
         if self._prepared is None or self._prepared.records is not batch.records:
             self.begin(batch, note)
         assert self._prepared is not None
@@ -179,7 +178,7 @@ class Prefetcher:
         return prepared
 
     def settle(self) -> None:
-        """Wait until nothing is being prepared or decided: decoder, fingerprinter and index are free for another."""
+        """Wait until nothing is being prepared or decided: decoder, fingerprinter and index are then free."""
         if self._prepared is not None:
             wait([self._prepared.fingerprints])
             if self._prepared.decided is not None:
@@ -191,11 +190,11 @@ class Prefetcher:
         return decided is not None and not decided.decisions.cancel() and decided.decisions.exception() is None
 
     def cpu_seconds(self) -> float:
-        """CPU time that the thread has taken so far; 0 where the system cannot tell it."""
+        """CPU time of the thread so far; 0 if the system does not measure it."""
         return 0.0 if self._clock is None else time.clock_gettime(self._clock)
 
     def close(self) -> None:
-        """Wait for what is being prepared, and end the thread."""
+        """Wait for the current preparation, and end the thread."""
         self._thread.shutdown(cancel_futures=True)
 
     def _take_clock(self) -> None:
@@ -253,7 +252,7 @@ class Prefetcher:
 
 
 def _known(item: Any) -> "Future[tuple[Any, float]]":
-    """What was prepared elsewhere, as if it had been here, at no cost."""
+    """A completed future without CPU time, for an item prepared elsewhere."""
     future: Future[tuple[Any, float]] = Future()
     future.set_result((item, 0.0))
     return future

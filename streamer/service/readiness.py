@@ -1,4 +1,4 @@
-"""Whether the service does its work now, from what its workers tell of themselves; pure."""
+"""Readiness of the service, from the reports of its workers; pure."""
 
 import os
 from collections.abc import Sequence
@@ -22,18 +22,18 @@ _DOING = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerSeen:
-    """What is known of one worker.
+    """Observed data on one worker.
 
-    started              a process of it was started and its end was not noticed so far
+    started              its process was started, and no end was noticed so far
     alive                that process lives
-    state                that it entered last
+    state                its last state
     exit_code            of the last process that ended; None before
-    step                 of STEPS that it entered last
-    batch_age_seconds    since the batch under way was read; 0 where none is
-    contact_age_seconds  since it, or the process before it, had an answer from the brokers; None if none ever had
-    owed                 partitions with records that it could deliver, and has not
-    owing_seconds        in which it had such records and delivered none; 0 where it has none
-    waits_for            what keeps it from starting, or who from writing into the index; empty if nothing is known to
+    step                 its last step in STEPS
+    batch_age_seconds    since the current batch was read; 0 without one
+    contact_age_seconds  since its process, or the one before, had an answer from the brokers; None if neither ever had
+    owed                 partitions with deliverable but undelivered records
+    owing_seconds        time with such records and without a delivery; 0 without them
+    waits_for            obstacle to its start, or the process that keeps it from writing into the index; empty if unknown
     """
 
     number: int
@@ -51,9 +51,9 @@ class WorkerSeen:
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
-    """What a worker finds wrong with its group.
+    """A worker's observed problems with its group.
 
-    unowned    partitions of the input that no worker reads
+    unowned    input partitions that no worker reads
     strangers  other programs in the group, in words that name client, host and partitions
     """
 
@@ -62,14 +62,14 @@ class GroupSeen:
 
 
 def batch_age_ms_max(settings: Settings) -> float:
-    """Age of a batch from which on a worker does not count as ready: half of what it is killed after."""
+    """Age of a batch from which on a worker is not ready: half of the time after which it is killed."""
     return settings.workers.progress_timeout_ms / 2
 
 
 def owing_ms_max(settings: Settings) -> float:
-    """Time without a delivery from which on a worker with records to deliver does not count as ready.
+    """Time with owed records and without a delivery from which on a worker is not ready.
 
-    With the second until the worker sees that it owes them, readiness tells within ten seconds.
+    The worker needs a second to notice what it owes, so readiness reacts within ten seconds.
     """
     return min(_OWING_MS_MAX, batch_age_ms_max(settings))
 
@@ -77,7 +77,7 @@ def owing_ms_max(settings: Settings) -> float:
 def readiness(
     settings: Settings, workers: Sequence[WorkerSeen], group: GroupSeen, part: Part | None = None
 ) -> tuple[bool, str]:
-    """Whether every worker runs, hears from the brokers and gets on, and they alone read all partitions; else what is not so."""
+    """Whether every worker runs, hears from the brokers and advances, and only they read all partitions; else the problem."""
     for worker in workers:
         if words := _lacks(settings, worker, part):
             return False, f"worker {worker.number} {words}" + (f"; {worker.waits_for}" if worker.waits_for else "")
@@ -93,20 +93,20 @@ def readiness(
 
 
 def _lacks(settings: Settings, worker: WorkerSeen, part: Part | None) -> str:
-    """What keeps a worker from being ready, to follow its name; empty if nothing does."""
+    """The problem that keeps a worker from being ready, without its name; empty if there is none."""
     if not worker.started:
         return "is waiting to be restarted" + _why_it_ended(settings, worker)
     if not worker.alive:
         return "has just ended and will be restarted"
     if worker.state is not State.RUNNING:
         return f"is {worker.state.value}" + _why_it_ended(settings, worker)
-    # Step and age are not told in one: a batch that has just been delivered may still have an age.
+    # Step and age are not read together: a batch may still have an age just after its delivery.
     if worker.step in _DOING and worker.batch_age_seconds > batch_age_ms_max(settings) / 1000:
         return (
             f"has had one batch for {worker.batch_age_seconds:.0f} s and is still {_DOING[worker.step]}; it is killed when "
             f"it makes no progress for workers.progress_timeout_ms = {settings.workers.progress_timeout_ms}"
         )
-    # While a batch is under way nobody listens to the brokers; its delivery will.
+    # Amid a batch the worker does not poll the brokers; its delivery will.
     return "" if worker.batch_age_seconds else _silence(settings, worker) or _owing(settings, worker, part)
 
 
@@ -130,7 +130,7 @@ def _silence(settings: Settings, worker: WorkerSeen) -> str:
 
 
 def _why_it_ended(settings: Settings, worker: WorkerSeen) -> str:
-    """What is known of why the last process ended, where that tells what to do."""
+    """The cause of the last process's end, if it shows what to do."""
     if worker.exit_code == os.EX_PROTOCOL:
         return (
             f"; group {settings.kafka.group!r} stands still: the broker holds a transaction open that a person has to "

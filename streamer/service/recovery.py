@@ -1,32 +1,31 @@
-"""Recovery of a source: the committed offset held against the applied offset.
+"""Recovery of a source: comparison of the committed offset with the applied offset.
 
     C  committed offset: everything below it was delivered, as the outside knows (consumer group, checkpoint)
     A  applied offset: everything below it was decided, as the index knows
 
-    C = A          go on
-    C < A          go on at C: the journal gives the decided records the same verdicts again, and they are delivered
-    C > A          the index lost commits or is an old copy: enter [A, C) again from the outputs, then go on at C
+    C = A          continue
+    C < A          continue at C: the journal gives the decided records the same verdicts again, and they are delivered
+    C > A          the index lost commits or is an old copy: enter [A, C) again from the outputs, then continue at C
     C, no A        the index is new: as C > A, from the beginning
     A, no C        the group lost its offsets: a person decides (recovery.committed_missing)
     neither        first start (recovery.first_start), all partitions of the stream together
     neither, but   of another partition of the stream: the partition was added later, and begins at its first record
     neither, but   the name is known under another stream id: a person decides (recovery.topic_recreated)
-    C < first      retention took undelivered records: a person decides (recovery.offsets_gone); skipped are counted
+    C < first      retention removed undelivered records: a person decides (recovery.offsets_gone); skipped are counted
     C > end        the outside lost records: always a person
     C foreign      the service did not commit it: a person decides (recovery.foreign_offsets), unless all below was delivered
 
-`plan` is pure; `recover` carries a plan out. A plan may be carried out twice, or half and then whole: the result is the
-same.
+`plan` is pure; `recover` executes a plan. A plan may run twice, or half and then whole, with the same result.
 
-The workers of a group share one index, so one source that is behind concerns all of them: its documents would be missing
-in the decisions on every other source. "Restoring" is therefore no state of a worker but of the index: some source of the
-stream, whoever owns it, has C > A. Whoever sees that begins nothing. One worker, which has the turn, restores all that is
-behind, also what nobody owns. The others look again and again. When a worker dies, its turn ends, and another goes on.
-Once begun, sources cannot fall behind: an offset is committed after it was applied, by all who share the index.
+The workers of a group share one index, so one lagging source concerns all of them: decisions on every other source would miss
+its documents. "Restoring" is therefore a state of the index, not of a worker: some source of the stream, with any owner, has
+C > A. A worker that sees this begins nothing. One worker has the turn and restores all lagging sources, also unowned ones.
+The others check again and again. When a worker dies, its turn ends, and another continues. A source that has begun cannot
+lag: all workers that share the index commit an offset only after it was applied.
 
-A first start at the end commits a start for every partition of the stream at once, whoever owns it: else a worker could
-not tell a partition that another worker began a moment ago from one that was added later. The owner of the lowest partition
-does it, and the others wait for it: an offset that is committed for somebody else must never fall behind a delivery.
+A first start at the end commits a start for every partition of the stream at once, with any owner. Otherwise a worker could
+not distinguish a partition that another worker began just now from one that was added later. The owner of the lowest
+partition does this, and the others wait: an offset committed for another worker must never fall below a delivery.
 """
 
 import time
@@ -48,25 +47,25 @@ BEGIN_WAIT_SECONDS = 20.0
 """Longest wait for the owner of the lowest partition; it has joined the same group, and needs a second."""
 
 TURN_WAIT_SECONDS = 5.0
-"""Wait for the turn after which the index counts as being restored: to begin sources takes a moment."""
+"""Wait for the turn after which the index counts as restoring: to begin sources takes a moment."""
 
 CLAIMS_SECONDS = 60.0
-"""Wait for the claims of dead workers to go, where nothing says how long they last."""
+"""Default wait for the claims of dead workers to go."""
 
 SLICE_SECONDS = 2.0
-"""Time to restore in one go: in between the worker reads, which is its sign of life to the group."""
+"""Time of one restoring slice; between slices the worker reads, which is its heartbeat to the group."""
 
 UNDELIVERED_OFFSETS_MAX = 2**18
-"""Most offsets that are decided and not delivered: two batches of the largest size, with gaps."""
+"""Most decided but undelivered offsets: two batches of the largest size, with gaps."""
 
 _RETRY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """What is known of an offset that the service did not commit.
+    """Data on an offset that the service did not commit.
 
-    delivered_to  all records below it were delivered, as far as they were decided; the first offset where no index knows more
+    delivered_to  all decided records below it were delivered; the first offset if the index does not know the source
     strangers     other programs in the group, in words
     """
 
@@ -76,16 +75,16 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsets:
-    """Offsets of one source at its assignment, to be held against each other as the table above does.
+    """Offsets of one source at its assignment, for the comparison in the table above.
 
-    name       of the input, for people
+    name       display name of the input
     committed  C, or None
     applied    A, or None
-    first      first offset that can still be read
-    end        offset that the next record will get
+    first      first readable offset
+    end        offset of the next record
     recreated  the index knows the name under another stream id
-    begun      the group or the index knows a partition of the stream, or of another stream of the name
-    foreign    where the service did not commit C: what is known of it
+    begun      the group or the index knows a partition of the stream, or of another stream with the name
+    foreign    data on C if the service did not commit it
     """
 
     name: str
@@ -106,7 +105,7 @@ class Plan:
     restore  input offsets that enter the index again, from the outputs
     commit   commit `begin` first: there is no committed offset, or a policy moved it
     begin    offset to read from
-    skipped  count of input offsets that nobody will ever see: [committed, begin)
+    skipped  number of input offsets that no worker will ever see: [committed, begin)
     """
 
     begin: int
@@ -116,7 +115,7 @@ class Plan:
 
 
 def plan(offsets: SourceOffsets, policy: Recovery) -> Plan:
-    """Plan for one source, by the table above. Raises RecoveryRefused where a person has to decide."""
+    """Plan for one source, by the table above. Raises RecoveryRefused if a person has to decide."""
     where = f"{offsets.name}/{offsets.partition}"
     planned = _plan(offsets, policy, where)
     if planned.begin > offsets.end:
@@ -140,7 +139,7 @@ def _plan(offsets: SourceOffsets, policy: Recovery, where: str) -> Plan:
 
 
 def _require_delivered(committed: int, foreign: Foreign, where: str) -> None:
-    """Raise RecoveryRefused where a foreign offset has records below it that may not be delivered."""
+    """Raise RecoveryRefused if records below a foreign offset may be undelivered."""
     if committed <= foreign.delivered_to:
         return
     members = f" Other programs in the group now: {'; '.join(foreign.strangers)}." if foreign.strangers else ""
@@ -154,7 +153,7 @@ def _require_delivered(committed: int, foreign: Foreign, where: str) -> None:
 
 
 def _behind(committed: int, applied: int | None, policy: Recovery, where: str) -> range:
-    """[A, C), what the index lacks of a source. Raises RecoveryRefused where it lacks anything and the policy says so."""
+    """[A, C), the offsets that the index lacks. Raises RecoveryRefused if there are any and the policy is "stop"."""
     behind = range(applied or 0, committed)
     if behind and policy.index_behind == "stop":
         raise RecoveryRefused(
@@ -204,10 +203,10 @@ def _plan_offsets_gone(offsets: SourceOffsets, policy: Recovery, where: str) -> 
 
 
 class Unrecovered(Enum):
-    """Why the assigned sources cannot begin yet.
+    """Reason why the assigned sources cannot begin yet.
 
     WAITING    another worker begins sources, or has to do so first
-    RESTORING  the index is being restored, by this worker or by another
+    RESTORING  this worker or another restores the index
     """
 
     WAITING = auto()
@@ -215,7 +214,7 @@ class Unrecovered(Enum):
 
 
 class Recoverer:
-    """Brings newly assigned sources to the offset where reading goes on."""
+    """Brings newly assigned sources to their starting offsets."""
 
     def __init__(
         self,
@@ -227,7 +226,7 @@ class Recoverer:
         listener: RestoringListener,
         patience_seconds: float = CLAIMS_SECONDS,
     ) -> None:
-        """`patience_seconds`: longest that the claims of a dead worker last, see `streamer.service.claims`."""
+        """patience_seconds: longest life of a dead worker's claims, see `streamer.service.claims`."""
         self._transport = transport
         self._index = index
         self._decoder = decoder
@@ -240,15 +239,15 @@ class Recoverer:
         self._waiting_since: float | None = None
 
     def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
-        """Plan for every source, then carry the plans out; or do a bounded part of what has to be done before.
+        """Plan for every source, then execute the plans; or do a bounded part of the preparation.
 
-        In the latter case (Unrecovered) no source may begin: read, and recover what is assigned then. A refused plan
-        (RecoveryRefused) leaves all as it was.
+        In the latter case (Unrecovered) no source may begin: read, and recover the sources assigned then. A refused plan
+        (RecoveryRefused) changes nothing.
         """
         try:
             recovered = self._recover_in_turn(assigned)
         except Rebalancing:
-            # Nothing was committed. What is assigned after the next read may be something else.
+            # Nothing was committed. The next read may bring another assignment.
             recovered = Unrecovered.WAITING
         if self._restoration is None:
             self._index.give_turn_back()
@@ -257,13 +256,13 @@ class Recoverer:
         return recovered
 
     def close(self) -> None:
-        """Break off a restoration, and let another worker have the turn."""
+        """Interrupt a restoration, and release the turn."""
         if self._restoration is not None:
             self._restoration.close()
         self._index.give_turn_back()
 
     def _wait(self) -> float:
-        """Wait a little, with a sign of life; returns for how many seconds that goes on already."""
+        """Wait a little, with a heartbeat; returns the seconds of waiting so far."""
         now_seconds = time.monotonic()
         if self._waiting_since is None:
             self._waiting_since = now_seconds
@@ -282,7 +281,7 @@ class Recoverer:
             return self._restore(self._restoration)
         if self._policy.first_start == "latest" and not self._begin_at_end(assigned):
             return Unrecovered.WAITING
-        # In this order: who shares the index applies before it commits, so C <= A holds of what goes on meanwhile.
+        # In this order: workers that share the index apply before they commit, so C <= A holds during concurrent work.
         committed = self._transport.committed(assigned.sources + assigned.others)
         claims = self._transport.claims(committed)
         applied = self._index.applied()
@@ -315,7 +314,7 @@ class Recoverer:
                 self._transport.commit_start({source: planned.begin})
             self._index.begin(source, assigned.names[source.stream], planned.begin)
             if planned.skipped:
-                # The offset is committed: should the source have to wait, its next plan knows nothing of it.
+                # The offset is committed: if the source has to wait, its next plan no longer has the count.
                 self._skipped[source] = planned.skipped
                 self._index.set_applied(source, planned.begin)
         if not self._claims.are_alone(assigned):
@@ -327,12 +326,12 @@ class Recoverer:
 
     def _restore(self, restoration: Restoration) -> Unrecovered:
         if restoration.go_on(SLICE_SECONDS):
-            # What is assigned may have changed meanwhile: the next call looks again.
+            # The assignment may have changed meanwhile: the next call checks again.
             self._restoration = None
         return Unrecovered.RESTORING
 
     def _foreign(self, source: Source, committed: int, applied: Mapping[Source, Applied]) -> Foreign:
-        """What is known of a foreign offset. Reads the outputs back, as far as a batch may be decided and undelivered."""
+        """Data on a foreign offset. Reads the outputs back, as far as a batch may be decided and undelivered."""
         strangers = self._transport.strangers()
         if source not in applied:
             return Foreign(self._transport.first_offsets([source])[source], strangers)
@@ -354,7 +353,7 @@ class Recoverer:
         applied: Mapping[Source, Applied],
         foreign: Mapping[Source, Foreign],
     ) -> dict[Source, range]:
-        """What the index lacks of the sources that are not assigned to this worker, as `plan` has it of its own."""
+        """Offsets that the index lacks of sources not assigned to this worker, as in `plan`."""
         behind: dict[Source, range] = {}
         for source in assigned.others:
             if (offset := committed[source]) is not None:
@@ -366,9 +365,9 @@ class Recoverer:
         return behind
 
     def _begin_at_end(self, assigned: Assigned) -> bool:
-        """Begin all partitions of a stream that nobody knows yet at their ends; returns whether they have begun.
+        """Begin all partitions of an unknown stream at their ends; returns whether they have begun.
 
-        The owner of the lowest partition does it. Raises DeliveryDoubtful where the others wait for it for too long.
+        The owner of the lowest partition does it. Raises DeliveryDoubtful if the others wait too long.
         """
         everywhere = assigned.sources + assigned.others
         if self._begun_of(assigned, self._index.applied()):

@@ -1,18 +1,18 @@
-"""Restoring: documents that the index lost enter it again from the outputs, with their verdicts of then.
+"""Restoring: lost documents enter the index again from the outputs, with their earlier verdicts.
 
-A restoration covers every source that is behind, whoever owns it, and all uniques come before the first duplicate: the
-original of a duplicate may stand in another source. For the same reason updates come twice, the second time to retire what they
-replaced. The applied offsets move when all of it is done. So a restoration
-that breaks off leaves every source behind, and the next one does it all again, leaving out what the index knows.
+A restoration covers every lagging source, with any owner. All uniques come before the first duplicate, because the original
+of a duplicate may be in another source. For the same reason updates come twice, the second time to retire what they replaced.
+The applied offsets move at the end. So an interrupted restoration leaves every source lagging, and the next one repeats all,
+except documents that the index knows.
 
-A delivered record may name an original that was decided by another worker and never delivered. The lost index decided it to stand
-for itself, and a duplicate was dropped for it. So it enters from the input, under its position, as unique: the journal then gives
-that verdict when the record is read. Else a later copy could become the unique one, and what was dropped might resemble nothing
-that came out.
+A delivered record may name an original that another worker decided and never delivered. The lost index decided that original
+as unique, and dropped a duplicate for it. So the original enters from the input, under its position, as unique: the journal
+then repeats that verdict when the record is read. Otherwise a later copy could become the unique one, and the dropped
+document might resemble no output.
 
-Outputs may have lost records that were to be restored: by retention, by hand, by compaction. Their documents would be missing
-in the index, and reposts of them would come out as unique. So that is a decision for a person, by policy. It is none where
-the index does not keep documents for longer than what is left of the outputs.
+Outputs may have lost records to restore: by retention, by hand, by compaction. The index would miss their documents, and
+reposts would come out as unique. So a policy leaves the decision to a person, unless the index keeps documents no longer than
+the remaining outputs.
 """
 
 import time
@@ -35,22 +35,22 @@ from streamer.transports.transport import Transport, Trimmed
 log = structlog.get_logger(__name__)
 
 REPORT_SECONDS = 5.0
-"""Time between two lines of the log that say how far a restoration has come."""
+"""Time between two progress lines of a restoration in the log."""
 
 _NOT_OF_THE_INPUT = 2**63
 
 
 def _nobody(_: int) -> None:
-    """Listen to nothing."""
+    """Default callable: does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoringListener:
-    """Callables for what happens in a restoration.
+    """Callables for events in a restoration.
 
-    restored  this many documents entered the index again; 0 is a sign of life, at least once per batch
-    behind    the index is behind by this many offsets of the input, now that a restoration begins; 0 at its end
-    gaps      this many parts of outputs had lost records, and the policy lets it go
+    restored  documents that entered again; 0 is a heartbeat, at least one per batch
+    behind    input offsets that the index lags at the start; 0 at the end
+    gaps      output parts with lost records that the policy accepts
     """
 
     restored: Callable[[int], None] = _nobody
@@ -59,7 +59,7 @@ class RestoringListener:
 
 
 class Restoration:
-    """One restoration, carried out a slice at a time."""
+    """One restoration, executed in slices."""
 
     def __init__(
         self,
@@ -74,11 +74,12 @@ class Restoration:
         stop_where_trimmed: bool,
         listener: RestoringListener,
     ) -> None:
-        """
+        """Prepare a restoration; the first slice starts it.
+
         behind              input offsets by source whose documents enter again
-        delivered           offset of every source of the input below which everything was delivered
-        names               name of every stream among them, for people
-        stop_where_trimmed  policy where outputs have lost records
+        delivered           offset of every input source below which everything was delivered
+        names               display name of every stream among them
+        stop_where_trimmed  policy for outputs with lost records
         """
         self._transport = transport
         self._index = index
@@ -97,9 +98,9 @@ class Restoration:
         self._steps = self._all_steps()
 
     def go_on(self, seconds: float) -> bool:
-        """Restore for about this long, or until all is done; returns whether it is.
+        """Restore for about this long; returns whether all is done.
 
-        Raises RecoveryRefused where outputs have lost records and the policy says so, and what transport and index raise.
+        Raises RecoveryRefused if outputs have lost records and the policy says so, and the errors of transport and index.
         """
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -108,7 +109,7 @@ class Restoration:
         return False
 
     def close(self) -> None:
-        """Release what reads the outputs back; what was restored stays."""
+        """Release the readers of the outputs; restored documents stay."""
         self._steps.close()
 
     def _all_steps(self) -> Generator[None]:
@@ -132,7 +133,7 @@ class Restoration:
         log.info("restored", **self._found, offsets=offsets, seconds=round(time.monotonic() - began))
 
     def _trimmed(self) -> Generator[None, None, list[Trimmed]]:
-        """Parts of the outputs that have lost records; refused at once where what is restored cannot excuse them."""
+        """Output parts with lost records; refused at once if the restored documents cannot excuse them."""
         trimmed: list[Trimmed] = []
         destinations = list(dict.fromkeys(destination for destination, _ in self._outputs))
         for part in self._transport.trimmed(self._behind, destinations):
@@ -162,7 +163,7 @@ class Restoration:
                 yield
             read.add(destination)
         if Destination.DUPLICATE not in read:
-            # They enter nothing where only unique documents do, but name their originals.
+            # They enter nothing if only unique documents do, but name their originals.
             for records in self._transport.changelog(self._behind, [Destination.DUPLICATE]):
                 self._enter_undelivered_originals(records)
                 self._listener.restored(0)
@@ -174,7 +175,7 @@ class Restoration:
             self._give_back(restored_as(Verdict.GIVEN_BACK, found))
         of_records = list(map(restoring_verdict, records))
         if not records:
-            # An empty batch: time passes while nothing is found, and the supervisor needs a sign of life.
+            # An empty batch: the search takes time, and the supervisor needs a heartbeat.
             self._listener.restored(0)
             return
         originals = [
@@ -189,7 +190,7 @@ class Restoration:
     def _restore(
         self, records: Sequence[Record], verdicts: Sequence[Verdict], originals: Sequence[Position | None]
     ) -> dict[str, int]:
-        """Enter records with these verdicts, as far as they have a fingerprint. Returns the counts of `Index.restore`."""
+        """Enter the records that have a fingerprint, with these verdicts. Returns the counts of `Index.restore`."""
         entries = prepare(self._decoder, self._fingerprinter, records)
         kept = np.flatnonzero(np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT)))
         named = [originals[row] for row in kept.tolist()]
@@ -198,7 +199,7 @@ class Restoration:
         return restored._asdict()
 
     def _enter_undelivered_originals(self, records: Sequence[Record]) -> None:
-        """Enter the originals that delivered records name and that were not delivered: as unique, from the input."""
+        """Enter the undelivered originals that delivered records name: as unique, from the input."""
         named = {
             position
             for record in records
@@ -219,16 +220,16 @@ class Restoration:
             log.warning("originals of delivered duplicates are neither delivered nor in the input", count=absent)
 
     def _give_back(self, records: Sequence[Record]) -> None:
-        """Enter documents that were given back. They stand for themselves, so they need not wait for others."""
+        """Enter given-back documents. They are their own originals, so they need not wait for others."""
         if records:
             new = self._index.give_back(prepare(self._decoder, self._fingerprinter, records), delivered=True)
             self._found.update(given_back=int(new.sum()))
             self._listener.restored(int(new.sum()))
 
     def _is_of_no_use(self, part: Trimmed) -> bool:
-        """Whether the index would not count any more what a part of an output has lost.
+        """Whether the index would no longer count the lost records of an output part.
 
-        By number: newer documents are left, as many as the index keeps. By age: what is left reaches as far back.
+        By number: as many newer documents remain as the index keeps. By age: the remaining documents reach as far back.
         """
         retention = self._index.retention
         entered = self._found["restored"] + self._found["already_known"]
@@ -251,6 +252,6 @@ class Restoration:
         )
 
     def _named(self, sources: Iterable[Source]) -> list[str]:
-        """Sources with their input offsets to restore, for people."""
+        """Display names of sources, with their input offsets to restore."""
         ranges = ((source, self._behind[source]) for source in sorted(sources))
         return [f"{self._names[source.stream]}/{source.partition} [{at.start}, {at.stop})" for source, at in ranges]

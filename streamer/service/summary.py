@@ -14,11 +14,11 @@ from streamer.service.loop import STEPS
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over the batches of one run.
+    """Sums over one run's batches.
 
-    before    records that earlier runs had delivered
+    before    records delivered by earlier runs
     shadow    whether duplicates go with the unique ones (route.shadow)
-    left_out  records of WARC that hold no page, by kind, from the beginning of each file on
+    left_out  WARC records without a page, by kind, from the beginning of each file on
     """
 
     before: int = 0
@@ -46,7 +46,7 @@ class Totals:
 
     @property
     def records_per_second(self) -> float:
-        """Records of this run per second of its wall time, which includes start and end of the clients."""
+        """Records per second of wall time, including start and end of the clients."""
         return self.records / self.seconds if self.seconds else 0.0
 
     def cpu_us_by_step(self) -> dict[str, float]:
@@ -100,12 +100,12 @@ def table(totals: Totals, out: Path) -> Table:
 
 
 def left_out_in_words(left_out: Counter[str]) -> str:
-    """What was left out, the most first."""
+    """The omitted records, the most frequent kind first."""
     return "; ".join(f"{kind} {count:,}" for kind, count in left_out.most_common())
 
 
 _SHOWN: tuple[Verdict, ...] = tuple(each for each in Verdict if each not in (Verdict.TEMPLATE, Verdict.GIVEN_BACK))
-"""What a template made unique is counted as unique; its reason tells how many. A person gives back, no run."""
+"""Pages that a template made unique count as unique; their reason shows the number. A person gives back, not a run."""
 
 _FILES = {
     Verdict.UNIQUE: "unique.jsonl",

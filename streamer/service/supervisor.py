@@ -1,10 +1,11 @@
-"""Supervisor of the worker processes: restarts those that end or stand still, and serves metrics and health on one port.
+"""Supervisor of the worker processes: restarts dead or hung ones, and serves metrics and health on one port.
 
-The service is crash-only. On any doubt a worker ends, and a fresh one with fresh clients replays what may be undelivered.
-A worker that ends with EX_CONFIG needs a person, so the whole service stops with its code. After any other end the worker
-is restarted, later and later while the failures go on.
-The supervisor kills a worker whose loop makes no progress, or that does not start in time. A client call that never
-returns, or a stopped process that holds the index's writer lock, would block the others for ever.
+The service is crash-only. On any doubt a worker ends, and a fresh one with fresh clients replays what may be undelivered. A
+worker that ends with EX_CONFIG needs a person, so the whole service stops with its code. After any other end the worker
+restarts, with growing delays while the failures continue.
+
+The supervisor kills a worker whose loop makes no progress, or that does not start in time. A client call that never returns,
+or a stopped process with the index's writer lock, would block the others for ever.
 """
 
 import multiprocessing
@@ -45,7 +46,7 @@ log = structlog.get_logger(__name__)
 CHECK_PERIOD_SECONDS = 0.2
 
 START_TIMEOUT_SECONDS = 300.0
-"""How long a process may take to its first report: it imports, compiles and reads the newest entries of the index.
+"""Longest time to a process's first report: it imports, compiles and reads the newest entries of the index.
 
 A busy machine has taken 14 s to import alone. `workers.progress_timeout_ms` counts from the first report on.
 """
@@ -59,13 +60,13 @@ _BUS_ERROR = (
 
 @dataclass(slots=True)
 class Slot:
-    """Place of one worker.
+    """Slot of one worker.
 
-    part               that it does; None: the whole path
-    start_due_seconds  when the next may start, on the monotonic clock
+    part               its part of the path; None: the whole path
+    start_due_seconds  earliest next start, on the monotonic clock
     backoff_ms         wait before the next start; 0 before the first failure
     exit_code          of the last process that ended, None before
-    waits_for          what keeps the worker from starting, or who from writing into the index; empty while nothing does
+    waits_for          obstacle to its start, or the process that keeps it from writing into the index; empty without one
     """
 
     number: int
@@ -81,7 +82,7 @@ class Supervisor:
     """Starts, watches, restarts and stops the workers; `run` returns the exit code of the service."""
 
     def __init__(self, settings: Settings, parts: Sequence[Part] = ()) -> None:
-        """`parts`: what of the path the workers do, `workers.count` of them each; none: all of it, in one."""
+        """parts: parts of the path, with `workers.count` workers each; none: the whole path in each worker."""
         self._settings = settings
         self._context = multiprocessing.get_context("spawn")
         count = settings.workers.count
@@ -101,11 +102,11 @@ class Supervisor:
         self._stop.set()
 
     def health(self) -> tuple[bool, str]:
-        """Whether this process is alive, which it is until it is asked to stop, and a few words on it."""
+        """Whether this process is alive, which it is until a stop request, with a description."""
         return (False, "stopping") if self._stop.is_set() else (True, "ok")
 
     def ready(self) -> tuple[bool, str]:
-        """Whether the service does its work now, and a few words on what it lacks; see `readiness`."""
+        """Whether the service is ready, with a description of the problem; see `readiness`."""
         for part in dict.fromkeys(slot.part for slot in self._slots):
             slots = [slot for slot in self._slots if slot.part == part]
             settings = self._settings if part is None else settings_of(self._settings, part)
@@ -149,7 +150,7 @@ class Supervisor:
             server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready, auth, routes)
             with server:
                 log.info("serving metrics", url=f"{auth.scheme}://{http.host}:{server.port}/metrics")
-                # Not when it is ready: it waits for brokers that are away as long as it takes.
+                # Not at readiness: the service waits for absent brokers as long as necessary.
                 self._manager.started()
                 try:
                     self._watch(Path(directory), measures, ask_service)
@@ -179,7 +180,7 @@ class Supervisor:
             multiprocessing.connection.wait(alive, timeout=CHECK_PERIOD_SECONDS)
 
     def _keep_metrics(self, directory: Path) -> None:
-        """Make the files of the metrics again where something removed them; see `ready` where that cannot be done."""
+        """Recreate removed metrics files; `ready` reports a failure."""
         try:
             if metrics.restore_files():
                 log.warning(
@@ -206,7 +207,7 @@ class Supervisor:
             self._look_for_the_writer(slot)
 
     def _look_for_the_writer(self, slot: Slot) -> None:
-        """Learn who keeps a worker that makes no progress from writing, if it is not another worker at work."""
+        """Identify the process that keeps a stuck worker from writing, unless it is another active worker."""
         if self._heartbeats.silent_ms(slot.number) <= batch_age_ms_max(self._settings):
             slot.waits_for = ""
         elif not slot.waits_for and (writer := writer_of(self._settings.index.directory)):
@@ -216,7 +217,7 @@ class Supervisor:
                 log.error("a worker may wait for the index's writer lock", worker=slot.number, reason=slot.waits_for)
 
     def _stands_still(self, worker: int) -> str:
-        """Why a worker that lives has to be killed; empty where it need not be."""
+        """Reason to kill a live worker; empty without one."""
         silent_ms, timeout_ms = self._heartbeats.silent_ms(worker), self._settings.workers.progress_timeout_ms
         if self._heartbeats.reported(worker):
             return "no progress within workers.progress_timeout_ms" if silent_ms > timeout_ms else ""
@@ -243,7 +244,7 @@ class Supervisor:
             slot.process, slot.waits_for = process, ""
 
     def _put_off(self, slot: Slot, *, steady: bool) -> None:
-        """Let the next start wait, longer each time unless the last life was a steady one."""
+        """Delay the next start, longer each time unless the last life was steady."""
         workers = self._settings.workers
         slot.backoff_ms = (
             workers.restart_backoff_ms
@@ -257,11 +258,11 @@ class Supervisor:
         process, exit_code, before = slot.process.pid, slot.process.exitcode, slot.exit_code
         slot.exit_code = exit_code
         slot.process, slot.waits_for = None, ""
-        # A life that was spent on starting or on standing still is no sign that the next one will go better.
+        # A life spent on starting or hanging does not suggest that the next one will go better.
         steady = self._heartbeats.steady_ms(slot.number) > 2 * self._settings.workers.restart_backoff_max_ms
         self._heartbeats.enter(slot.number, State.STOPPED)
         metrics.forget_gauges(slot.number)
-        # A failed write looks like damage once, and is mended by opening the index anew. Damage on disk stays.
+        # A failed write looks like damage once, and reopening the index mends it. Damage on disk stays.
         still_damaged = exit_code == before == os.EX_DATAERR and not steady
         if exit_code == os.EX_CONFIG or still_damaged:
             log.error("stopping", worker=slot.number, reason="the worker's error needs a person; see its last line")
@@ -279,13 +280,13 @@ class Supervisor:
         )
 
     def _what_is_known(self, process: int | None, exit_code: int | None) -> dict[str, str]:
-        """Signal, step and batch of a worker that did not end in order, for its line in the log."""
+        """Signal, step and batch of a worker that did not end in order, for its log line."""
         details: dict[str, str] = {}
         if exit_code is not None and exit_code < 0:
             details["signal"] = signal.Signals(-exit_code).name
         if exit_code == -signal.SIGBUS:
             details["reason"] = _BUS_ERROR
-        # Files that cannot be read, as where too many are open, are no reason to end the service.
+        # Unreadable files, for example with too many open, are no reason to end the service.
         with suppress(OSError):
             if process is not None and (death := death_of(self._settings.index.directory, process)):
                 details |= {"step": death.step, "batch": ", ".join(map(str, death.stretches))}
@@ -321,11 +322,11 @@ class Supervisor:
 
 @contextmanager
 def _shielded_from_interrupts() -> Iterator[None]:
-    """Hold SIGINT back, from this thread for as long, and for good from a process that it starts meanwhile.
+    """Block SIGINT in this thread meanwhile, and for good in a process started meanwhile.
 
-    Ctrl-C reaches the whole foreground group, also a worker that is too young to have said what it does about it.
+    Ctrl-C reaches the whole foreground group, including a worker too young to have its own handler.
     """
-    # It would take the shield away when it starts along with the first process.
+    # Started along with the first process, the resource tracker would remove the shield.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:

@@ -1,4 +1,4 @@
-"""The whole path in one worker: every batch is decided by the index beside it, and delivered to the outputs."""
+"""The whole path in one worker: its index decides every batch, and the transport delivers it to the outputs."""
 
 from collections.abc import Sequence
 
@@ -41,11 +41,10 @@ class Service(PreparingLoop):
         settings_digest: str | None,
         shadow: bool,
     ) -> None:
-        """`connector_name` and `task_id` go into the headers of dead letters, as Kafka Connect writes them.
+        """`connector_name` and `task_id` go into the headers of dead letters, as in Kafka Connect.
 
-        `settings_digest`: see `route`.
-        `shadow`: see `destination_of`. The journal knows nothing of it: a batch that is delivered again goes where this service
-        sends it.
+        `settings_digest`: see `route`. `shadow`: see `destination_of`. The journal does not store it: a redelivered batch
+        goes to the destinations of this service.
         """
         deciding = ByIndex(
             index,
@@ -80,7 +79,7 @@ class Service(PreparingLoop):
 
 
 class ByIndex:
-    """See `Decider`: the index decides."""
+    """Decider that asks the index."""
 
     def __init__(
         self,
@@ -105,7 +104,7 @@ class ByIndex:
         """See Decider."""
         entries = entries_of(batch.records, documents, fingerprints)
         decisions = self._index.admit(entries, batch.ends, batch.marks)
-        # At once: a decision is made once, and its batch may be delivered by another.
+        # At once: a decision happens once, and another worker may deliver its batch.
         tell(decisions)
         return decisions
 
@@ -137,7 +136,7 @@ class ByIndex:
 
 
 class StreamNames:
-    """Names of streams that originals come from."""
+    """Names of the originals' streams."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -155,12 +154,12 @@ class StreamNames:
 
 
 def tell(decisions: Decisions) -> None:
-    """Log what is new of hosts with a batch."""
+    """Log a batch's news about hosts."""
     _tell(decisions.crossings)
 
 
 def _tell(crossings: Sequence[HostShare]) -> None:
-    """Log the hosts that a batch took beyond the limits of the guard, and those that came back."""
+    """Log the hosts that crossed the limits of the guard with a batch, in either direction."""
     for host, documents, unequal, beyond in crossings:
         if beyond:
             log.warning("host beyond guard.share_max", host=host, recent_documents=documents, unequal=unequal)

@@ -1,4 +1,4 @@
-"""Wiring of one worker's parts, whatever the transport; and the exit codes that its errors stand for."""
+"""Wiring of one worker's parts, for any transport; and the exit codes of its errors."""
 
 import math
 import os
@@ -24,12 +24,12 @@ from streamer.transports.transport import Transport
 
 
 def open_index(settings: Settings, fingerprinter: Scheme, *, read_only: bool = False) -> Index:
-    """Open the index that the settings name, stamped with all that changes a fingerprint. Raises IndexProblem, SettingsError."""
+    """Open the configured index, stamped with all that changes a fingerprint. Raises IndexProblem, SettingsError."""
     return _open(settings, parameters_for(settings, fingerprinter.stamp()), read_only=read_only)
 
 
 def open_with_scheme(settings: Settings, *, read_only: bool = False) -> tuple[Index, Scheme]:
-    """Open the same index, and make the scheme whose fingerprints it holds: with its key. A new index makes its own secret.
+    """Open the same index, and create the scheme of its fingerprints, with its key. A new index creates its own secret.
 
     Raises IndexProblem, SettingsError.
     """
@@ -62,7 +62,7 @@ def _open(
 
 @contextmanager
 def usable_directory(settings: Settings) -> Iterator[None]:
-    """Turn what the operating system refuses where an index is opened into SettingsError, which names index.directory."""
+    """Turn the system's errors at opening an index into SettingsError, which names index.directory."""
     try:
         yield
     except OSError as error:
@@ -75,13 +75,13 @@ def usable_directory(settings: Settings) -> Iterator[None]:
 
 
 def retention_of(settings: IndexSettings) -> Retention:
-    """Retention that the settings name; an age is at least one millisecond."""
+    """Configured retention; an age is at least one millisecond."""
     hours = settings.age_max_hours
     return Retention(settings.entries_max, None if hours is None else max(1, round(hours * 3_600_000)))
 
 
 def recrawl_of(settings: IndexSettings) -> Recrawl:
-    """What becomes of pages that are crawled again, as the settings say."""
+    """Configured treatment of pages that are crawled again."""
     return Recrawl(
         settings.recrawl,
         {int(came): int(told) for came, told in AS_NEW.items()},
@@ -92,7 +92,7 @@ def recrawl_of(settings: IndexSettings) -> Recrawl:
 
 
 def guard_of(settings: GuardSettings) -> Guard:
-    """Guard that the settings name."""
+    """Configured guard."""
     return Guard(settings.share_max, settings.documents_min, suspects=settings.policy == "pass")
 
 
@@ -107,12 +107,12 @@ def build_service(
     task_id: str = "0",
     supervised: bool = True,
 ) -> Service:
-    """Build one worker's service; `task_id` tells the worker from the others of its group.
+    """Build one worker's service; `task_id` distinguishes the worker in its group.
 
-    supervised  somebody restarts the worker when it dies, and its group waits for it; else a person does, and nobody waits
+    supervised  a supervisor restarts a dead worker, and its group waits for it; otherwise a person does, without a group
     """
     deaths_max = settings.workers.deaths_max if supervised else 1
-    # Longer, and the member would leave its group before it can deliver.
+    # After a longer trial, the member would leave its group before it can deliver.
     trial_seconds = settings.kafka.max_poll_interval_ms / 3000 if supervised else math.inf
     decoder = Decoder(settings.decode)
     patience_seconds = settings.kafka.session_timeout_ms / 1000 + MARGIN_SECONDS

@@ -35,7 +35,7 @@ OWED_PERIOD_SECONDS = 1.0
 
 
 class MetricsListener:
-    """Counts what a worker does in its metrics, and sends its heartbeats to the supervisor."""
+    """Counts a worker's events in its metrics, and sends its heartbeats to the supervisor."""
 
     def __init__(self, measures: metrics.Metrics, heartbeats: Heartbeats, number: int) -> None:
         self._measures = measures
@@ -63,7 +63,7 @@ class MetricsListener:
     def _enter(self, state: State) -> None:
         self._heartbeats.enter(self._number, state)
         if state is State.RUNNING:
-            # Shown also by a service that had nothing to restore.
+            # Also a service without anything to restore shows it.
             self._measures.restoring_offsets(0)
         log.info("state", state=state.value)
 
@@ -105,7 +105,7 @@ class MetricsListener:
         self._measures.observe_index(statistics.entries, statistics.used_bytes)
 
     def _names(self) -> Mapping[str, str]:
-        """Names of streams; a part tells those that it reads."""
+        """Names of streams; a part knows those that it reads."""
         if self.names is not None:
             return self.names()
         return {} if self.index is None else self.index.stream_names()
@@ -131,7 +131,7 @@ class MetricsListener:
 
 
 def end_with_parent() -> None:
-    """End this process at once when the supervisor is gone, however it ended: nobody would watch this worker."""
+    """End this process at once when the supervisor is gone for any reason: an unwatched worker must not run."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -146,17 +146,17 @@ def end_with_parent() -> None:
 def work(
     settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path, part: Part | None = None
 ) -> None:
-    """Body of a worker process. SIGTERM asks it to stop; an error leaves as SystemExit with its exit code.
+    """Main function of a worker process. SIGTERM asks it to stop; an error leaves as SystemExit with its exit code.
 
-    part  that this worker does; None: the whole path
+    part  its part of the path; None: the whole path
     """
     configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number, part=part)
     end_with_parent()
-    # A signal that ends the process leaves a line for each frame of it on standard error.
+    # A fatal signal leaves the stack on standard error.
     faulthandler.enable()
     # Ctrl-C reaches the whole foreground group; the supervisor turns it into one orderly SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Members of one part's group are numbered from 0 on, whatever other parts this process does.
+    # Members of one part's group are numbered from 0 on, independent of other parts.
     instance = f"{settings.kafka.instance}-{number % settings.workers.count}"
     try:
         metrics.prepare(metrics_directory, worker=number)

@@ -1,1 +1,1 @@
-"""Tables of hashes: their shapes, levels and segments."""
+"""Hash tables: their shapes, levels and segments."""

@@ -1,11 +1,10 @@
-"""Levels of segments of hashes: entries leave memory into the first level, and move on into the last, range by range.
+"""Levels of hash segments: entries leave memory into the first level, and later the last, range by range.
 
-The first level is small compared to the last, and large compared to a memtable. So a memtable rewrites little, and the
-bytes written for a document grow with the square root of the index. An entry stands in one level only, and changes levels
-within one transaction. So a crash loses nothing, and look-ups need not know how far anything has moved.
-
-A removed entry leaves the first level at once. If it is not there, it is noted, and leaves the last level when its range is
-rewritten. Until then look-ups match it, and it does not count: it is retired, or its batch has left the log.
+The first level is small compared to the last, and large compared to a memtable. So a memtable rewrites little, and the bytes
+written per document grow with the square root of the index. An entry is in one level only, and changes levels within one
+transaction. So a crash loses nothing, and lookups need not know any progress. A removed entry leaves the first level at once.
+If it is not there, it is noted, and leaves the last level when its range is rewritten. Until then lookups match it, but it
+does not count: it is retired, or its batch has left the log.
 """
 
 from itertools import pairwise
@@ -21,24 +20,24 @@ from index.storage.segments.hash_codec import NO_ENTRIES, Entries, HashKey, pack
 from index.storage.store import Transaction
 
 FIRST_SHARE = 2
-"""A segment of the first level has this many times fewer entries: it meets few segments of the last level.
+"""A first-level segment has this many times fewer entries, so it meets few segments of the last level.
 
 Not many times fewer: the rest of the segment in which a range ends is written once more.
 """
 
 SETTLED_SHARE = 2
-"""While the first level has too many entries, this many times as many leave it as come."""
+"""Entries that leave an overfull first level, relative to those that come."""
 
 FIRST_MEMTABLES = 2
-"""The first level holds this many memtables at least."""
+"""Minimum size of the first level, in memtables."""
 
 _NO_WORDS = np.frombuffer(b"", np.uint64)
 
 
 class Written(NamedTuple):
-    """What `Levels.merge_in` did.
+    """Result of `Levels.merge_in`.
 
-    more    change of the level's number of entries
+    more    change in the level's entries
     absent  entries to remove that were not there
     """
 
@@ -47,7 +46,7 @@ class Written(NamedTuple):
 
 
 def first_entries_max(tables: int, memtable_entries: int, entries: int) -> int:
-    """How many entries the first level holds at most, in all tables; `entries`: those of both levels.
+    """Maximum entries in the first level, in all tables; `entries`: those of both levels.
 
     With N documents, M in a memtable and F in the first level, every document is written F / M times there, and N / 2F times
     in the last level. Their sum is least if F is the root of N M / 2.
@@ -57,33 +56,33 @@ def first_entries_max(tables: int, memtable_entries: int, entries: int) -> int:
 
 
 def first_capacity(capacity: int) -> int:
-    """Number of entries of a segment of the first level, if those of the last have `capacity`."""
+    """Entries in a first-level segment, if those of the last level have `capacity`."""
     return max(1, capacity // FIRST_SHARE)
 
 
 class Levels:
-    """Segments of hashes in a table of the file, within one transaction that writes them."""
+    """Hash segments in a table of the file, within one writing transaction."""
 
     def __init__(self, transaction: Transaction, table: Table, capacity: int, first_number: int = 0) -> None:
-        """capacity: entries of a segment of the last level; first_number: rewriting drops lower numbers."""
+        """capacity: entries in a last-level segment; first_number: rewriting drops lower numbers."""
         self._transaction, self._table = transaction, table
         self._capacity, self._first_number = capacity, first_number
 
     def bound_above(self, band: int, level: Level, bound: bytes) -> bytes | None:
-        """The bound of the first segment of a level after a bound, or None."""
+        """Bound of a level's first segment after a bound, or None."""
         prefix = bytes([band, level])
         above = self._transaction.key_above(self._table, prefix + bound)
         return above[2:] if above is not None and above[:2] == prefix else None
 
     def move_in(self, now: CompactionState, added: Entries, removed: Entries) -> CompactionState:
-        """Move entries of the table at the cursor out of memory, uint64 [2, n] each; returns the state with its new counts."""
+        """Move entries of the cursor's table out of memory, uint64 [2, n] each; returns the state with new counts."""
         capacity = first_capacity(self._capacity)
         written = self.merge_in(now.table, Level.FIRST, added, removed, capacity)
         self.merge_in(now.table, Level.REMOVED, written.absent, NO_ENTRIES, capacity)
         return now._replace(first_entries=now.first_entries + written.more)
 
     def merge_in(self, band: int, level: Level, added: Entries, removed: Entries, capacity: int) -> Written:
-        """Write entries into the segments of a level that they belong to, and remove others."""
+        """Add entries to a level's segments, and remove others."""
         added, removed = np.ascontiguousarray(added), np.ascontiguousarray(removed)
         more, absent, of_added, of_removed = 0, [NO_ENTRIES], 0, 0
         while of_added < added.shape[1] or of_removed < removed.shape[1]:
@@ -115,10 +114,10 @@ class Levels:
         return now
 
     def _slice(self, now: CompactionState, tables: int) -> CompactionState:
-        """Move entries of the first level from the cursor on, with the removed entries of their range.
+        """Move first-level entries from the cursor on, with the removed entries in their range.
 
-        At least a segment of them, up to a bound of the last level. So a turn rewrites each segment of the last level once,
-        and of the first level only the rests of its own segments.
+        At least one segment, up to a last-level bound. So a turn rewrites each last-level segment once, and of the first
+        level only the rests of its own segments.
         """
         cursor = now.settled_to or HashKey(0, Level.FIRST).packed()
         band, prefix, begin = cursor[0], cursor[:2], cursor[2:]
@@ -156,14 +155,14 @@ class Levels:
         return unpack_hash_segment(value)
 
     def _last_bound(self, band: int, begin: bytes, end: bytes) -> bytes | None:
-        """The last bound of the last level that is above one bound and not above another, or None."""
+        """The last bound in the last level that is above `begin` and not above `end`, or None."""
         below = self._transaction.floor(self._table, HashKey(band, Level.LAST).packed()[:2] + end)
         if below is None or below[0][:2] != bytes([band, Level.LAST]) or below[0][2:] <= begin:
             return None
         return below[0][2:]
 
     def _taken(self, band: int, begin: bytes, end: bytes | None) -> Entries:
-        """Take the removed entries of a band from one bound to below another (None: the end) out of their level."""
+        """Remove and return a band's noted removals in [begin, end) (None: the end)."""
         first = HashKey(band, Level.REMOVED).packed()
         below = self._transaction.floor(self._table, first[:2] + begin)
         if below is not None and below[0][:2] == first[:2]:

@@ -1,8 +1,8 @@
-"""Look-up of hashes in segments of hashes and numbers.
+"""Lookup of hashes in hash segments.
 
-A look-up reads a few lines of a segment: its head, the start of a part, and the rests of that part. A process checks what it
-searches, as a whole, when it first meets a segment; of the numbers it checks the page that it reads. Hashes have 40 bits, so
-hardly any match is due to chance, and no filter is needed.
+A lookup reads a few lines of a segment: its head, a part's start, and the part's rests. A process checks the searched words
+once, when it first meets a segment; it checks the page of numbers that it reads. Hashes have 40 bits, so hardly any match is
+due to chance, and no filter is needed.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _SEARCHED = (Level.FIRST, Level.LAST)
 
 
 class HashSegments(SegmentPlaces):
-    """All segments of a table of hashes."""
+    """All segments of a hash table."""
 
     def __init__(self, table: Table, tables: int) -> None:
         prefixes = [bytes([number, level]) for number in range(tables) for level in Level]
@@ -33,13 +33,13 @@ class HashSegments(SegmentPlaces):
         """Entries that share a hash with a row of hashes uint64 [n, k]: rows int64 [m], numbers uint64 [m].
 
         The hashes belong to the first k tables. A portion holds at most HITS_MAX, ordered by row and number, each pair once;
-        of each segment the `limit` highest numbers of a hash.
+        each segment gives the `limit` highest numbers per hash.
         """
         addresses = self.take_over(transaction)
         if not len(addresses) or not len(hashes):
             return
         tables = hashes.shape[1]
-        # Table by table, and within a table in the order of its entries; every hash in both levels.
+        # Table by table, each in entry order; every hash in both levels.
         columns = np.arange(2 * tables)
         order = (np.argsort(hashes, axis=0).repeat(2, axis=1) * len(columns) + columns).T.reshape(-1)
         hashes = hashes.repeat(2, axis=1)
@@ -63,7 +63,7 @@ class HashSegments(SegmentPlaces):
     def _check(
         self, transaction: Transaction, wanted: npt.NDArray[np.bool_], addresses: npt.NDArray[np.uint64]
     ) -> None:
-        """As `SegmentPlaces`, but only what look-ups search, and by the checksum of the head."""
+        """As `SegmentPlaces`, but only the searched words, by the head's checksum."""
         words = np.ascontiguousarray(self._places.keys[:, self._prefix_bytes :]).view(">u8")
         prefixes = np.ascontiguousarray(self._places.keys[:, : self._prefix_bytes]).view(">u2")
         keys = np.column_stack([prefixes, words]).astype(np.uint64)

@@ -1,4 +1,4 @@
-"""Tables of hashes: sorted runs of 40-bit hashes and 40-bit numbers, for the bands of MinHash and for document ids."""
+"""Hash tables: sorted runs of 40-bit hashes and 40-bit numbers, for MinHash bands and document ids."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -23,17 +23,17 @@ from index.storage.segments.hash_codec import segment_capacity, unpack_hash_segm
 from index.storage.store import Transaction
 
 _OF_OWN_BINS = np.uint64(0x5555_5555_5500_0000)
-"""Distinguishes the hash of a band of own bins from that of a band of all bins."""
+"""Separates band hashes of own bins from those of all bins."""
 
 _ROWS_AT_ONCE = 2**16
-"""Rows whose hashes are computed at once: bounds their memory."""
+"""Rows hashed at once: bounds their memory."""
 
 Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class HashShape:
-    """A table of hashes. An entry is a hash and a number.
+    """A hash table. An entry is a hash and a number.
 
     words   64-bit words of a fingerprint
     tables  number of tables; each holds every entry once
@@ -54,12 +54,12 @@ class HashShape:
 
     @property
     def rests(self) -> int:
-        """Rests of hashes in the memtable for an entry."""
+        """Rests of hashes per entry in the memtable."""
         return self.tables
 
     @property
     def memtable_bytes(self) -> int:
-        """Approximate bytes of an entry in memory: fingerprint, number, and its share of a page in every table."""
+        """Approximate bytes per entry in memory: fingerprint, number, and its share of a page in every table."""
         return 8 * self.words + 8 + self.tables * 17
 
     @property
@@ -68,7 +68,7 @@ class HashShape:
         return 8 * self.tables
 
     def prefixes(self, table: int, *, searched: bool = False) -> list[bytes]:
-        """What the keys of a table's segments begin with; `searched`: without the level of removed entries."""
+        """Key prefixes of a table's segments; `searched`: without the level of removed entries."""
         return [bytes([table, level]) for level in Level if not (searched and level is Level.REMOVED)]
 
     def level_of(self, key: bytes) -> Level | None:
@@ -76,19 +76,19 @@ class HashShape:
         return Level(key[1])
 
     def segment_entries(self, segment_bytes: int) -> int:
-        """Number of entries in a segment of this size, at least 1."""
+        """Entries in a segment of this size, at least 1."""
         return segment_capacity(segment_bytes)
 
     def numbered(self, table: int) -> bool:  # noqa: ARG002
-        """Whether numbers stand next to the entries of a table: no, they are part of them."""
+        """Whether numbers are stored next to a table's entries: no, they are part of them."""
         return False
 
     def entry_columns(self, table: int, hashes: Words, fingerprints: Words, numbers: Words) -> Words:  # noqa: ARG002
-        """Entries in the form of a table's segments, uint64 [n, 2]; hashes uint64 [n] of that table, numbers uint64 [n]."""
+        """Entries as a table's segments hold them, uint64 [n, 2]; hashes uint64 [n] of that table, numbers uint64 [n]."""
         return np.stack([hashes, numbers], axis=1)
 
     def gathered(self, entries: Memtable, table: int, begin: int, end: int, count_max: int) -> tuple[Words, Words, int]:
-        """`Memtable.of_table`: entries uint64 [n, 2], mostly ascending, their numbers, and the first value not examined."""
+        """`Memtable.of_table`: entries uint64 [n, 2], mostly ascending, their numbers, and the first unexamined value."""
         found, stopped = memtable.gathered_bands(
             entries.pages, entries.rests, entries.numbers, table, begin, end, count_max
         )
@@ -104,44 +104,44 @@ class HashShape:
         return np.ascontiguousarray(columns), columns[1]
 
     def columns_of(self, words: Words) -> Words:
-        """The reverse of `compaction.words_of`: uint64 [n, 2] -> uint64 [2, n]."""
+        """Undo `compaction.words_of`: uint64 [n, 2] -> uint64 [2, n]."""
         columns: Words = np.ascontiguousarray(words.T)
         return columns
 
     def sorting_words(self, columns: Words, table: int) -> Words:
-        """Hashes of the entries of a table, uint64 [n, 1]."""
+        """Hashes of a table's entries, uint64 [n, 1]."""
         hashes: Words = columns[table, :, None]
         return hashes
 
     def ascending(
         self, words: Words, places: npt.NDArray[np.uint32], numbers: Words
     ) -> tuple[Words, npt.NDArray[np.uint32]]:
-        """Entries at these places of `sorting_words`, uint64 [m, 2] ascending, and the places."""
+        """Entries at these places in `sorting_words`, uint64 [m, 2] ascending, and the places."""
         entries: Words = sort.sorted_band(np.ascontiguousarray(words[:, 0]), places, numbers).T
         return entries, places
 
     def unpacked(self, key: bytes, value: memoryview) -> tuple[Words, Words]:  # noqa: ARG002
-        """Entries of a segment, uint64 [2, n], and NO_NUMBER for each. Raises ValueError if the value is not a segment."""
+        """A segment's entries, uint64 [2, n], and NO_NUMBER for each. Raises ValueError if the value is not a segment."""
         entries = unpack_hash_segment(value)
         return entries, np.full(entries.shape[1], NO_NUMBER)
 
     def first_words(self, value: memoryview) -> Words:
-        """Hashes of the entries of a segment, uint64 [n]."""
+        """Hashes of a segment's entries, uint64 [n]."""
         hashes: Words = unpack_hash_segment(value)[0]
         return hashes
 
     def bucket_sizes(self, words: Words, first: int, end: int) -> npt.NDArray[np.int64]:  # noqa: ARG002
-        """Sizes of the buckets of these first words, uint64 [n]: entries with an equal hash."""
+        """Bucket sizes for these first words, uint64 [n]: entries with an equal hash."""
         return np.unique(words, return_counts=True)[1]
 
     def compacted_entries(self, transaction: Transaction, now: CompactionState, segment_bytes: int) -> int:  # noqa: ARG002
-        """Number of entries in segments, in all tables."""
+        """Entries in the segments of all tables."""
         return now.first_entries + now.last_entries
 
     def moved(
         self, transaction: Transaction, now: CompactionState, gather: Gather, segment_bytes: int, first_number: int
     ) -> tuple[CompactionState, bytes | None]:
-        """Move the frozen entries of the segment of the first level at the cursor; returns the state and the slice's end."""
+        """Move the frozen entries of the cursor's first-level segment; returns the state and the slice's end."""
         capacity = self.segment_entries(segment_bytes)
         target = levels.Levels(transaction, self.table, capacity, first_number)
         end = target.bound_above(now.table, Level.FIRST, now.bound)
@@ -157,26 +157,26 @@ class HashShape:
         entries_max: int,
         first_number: int,
     ) -> CompactionState:
-        """State after about `entries_max` entries have left the first level, or all that it has too many."""
+        """State after about `entries_max` entries, or all excess ones, have left the first level."""
         first_max = levels.first_entries_max(self.tables, memtable_entries, now.first_entries + now.last_entries)
         target = levels.Levels(transaction, self.table, self.segment_entries(segment_bytes), first_number)
         return target.settle(now, self.tables, first_max, entries_max)
 
     def open_segments(self) -> HashSegments:
-        """View of the segments that one process has."""
+        """A process's view of the segments."""
         return HashSegments(self.table, self.tables)
 
 
 @dataclass(frozen=True, slots=True)
 class MinhashShape(HashShape):
-    """Bands of MinHash: table t holds the hash of band t of every signature, and its document number."""
+    """Bands of MinHash: table t holds the hash of band t and the document number for every signature."""
 
     banding: Banding
 
     def hashes(self, fingerprints: Words) -> Words:
-        """Hashes of the bands, uint64 [n, words] -> uint64 [n, tables], 40 bits at the top of each word.
+        """Band hashes, uint64 [n, words] -> uint64 [n, tables], 40 bits at the top of each word.
 
-        If a page has a frame, bands of its own bins replace some of them: see `frame.bands_of_own`.
+        If a page has a frame, bands of its own bins replace some: see `frame.bands_of_own`.
         """
         banding = self.banding
         values = bins_of(fingerprints, banding.bin_bits)
@@ -192,7 +192,7 @@ class MinhashShape(HashShape):
         return hashes
 
     def sorting_columns(self, fingerprints: Words) -> Words:
-        """What `sorting_words` needs of fingerprints uint64 [n, words]: hashes of bands, uint64 [tables, n]."""
+        """Input of `sorting_words` for fingerprints uint64 [n, words]: band hashes, uint64 [tables, n]."""
         columns = np.empty((self.tables, len(fingerprints)), np.uint64)
         for begin in range(0, len(fingerprints), _ROWS_AT_ONCE):
             columns[:, begin : begin + _ROWS_AT_ONCE] = self.hashes(fingerprints[begin : begin + _ROWS_AT_ONCE]).T
@@ -219,13 +219,13 @@ class MinhashShape(HashShape):
         distance_max: int,
         looks: npt.NDArray[np.uint8] | None = None,  # noqa: ARG002
     ) -> MinhashLookup:
-        """Look-up of signatures uint64 [n, words]."""
+        """Lookup for signatures uint64 [n, words]."""
         return MinhashLookup(fingerprints, self.hashes(fingerprints), distance_max, self.banding)
 
 
 @dataclass(frozen=True, slots=True)
 class IdShape(HashShape):
-    """Ids: the hash of the id of every row of the log that has one, and the row's number."""
+    """Ids: id hash and row number of every log row that has an id."""
 
     words: int = 1
     tables: int = 1
@@ -242,7 +242,7 @@ class IdShape(HashShape):
         return fingerprints.T
 
     def entries_of(self, batch: log.Batch) -> tuple[Words, Words]:
-        """Hashes uint64 [n, 1] and row numbers uint64 [n] of the rows of a batch that have an id."""
+        """Hashes uint64 [n, 1] and row numbers uint64 [n] of a batch's rows with an id."""
         ends, texts = unpack_ids(batch.value)
         hashes, first = id_hashes(texts, ends), LOG_KEY.unpack(batch.key)[1]
         named = np.flatnonzero(hashes != checksums.NO_HASH)

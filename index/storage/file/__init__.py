@@ -1,1 +1,1 @@
-"""What the store needs beside the client: hooks around commits, and where values stand in the map."""
+"""Helpers for the store: checksums, hooks around commits, the lock file, and value places in the map."""

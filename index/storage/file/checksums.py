@@ -1,6 +1,6 @@
-"""Checksums of values: XXH64 of a value's bytes, seeded with the XXH64 of its key, seeded with that of the table's name.
+"""Checksums: XXH64 of a value, seeded with its key's, seeded with the table name's.
 
-So a value that was moved to another key or table does not fit its checksum.
+A value moved to another key or table does not fit its checksum.
 """
 
 import struct
@@ -17,10 +17,10 @@ from index.storage.layout import Table
 CHECKSUM = struct.Struct("<Q")
 
 SHORT_BYTES = 8
-"""Size of every value in tables of many values to a key."""
+"""Every value's size in tables with many values per key."""
 
 REMEMBERED_MAX = 2**20
-"""Checksums that are remembered: 64 MiB."""
+"""Maximum remembered checksums: 64 MiB."""
 
 _DIGEST = xxhash.xxh64_intdigest
 _SEEDS = {table: _DIGEST(table.value) for table in Table}
@@ -32,14 +32,14 @@ def checksum_of(table: Table, key: bytes, content: bytes | memoryview) -> bytes:
 
 
 def is_of_older_format(table: Table, key: bytes, value: bytes) -> bool:
-    """Whether a value has the checksum of format versions 3 to 7 at its end: XXH3."""
+    """Whether a value ends with the checksum of format versions 3 to 7: XXH3."""
     digest = xxhash.xxh3_64_intdigest
     checksum = digest(value[: -CHECKSUM.size], digest(key, digest(table.value)))
     return value[-CHECKSUM.size :] == CHECKSUM.pack(checksum)
 
 
 def first_wrong(table: Table, pairs: Iterable[tuple[bytes, memoryview]]) -> tuple[bytes, memoryview] | None:
-    """The first pair whose value does not fit the checksum at its end, or None."""
+    """The first pair whose value does not fit its checksum, or None."""
     of_table, digest = _SEEDS[table], _DIGEST
     for key, value in pairs:
         checksum = digest(value[: -CHECKSUM.size], digest(key, of_table))
@@ -65,11 +65,11 @@ def short_checksums(table: Table, keys: Sequence[bytes], contents: Sequence[byte
 def checked_values(
     table: Table, keys: Sequence[bytes], pairs: bytes | memoryview
 ) -> tuple[npt.NDArray[np.int64], bytes, bytes | None]:
-    """Split concatenated pairs of a key, a value of SHORT_BYTES and its checksum, and check them.
+    """Split and check concatenated pairs: a key, a value with SHORT_BYTES, its checksum.
 
-    keys  distinct and of one length; the pairs come in their order
+    keys  distinct, with one length, in the pairs' order
 
-    Returns the number of values of each key, int64 [n], all values concatenated, and the key of the first wrong value, or None.
+    Returns the number of values per key, int64 [n], all values concatenated, and the first wrong value's key, or None.
     """
     length = len(keys[0]) if keys else 0
     of_pairs = np.frombuffer(pairs, np.uint8).reshape(-1, length + SHORT_BYTES + CHECKSUM.size)
@@ -79,12 +79,12 @@ def checked_values(
 
 
 def _seeds(table: Table, keys: Sequence[bytes]) -> npt.NDArray[np.uint64]:
-    """Seeds of the checksums of values under these keys, uint64 [n]."""
+    """Checksum seeds of values under these keys, uint64 [n]."""
     return np.fromiter(map(_DIGEST, keys, repeat(_SEEDS[table])), np.uint64, len(keys))
 
 
 class Checksums:
-    """Checks the values of a file. A value `read_in_parts` is checked once; up to REMEMBERED_MAX are remembered."""
+    """Checks a file's values. A value `read_in_parts` is checked once; up to REMEMBERED_MAX are remembered."""
 
     def __init__(self) -> None:
         self._fitting: set[bytes] = set()
@@ -99,13 +99,13 @@ class Checksums:
         return checksum
 
     def fits(self, table: Table, key: bytes, value: memoryview, *, recheck: bool = False) -> bool:
-        """Whether a value fits the checksum at its end. `recheck` reads all of it, also if it was checked before."""
+        """Whether a value fits its checksum. `recheck` reads all of it, even after an earlier check."""
         if not table.read_in_parts:
             return first_wrong(table, [(key, value)]) is None
         if len(value) < CHECKSUM.size:
             return False
         checksum = value[-CHECKSUM.size :].tobytes()
-        # The checksum also tells one version of a value from another.
+        # The checksum also distinguishes two versions of a value.
         if checksum in self._fitting and not recheck:
             return True
         return checksum == self.of(table, key, value[: -CHECKSUM.size])

@@ -1,18 +1,18 @@
-"""Hooks around commits, by which tests fail or die at exactly these places."""
+"""Hooks around commits, for tests that fail or die exactly there."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 
 def nothing() -> None:
-    """The hook that does nothing."""
+    """The default hook: does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitHooks:
-    """Hooks around every commit of a write transaction, so that tests can fail or die at exactly these places.
+    """Hooks around every commit of a write transaction, for tests that fail or die exactly there.
 
-    An exception of `before_commit` aborts the transaction; one of `after_commit` leaves it committed.
+    An exception in `before_commit` aborts the transaction; one in `after_commit` leaves it committed.
     """
 
     before_commit: Callable[[], None] = nothing

@@ -1,12 +1,12 @@
-"""The lock file of an index: made with room, held together with the data file, and the writer that it names.
+"""The lock file of an index: allocated on disk, held together with the data file, and the writer that it names.
 
-LMDB keeps its writers apart by a mutex in the lock file, and its readers by the slots in it. Two processes that have two
-lock files would write over each other's pages. So every process that opens an index locks the data file too (flock,
-shared), and a lock file is made only while no process holds the data file. A process that has the index open compares the
-lock file with the one it opened, at every transaction.
+LMDB separates writers by a mutex in the lock file, and readers by its slots. Two processes with two lock files would
+overwrite each other's pages. So every process that opens an index also locks the data file (flock, shared), and creates a
+lock file only while no process holds the data file. At every transaction a process compares the lock file with the one it
+opened.
 
-The lock file begins with the magic of the data file. The writers' mutex follows the first 64 bytes, and begins with the
-number of the thread that holds it (a robust mutex of the GNU C library; its two highest bits are flags).
+The lock file begins with the magic of the data file. The writers' mutex follows the first 64 bytes: a robust mutex of the GNU
+C library, which begins with its thread's number. The two highest bits are flags.
 """
 
 import fcntl
@@ -22,29 +22,29 @@ from index.storage.data_file import DATA_FILE, MAGIC, identity_of, room_in
 LOCK_FILE = "lock.mdb"
 
 LOCK_BYTES = 8_192
-"""Size of the lock file of an environment with LMDB's default of 126 readers."""
+"""Size of the lock file with LMDB's default: 126 readers."""
 
 _COMMAND_SHOWN = 100
 _MUTEX_AT, _THREAD_BITS = 64, 2**30 - 1
 
 _TRIES, _PAUSE_SECONDS = 100, 0.02
-"""Another process may be about to make the lock file."""
+"""Another process may be about to create the lock file."""
 
 
 class HeldFiles:
-    """The data file and the lock file that this process has open: held, and compared with those in the directory."""
+    """The data file and lock file open in this process: held, and compared with those in the directory."""
 
     def __init__(self, directory: Path, *, read_only: bool) -> None:
-        """Hold the data file, and give the lock file room on the disk; make it where it is missing.
+        """Hold the data file, and allocate the lock file on disk; creates a missing one.
 
-        Closing the lock file lets go of every lock that this process has on it: call before LMDB opens it.
-        Raises IndexInUse where a process uses the index without a lock file. Raises IndexFull and OSError.
+        Closing the lock file releases every lock of this process on it: call this before LMDB opens it. Raises IndexInUse if
+        another process uses the index without a lock file. Raises IndexFull, OSError.
         """
-        # The paths as they are now: the process may change its current folder.
+        # Absolute paths: the process may change its current folder.
         self.data = (directory / DATA_FILE).absolute()
         self._lock = (directory / LOCK_FILE).absolute()
         self._read_only = read_only
-        # LMDB reads without locks where it may not write.
+        # Without write permission, LMDB reads without locks.
         self._without_lock = read_only and not os.access(directory, os.W_OK) and not self._lock.exists()
         self._descriptor = os.open(self.data, os.O_RDONLY)
         with ExitStack() as opening:
@@ -61,7 +61,7 @@ class HeldFiles:
             made = self._lock.exists()
             with suppress(BlockingIOError):
                 fcntl.flock(self._descriptor, (fcntl.LOCK_SH if made else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-                # LMDB opens a lock file that it may not write only for reading, on a disk that takes no writes.
+                # On a read-only disk, LMDB opens the lock file for reading only.
                 with suppress(*((OSError,) if self._read_only else ())):
                     self._give_room()
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH)
@@ -70,7 +70,7 @@ class HeldFiles:
         raise IndexInUse(f"{self._lock}: this file is missing, while another process uses the index. {_WAY_OUT}")
 
     def _give_room(self) -> None:
-        """Have the disk set its blocks aside, for which a missing one would kill the process (SIGBUS)."""
+        """Allocate the file's blocks: a missing one would kill the process (SIGBUS)."""
         with room_in(self._lock.parent):
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
             try:
@@ -91,9 +91,9 @@ class HeldFiles:
         self.data_identity = identity
 
     def require_in_place(self) -> None:
-        """Raise IndexMissing where the data file is not the one that was opened, and IndexInUse as `require_lock` does.
+        """Raise IndexMissing if the data file was removed or replaced, and IndexInUse as `require_lock` does.
 
-        A process that only reads may go on reading a data file that was replaced.
+        A read-only process may continue to read a replaced data file.
         """
         self.require_lock()
         if not self._read_only and identity_of(self.data) != self.data_identity:
@@ -103,9 +103,9 @@ class HeldFiles:
             )
 
     def require_lock(self) -> None:
-        """Raise IndexInUse where the lock file is not the one that was opened: another writer may be at work.
+        """Raise IndexInUse if the lock file is not the one that was opened: another writer may be active.
 
-        No other process finds a data file that was removed or replaced, so its lock file does not matter.
+        No other process opens a removed or replaced data file, so its lock file does not matter.
         """
         if self._without_lock or identity_of(self._lock) == self._lock_identity:
             return
@@ -116,7 +116,7 @@ class HeldFiles:
             )
 
     def close(self) -> None:
-        """Let go of the data file."""
+        """Release the data file."""
         os.close(self._descriptor)
 
 
@@ -125,7 +125,7 @@ _WAY_OUT = "Stop every process that uses the index, and start again. A service r
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The process that holds the writer lock of an index: its number, what it runs, and whether it is stopped."""
+    """The process that holds the writer lock of an index: its id, its command line, and whether it is stopped."""
 
     process: int
     command: str
@@ -141,9 +141,9 @@ class Writer:
 
 
 def writer_of(directory: Path) -> Writer | None:
-    """The process of this machine that holds the writer lock, while it does; None where that cannot be told.
+    """The process of this machine that holds the writer lock, or None if there is none or it cannot be determined.
 
-    LMDB waits for the lock without limit, and a stopped process never gives it back.
+    LMDB waits for the lock without limit, and a stopped process never releases it.
     """
     try:
         with (directory / LOCK_FILE).open("rb") as file:
@@ -154,7 +154,7 @@ def writer_of(directory: Path) -> Writer | None:
         fields = dict(line.split(":", 1) for line in Path(f"/proc/{thread}/status").read_text().splitlines())
         process = Path("/proc") / fields["Tgid"].strip()
         words = process.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").split()
-        # The number may be another process's by now, or that of another container.
+        # The number may belong to another process by now, or to another container.
         has_it_open = any(_same_file(descriptor, status) for descriptor in process.joinpath("fd").iterdir())
     except (OSError, KeyError):
         return None

@@ -1,35 +1,35 @@
-"""The neighbours of missing keys: what a damaged key would stand between, or be."""
+"""Neighbours of missing keys: a damaged key would be one or lie between two."""
 
 from collections.abc import Sequence, Set
 from typing import Protocol
 
 
 class Cursor(Protocol):
-    """A cursor at a pair of a sorted table, or nowhere; steps give whether it stands at a pair then."""
+    """A cursor on a sorted table; steps return whether it is at a pair."""
 
     def set_range(self, key: bytes) -> bool:
-        """Step to the least key not below this one."""
+        """Move to the least key not below this one."""
 
     def prev(self) -> bool:
-        """Step to the key before."""
+        """Move to the previous key."""
 
     def last(self) -> bool:
-        """Step to the last key."""
+        """Move to the last key."""
 
     def item(self) -> tuple[memoryview, memoryview]:
-        """The pair."""
+        """The current pair."""
 
 
 def neighbours(cursor: Cursor, keys: Sequence[bytes], checked: Set[bytes]) -> dict[bytes, memoryview]:
-    """The pairs right above and right below each key that is missing, but for those that were checked.
+    """The pairs right above and below each missing key, except the checked ones.
 
-    keys     ascending; those that are not missing are among the checked ones
-    checked  keys of the table that need no further look
+    keys     ascending; existing ones are among the checked ones
+    checked  the table's keys that need no further check
     """
     above: bytes | None = b""
     found: dict[bytes, memoryview] = {}
     for key in keys:
-        # Keys without any key of the table between them have the same neighbours.
+        # Adjacent missing keys have the same neighbours.
         if above is None or key < above or key in checked:
             continue
         above, stands = None, cursor.set_range(key)

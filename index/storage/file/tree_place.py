@@ -1,7 +1,7 @@
-"""Where values stand in the file, by the numbers of their pages: found without a look at them.
+"""Value places in the file, as page numbers: computed without reading the values.
 
-The client reads every page of a value that it gives. A look-up needs a few pages of a thousand segments, so it goes by
-addresses. They hold as long as the transaction: LMDB never writes into a page that the last commit uses.
+The client reads every page of a value. A lookup needs a few pages from each of a thousand segments, so it uses addresses.
+They stay valid during the transaction: LMDB never overwrites the last commit's pages.
 """
 
 import struct
@@ -20,12 +20,12 @@ _NO_ROOT = 2**64 - 1
 
 
 class TreePlace(NamedTuple):
-    """A table of the file at one commit.
+    """A table in the file at one commit.
 
     base        address of the first page in memory
-    page_bytes  bytes of a page
-    root        number of the first page of its tree; None: the table is empty
-    entries     number of its keys
+    page_bytes  page size
+    root        page number of the tree's root; None: the table is empty
+    entries     number of keys
     """
 
     base: int
@@ -35,11 +35,11 @@ class TreePlace(NamedTuple):
 
 
 class ValuePlaces(NamedTuple):
-    """Where the values of a table stand.
+    """Places of a table's values.
 
-    keys   uint8 [n, bytes of a key], ascending
-    pages  int64 [n], the first page of each value
-    sizes  int64 [n], bytes of each value, with its checksum
+    keys   uint8 [n, key bytes], ascending
+    pages  int64 [n], each value's first page
+    sizes  int64 [n], each value's bytes, checksum included
     """
 
     keys: npt.NDArray[np.uint8]
@@ -52,7 +52,7 @@ class ValuePlaces(NamedTuple):
 
 
 def tree_place(record: memoryview | bytes, page_bytes: int) -> TreePlace:
-    """The place of a table, from LMDB's own record of it, as a view of a page in the map."""
+    """A table's place, from LMDB's record: a view of a page in the map."""
     *_, entries, root = _RECORD.unpack(record)
     address = int(address_of(record))
     page = address - address % page_bytes
@@ -61,7 +61,7 @@ def tree_place(record: memoryview | bytes, page_bytes: int) -> TreePlace:
 
 
 def value_places(tree: TreePlace, key_bytes: int) -> ValuePlaces | None:
-    """Where all values of a table stand; None where one is small, or a key has another length."""
+    """Places of all values in a table; None if a value is small, or a key has another length."""
     found = ValuePlaces(
         np.empty((tree.entries, key_bytes), np.uint8),
         np.empty(tree.entries, np.int64),

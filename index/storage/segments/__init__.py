@@ -1,1 +1,1 @@
-"""Segments as bytes: their keys, the state of the compaction, and the codec of MinHash."""
+"""Segments as bytes: their keys, the compaction state, and the codec of hashes."""

@@ -1,4 +1,4 @@
-"""State of a compaction, and the keys of segments, as `layout` describes them."""
+"""Compaction state, and the keys of segments, as in `layout`."""
 
 import struct
 from enum import IntEnum
@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 _COMPACTION = struct.Struct("<QQQQQQQQBB")
 HASH_KEY = struct.Struct(">BBQQ")
-"""Key of a segment of hashes: table, level, and the bound: hash, number."""
+"""Key of a hash segment: table, level, and the bound: hash, number."""
 
 
 class Level(IntEnum):
-    """Levels of a table of hashes."""
+    """Levels of a hash table."""
 
     FIRST = 0
-    """Takes what leaves memory."""
+    """Receives entries from memory."""
     LAST = 1
-    """Takes what the first level has too much of."""
+    """Receives the excess of the first level."""
     REMOVED = 2
     """Removed entries, which leave the last level as others enter it."""
 
@@ -23,13 +23,13 @@ class Level(IntEnum):
 class CompactionState(NamedTuple):
     """How far entries have moved from the log into segments.
 
-    merged_to, merged_rows  number and rows of the log key before which all batches stand in segments
-    frozen_to, frozen_rows  the same of the frozen memtable's end
-    version                 rises with every change of the segments
+    merged_to, merged_rows  number and rows in the log key below which segments hold all batches
+    frozen_to, frozen_rows  the same for the end of the frozen memtable
+    version                 increases with every change to the segments
     table                   undefined if nothing is frozen
     bound                   empty if nothing is frozen
-    first_entries           entries of the first level, in all tables of hashes
-    last_entries            entries of the last level, in all tables of hashes
+    first_entries           first-level entries, in all hash tables
+    last_entries            last-level entries, in all hash tables
     settled_to              key at which the next entries leave the first level
     """
 
@@ -58,7 +58,7 @@ def pack_compaction(state: CompactionState) -> bytes:
 
 
 def unpack_compaction(value: bytes | None) -> CompactionState:
-    """The reverse of `pack_compaction`; all zero if there is no value."""
+    """Undo `pack_compaction`; all zero without a value."""
     if value is None:
         return CompactionState(0, 0, 0, 0, 0, b"")
     merged_to, frozen_to, tombstones, version, *rows, first, last, table, size = _COMPACTION.unpack_from(value)
@@ -68,5 +68,5 @@ def unpack_compaction(value: bytes | None) -> CompactionState:
 
 
 def segment_key(table: int, bound: bytes) -> bytes:
-    """Key of a segment of SimHash."""
+    """Key of a SimHash segment."""
     return bytes([table]) + bound

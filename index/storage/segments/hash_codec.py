@@ -1,4 +1,4 @@
-"""Codec of segments of hashes and numbers, as `layout` describes them, in as few bits as they need."""
+"""Codec for segments with hashes and numbers, as in `layout`, in as few bits as possible."""
 
 from typing import NamedTuple
 
@@ -10,22 +10,22 @@ from index.storage.codec import size_class
 from index.storage.segments.compaction_state import HASH_KEY
 
 Entries = npt.NDArray[np.uint64]
-"""Entries, uint64 [2, n], ascending: hashes (40 bits at the top of a word) and numbers."""
+"""Entries, uint64 [2, n], ascending: hashes (top 40 bits of a word) and numbers."""
 
 ENTRY_BYTES = 8
-"""Approximate bytes of an entry at most, in large segments; 6 with 100 million documents."""
+"""Approximate maximum bytes of an entry in large segments; 6 with 100 million documents."""
 
 SEGMENT_BYTES_MAX = 2**20
-"""Approximate largest size of a segment: the checksums of its numbers stand in its head."""
+"""Approximate maximum segment size: the head holds the numbers' checksums."""
 
 PART_ENTRIES = 16
-"""Entries of a part, on average: look-ups find a part by its place, and search it."""
+"""Mean entries of a part: lookups compute the part and search it."""
 
 NO_ENTRIES: Entries = np.empty((2, 0), np.uint64)
 
 
 class HashKey(NamedTuple):
-    """Key of a segment: its table, named by the band, its level, and its bound, the first entry that it may hold."""
+    """A segment's key: band (its table), level, and bound, the least entry it may hold."""
 
     band: int
     level: int
@@ -33,7 +33,7 @@ class HashKey(NamedTuple):
     number: int = 0
 
     def packed(self) -> bytes:
-        """The key as it stands in the file."""
+        """The stored key."""
         return HASH_KEY.pack(*self)
 
     @property
@@ -61,7 +61,7 @@ def pack_hash_segment(key: HashKey, entries: Entries) -> bytes:
 
 
 def unpack_hash_segment(value: bytes | memoryview) -> Entries:
-    """The reverse of `pack_hash_segment`. Raises ValueError if the value is not a segment."""
+    """Undo `pack_hash_segment`. Raises ValueError if the value is not a segment."""
     words = np.frombuffer(value, "<u8", len(value) // 8).astype(np.uint64, copy=False)
     entries = hash_segments.unpacked(words)
     if not entries.shape[1]:
@@ -70,5 +70,5 @@ def unpack_hash_segment(value: bytes | memoryview) -> Entries:
 
 
 def segment_capacity(segment_bytes: int) -> int:
-    """Number of entries of a segment of this size, at least 1."""
+    """Entries in a segment with this size, at least 1."""
     return max(1, min(segment_bytes, SEGMENT_BYTES_MAX) // ENTRY_BYTES)

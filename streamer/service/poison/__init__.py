@@ -1,1 +1,1 @@
-"""Records that end processes: attempts are noted, deaths counted, and a trial proves which record it was."""
+"""Records that end processes: attempts are noted, deaths counted, and a trial identifies the record."""

@@ -1,12 +1,11 @@
-"""Attempts at batches, noted in files so that a death tells what it interrupted: which positions, and which step.
+"""Attempts at batches, noted in files, so that a death reveals the interrupted positions and step.
 
-A process notes the positions of a batch before it begins with it, and every step before it takes it. It has two notes: one
-batch may be decoded while the one before it is delivered. It holds a lock on its notes for as long as it lives. So a note
-without a lock, amid a batch, is a death, however it came about, and whoever reads the batch next can count it. Whoever ends
-in order removes the notes.
+A process notes the positions of a batch before it begins, and every step before it takes it. It has two notes, because it may
+decode one batch while it delivers another. It locks its notes for life. So an unlocked note amid a batch is a death of any
+cause, and the next reader of the batch can count it. An orderly end removes the notes.
 
-The notes stand beside the index, which all workers of a host share: a document that kills one worker after the other is
-counted wherever it wanders. Nothing is synced to disk, for the notes need to survive processes and not the machine.
+The notes are in the folder of the index, which all workers of a host share: the deaths by a document add up on any worker.
+Nothing is synced to disk, because the notes need to survive processes and not the machine.
 """
 
 import fcntl
@@ -28,16 +27,16 @@ from streamer.records.record import Batch, Record
 log = structlog.get_logger(__name__)
 
 NOTE_BYTES = 2**16
-"""Size of a note, taken when it is made: a full disk must not end a batch."""
+"""A note's size, allocated at its creation: a full disk must not end a batch."""
 
 DEATHS_KEPT_SECONDS = 24 * 3600.0
-"""Notes of deaths that nobody reads any more, as those of a deleted topic, are removed at this age."""
+"""Age at which unread death notes, such as those of a deleted topic, are removed."""
 
 IDLE = "read"
-"""The step in which no batch is under way."""
+"""The step without a current batch."""
 
 PURE_STEPS = ("decode", "fingerprint")
-"""Steps that depend on the records alone, so that a record can be what ends the process."""
+"""Steps that depend on the records alone, so that a record can end the process."""
 
 _STEP_BYTES = 16
 _SUFFIX = ".attempt"
@@ -45,7 +44,7 @@ _SUFFIX = ".attempt"
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets of one source in a batch; `topic` is its name for people."""
+    """One source's offsets in a batch; `topic` is its display name."""
 
     topic: str
     source: Source
@@ -57,7 +56,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """What a process was at when it died."""
+    """The step and batch of a process at its death."""
 
     note: Path
     step: str
@@ -65,10 +64,10 @@ class Death:
 
 
 class AttemptFile:
-    """What this process is at with one batch, in a file that it holds a lock on."""
+    """The current work of this process on one batch, in a file that it locks."""
 
     def __init__(self, folder: Path) -> None:
-        """Make a note in a folder. Raises IndexFull where there is no room for it."""
+        """Create a note in a folder. Raises IndexFull if there is no room for it."""
         self._path = folder / f"{os.getpid()}-{time.time_ns()}{_SUFFIX}"
         # Only a locked note may have its name: without a lock it would be a death.
         fresh = self._path.with_suffix(".new")
@@ -83,7 +82,7 @@ class AttemptFile:
         fresh.rename(self._path)
 
     def name(self, batch: Batch) -> None:
-        """Note the positions of a batch that is begun with now."""
+        """Note the positions of a batch at its start."""
         os.pwrite(self._file, _content(IDLE, ranges_of(batch)), 0)
 
     def enter(self, step: str) -> None:
@@ -91,23 +90,23 @@ class AttemptFile:
         os.pwrite(self._file, step.ljust(_STEP_BYTES).encode(), 0)
 
     def close(self, *, orderly: bool) -> None:
-        """Let go of the note; after an orderly end nothing is left of it."""
+        """Release the note; an orderly end removes it."""
         if orderly:
             self._path.unlink(missing_ok=True)
         os.close(self._file)
 
 
 class Attempts:
-    """The notes of this process, and the deaths of others at the sources that it reads.
+    """The notes of this process, and the deaths of others at its sources.
 
-    A context: an orderly end, errors of the streamer and the index among them, removes the notes.
+    As a context, it removes the notes at an orderly end, which includes errors of the streamer and the index.
 
-    loop   note of the batch that is delivered
-    ahead  note of the batch that is prepared, perhaps beside the other
+    loop   note of the batch in delivery
+    ahead  note of the batch in preparation
     """
 
     def __init__(self, folder: Path, deaths_max: int) -> None:
-        """`folder`: that of the index. `deaths_max`: so many deaths amid a pure step put a record under suspicion."""
+        """folder: that of the index; deaths_max: deaths amid a pure step that put a record under suspicion."""
         self._folder = folder
         self._deaths_max = deaths_max
         self._suspected: dict[Source, list[range]] = {}
@@ -131,7 +130,7 @@ class Attempts:
         self.ahead.close(orderly=orderly)
 
     def look(self, begins: Mapping[Source, int]) -> None:
-        """Take in the deaths at sources assigned now, from the offset on where each begins; tell of them, forget what is over."""
+        """Load and log the deaths at newly assigned sources, from their starting offsets on; delete settled notes."""
         found = list(deaths(self._folder))
         for death in found:
             ours = [each for each in death.stretches if each.source in begins]
@@ -165,7 +164,7 @@ class Attempts:
 
 
 def deaths(folder: Path) -> Iterator[Death]:
-    """Deaths noted in a folder, oldest first. Removes notes of processes that died between batches, and very old ones."""
+    """Noted deaths in a folder, oldest first. Removes very old notes, and those of processes that died between batches."""
     for note in sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.name.partition("-")[2]):
         try:
             file = os.open(note, os.O_RDONLY)
@@ -186,16 +185,16 @@ def deaths(folder: Path) -> Iterator[Death]:
 
 
 def death_of(folder: Path, process: int) -> Death | None:
-    """What a process that has ended died of; None where it ended in order or between batches.
+    """The death of an ended process; None if it ended in order or between batches.
 
-    Of two batches that were under way, the one in a pure step: its records may be the cause.
+    Of two current batches, the one in a pure step: its records may be the cause.
     """
     found = [death for death in deaths(folder) if death.note.name.startswith(f"{process}-")]
     return next((death for death in found if death.step in PURE_STEPS), found[0] if found else None)
 
 
 def ranges_of(batch: Batch) -> tuple[OffsetRange, ...]:
-    """The stretch of each source in a batch."""
+    """The offset range of each source in a batch."""
     firsts: dict[Source, Record] = {}
     last: Source | None = None
     for record in batch.records:
@@ -219,7 +218,7 @@ def _content(step: str, stretches: Iterable[OffsetRange]) -> bytes:
 
 
 def _read(note: Path, content: bytes) -> Death | None:
-    """A death from its note; None where no batch was under way, or the note makes no sense."""
+    """A death from its note; None if no batch was under way, or the note is malformed."""
     step = content[:_STEP_BYTES].decode(errors="replace").strip()
     try:
         stretches = tuple(

@@ -1,17 +1,16 @@
-"""Trial of records in a process of their own: a record that ends it, twice and alone, is poison.
+"""Trial of records in separate processes: a record that ends its process twice, the second time alone, is poison.
 
-A death of a worker proves nothing of the batch that it was at: people, the kernel and a supervisor kill too. A trial
-proves it. A child process decodes and fingerprints one record after the other, each within a limit of time that holds in
-C code too: the kernel ends the child by an alarm. What the child gives for a sound record is used as it is, so that the
-worker need not touch a batch again that killed others.
+A worker's death proves nothing about its batch: people, the kernel and a supervisor kill too. A trial proves it. A child
+process decodes and fingerprints the records one by one. A time limit applies even in C code: the kernel ends the child by an
+alarm. The worker uses the child's results as they are, so it need not touch a batch again that killed others.
 
-Starting a process that can fingerprint takes seconds. So one process gets ready and forks the children, each of which
-has seen no record before:
+Starting a process that can fingerprint takes seconds. So one process prepares, and forks the children, each of which has seen
+no record before:
 
     worker -- record --> nursery -- record --> child
            <-- answer --         <-- answer --           or its exit code, and the next record goes to another child
 
-k records that are poison among n cost one start and 2 k + 1 forks at most.
+k poison records among n cost one start and at most 2 k + 1 forks.
 """
 
 import multiprocessing
@@ -42,10 +41,10 @@ from streamer.settings.settings import Settings
 log = structlog.get_logger(__name__)
 
 START_SECONDS_MAX = 120.0
-"""How long the nursery may take until it is ready: it imports, and may have to compile."""
+"""Longest start of the nursery: it imports, and may have to compile."""
 
 RECORDS_AFTER_POISON = 1_000
-"""So many records after the last poison are tried too: poison comes in numbers, and each would cost workers first."""
+"""Records that are tried too after the last poison: poison comes in numbers, and each would first cost workers."""
 
 _ALARM_MARGIN_SECONDS = 10.0
 _BEAT_SECONDS = 1.0
@@ -55,16 +54,16 @@ Answer = tuple[Document | DeadLetter, Fingerprints]
 
 
 Failure = RegistryUnavailable | ProcessRefused
-"""What is no record's fault."""
+"""Errors that no record causes."""
 
 
 class _Stopped(Exception):
-    """A stop was asked for, and the child is gone; of the record that it was at nothing is known."""
+    """A stop was requested, and the child is gone; its record remains undecided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Documents and fingerprints of the first records of a batch, row for row; of all, unless time was short or a stop came."""
+    """Documents and fingerprints of a batch, row for row; only the first records if time was short or a stop came."""
 
     documents: list[Document | DeadLetter]
     fingerprints: Fingerprints
@@ -74,7 +73,7 @@ class Trials:
     """Tries records in child processes."""
 
     def __init__(self, settings: Settings, fingerprinter: Scheme, *, seconds_max: float) -> None:
-        """`seconds_max`: no further record is begun with after this time; the first always is."""
+        """seconds_max: no record except the first begins after this time."""
         self._settings = settings
         self._fingerprinter = fingerprinter
         self._seconds_max = seconds_max
@@ -83,19 +82,18 @@ class Trials:
 
     @property
     def expects_poison(self) -> bool:
-        """Whether the next batch is to be tried because poison was among the last RECORDS_AFTER_POISON records tried."""
+        """Whether to try the next batch, because poison was among the last RECORDS_AFTER_POISON tried records."""
         return self._records_suspected > 0
 
     def run(
         self, records: Sequence[Record], progress: Callable[[], None], stop_asked: Callable[[], bool]
     ) -> Tried | None:
-        """Try records one after the other; at least one, or None where a stop was asked for before its answer.
+        """Try records one by one, at least one; None if a stop was requested before the first answer.
 
         progress    called all the while
-        stop_asked  called all the while; True ends the child at once, in whatever record
+        stop_asked  called all the while; True ends the child at once, amid any record
 
-        Raises TrialFailed and ProcessRefused where no child can be started, and RegistryUnavailable, which is no record's
-        fault.
+        Raises TrialFailed and ProcessRefused if no child can be started, and RegistryUnavailable, which no record causes.
         """
         log.warning(
             "trying every record of a batch in a process of its own", first=records[0].position, count=len(records)
@@ -124,7 +122,7 @@ class Trials:
     def _try(self, nursery: "_Nursery", record: Record) -> Answer:
         answer = nursery.ask(record)
         if isinstance(answer, str):
-            # Once more, alone in a fresh process: nothing that came before can be the cause.
+            # Once more, alone in a fresh process: no earlier record can be the cause.
             answer = nursery.ask(record)
         self._records_suspected = max(0, self._records_suspected - 1)
         if not isinstance(answer, str):
@@ -142,7 +140,7 @@ class Trials:
 
 
 class _Nursery:
-    """The process that forks children; a child answers records with documents and fingerprints, until one ends it."""
+    """The process that forks children; a child answers records with documents and fingerprints until one ends it."""
 
     def __init__(
         self, settings: Settings, key: HashKey, progress: Callable[[], None], stop_asked: Callable[[], bool]
@@ -168,7 +166,7 @@ class _Nursery:
         self._stop_asked = stop_asked
 
     def ask(self, record: Record) -> Answer | str:
-        """The answer to a record; where it ended the child, in words how.
+        """The answer to a record, or a description of how it ended the child.
 
         Raises _Stopped, TrialFailed, ProcessRefused and RegistryUnavailable.
         """
@@ -189,8 +187,8 @@ class _Nursery:
         return f"decoding and fingerprinting it ended the process: {how}"
 
     def end(self) -> None:
-        """End the process and its child, in whatever state."""
-        # It kills the child when its connection is closed.
+        """End the process and its child, in any state."""
+        # The process kills its child once its connection is closed.
         self._connection.close()
         self._process.join(_BEAT_SECONDS)
         if self._process.is_alive():
@@ -218,7 +216,8 @@ class _Nursery:
 
 
 def _serve(settings: Settings, key: HashKey, connection: Connection) -> None:
-    """Body of the nursery: ready once it fingerprinted its own text; then its children answer, until the worker hangs up."""
+    """Body of the nursery: ready once it fingerprinted its own text; then its children answer until the worker closes the
+    connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     decoder, fingerprinter = Decoder(settings.decode), scheme_for(settings, key)
@@ -248,14 +247,14 @@ class _Child:
     """A fork of the nursery, which answers records."""
 
     def __init__(self, settings: Settings, decoder: Decoder, fingerprinter: Scheme, asking: Connection) -> None:
-        """`asking`: the nursery's own connection, which the child has no use for. Raises ProcessRefused."""
+        """asking: the nursery's own connection, which the child closes. Raises ProcessRefused."""
         with naming_limits():
             self._connection, theirs = multiprocessing.Pipe()
             self._number = os.fork()
         if self._number:
             theirs.close()
             return
-        # The child: it must never return into what the nursery does.
+        # The child must never return into the nursery's code.
         code = 1
         try:
             asking.close()
@@ -268,11 +267,11 @@ class _Child:
             os._exit(code)
 
     def ask(self, record: Record, asking: Connection) -> Answer | RegistryUnavailable | int | None:
-        """The answer to a record; the exit code of the child where it ended; None where the worker hung up."""
+        """The answer to a record; the child's exit code if it ended; None if the worker closed the connection."""
         try:
             self._connection.send(record)
             if asking in multiprocessing.connection.wait([self._connection, asking]):
-                # The worker asks one question at a time: it hung up.
+                # The worker asks one question at a time: it closed the connection.
                 return None
             answer: Answer | RegistryUnavailable = self._connection.recv()
         except (EOFError, OSError):
@@ -281,13 +280,13 @@ class _Child:
         return answer
 
     def kill(self) -> None:
-        """End it in whatever state."""
+        """End it in any state."""
         os.kill(self._number, signal.SIGKILL)
         os.waitpid(self._number, 0)
 
 
 def _answer(connection: Connection, decoder: Decoder, fingerprinter: Scheme, limit_seconds: float) -> None:
-    """Body of a child: it answers every record, until the nursery hangs up."""
+    """Body of a child: answers every record until the nursery closes the connection."""
     _go_first_where_memory_is_short()
     while True:
         try:
