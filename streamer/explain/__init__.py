@@ -1,1 +1,1 @@
-"""Why a record was decided as it was: what the index knows, the texts, and the setting that spoke, in words."""
+"""Why a record got its verdict: the index's data, the texts, and the deciding setting, in words."""

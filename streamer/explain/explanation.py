@@ -1,4 +1,4 @@
-"""Why a record was decided as it was, as plain values: the command line, the HTTP port and a page show the same."""
+"""Explanations as plain values, shared by the command line, the HTTP port and the page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,14 @@ from streamer.explain.positions import time_text
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """How alike two documents are, by what the index compares; None where it does not compare by that.
+    """Likeness between two documents by the index's measures; None for a measure not in use.
 
     similarity  estimated Jaccard similarity, or with metadata that of texts and metadata together
     distance    bits in which their fingerprints differ
-    cosine      of their feature weights, by which a second look judges
+    cosine      of their feature weights, which a second look compares
+
+    >>> Likeness(similarity=0.9).as_json()
+    {'similarity': 0.9}
     """
 
     similarity: float | None = None
@@ -22,18 +25,18 @@ class Likeness:
     cosine: float | None = None
 
     def as_json(self) -> dict[str, float]:
-        """What is known of it."""
+        """The known measures."""
         found = {"similarity": self.similarity, "distance": self.distance, "cosine": self.cosine}
         return {name: value for name, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A setting that had a say.
+    """A setting that took part in a decision.
 
     setting   section.key
-    value     as people write it
-    of_index  whether the index is stamped with the value; else it is that of the settings in force
+    value     in the form that people write
+    of_index  True: the value is from the index's stamp; False: from the current settings
     meaning   what the setting does
     """
 
@@ -50,13 +53,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A document on the way from a decision to what was kept: the original, and what that one resembled itself.
+    """A document between a decision and the document that was kept: the original, then that one's own match.
 
-    role      what it is to the document before: "original", "older version" that was replaced, or "lookalike"
-    decided   the decision on it; None where the index knows it no more
-    likeness  to its own original; None where it has none
-    standing  whether it still counts; None where that is not known, or it entered nothing
-    note      what follows from its standing, in words; empty where nothing does
+    role      relation to the previous document: "original", "older version" that was replaced, or "lookalike"
+    decided   the decision on it; None if the index no longer knows it
+    likeness  to its own original; None without one
+    standing  whether it still counts; None if unknown, or it entered nothing
+    note      consequence of its standing, in words; empty without one
     """
 
     id: str
@@ -90,9 +93,9 @@ class Link:
 class Near:
     """An entry that is near now.
 
-    relation  "original"; "member", which resembles the same original; "copy", whose original the record is; or "other"
+    relation  "original"; "member" with the same original; "copy", whose original is the record; or "other"
     later     whether it came after the record
-    why_not   why it would not make the record a duplicate, in words; empty where it would
+    why_not   why it would not make the record a duplicate, in words; empty if it would
     """
 
     id: str
@@ -128,10 +131,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The text of one document.
+    """One document's text.
 
-    missing     why the text cannot be shown; empty where it can
-    characters  length of the text; what `spans` leave out is marked by gaps
+    missing     why the text cannot be shown; empty if it can
+    characters  length of the text; gaps mark the parts that `spans` leave out
     """
 
     id: str
@@ -155,12 +158,12 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The words that differ.
+    """Differing words.
 
-    other    the document compared with; None where there is none
-    role     what the other one is: as of a `Link`, or "nearest"
-    changes  places where their words differ; None where they were not compared
-    hidden   changes that are not shown
+    other    the document compared with; None without one
+    role     the other document's relation: as in a `Link`, or "nearest"
+    changes  number of differing places; None if not compared
+    hidden   number of changes not shown
     """
 
     own: Side
@@ -181,21 +184,21 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One decision, and why it fell so.
+    """One decision and its causes.
 
-    decided      what the index knows of it
+    decided      the index's data on it
     where        position as people write it: name/partition/offset
-    verdict      label, as headers and verdict lines have it; so is `reason`
-    sentence     what became of the record, and why
-    likeness     to the original, or to the match that the index measured; None where there is none
-    measure      what that likeness says beside the settings, in words; empty where there is none
-    rules        the settings that spoke, the first one first
-    chain        the document that the verdict names, as an original mostly, then what that one named itself, and so on
-    near         what is near now, the nearest first; None: not known, as the fingerprint is not (see `notes`)
-    fingerprint  in hexadecimal; None where it is not known
-    standing     whether the record's own entry still counts; None where it entered nothing
-    notes        what else a reader has to know: what follows from its standing, what is not known and why
-    texts        None where texts were not asked for
+    verdict      label, as in headers and verdict lines; `reason` likewise
+    sentence     what happened to the record, and why
+    likeness     to the original, or to the match that the index measured; None without one
+    measure      comparison of that likeness with the settings, in words; empty without one
+    rules        the settings that took part, the first one first
+    chain        the document that the verdict names, usually an original, then that document's own, and so on
+    near         entries near now, the nearest first; None: unknown, because the fingerprint is (see `notes`)
+    fingerprint  in hexadecimal; None if unknown
+    standing     whether the record's own entry still counts; None if it entered nothing
+    notes        consequences of its standing, and unknown facts with their reasons
+    texts        None if not requested
     """
 
     decided: Decided
@@ -215,11 +218,11 @@ class Explanation:
 
     @property
     def original(self) -> Link | None:
-        """The document that the verdict names; None where it names none."""
+        """The document that the verdict names; None if it names none."""
         return self.chain[0] if self.chain else None
 
     def as_json(self) -> dict[str, Any]:
-        """For machines. `texts` stands there only where they were asked for."""
+        """For machines. Has `texts` only if they were requested."""
         return {
             "id": self.decided.id,
             "position": self.where,
@@ -243,13 +246,13 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All that is told of what was asked for.
+    """Answer to a question.
 
     asked         an id, or a position
     explanations  decisions, newest first
-    left_out      further, older decisions
-    problem       why nothing is known of it; empty where something is
-    no_texts      why no texts could be read; empty where they could, or were not asked for
+    left_out      number of older decisions left out
+    problem       why nothing is known; empty if something is
+    no_texts      why no texts could be read; empty if they could, or were not requested
     """
 
     asked: str

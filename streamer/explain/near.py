@@ -1,4 +1,4 @@
-"""What is near a fingerprint now, and why it would make a duplicate of a document, or would not."""
+"""Entries near a fingerprint now, and why each would make a document a duplicate, or would not."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,18 +23,18 @@ from streamer.explain.explanation import Likeness, Near
 from streamer.explain.positions import position_text
 
 NEAR_MAX = 5
-"""Entries told of a document."""
+"""Most entries shown for a document."""
 
 _SIMILARITY_BEYOND = 0.2
-"""Entries so much less similar than the threshold are told, too."""
+"""Entries at most this much less similar than the threshold are shown, too."""
 _BITS_BEYOND = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What to look near of: the fingerprint of a document, uint64 [1, words], and its look, uint8 [1, look bytes].
+    """The query: a document's fingerprint, uint64 [1, words], and its look, uint8 [1, look bytes].
 
-    original  number of its original; None where it has none, or where the index knows that one no more
+    original  number of its original; None without one, or if the index no longer knows it
     """
 
     decided: Decided
@@ -45,13 +45,13 @@ class Sought:
 
 
 def sought_of(decided: Decided, document: Document, original: int | None) -> Sought:
-    """The same of a document that entered."""
+    """The query for a document that entered."""
     fingerprint = np.array([document.fingerprint], np.uint64)
     return Sought(decided, document.kind, fingerprint, look_of([document]), original)
 
 
 def near_of(index: Index, parameters: Parameters, sought: Sought, names: Mapping[str, str]) -> tuple[Near, ...]:
-    """Entries that are near now, the nearest first: also some that are not near enough. The document itself is none.
+    """Entries near now, the nearest first, including some beyond the threshold, without the document itself.
 
     parameters  by which the index decides now
     """
@@ -80,7 +80,7 @@ def near_of(index: Index, parameters: Parameters, sought: Sought, names: Mapping
 
 
 def likeness_of(distance: int | None, parameters: Parameters) -> Likeness | None:
-    """Likeness that a distance of a decision means; None for none."""
+    """Likeness for a decision's distance; None for none."""
     if distance is None:
         return None
     if parameters.by_similarity:
@@ -89,9 +89,9 @@ def likeness_of(distance: int | None, parameters: Parameters) -> Likeness | None
 
 
 def cosine_of(look: npt.NDArray[np.uint8], other: Document, parameters: Parameters) -> float | None:
-    """Cosine by which a second look judges a document, whose look is uint8 [1, look bytes], and another one.
+    """Cosine of a second look between a document, with look uint8 [1, look bytes], and another one.
 
-    None where there is no such look.
+    None without such a look.
     """
     if not isinstance(parameters.look, second_look.CosineLook):
         return None
@@ -110,7 +110,7 @@ def _matches(index: Index, sought: Sought) -> list[Match]:
 def _judged(
     index: Index, parameters: Parameters, sought: Sought, matches: Sequence[Match]
 ) -> tuple[list[Likeness], list[str]]:
-    """Likeness of each match of a NEAR document, and why it would not count; empty where it would."""
+    """Each match's likeness to a NEAR document, and why it would not count; empty if it would."""
     count = len(matches)
     distances = np.array([match.distance for match in matches], np.int16)
     looks = look_of([match.document for match in matches])
@@ -141,9 +141,9 @@ def _judged(
 
 
 def _reasons_of_roots(index: Index, parameters: Parameters, sought: Sought, matches: Sequence[Match]) -> list[str]:
-    """Why each match would not count because of its root; empty where it would.
+    """Why each match would not count because of its root; empty if it would.
 
-    A member, which was dropped, counts only as long as its root. Whatever was delivered stands for itself where its root is gone.
+    A dropped member counts only while its root counts. A delivered document is an original itself once its root is gone.
     """
     own = [match.document.number for match in matches]
     numbers = [match.document.root for match in matches]

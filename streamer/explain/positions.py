@@ -12,7 +12,7 @@ _LINE = re.compile(r"(.+):([0-9]{1,18})", re.DOTALL)
 
 
 def position_text(position: Position, names: Mapping[str, str]) -> str:
-    """`name/partition/offset`; a stream without a name stands for itself."""
+    """`name/partition/offset`, with the stream's id if it has no name."""
     source = position.source
     return f"{names.get(source.stream) or source.stream}/{source.partition}/{position.offset}"
 
@@ -24,9 +24,9 @@ def line_text(where: str) -> str:
 
 
 def positions_of(text: str, names: Mapping[str, str], *, over_files: bool = False) -> list[Position]:
-    """Positions that a text may mean: in every stream of this name, the newest first; none where it names no stream.
+    """Positions that a text may mean: in every stream with this name, the newest first; none if it names no stream.
 
-    The text is `name/partition/offset`, or over files also `name:line`. The id of a stream stands for its name, too.
+    The text is `name/partition/offset`, or over files also `name:line`. A stream's id works as its name, too.
 
     names  name of each stream, oldest first
     """

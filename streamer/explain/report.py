@@ -1,4 +1,4 @@
-"""An answer for people: tables and texts for a terminal."""
+"""Answers for people: tables and texts for a terminal."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from streamer.explain.positions import line_text, time_text
 from streamer.explain.side_by_side import printable
 
 WIDE_COLUMNS = 100
-"""From this width of the terminal on texts stand side by side."""
+"""Terminal width from which two texts are shown side by side."""
 
 _COLOURS = {"unique": "green", "duplicate": "red", "suspect": "yellow", "undecidable": "yellow", "dead-letter": "red"}
 _RELATIONS = {
@@ -32,7 +32,7 @@ _STANDINGS = {
 class Report:
     """Renders answers for one console.
 
-    over_files  positions are shown as name:line
+    over_files  whether to show positions as name:line
     """
 
     def __init__(self, console: Console, *, over_files: bool = False) -> None:
@@ -144,7 +144,7 @@ class Report:
         return text if side.spans else text.append("(empty)", "dim")
 
     def _shown(self, kind: str, text: str, change: str) -> tuple[str, str]:
-        """The text of a span and its style; [-removed-] and {+added+} where there are no colours."""
+        """The text of a span and its style; [-removed-] and {+added+} without colours."""
         if kind != "differing" or not change:
             return text, "dim" if kind == "gap" else ""
         if not self._marks:

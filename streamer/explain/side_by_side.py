@@ -1,4 +1,4 @@
-"""Two texts side by side: the words that differ, each in its context, as they are written."""
+"""Two texts side by side: the words that differ, each in its context, as written."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,15 +12,15 @@ from streamer.text.characters import UNSPACED_SCRIPTS
 from streamer.text.unicode_forms import unicode_form
 
 CONTEXT_CHARACTERS = 80
-"""Words shown on either side of a change have about so many characters together."""
+"""Approximate context on each side of a change, in characters."""
 RUN_CHARACTERS_MAX = 400
-"""Of a longer run of words, and of a longer text by itself, so much is shown."""
+"""Longest part shown from a run of words, or from a text by itself."""
 CHANGES_MAX = 6
-"""Further changes are counted, not shown."""
+"""Most changes shown; further ones are counted."""
 COMPARED_WORDS_MAX = 20_000
-"""A longer part between the first and the last difference is one change: comparing takes 50 MB for so many words."""
+"""A longer part between the first and the last difference is one change: comparing so many words takes 50 MB."""
 EQUAL_CHARACTERS_MIN = 8
-"""Fewer equal characters between two changes belong to the change: a lone article or ideograph says nothing."""
+"""Fewer equal characters between two changes belong to the change: a lone article or ideograph means nothing."""
 
 _BY_CHARACTER = rf"(?:{UNSPACED_SCRIPTS}|[\p{{Script=Han}}\p{{Ideographic}}\p{{Script=Yi}}])\p{{M}}*"
 _WORD = regex.compile(
@@ -31,7 +31,7 @@ _HARMFUL = regex.compile(r"[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]")
 
 
 class Compared(NamedTuple):
-    """Spans of both texts, the places where their words differ, and how many of these are not shown."""
+    """Spans of both texts, the number of differing places, and the number not shown."""
 
     before: tuple[Span, ...]
     after: tuple[Span, ...]
@@ -40,16 +40,16 @@ class Compared(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A run of words of both texts: equal ones, or a change."""
+    """A run of words in both texts: equal ones, or a change."""
 
     equal: bool
     sides: tuple[Sequence[str], Sequence[str]]
 
 
 def side_by_side(before: str, after: str, *, full: bool = False) -> Compared:
-    """Compare the words of two texts. Case, white space and punctuation make no difference, as they make none to a match.
+    """Compare the words of two texts. Ignores case, white space and punctuation, as matching does.
 
-    full  show all; else the first changes in their context, or the beginnings where no word differs
+    full  show all; else the first changes in their context, or the beginnings if no word differs
     """
     steps = _steps(_words(before), _words(after))
     changes = sum(not step.equal for step in steps)
@@ -71,10 +71,10 @@ def excerpt(text: str, *, full: bool = False) -> tuple[Span, ...]:
 
 
 def printable(text: str) -> str:
-    r"""The text on one line, in characters that a terminal only shows.
+    r"""The text on one line, in characters that are safe for a terminal.
 
-    White space is collapsed. Control characters, lone surrogates and characters that turn the direction of writing become
-    escapes such as \x1b.
+    White space is collapsed. Control characters, lone surrogates and characters that change the writing direction become escapes
+    such as \x1b.
     """
     return str(_HARMFUL.sub(_escape, _BLANK.sub(" ", text)))
 
@@ -85,9 +85,9 @@ def _escape(found: "regex.Match[str]") -> str:
 
 
 def _words(text: str) -> list[tuple[str, str]]:
-    """The words of a text: what is compared, and the word as it is written with all that follows it.
+    """Words of a text: the compared form, and the word as written with everything up to the next.
 
-    The first one also has what stands before it. Joined, they are the printable text.
+    The first one also has the text before it. Joined, they are the printable text.
     """
     shown = printable(text).strip()
     found = list(_WORD.finditer(shown))
@@ -99,7 +99,7 @@ def _words(text: str) -> list[tuple[str, str]]:
 
 
 def _steps(before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]]) -> list[_Step]:
-    """The two texts as runs of words, equal ones and changes in turn."""
+    """Two texts as runs of words, equal ones and changes in turn."""
     old, new = [word for word, _ in before], [word for word, _ in after]
     steps: list[_Step] = []
     for equal, begin, end, new_begin, new_end in _merged(_opcodes(old, new), old):
@@ -113,7 +113,7 @@ _Opcode = tuple[bool, int, int, int, int]
 
 
 def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[_Opcode]:
-    """Whether runs of words are equal, and where they begin and end in both texts."""
+    """Word runs: whether they are equal, and where they begin and end in both texts."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
@@ -138,8 +138,8 @@ def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[_Opcode]:
 def common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """A longest common subsequence: places of its words in both texts, ascending.
 
-    A row of the table of lengths is one whole number, with a zero bit where the length grows (Hyyrö, "Bit-parallel LCS-length
-    computation revisited", AWOCA 2004). So time does not depend on how often words repeat.
+    A row in the length table is one whole number, with a zero bit at each increase of the length (Hyyrö, "Bit-parallel
+    LCS-length computation revisited", AWOCA 2004). So time does not depend on how often words repeat.
     """
     places: dict[str, int] = {}
     for place, word in enumerate(new):
@@ -165,7 +165,7 @@ def common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _merged(steps: Iterable[_Opcode], words: Sequence[str]) -> list[_Opcode]:
-    """The same steps, neighbours of one kind joined; equal runs between two changes that say nothing belong to the change."""
+    """The steps with neighbours of one kind joined; short equal runs between two changes belong to the change."""
     runs = list(_joined(steps))
     for number in range(1, len(runs) - 1):
         equal, begin, end, new_begin, new_end = runs[number]
@@ -175,14 +175,14 @@ def _merged(steps: Iterable[_Opcode], words: Sequence[str]) -> list[_Opcode]:
 
 
 def _joined(steps: Iterable[_Opcode]) -> Iterator[_Opcode]:
-    """The same steps, neighbours of one kind as one."""
+    """The steps with neighbours of one kind joined."""
     for equal, of_kind in groupby(steps, lambda step: step[0]):
         run = list(of_kind)
         yield equal, run[0][1], run[-1][2], run[0][3], run[-1][4]
 
 
 def _first(steps: Sequence[_Step], changes: int) -> Iterator[_Step]:
-    """Steps up to the one behind so many changes."""
+    """Steps up to the one after this number of changes."""
     seen = 0
     for step in steps:
         if not step.equal and seen == changes:
@@ -196,7 +196,7 @@ def _whole(steps: Sequence[_Step], side: int) -> tuple[Span, ...]:
 
 
 def _bounded(steps: Sequence[_Step], side: int) -> tuple[Span, ...]:
-    """Spans of one side of these steps, equal runs cut to the context of their changes."""
+    """One side's spans in these steps, equal runs cut to their changes' context."""
     pieces: list[tuple[str, str]] = []
     for number, step in enumerate(steps):
         if step.equal:
@@ -209,7 +209,7 @@ def _bounded(steps: Sequence[_Step], side: int) -> tuple[Span, ...]:
 
 
 def _ends(written: Sequence[str], begin: int, end: int, kind: str) -> list[tuple[str, str]]:
-    """The first and the last words of a run, of so many characters, and a gap for those between them."""
+    """The first and last words of a run, up to the context length, and a gap between them."""
     first, last = _reach(written, begin), _reach(written[::-1], end)
     left_out = len(written) - first - last
     if left_out <= 1:
@@ -218,7 +218,7 @@ def _ends(written: Sequence[str], begin: int, end: int, kind: str) -> list[tuple
 
 
 def _reach(written: Sequence[str], characters: int) -> int:
-    """How many of the first words have so many characters together."""
+    """Number of first words that have this many characters together."""
     return bisect_left(list(accumulate(map(len, written), initial=0)), characters, hi=len(written))
 
 

@@ -1,7 +1,7 @@
-"""The words behind decisions: records are read and decoded again, and held against each other.
+"""Texts for decisions: records are read and decoded again, and compared.
 
-Decoding them again also tells what the index does not keep: the decoder's words on a dead letter, the host, and the
-fingerprint of what entered nothing, which tells what is near to it.
+Decoding also recovers data that the index does not keep: the decoder's message for a dead letter, the host, and the fingerprint
+of a record that entered nothing, for its near entries.
 """
 
 from dataclasses import replace
@@ -32,11 +32,11 @@ _HOSTS_WATCHED = 1_000
 def with_texts(
     answer: Answer, index: Index, settings: Settings, records_at: RecordsAt, *, full: bool = False
 ) -> Answer:
-    """The answer with texts, what decoding tells again, and what is near to records that entered nothing.
+    """The answer with texts, recovered data, and near entries for records that entered nothing.
 
     full  all of the texts, else excerpts around the words that differ
 
-    Where the brokers do not answer, or refuse, the answer says so and is otherwise as it was.
+    If the brokers do not answer, or refuse, the answer says so and stays otherwise unchanged.
     """
     partners = {each.decided.position: _partner(each) for each in answer.explanations}
     asked = [each.decided.position for each in answer.explanations if _may_be_read(each)]
@@ -65,7 +65,7 @@ def _partner(explanation: Explanation) -> _Partner | None:
 
 
 def _may_be_read(explanation: Explanation) -> bool:
-    """Whether there is a record, and decoding it may not end this process."""
+    """Whether there is a record that this process can decode safely."""
     return explanation.decided.kind is not Kind.DEAD_LETTER or explanation.decided.reason not in (
         Reason.POISON,
         Reason.UNREADABLE,
@@ -79,7 +79,7 @@ _UNREAD = {
 
 
 class _Reader:
-    """What was read, and what decodes it."""
+    """The records read, and their decoder."""
 
     def __init__(self, index: Index, settings: Settings, found: RecordsByPosition, *, full: bool) -> None:
         self._index = index
@@ -106,7 +106,7 @@ class _Reader:
         return replace(told, texts=self._texts(told, own, problem, partner))
 
     def _document(self, position: Position, id_: str) -> tuple[Document | DeadLetter | None, str]:
-        """The document at a position, or why there is none; with another id than then it is another one."""
+        """The document at a position, or why there is none; with another id than before it is another document."""
         record = self._found[position]
         if isinstance(record, Absent):
             return None, record.why
@@ -124,7 +124,7 @@ class _Reader:
         return replace(explanation, notes=(*explanation.notes, note))
 
     def _with_host(self, explanation: Explanation, own: Document) -> Explanation:
-        """A note where the document's site is beyond the limits of the guard."""
+        """Add a note if the document's site is beyond the limits of the guard."""
         shares = self._index.watched_hosts(_HOSTS_WATCHED).worst if own.host else []
         for share in shares:
             if share.beyond and share.host == own.host:
@@ -136,7 +136,7 @@ class _Reader:
         return explanation
 
     def _with_near(self, explanation: Explanation, own: Document) -> Explanation:
-        """What is near to a document that entered nothing, by its fingerprint made anew."""
+        """Add near entries for a document that entered nothing, by a recomputed fingerprint."""
         if self._scheme is None:
             try:
                 self._scheme = comparable_scheme(self._index, self._settings)
@@ -210,7 +210,7 @@ class _Reader:
 def comparable_scheme(index: Index, settings: Settings) -> Scheme:
     """The scheme whose fingerprints are those in the index. The settings' thresholds do not matter.
 
-    Raises ParametersDiffer where the settings give other fingerprints.
+    Raises ParametersDiffer if the settings give other fingerprints.
     """
     scheme, stored = scheme_for(settings, key_for(settings, index.secret)), index.parameters
     asked = parameters_for(settings, scheme.stamp())

@@ -1,4 +1,4 @@
-"""Why a record was decided as it was, by what the index knows; `texts` adds the words."""
+"""Why a record got its verdict, from the index alone; `texts` adds the words."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,10 +15,10 @@ from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
 
 DECISIONS_MAX = 10
-"""Decisions told on one id, unless more are asked for."""
+"""Default number of decisions shown for an id."""
 
 CHAIN_MAX = 16
-"""Originals followed from one decision on."""
+"""Most originals followed from one decision."""
 
 _FATES = {
     Standing.COUNTS: "",
@@ -38,7 +38,7 @@ def explain(
     """Every decision on an id, or the one on a position, newest first. `index` may be open for reading only.
 
     asked  an id; name/partition/offset; over files also name:line, with lines from 1
-    limit  decisions to tell at most; None: all
+    limit  most decisions to return; None: all
 
     Raises IndexDamaged.
     """
@@ -95,7 +95,7 @@ def _labels(decided: Decided) -> tuple[str, str]:
 
 
 def _chain(index: Index, decided: Decided) -> tuple[Link, ...]:
-    """The original, then what it resembled itself, and so on. A root that was retired leaves duplicates as originals."""
+    """The original, then its own match, and so on. A retired root leaves duplicates as originals."""
     links: list[Link] = []
     names = index.stream_names()
     naming: Decided | None = decided
@@ -124,7 +124,7 @@ def _link(index: Index, id_: str, position: Position, where: str, decided: Decid
 
 
 def _fate(index: Index, decided: Decided, standing: Standing) -> str:
-    """What became of an entry and what follows, in words that follow its name; empty while it counts."""
+    """An entry's fate and its consequence, in words that follow its name; empty while it counts."""
     if standing is Standing.FORGOTTEN:
         for later in reversed(index.decided([decided.id])):
             if later.verdict is Verdict.UPDATE and later.original_position == decided.position:
@@ -147,7 +147,7 @@ def _notes(index: Index, decided: Decided, standing: Standing | None) -> tuple[s
 
 
 def _problem(index: Index, asked: str, positions: Sequence[Position]) -> str:
-    """Why nothing is known of what was asked for, in words."""
+    """Why nothing is known of the question, in words."""
     names, applied = index.stream_names(), index.applied()
     for position in positions:
         end = applied.get(position.source)

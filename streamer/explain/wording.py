@@ -1,4 +1,4 @@
-"""What is said of each verdict and its reason, and which settings had a say. A new verdict or reason is a line here."""
+"""Sentences for each verdict and reason, and the settings that took part. A new verdict or reason is a line here."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -10,14 +10,14 @@ from streamer.settings.presets import PRESETS
 from streamer.settings.settings import Settings
 
 ORIGINAL, OLDER_VERSION, LOOKALIKE = "original", "older version", "lookalike"
-"""What the document is that a verdict names: what was kept, what is replaced, or what has the same template."""
+"""Role of the document that a verdict names: the one kept, the one replaced, or one with the same template."""
 
 Keys = Callable[[Parameters], Sequence[str]]
-"""Settings that have a say in an index of these parameters, section.key, the first one first."""
+"""Settings that take part in decisions under these parameters, section.key, the first one first."""
 
 
 class Wording(NamedTuple):
-    """What became of a record and why, the settings that had a say, and what the document is that the verdict names."""
+    """What happened to a record and why, the settings that took part, and the role of the named document."""
 
     sentence: str
     keys: Keys
@@ -33,7 +33,7 @@ def _keys(*keys: str) -> Keys:
 
 
 def _matching(parameters: Parameters) -> list[str]:
-    """What makes two documents near-duplicates."""
+    """The settings that define near-duplicates."""
     if parameters.scheme == "minhash":
         keys = ["minhash.similarity_min"]
     elif isinstance(parameters.look, second_look.MetadataLook):
@@ -203,14 +203,14 @@ _WORDINGS = {
 
 
 def wording_of(verdict: str, reason: str) -> Wording:
-    """Wording of a verdict and a reason, both labels; their bare names where there is none yet."""
+    """Wording for a verdict and a reason, both labels; their bare names without an entry."""
     return _WORDINGS.get((verdict, reason)) or Wording(f"{verdict.capitalize()}: {reason}.", _none)
 
 
 def deciding(parameters: Parameters, settings: Settings) -> Parameters:
-    """Parameters by which an index of these parameters decides under the settings, whose thresholds may be stricter.
+    """Parameters for decisions: those of the index, with the settings' thresholds, which may be stricter.
 
-    Where the settings are not those of the index in anything else, its own.
+    The index's own parameters if the settings differ from them in anything else.
     """
     try:
         return parameters.deciding(
@@ -223,9 +223,9 @@ def deciding(parameters: Parameters, settings: Settings) -> Parameters:
 def rules_of(
     wording: Wording, settings: Settings, parameters: Parameters, stored: Parameters | None = None
 ) -> tuple[Rule, ...]:
-    """The settings that had a say, by the parameters that decide now.
+    """The settings that took part, by the parameters that decide now.
 
-    stored  what the index is stamped with; None: the same
+    stored  parameters in the index's stamp; None: the same
     """
     values, stamped = _stamped(parameters), _stamped(stored or parameters)
     rules = []
@@ -241,7 +241,7 @@ def rules_of(
 
 
 def _stamped(parameters: Parameters) -> dict[str, Any]:
-    """Settings that parameters of an index hold."""
+    """Settings that are part of an index's parameters."""
     look, root = parameters.look, parameters.root
     found: dict[str, Any] = {"index.insert": parameters.insert}
     if "features_min" in parameters.fingerprint:
@@ -271,9 +271,9 @@ _PARTNERS = {OLDER_VERSION: "the version that it replaces", LOOKALIKE: "the page
 
 
 def measure_of(role: str | None, likeness: Likeness | None, parameters: Parameters) -> str:
-    """What the likeness of a record to the document that its verdict names says beside the settings.
+    """Comparison of a record's likeness to the named document with the settings.
 
-    role  what that document is; None where the verdict names none, and nothing is said
+    role  of that document; None if the verdict names none: then the text is empty
     """
     if role is None:
         return ""
@@ -293,7 +293,7 @@ def measure_of(role: str | None, likeness: Likeness | None, parameters: Paramete
 
 
 def alike(likeness: Likeness) -> str:
-    """How alike two documents are, in words that a name may follow."""
+    """Likeness of two documents, in words that a name may follow."""
     told = []
     if likeness.similarity is not None:
         told.append(f"{likeness.similarity:g} similar to")

@@ -1,4 +1,4 @@
-"""Digests of whole texts: of the exact normal form, and of its substance. By them versions of a document are compared."""
+"""Digests of whole texts, to compare a document's versions: exact normal form, and substance."""
 
 from functools import cache
 from itertools import pairwise
@@ -19,9 +19,9 @@ _ROLES = {kernels.BREAK: "\n\r\v\f\x85\u2028\u2029", kernels.SENTENCE_END: "!?ã€
 
 
 def digests_of(characters: Characters, key: HashKey) -> npt.NDArray[np.uint64]:
-    """Digests of n texts in normal form, keyed: of each text with white space collapsed, and of its substance: uint64 [n, 2].
+    """Keyed digests of n normalised texts, uint64 [n, 2]: with white space collapsed, and the substance.
 
-    XXH3 of the code points as <u4. Both are equal where nothing is left out.
+    XXH3 of the code points as <u4. Both are equal if the substance leaves nothing out.
     """
     written, bounds, found = kernels.passages(characters.codepoints, characters.bounds, _roles(), LETTERS_MAX)
     octets, ends = memoryview(written.astype("<u4", copy=False).tobytes()), (4 * bounds).tolist()
@@ -40,14 +40,14 @@ def digests_of(characters: Characters, key: HashKey) -> npt.NDArray[np.uint64]:
 
 
 def _outer(texts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which passages are among the first or the last PASSAGES_MAX of their text, bool [n]; texts: int64 [n], ascending."""
+    """Whether each passage is among its text's first or last PASSAGES_MAX, bool [n]; texts: int64 [n], ascending."""
     begins, ends = (np.searchsorted(texts, texts, side) for side in ("left", "right"))
     places = np.arange(len(texts))
     return (places - begins < PASSAGES_MAX) | (ends - places <= PASSAGES_MAX)
 
 
 def _without(octets: memoryview, begin: int, end: int, spans: list[tuple[int, int, str]]) -> bytes:
-    """The octets of a text without some spans, in order, and with what stands in their place."""
+    """A text's octets with some spans, in order, replaced."""
     parts: list[bytes] = []
     for left, right, word in spans:
         parts += [octets[4 * begin : 4 * left].tobytes(), word.encode("utf-32-le", "surrogatepass")]

@@ -1,7 +1,7 @@
-"""Fingerprints of a batch of texts, by either scheme.
+"""Fingerprints for a batch of texts, by either scheme.
 
-A fingerprint of 64 bits is one uint64, a fingerprint of 128 bits is two: bit i is bit i % 64 of number i // 64.
-Hexadecimal writes the highest bit first, as in an ordinary number.
+A 64-bit fingerprint is one uint64, a 128-bit one is two: bit i is bit i % 64 in number i // 64. Hexadecimal writes the highest
+bit first, as in an ordinary number.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,14 @@ _SLICE_TEXTS = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """The fingerprints of n texts.
+    """Fingerprints of n texts.
 
     kinds           uint8 [n], values of `index.entry.Kind`: NEAR, EXACT or UNDECIDABLE
     reasons         uint8 [n], values of `Reason`: ORDINARY, SHORT_TEXT, NO_FEATURES or CRAFTED
     fingerprints    uint64 [n, bits / 64]; EXACT rows hold a hash of the normalised text, UNDECIDABLE rows zeros
     feature_counts  int32 [n], distinct features
     looks           uint8 [n, look bytes], for the second look at NEAR rows, zeros elsewhere; None: no second look
-    digests         uint64 [n, 2], of each text and of its substance (`digests_of`); None: unknown
+    digests         uint64 [n, 2], text and substance (`digests_of`); None: unknown
     """
 
     kinds: npt.NDArray[np.uint8]
@@ -39,7 +39,7 @@ class Fingerprints:
         return len(self.kinds)
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> "Fingerprints":
-        """The fingerprints of these rows, int64 [m], in their order."""
+        """Fingerprints for these rows, int64 [m], in their order."""
         return Fingerprints(
             self.kinds[chosen],
             self.reasons[chosen],
@@ -51,9 +51,9 @@ class Fingerprints:
 
 
 def hexadecimal(kinds: npt.NDArray[np.uint8], fingerprints: npt.NDArray[np.uint64]) -> list[str | None]:
-    """Every fingerprint in lower-case hexadecimal, bits / 4 digits, the highest bit first; None for rows without one.
+    """Fingerprints in lower-case hexadecimal, bits / 4 digits, the highest bit first; None for rows without one.
 
-    kinds         uint8 [n] of `Kind`: NEAR and EXACT rows have a fingerprint
+    kinds         uint8 [n], values of `Kind`: NEAR and EXACT rows have a fingerprint
     fingerprints  uint64 [n, lanes]
     """
     digits = fingerprints[:, ::-1].astype(">u8").tobytes().hex()
@@ -70,9 +70,9 @@ def from_hexadecimal(text: str, bits: int) -> npt.NDArray[np.uint64]:
 
 
 def slices(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Ranges of texts to work on at once, bounded in characters and texts; at least one range.
+    """Ranges of texts to process at once, bounded in characters and texts; at least one range.
 
-    A text longer than the bound makes a range of its own.
+    A text longer than the bound makes a range by itself.
     """
     begin = characters = 0
     for end, text in enumerate(texts):

@@ -1,4 +1,4 @@
-"""XXH3 of words and texts in UTF-8: compiled for the words of whole batches, by the library for all else."""
+"""XXH3 for UTF-8 words and texts: compiled for whole batches of words, by the library for all else."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""The secret key of the hashes. Without it, anybody can compute which letters win every bin of a signature."""
+"""The secret key of the hashes. Without it, anybody can compute which letters win every bin in a signature."""
 
 import hashlib
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from streamer.fingerprint import shingle_kernels
 KEY_BYTES = 16
 
 _PUBLIC_MULTIPLIER = 0xD6E8FEB86659FD93
-"""Of the polynomial: any odd number with well-spread bits; this one is from Wang Yi's and Pelle Evensen's mixers."""
+"""For the polynomial: any odd number with well-spread bits; this one is from Wang Yi's and Pelle Evensen's mixers."""
 
 
 @dataclass(frozen=True, slots=True)
 class HashKey:
-    """Numbers that make the hashes of features secret, each uint64.
+    """Numbers that make feature hashes secret, each uint64.
 
-    multiplier  of the polynomial of letters, odd
-    mask        joined to every polynomial before it is mixed
-    lanes       joined to the hashes of words, lane by lane; empty: these are not mixed once more
-    seed        of the hash of a whole text
-    digest      tells one key from another, and nothing else of it; empty for the public key
+    multiplier  for the polynomial of letters, odd
+    mask        XORed with every polynomial before mixing
+    lanes       XORed with word hashes, lane by lane; empty: no second mixing
+    seed        for the hash of a whole text
+    digest      identifies the key without revealing it; empty for the public key
 
         >>> HashKey.of(bytes(16)).digest
         '6a7ab8be707cd088'
@@ -44,12 +44,12 @@ class HashKey:
 
     @classmethod
     def public(cls) -> "HashKey":
-        """The key that everybody knows: the same fingerprints everywhere and always."""
+        """The public key: the same fingerprints everywhere and always."""
         return cls(_PUBLIC_MULTIPLIER, 0, (), 0, "")
 
     @classmethod
     def of(cls, secret: bytes) -> "HashKey":
-        """The key made from a secret of KEY_BYTES bytes, by BLAKE2b."""
+        """The key derived from a secret with KEY_BYTES bytes, by BLAKE2b."""
         numbers = np.frombuffer(_derived(secret, b"numbers", 40), "<u8").tolist()
         return cls(
             numbers[0] | 1, numbers[1], (numbers[2], numbers[3]), numbers[4], _derived(secret, b"digest", 8).hex()
@@ -57,15 +57,15 @@ class HashKey:
 
     @staticmethod
     def digest_in(stamp: Mapping[str, str]) -> str:
-        """The digest of the key that a stamp names."""
+        """Digest of the key in a stamp."""
         return stamp.get("key", "")
 
     def stamp(self) -> dict[str, str]:
-        """What the stamp of a scheme says of the key; nothing of the public one."""
+        """The key's part of a scheme's stamp; empty for the public key."""
         return {"key": self.digest} if self.digest else {}
 
     def keyed(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """Hashes of features, uint64 [features, lanes], made secret: mix(hash ^ lane's number). One to one."""
+        """Feature hashes, uint64 [features, lanes], made secret: mix(hash ^ lane's number). One to one."""
         if self.lanes:
             hashes = np.ascontiguousarray(hashes)
             shingle_kernels.key(hashes, np.array(self.lanes, np.uint64))

@@ -1,4 +1,4 @@
-"""The schemes by name: what turns texts into fingerprints, and the index parameters that compare them."""
+"""The schemes by name: they turn texts into fingerprints; and the index parameters that compare them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -17,7 +17,7 @@ from streamer.text.normalisation import Normaliser
 
 
 class Scheme(Protocol):
-    """Texts -> fingerprints of one kind."""
+    """Texts -> fingerprints by one method."""
 
     @property
     def key(self) -> HashKey:
@@ -29,16 +29,16 @@ class Scheme(Protocol):
         titles: Sequence[str] | None = None,
         metadata: Sequence[Sequence[str]] | None = None,
     ) -> Fingerprints:
-        """The fingerprint of every text, row for row. Each depends only on its text, title and metadata."""
+        """Fingerprint of every text, row for row. Each depends only on its text, title and metadata."""
 
     def stamp(self) -> dict[str, str]:
         """Everything that changes a fingerprint, by name. Programs with equal stamps give equal fingerprints."""
 
 
 def scheme_for(settings: Settings, key: HashKey = PUBLIC) -> Scheme:
-    """The scheme that the settings name, its tables loaded.
+    """The scheme named in the settings, its tables loaded.
 
-    key  of the index that the fingerprints are for, see `key_for`; the public one where there is no index
+    key  of the index that will hold the fingerprints, see `key_for`; the public one without an index
     """
     if settings.fingerprint.scheme == "minhash":
         return MinHasher(settings.minhash, Normaliser(settings.fingerprint), key, crafted=settings.guard.crafted)
@@ -46,16 +46,16 @@ def scheme_for(settings: Settings, key: HashKey = PUBLIC) -> Scheme:
 
 
 def knows_key(settings: Settings) -> bool:
-    """Whether the settings say the key of the hashes, so that no index needs to keep it."""
+    """Whether the settings give the hash key, so that no index needs to keep it."""
     return settings.fingerprint.key == "public" or settings.fingerprint.key_file is not None
 
 
 def key_for(settings: Settings, secret: bytes | None) -> HashKey:
-    """The key by which documents of an index are hashed.
+    """Hash key for an index's documents.
 
-    secret  what the index keeps (`Index.secret`); None: it keeps none, for it was made with another key, or there is none
+    secret  the index's secret (`Index.secret`); None: it has none, because it was made with another key, or there is no index
 
-    Raises SettingsError where the settings ask for the index's own secret and it has none.
+    Raises SettingsError if the settings ask for the index's own secret and it has none.
     """
     if settings.fingerprint.key == "public":
         return PUBLIC
@@ -81,9 +81,9 @@ def require_shared_key(settings: Settings) -> None:
 
 
 def settings_digest(settings: Settings, stamp: Mapping[str, str]) -> str:
-    """Digest of all settings that give a record its text, id and fingerprint, and of the scheme's stamp: 8 hexadecimal digits.
+    """Digest of all settings that give a record its text, id and fingerprint, and the scheme's stamp: 8 hexadecimal digits.
 
-    Where a schema registry is, and how it is asked, changes none of them.
+    A schema registry's address and its request settings do not count.
     """
     decode = settings.decode.model_dump(mode="json", exclude=_OF_THE_REGISTRY)
     return xxhash.xxh3_64_hexdigest(orjson.dumps([decode, dict(stamp)], option=orjson.OPT_SORT_KEYS))[:8]
@@ -95,7 +95,7 @@ _OF_THE_REGISTRY = {
 
 
 def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:
-    """The parameters of the index. Bands follow from the number of bins and from `similarity_min`."""
+    """Parameters for the index. Bands follow from the number of bins and from `similarity_min`."""
     index, chosen = settings.index, settings.minhash
     if settings.fingerprint.scheme == "minhash":
         banding = minhash.banding_for(chosen.bins, chosen.bin_bits, chosen.similarity_min)

@@ -1,11 +1,11 @@
-"""What an entry keeps for the second look at matches, a batch at a time; `index.matching.second_look` compares it.
+"""An entry's data for the second look at matches, a batch at a time; `index.matching.second_look` compares it.
 
-Feature vector: the weighted features of a text in a fixed number of cells. The hash of a feature chooses its cell, and
-whether its weight is added or subtracted (signed feature hashing: Weinberger, Dasgupta, Langford, Smola, Attenberg,
-"Feature Hashing for Large Scale Multitask Learning", ICML 2009). Inner products of such vectors estimate those of the
-whole vectors without bias. For a cosine c the standard deviation is about (1 - c^2) / sqrt(cells).
+Feature vector: a text's weighted features in a fixed number of cells. A feature's hash chooses its cell, and whether its weight
+is added or subtracted (signed feature hashing: Weinberger, Dasgupta, Langford, Smola, Attenberg, "Feature Hashing for Large Scale
+Multitask Learning", ICML 2009). Inner products of such vectors estimate those of the whole vectors without bias. For a cosine c
+the standard deviation is about (1 - c^2) / sqrt(cells).
 
-Set signature: MinHash of a set (Broder 1997), one value for each of many hash functions.
+Set signature: a set's MinHash (Broder 1997), one value for each hash function.
 """
 
 import numpy as np
@@ -25,16 +25,16 @@ _LOW = np.uint64(0xFFFF_FFFF)
 def feature_vectors(
     hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64], cells: int
 ) -> npt.NDArray[np.int8]:
-    """The feature vector of every text, int8 [n, cells]: its sums, scaled so that the largest is 127 or -127.
+    """Feature vector for every text, int8 [n, cells]: its sums, scaled so that the largest is 127 or -127.
 
-    hashes   uint64 [features], well mixed; the weights of a repeated feature add up
+    hashes   uint64 [features], well mixed; a repeated feature's weights add up
     weights  int64 [features], 0 or more
     bounds   int64 [n + 1], text j has the features bounds[j]:bounds[j + 1]
-    Sums are exact in any order while the weights of a text add up to less than 2**53. The vector is all zeros where a text
-    has no features, or where they all cancel out.
+    Sums are exact in any order while a text's weights add up to less than 2**53. The vector is all zeros if a text has no
+    features, or if they all cancel out.
     """
     count = len(bounds) - 1
-    # Mixed anew: other bits than the fingerprint's make the second look independent of the first.
+    # Mixed again: other bits than the fingerprint's make the second look independent of the first.
     mixed = mix_column(hashes)
     of_cells = ((mixed >> np.uint64(32)) * np.uint64(cells) >> np.uint64(32)).astype(np.int64)
     signed = np.where(mixed & np.uint64(1), weights, -weights)
@@ -54,11 +54,11 @@ def feature_vectors(
 def set_signatures(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], functions: int
 ) -> npt.NDArray[np.uint8]:
-    """The MinHash signature of every set, uint8 [n, functions]: 1 to 255, zeros for the empty set.
+    """MinHash signature for every set, uint8 [n, functions]: 1 to 255, zeros for the empty set.
 
     hashes  uint64 [members], well mixed; a repeated member changes nothing
     bounds  int64 [n + 1], set j has the members bounds[j]:bounds[j + 1]
-    Function i maps a member of hash h to mix(h + (i + 1) * GOLDEN_RATIO). The signature holds the low 32 bits of each
+    Function i maps a member with hash h to mix(h + (i + 1) * GOLDEN_RATIO). The signature holds the low 32 bits of each
     function's smallest value, scaled to the range.
     """
     signatures = np.zeros((len(bounds) - 1, functions), np.uint8)

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from index.kernels.jit import compiled
 
 GOLDEN_RATIO = 0x9E37_79B9_7F4A_7C15
-"""2^64 divided by the golden ratio, made odd: the increment of SplitMix64."""
+"""2^64 divided by the golden ratio, made odd: SplitMix64's increment."""
 
 
 def mix_column(numbers: Any) -> Any:
-    """One step of SplitMix64 for every number of a column, one to one: uint64 [any] -> uint64 [any], modulo 2^64.
+    """One SplitMix64 step for every number in a column, one to one: uint64 [any] -> uint64 [any], modulo 2^64.
 
     The step adds GOLDEN_RATIO and applies the finaliser (Steele, Lea, Flood 2014; Stafford's variant 13).
     """
@@ -34,7 +34,7 @@ mix: Any = compiled(mix_column)
 def shingle(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], shingle_bounds: npt.NDArray[np.int64], size: int
 ) -> npt.NDArray[np.uint64]:
-    """Hashes of shingles, uint64 [shingles, lanes]; text i has the shingles shingle_bounds[i]:shingle_bounds[i + 1]."""
+    """Shingle hashes, uint64 [shingles, lanes]; text i has the shingles shingle_bounds[i]:shingle_bounds[i + 1]."""
     lanes = hashes.shape[1]
     found = np.empty((shingle_bounds[-1], lanes), np.uint64)
     for text in range(len(bounds) - 1):
@@ -50,7 +50,7 @@ def shingle(
 
 @compiled
 def key(hashes: npt.NDArray[np.uint64], lanes: npt.NDArray[np.uint64]) -> None:
-    """Kernel of `key.HashKey.keyed`: changes uint64 [features, lanes] in place."""
+    """Kernel for `key.HashKey.keyed`: changes uint64 [features, lanes] in place."""
     for row in range(hashes.shape[0]):
         for lane in range(hashes.shape[1]):
             hashes[row, lane] = mix(hashes[row, lane] ^ lanes[lane])

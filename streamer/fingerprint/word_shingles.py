@@ -1,4 +1,4 @@
-"""Hashes of words -> hashes of word shingles, a whole batch at once. Both schemes use them as features."""
+"""Word hashes -> word shingle hashes, a whole batch at once. Both schemes use them as features."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,24 +9,24 @@ from streamer.fingerprint import shingle_kernels
 def shingle(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], size: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Hashes of the runs of `size` consecutive words of each text, and the texts' bounds among them.
+    """Hashes for each run of `size` consecutive words in a text, and the texts' bounds among them.
 
     hashes  uint64 [words, lanes]
     bounds  int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
     Returns uint64 [shingles, lanes] and int64 [n + 1].
 
-    The hash of words w1 ... wk is ak of the chain a0 = 0, ai = mix(a(i-1) + wi), lane by lane, with
-    `shingle_kernels.mix`. The order of the words counts, and the hash depends on each word bijectively.
+    The hash of words w1 ... wk is ak in the chain a0 = 0, ai = mix(a(i-1) + wi), lane by lane, with `shingle_kernels.mix`. Word
+    order counts, and the hash depends on each word bijectively.
     """
     shingle_bounds = np.concatenate([[0], np.cumsum(shingle_counts(bounds, size))])
     return shingle_kernels.shingle(hashes, bounds, shingle_bounds, size), shingle_bounds
 
 
 def shingle_counts(bounds: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """How many shingles of `size` words each text has: int64 [n].
+    """Number of shingles with `size` words in each text: int64 [n].
 
     bounds  int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
-    A text with one word or more, but fewer than `size`, has one shingle of all its words. A text without words has none.
+    A text with one word or more, but fewer than `size`, has one shingle with all its words. A text without words has none.
     """
     word_counts = np.diff(bounds)
     return np.asarray(np.maximum(word_counts - (size - 1), np.minimum(word_counts, 1)))

@@ -1,1 +1,1 @@
-"""Records: as they come in, decoded, given a reason, and routed."""
+"""Records: read, decoded, given a reason, and routed."""

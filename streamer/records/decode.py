@@ -1,7 +1,7 @@
 """Decode: a record becomes a Document, or a DeadLetter that says why not. No record makes an exception leave this module.
 
-Bad JSON, a missing text, or a text that is no string makes a dead letter. A bad optional field (id, title, time, host,
-metadata) never does: it counts as missing.
+Bad JSON, a missing text, or a text that is no string makes a dead letter. A bad optional field (id, title, time, host, metadata)
+never does: it counts as missing.
 """
 
 import re
@@ -23,7 +23,7 @@ from streamer.settings.presets import PRESETS
 from streamer.settings.settings import Decode
 
 ID_BYTES_MAX = 2_048
-"""A longer id is cut and ends in a digest of the whole, so that no id can make an output undeliverable."""
+"""Limit for ids. A longer one is cut and ends in a digest of the whole, so that no id can make an output undeliverable."""
 
 DETAIL_CHARACTERS_MAX = 200
 
@@ -39,7 +39,7 @@ _DOUBLE_EXACT_MAX = 2**53
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
-# Dates as Java and HTTP print them. Other zone names are ambiguous (CST is four zones) and not read.
+# Java's and HTTP's date formats. Other zone names are ambiguous (CST is four zones) and not read.
 _NAMED_DATE = re.compile(
     r"[A-Z][a-z]{2} [A-Z][a-z]{2} \d{2} \d{2}:\d{2}:\d{2} (?:UTC|GMT) \d{4}"
     r"|[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} (?:UTC|GMT|[+-]\d{4})",
@@ -53,11 +53,11 @@ class Document:
 
     id        from its field, else the record's key, else its position; at most ID_BYTES_MAX bytes of UTF-8
     text      may be empty
-    title     empty where there is none
+    title     empty without one
     time_ms   milliseconds since 1970, from its field, else the record's timestamp
-    host      of its field, else of an id that is a URL, as `records.hosts` reads it; None where there is none
+    host      from its field, else from an id that is a URL, as `records.hosts` reads it; None without one
     metadata  keywords, tags, references, in the order of the settings
-    named     whether the id is from its field: neither keys nor positions tell that two records are versions of one page
+    named     whether the id is from its field: neither keys nor positions identify two records as versions of one page
     """
 
     id: str
@@ -75,7 +75,7 @@ class DeadLetter:
 
     reason  why not
     detail  a few words for people, at most DETAIL_CHARACTERS_MAX characters
-    id      None where it could not be read
+    id      None if unreadable
     """
 
     reason: Reason
@@ -84,10 +84,10 @@ class DeadLetter:
 
 
 class Decoder:
-    """Decodes records as the settings say; holds no state but the schemas of a registry."""
+    """Decodes records by the settings; its only state is a registry's schemas."""
 
     def __init__(self, settings: Decode) -> None:
-        """Raises SettingsError where the package for the format is missing."""
+        """Raises SettingsError if the package for the format is missing."""
         preset = PRESETS[settings.preset]
         self._value_bytes_max = settings.value_bytes_max
         self._characters_max = settings.characters_max
@@ -112,12 +112,12 @@ class Decoder:
         self._metadata = [_parts(pointer) for pointer in settings.metadata or ()]
 
     def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
-        """One Document or DeadLetter per record, in order. Raises RegistryUnavailable, and nothing else, for any records."""
+        """One Document or DeadLetter per record, in order. Raises only RegistryUnavailable, whatever the records."""
         self.look_up(records)
         return [self._decode(record) for record in records]
 
     def look_up(self, records: Sequence[Record]) -> None:
-        """Learn what the records need that stands elsewhere: their schemas. Raises RegistryUnavailable."""
+        """Fetch the schemas that the records need. Raises RegistryUnavailable."""
         if self._schemas is not None:
             self._schemas.learn(record.value for record in records)
 
@@ -168,7 +168,7 @@ class Decoder:
             too_deep = "depth limit exceeded" in error.msg or "ecursion limit" in error.msg
             reason = Reason.NESTED_TOO_DEEP if too_deep else Reason.NOT_JSON
             return DeadLetter(reason, _bounded(str(error)), _key_text(record))
-        # Of most records every field is a key of an object: each is one step then.
+        # In most records every field is a key of an object: each is one step then.
         at_top = self._are_keys and type(tree) is dict
         found = map(tree.get, self._keys) if at_top else [_resolve(tree, parts) for parts in self._fields]
         text, title, own, time, *hosts = found
@@ -219,7 +219,7 @@ class Decoder:
 
 
 def poison(record: Record, detail: str) -> DeadLetter:
-    """Dead letter of a record that must not be decoded, for that ends the process; `detail` says how."""
+    """Dead letter for a record that must not be decoded, because that ends the process; `detail` says how."""
     return DeadLetter(Reason.POISON, _bounded(detail), _key_text(record))
 
 
@@ -239,9 +239,9 @@ def _parts(pointer: str | None) -> list[str] | None:
 
 
 def _resolve(tree: Any, parts: list[str] | None) -> Any:
-    """Value that the parts of a JSON pointer lead to; None where they lead nowhere.
+    """Value at the parts of a JSON pointer; None if there is none.
 
-    Not the library's `resolve`: that one formats the whole document into an exception for every missing field.
+    Not the library's `resolve`, which formats the whole document into an exception for every missing field.
     """
     if parts is None:
         return None
@@ -256,14 +256,14 @@ def _resolve(tree: Any, parts: list[str] | None) -> Any:
 
 
 def _joined(items: list[Any]) -> Any:
-    """Text of an array of strings, one a line; None for an empty array; the array itself where an item is no string."""
+    """Array of strings as text, one a line; None for an empty array; the array itself if an item is no string."""
     if not items:
         return None
     return "\n".join(items) if all(type(item) is str for item in items) else items
 
 
 def _repair(match: re.Match[bytes]) -> bytes:
-    """Replace a surrogate without its partner by the replacement character, as browsers do."""
+    """Replace an unpaired surrogate with the replacement character, as browsers do."""
     return rb"\ufffd" if match.group(1) is not None else match.group()
 
 
@@ -316,7 +316,7 @@ def _bounded(detail: str) -> str:
 
 
 def _time_ms(value: Any) -> int | None:
-    """Milliseconds since 1970; None for a value that cannot be read or lies outside the years 1 to 9999."""
+    """Milliseconds since 1970; None for a value that is unreadable or outside the years 1 to 9999."""
     if type(value) is str:
         text = value.strip()
         if text.isdecimal() and text.isascii() and len(text) != 8:
@@ -332,7 +332,7 @@ def _epoch_ms(number: float) -> int | None:
 
 
 def _date_ms(text: str) -> int | None:
-    """Milliseconds since 1970 of a date in ISO 8601, HTTP's form or Java's; without a zone it is UTC."""
+    """A date in ISO 8601, HTTP's form or Java's, as milliseconds since 1970; UTC without a zone."""
     try:
         moment = parsedate_to_datetime(text) if _NAMED_DATE.fullmatch(text) else datetime.fromisoformat(text)
         if moment.tzinfo is None:

@@ -1,7 +1,7 @@
-"""Envelope of what the parts hand each other through Kafka: heading, columns, checksum. docs/formats.md has every byte.
+"""Envelope for batches that parts exchange through Kafka: heading, columns, checksum. docs/formats.md has every byte.
 
-Other engines read and write these bytes too, so this module and the two formats in it (`fingerprint_batch`, `verdict_batch`)
-import nothing of the streamer.
+Other engines read and write these bytes too, so this module and its two formats (`fingerprint_batch`, `verdict_batch`) import
+nothing from the streamer.
 """
 
 import json
@@ -19,7 +19,7 @@ VERSION = 2
 """Version of both formats. A reader refuses any other."""
 
 DOCUMENTS_MAX = 256
-"""Documents in one batch, at most, as the parts write them; readers take any number."""
+"""Most documents in one batch, as the parts write them; readers take any number."""
 
 _FIXED = struct.Struct("<4sHHIIQQ")
 _LENGTH = struct.Struct("<I")
@@ -31,18 +31,18 @@ Item = TypeVar("Item", bound=np.generic)
 
 
 class BatchUnreadable(ValueError):
-    """Bytes that are no batch of this format, or damaged. The message begins with where they stand."""
+    """Bytes that are damaged, or no batch in this format. The message begins with their place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What a batch is about: the offsets [begin, end) of one partition of the input, all of which it accounts for.
+    """Scope of a batch: the offsets [begin, end) in one partition of the input. The batch accounts for all of them.
 
-    stamp   canonical text of all that changes a fingerprint, see `stamp_text`
+    stamp   canonical text of everything that changes a fingerprint, see `stamp_text`
     stream  id of the input topic, which is never reused
     topic   name of the input topic, for people
 
-    Offsets without a document in the batch hold none: marks of transactions, records that compaction took.
+    Offsets without a document in the batch hold none: transaction marks, or records that compaction removed.
     """
 
     stamp: str
@@ -60,7 +60,7 @@ def stamp_text(stamp: Mapping[str, str]) -> str:
 
 @lru_cache(64)
 def differing(ours: str, theirs: str) -> str:
-    """What differs between two stamps, in words; empty where nothing does."""
+    """Difference between two stamps, in words; empty if there is none."""
     if ours == theirs:
         return ""
     own, other = _stamp(ours), _stamp(theirs)
@@ -80,10 +80,10 @@ def _stamp(text: str) -> dict[str, object]:
 
 
 class Packer:
-    """Writes one batch: heading, then columns in the order of the calls, then the checksum."""
+    """Writer for one batch: heading, then columns in the order of the calls, then the checksum."""
 
     def __init__(self, magic: bytes, heading: Heading, count: int) -> None:
-        """`magic`: four bytes that tell the format. `count`: documents of the batch, at least 0."""
+        """`magic`: four bytes that name the format. `count`: number of documents in the batch, at least 0."""
         self._parts = [
             _FIXED.pack(magic, VERSION, 0, heading.partition, count, heading.begin, heading.end),
         ]
@@ -91,7 +91,7 @@ class Packer:
             self.text(text)
 
     def number(self, value: int) -> None:
-        """A number of 32 bits."""
+        """A 32-bit number."""
         self._parts.append(_LENGTH.pack(value))
 
     def text(self, text: str) -> None:
@@ -100,11 +100,11 @@ class Packer:
         self._parts += [_LENGTH.pack(len(encoded)), encoded]
 
     def column(self, column: npt.NDArray[Any], kind: str) -> None:
-        """The items of an array of any shape, row by row, as the little-endian numpy type `kind`."""
+        """An array's items in any shape, row by row, as the little-endian numpy type `kind`."""
         self._parts.append(np.ascontiguousarray(column, kind).tobytes())
 
     def texts(self, texts: Sequence[str | None]) -> None:
-        """A column of texts: 0 where all are absent; else 1, their lengths in bytes (2^32 - 1: absent), and their UTF-8."""
+        """A column of texts: 0 if all are absent; else 1, their lengths in bytes (2^32 - 1: absent), and their UTF-8."""
         if all(text is None for text in texts):
             self._parts.append(bytes([_ALL_ABSENT]))
             return
@@ -119,7 +119,7 @@ class Packer:
 
 
 class Unpacker:
-    """Reads one batch, in the order in which `Packer` wrote it. Every call raises BatchUnreadable where it does not fit."""
+    """Reader for one batch, in the order of `Packer`. Every call raises BatchUnreadable if the bytes do not fit."""
 
     def __init__(self, magic: bytes, content: bytes | None, where: str) -> None:
         """Checks magic, version and checksum, and reads the heading.
@@ -149,7 +149,7 @@ class Unpacker:
         self.heading = Heading(stamp, stream, topic, partition, begin, end)
 
     def unreadable(self, why: str) -> BatchUnreadable:
-        """Error that says where the batch stands and why it cannot be read."""
+        """Error with the batch's place and the reason."""
         return BatchUnreadable(f"{self._where}: no batch can be read there: {why}")
 
     def number(self) -> int:
@@ -162,7 +162,7 @@ class Unpacker:
         return self._decoded(self._take(self.number()))
 
     def column(self, kind: type[Item], *shape: int) -> npt.NDArray[Item]:
-        """An array of this type and shape, aligned and writable."""
+        """An array with this type and shape, aligned and writable."""
         wanted = np.dtype(kind).newbyteorder("<")
         size = wanted.itemsize
         for length in shape:

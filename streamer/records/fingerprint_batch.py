@@ -1,6 +1,6 @@
-"""Batches of fingerprints: what `fingerprint` hands to `decide` through Kafka. Numbers and ids, no text. Pure.
+"""Batches of fingerprints, from `fingerprint` to `decide` through Kafka. Numbers and ids, no text. Pure.
 
-docs/formats.md has every byte. This module imports nothing of the streamer but the envelope.
+docs/formats.md has every byte. From the streamer, this module imports only the envelope.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ MAGIC = b"NDFP"
 
 @dataclass(frozen=True, slots=True)
 class FingerprintBatch:
-    """Fingerprints of the documents at the offsets [begin, end) of one partition of the input; perhaps of none.
+    """Fingerprints for documents at the offsets [begin, end) in one partition of the input; possibly none.
 
-    entries  n rows, all of the heading's source; every id is given, and a row of kind DEAD_LETTER is in it too
+    entries  n rows, all from the heading's source; every row has an id, even with kind DEAD_LETTER
     details  n texts for people on why a record is a dead letter; None elsewhere
     """
 
@@ -29,7 +29,7 @@ class FingerprintBatch:
 
 
 def pack_fingerprints(batch: FingerprintBatch) -> bytes:
-    """The bytes of a batch. An id that is the record's position is not written."""
+    """Bytes of a batch. An id that equals the record's position is not written."""
     heading, entries = batch.heading, batch.entries
     packer = Packer(MAGIC, heading, len(entries))
     packer.number(entries.fingerprints.shape[1])
@@ -90,9 +90,9 @@ def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
 
 
 def joined(batches: Sequence[FingerprintBatch]) -> Entries:
-    """Entries of several batches in one, in their order; of one source each, and of at least one batch.
+    """Entries of several batches in one, in order; from one source each, and at least one batch.
 
-    Raises ValueError where fingerprints or looks are of different widths.
+    Raises ValueError if fingerprints or looks have different widths.
     """
     sources = {each.entries.sources[0]: 0 for each in batches}
     numbers = {source: number for number, source in enumerate(sources)}
@@ -117,11 +117,11 @@ def joined(batches: Sequence[FingerprintBatch]) -> Entries:
 
 
 def _digests(entries: Entries) -> npt.NDArray[np.uint64]:
-    """Digests of texts, uint64 [n, 2]; zeros where nobody needs them."""
+    """Digests of texts, uint64 [n, 2]; zeros if not needed."""
     return np.zeros((len(entries), 2), np.uint64) if entries.digests is None else entries.digests
 
 
 def _positions(heading: Heading, offsets: Sequence[int]) -> list[str]:
-    """Positions in words, which are the ids of documents that brought none."""
+    """Positions in words: the ids of documents without their own."""
     prefix = f"{heading.topic}/{heading.partition}/"
     return [f"{prefix}{offset}" for offset in offsets]

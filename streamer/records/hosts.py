@@ -1,4 +1,4 @@
-"""Hosts of documents: from a field that holds a URL or a host to the name that pages are counted and framed by."""
+"""Hosts of documents: from a URL or host field to the name that groups pages for counts and frames."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -6,20 +6,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 URL_CHARACTERS_MAX = 2_048
-"""Only so much of a URL is looked at for its host: parsing takes quadratic time for a host of combining marks."""
+"""Longest prefix of a URL that is parsed for its host: parsing takes quadratic time for a host with combining marks."""
 
 HOST_CHARACTERS_MAX = 253
-"""Longer names are no names of the DNS, and are kept as they are."""
+"""Longer names are no DNS names, and stay as they are."""
 
 HOSTS_REMEMBERED = 2**16
-"""Hosts whose canonical name and registrable domain are kept at hand."""
+"""Hosts whose canonical name and registrable domain are cached."""
 
 
 def host_of(value: Any) -> str | None:
-    """Host of a URL, or the text before its first slash where it is none: in lower case, without port and final dot.
+    """Host of a URL, or the text before its first slash if it is none: in lower case, without port and final dot.
 
-    An international name is in Unicode, however it was written. None for a URL whose host does not end within
-    URL_CHARACTERS_MAX, and for what is no text.
+    An international name becomes Unicode, however it was written. None for a URL whose host does not end within
+    URL_CHARACTERS_MAX, and for a value that is no text.
 
     >>> host_of("https://News.Example.org:8080/a?b"), host_of("Example.org."), host_of("xn--fiqs8s")
     ('news.example.org', 'example.org', '中国')
@@ -28,7 +28,7 @@ def host_of(value: Any) -> str | None:
         return None
     if "//" not in value:
         name = value.split("/", 1)[0].strip().lower()
-        # A bare address of IPv6 has several colons.
+        # A bare IPv6 address has several colons.
         begin, colon, port = name.partition(":")
         return _canonical(begin if colon and port.isdecimal() else name)
     try:
@@ -41,12 +41,12 @@ def host_of(value: Any) -> str | None:
 
 
 def host_reader(scope: str) -> Callable[[Any], str | None]:
-    """`host_of`, or what it is taken for: see `decode.host_scope`."""
+    """`host_of`, or its wider form for `decode.host_scope`."""
     if scope == "none":
         return lambda _value: None
     if scope == "host":
         return host_of
-    # Reading the list takes a tenth of a second, so only what needs it does.
+    # Reading the list takes a tenth of a second, so only this scope does.
     from publicsuffixlist import PublicSuffixList
 
     suffixes = PublicSuffixList()
@@ -64,14 +64,14 @@ def host_reader(scope: str) -> Callable[[Any], str | None]:
 
 
 def _canonical(host: str) -> str | None:
-    """A host in lower case as it is compared; None where nothing is left of it."""
+    """A host in lower case as it is compared; None if nothing is left of it."""
     host = host.rstrip(".")
     return (_unicode(host) if "xn--" in host else host) or None
 
 
 @lru_cache(HOSTS_REMEMBERED)
 def _unicode(host: str) -> str:
-    """A host in Unicode; as it is where it cannot be decoded."""
+    """A host in Unicode; unchanged if it cannot be decoded."""
     if len(host) > HOST_CHARACTERS_MAX:
         return host
     try:

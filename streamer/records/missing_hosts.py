@@ -1,4 +1,4 @@
-"""A count of documents that name no host, and a warning: without hosts no templates of sites are learnt."""
+"""A count of documents without a host, and a warning: without hosts no site templates are learnt."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,14 @@ from streamer.settings.settings import Settings
 log = structlog.get_logger(__name__)
 
 DOCUMENTS = 1_000
-"""First documents of a run that are looked at."""
+"""Number of documents examined first in a run."""
 
 DOCUMENTS_MIN = 100
-"""Of a run that ends before, at least so many: a handful says nothing of a crawl."""
+"""Fewest documents in a shorter run: a handful proves nothing about a crawl."""
 
 
 def needs_hosts(settings: Settings) -> bool:
-    """Whether frames of hosts are learnt, and documents are expected to name one."""
+    """Whether frames of hosts are learnt, and documents should have hosts."""
     index = settings.index
     return (
         settings.fingerprint.scheme == "minhash"
@@ -28,13 +28,13 @@ def needs_hosts(settings: Settings) -> bool:
 
 
 def remedy(settings: Settings) -> str:
-    """What to do where no document names a host."""
+    """Advice for a run whose documents have no hosts."""
     named = "" if settings.decode.format == "text" else "Name the field with the host or URL in decode.host. "
     return named + 'If documents have none, set decode.host_scope = "none".'
 
 
 class MissingHosts:
-    """Counts documents that name no host, and warns once where none of a run's first ones does."""
+    """Counts documents without a host, and warns once if none of a run's first ones has one."""
 
     def __init__(self, settings: Settings) -> None:
         self._counts = self._watches = needs_hosts(settings)
@@ -42,7 +42,7 @@ class MissingHosts:
         self._count = 0
 
     def see(self, documents: Sequence[Document | DeadLetter]) -> int:
-        """Look at the next documents of the run. Returns how many of them name no host; 0 where none needs to."""
+        """Examine the run's next documents. Returns the number without a host; 0 if hosts are not needed."""
         if not self._counts:
             return 0
         hosts = [document.host for document in documents if isinstance(document, Document)]
@@ -55,7 +55,7 @@ class MissingHosts:
         return without
 
     def end(self) -> None:
-        """Say what is known at the end of the run's input."""
+        """Warn at the end of the run's input, if it was short."""
         if self._watches and self._count >= DOCUMENTS_MIN:
             self._warn()
 

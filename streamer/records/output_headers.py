@@ -1,4 +1,4 @@
-"""The headers of an output, parsed: the reverse of `route`, and stricter. Pure."""
+"""An output's headers, parsed: the reverse of `route`, and stricter. Pure."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ from streamer.records.route import (
 )
 
 CONNECT_HEADERS = 10
-"""Headers of Kafka Connect at the end of a dead letter."""
+"""Number of Kafka Connect headers that end a dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class OutputHeaders:
     """The verdict on an output, from its headers. A missing header gives None, or an empty text.
 
     reason       label
-    position     of the input
+    position     in the input
     fingerprint  hexadecimal
-    distance     of the match, as the index measures it (similarities too); NO_DISTANCE without one
+    distance     to the match, as the index measures it (similarities too); NO_DISTANCE without one
     original     position of a duplicate's original
     kept         headers that came with the input
     contradicts  contradictions between the headers, in words
-    offsets      input offsets that the output stands for, from its position on; more than one for unreadable records
+    offsets      input offsets that the output covers, from its position on; more than one for unreadable records
     shadow       whether shadow mode kept it out of another output
     by_similarity  whether it names a similarity instead of a distance in bits
     settings     digest of the settings that gave its text, id and fingerprint
@@ -88,7 +88,7 @@ def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
         contradictions.append(f"it stands for {offsets!r} offsets")
         offsets = "1"
     original = parse_original_position(headers)
-    # A given-back record may name the document that it was dropped for.
+    # A given-back record may name the document for which it was dropped.
     names = verdict is not None and verdict.names_original
     if names != (original is not None) and verdict is not Verdict.GIVEN_BACK:
         contradictions.append("there is no original" if original is None else "there is an original")

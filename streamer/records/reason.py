@@ -6,7 +6,7 @@ from index import Verdict
 
 
 class Reason(IntEnum):
-    """What the streamer knows of a record before it asks the index, and of new versions of a page."""
+    """The streamer's knowledge about a record before it asks the index, and about new versions of a page."""
 
     ORDINARY = 0
     NO_FEATURES = 1
@@ -36,7 +36,7 @@ AS_NEW = {
     Reason.SHORT_TEXT: Reason.RECRAWLED_SHORT_TEXT,
     Reason.CRAFTED: Reason.RECRAWLED_CRAFTED,
 }
-"""Reason of a new version that is unique beside the old one, by what its text gives."""
+"""Reason for a new version that is unique next to the old one, by the reason of its fingerprint."""
 
 _COMPARED = (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.UNDECIDABLE)
 MINOR = {
@@ -44,7 +44,7 @@ MINOR = {
     Reason.SHORT_TEXT: Reason.UPDATE_MINOR_SHORT_TEXT,
     Reason.CRAFTED: Reason.UPDATE_MINOR,
 }
-"""Reason of a new version whose substance is as before, by what its text gives."""
+"""Reason for a new version with unchanged substance, by the reason of its fingerprint."""
 
 _LABELS = {
     (Verdict.UNIQUE, Reason.ORDINARY): "no-match",
@@ -94,7 +94,7 @@ def label(verdict: Verdict, reason: Reason) -> str:
 
 
 def verdict_of(verdict: str, reason: str) -> Verdict | None:
-    """Verdict that these labels tell; None where the first is none. Only the reason tells a TEMPLATE from a UNIQUE."""
+    """Verdict for these labels; None if the first is none. Only the reason separates a TEMPLATE from a UNIQUE."""
     return _VERDICTS.get((verdict, reason), _BY_LABEL.get(verdict))
 
 

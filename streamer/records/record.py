@@ -1,7 +1,7 @@
-"""Records in, records out, and the decisions on them.
+"""Input records, output records, and the decisions on them.
 
-Nobody changes an object of these classes once it is made. The classes with one object per record are still not frozen:
-a frozen object takes four times as long to make, and every document needs four.
+Objects of these classes never change. The classes with one object per record are still not frozen: a frozen object takes four
+times as long to make, and every document needs four.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ class Destination(StrEnum):
 
 
 class Handover(StrEnum):
-    """Topic between two parts of a service. A record stays in the partition that it was made from."""
+    """Topic between two parts of a service. A record stays in its input's partition."""
 
     FINGERPRINTS = "fingerprints"
     VERDICTS = "verdicts"
@@ -31,7 +31,7 @@ class Handover(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Records that cannot be read, and that a policy skipped: how many offsets, and which and why in words."""
+    """Unreadable records that a policy skipped: the number of offsets, and which and why in words."""
 
     offsets: int
     why: str
@@ -41,7 +41,7 @@ class Lost:
 class Record:
     """One record as the transport read it. `topic` is the name of the topic or the file, for people.
 
-    Where `lost` is set, the record stands for others that cannot be read: it has the offset of the first, and no content.
+    With `lost`, the record represents others that cannot be read: it has the first one's offset, and no content.
     """
 
     source: Source
@@ -60,20 +60,20 @@ class Record:
 
     @property
     def end(self) -> int:
-        """The offset behind this record, or behind all that it stands for."""
+        """The offset after this record, or after all that it represents."""
         return self.offset + (self.lost.offsets if self.lost else 1)
 
 
 @dataclass(slots=True)
 class Decision:
-    """Verdict on one record, with all that explains it.
+    """Verdict on one record, with its explanation.
 
     reason       one of a fixed list
     detail       free text for people (the decoder's complaint), never a label
-    fingerprint  lower-case hexadecimal, None where there is none
+    fingerprint  lower-case hexadecimal, None without one
 
-    Only duplicates and suspects have `distance` or `similarity`, `original_id`, `original_position` and `original_stream`
-    (the stream of that position).
+    Only duplicates and suspects have `distance` or `similarity`, `original_id`, `original_position` and `original_stream` (that
+    position's stream).
     """
 
     verdict: Verdict
@@ -93,9 +93,9 @@ class Decision:
 class Outgoing:
     """One record on its way out.
 
-    record   the input, whose key, value bytes and timestamp go out unchanged
-    headers  the input's, without those that begin with `neardup.`, and the headers gained; all that are written
-    decision None where a part of a service hands on a batch, which is no output
+    record    the input, whose key, value bytes and timestamp go out unchanged
+    headers   all headers to write: the input's, without those that begin with `neardup.`, and the added ones
+    decision  None if a part of a service hands on a batch, which is no output
     """
 
     destination: Destination | Handover
@@ -106,13 +106,13 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records that are read together, decided together and delivered together.
+    """Records that are read, decided and delivered together.
 
-    ends      per source in the batch, the offset behind its last record, which is committed and applied
-    marks     per source in the batch, an opaque proof of the content up to that end (files; Kafka needs none)
+    ends      by source, the offset after its last record, which is committed and applied
+    marks     by source, an opaque proof of the content up to that end (files; Kafka needs none)
     snapshot  the transport's proof that this worker owned the sources when the records were read; goes back with
-              `deliver`. On a batch without records: proof that this worker is a member of the group, even where it owns
-              no source
+              `deliver`. In a batch without records: proof that this worker is a member of the group, even without
+              sources
     """
 
     records: Sequence[Record]
@@ -121,7 +121,7 @@ class Batch:
     snapshot: object = None
 
     def first(self, count: int) -> "Batch":
-        """The batch of the first `count` records, at least one, without marks; the batch itself where it has no more."""
+        """The batch with the first `count` records, at least one, without marks; the batch itself if it has no more."""
         if count == len(self.records):
             return self
         kept = self.records[:count]

@@ -1,8 +1,8 @@
 """Route: a record and its decision become an outgoing record. Pure.
 
-docs/headers.md shows every header with an example. The headers of the input are kept, except those that begin with
-`neardup.`. Those come from an earlier filter, or from somebody else, and would contradict the headers gained here.
-`neardup.replayed` alone stays: who replays dead letters can see a record that comes back again and again.
+docs/headers.md shows every header with an example. The input's headers stay, except those that begin with `neardup.`: another
+filter or program added them, and they would contradict the new ones. `neardup.replayed` alone stays: it shows a replayed dead
+letter that comes back again and again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,8 +36,8 @@ REPLAYED_STREAM = "neardup.replayed.stream"
 
 CONNECT_PREFIX = "__connect.errors."
 
-# Part of what is published, not names of classes that can be found here: tools filter dead letters by these texts, and
-# old dead letters keep them. They stay as they are wherever the code that decodes goes.
+# Published values, not names of classes in this code: tools filter dead letters by these texts, and old dead letters keep them.
+# They stay as they are wherever the decoding code goes.
 CONNECT_CLASS = "streamer.document.Decoder"
 CONNECT_EXCEPTION_CLASS = "streamer.document.DeadLetter"
 
@@ -57,9 +57,9 @@ _LABELS = {verdict: verdict.label for verdict in Verdict}
 
 
 def destination_of(verdict: Verdict, *, shadow: bool) -> Destination:
-    """Output of a record with this verdict. In shadow mode duplicates go with the unique ones, and nothing else changes.
+    """Output for a verdict. In shadow mode duplicates go with the unique ones, and nothing else changes.
 
-    What could not be decoded is a dead letter all the same: shadow mode withholds decisions, and of that none was made.
+    An undecodable record is still a dead letter: shadow mode withholds decisions, and there was none.
     """
     destination = DESTINATIONS[verdict]
     return Destination.UNIQUE if shadow and destination is Destination.DUPLICATE else destination
@@ -76,11 +76,11 @@ def explain(
 ) -> list[Decision]:
     """Decisions on n records in words, row for row.
 
-    fingerprints_hex  lower-case hexadecimal; shown where there is an entry to compare
-    stream_names      stream -> name for people, in the originals' positions; an unknown stream stands for itself
+    fingerprints_hex  lower-case hexadecimal; shown if there is an entry to compare
+    stream_names      stream -> name for people, in the originals' positions; the id for an unknown stream
     by_similarity     duplicates show a similarity, not a distance in bits: see `Parameters.by_similarity`
 
-    The journal's verdict and reason stand, even where decoding today would give others for a replayed record.
+    The journal's verdict and reason win, even if decoding today would give others for a replayed record.
     """
     columns = zip(
         records,
@@ -136,8 +136,8 @@ def route(
     """Outgoing records for n records, row for row: destination and headers; all else goes out as it came in.
 
     connector_name, task_id  for the Kafka Connect headers of dead letters
-    settings_digest          of the settings that give texts, ids and fingerprints; None: no header tells it
-    with_headers             False makes no headers at all, for an outside that takes none
+    settings_digest          digest of the settings that give texts, ids and fingerprints; None: no such header
+    with_headers             False makes no headers at all, for a transport that takes none
     shadow                   see `destination_of`; a header names the output that a record was kept out of
     """
     destinations = {verdict: destination_of(verdict, shadow=shadow) for verdict in Verdict}
@@ -170,27 +170,27 @@ def route(
 
 
 def parse_position(headers: Headers) -> Position | None:
-    """Input position that the headers of an output name; None where they name none."""
+    """Input position in an output's headers, or None."""
     return _parse(headers, STREAM, POSITION)
 
 
 def parse_original_position(headers: Headers) -> Position | None:
-    """Position of the original that the headers of an output name; None where they name none."""
+    """Original's position in an output's headers, or None."""
     return _parse(headers, ORIGINAL_STREAM, ORIGINAL_POSITION)
 
 
 def parse_replayed_position(headers: Headers) -> Position | None:
-    """Position at which a record was a dead letter before it was replayed; None where it was not."""
+    """Position of the dead letter from which a record was replayed, or None."""
     return _parse(headers, REPLAYED_STREAM, REPLAYED)
 
 
 def is_given_back(headers: Headers) -> bool:
-    """Whether the headers of an output say that it was given back: it stands out of the order of its source."""
+    """Whether an output's headers mark it as given back: it is out of order within its source."""
     return (VERDICT, Verdict.GIVEN_BACK.label.encode()) in headers
 
 
 def given_back(headers: Headers) -> Headers:
-    """Headers of a record that is given back, from those of its drop: the input's, and what names it and its original."""
+    """Headers for a given-back record, from those of its drop: the input's, and those with its name and its original."""
     kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
     named = tuple(header for header in headers if header[0] in _NAMING)
     return (*kept, (VERDICT, Verdict.GIVEN_BACK.label.encode()), *named)
@@ -200,7 +200,7 @@ _NAMING = (POSITION, STREAM, ID, ORIGINAL_ID, ORIGINAL_POSITION, ORIGINAL_STREAM
 
 
 def replayed(kept: Headers, headers: Headers) -> Headers:
-    """Headers of a dead letter that is sent to the input again: the input's, `kept`, and where it was before.
+    """Headers for a dead letter sent to the input again: the input's, `kept`, and its previous position.
 
     headers  of the dead letter, which name its position and its stream
     """
@@ -209,11 +209,11 @@ def replayed(kept: Headers, headers: Headers) -> Headers:
 
 
 def restoring_outputs(insert: Insert) -> list[tuple[Destination, Verdict]]:
-    """What restores a lost index, in this order: of an output, the records that enter with a verdict.
+    """Outputs that restore a lost index, in order, each with the verdict of the records that enter.
 
-    Uniques first, and with them what was given back: a duplicate or suspect can enter only after its original, and what an update
-    replaced retires once it is there. The unique output is named again for each verdict that may stand there too; duplicates do
-    where they were delivered in shadow mode.
+    Uniques and given-back records come first: a duplicate or suspect can enter only after its original, and an update retires
+    older versions only once they have entered. The unique output comes again for each verdict that it may also hold; duplicates
+    do if shadow mode delivered them.
     """
     outputs = [(Destination.UNIQUE, Verdict.UNIQUE), (Destination.UNIQUE, Verdict.UPDATE)]
     if insert == "unique":
@@ -224,8 +224,9 @@ def restoring_outputs(insert: Insert) -> list[tuple[Destination, Verdict]]:
 
 
 def restoring_verdict(record: Record) -> Verdict:
-    """Verdict with which a record of an output enters a lost index: its headers', where that names an original or says that
-    the record was given back; else UNIQUE."""
+    """Verdict with which an output's record enters a lost index: the headers' verdict, if they name an original or mark the
+    record as given back; else UNIQUE.
+    """
     headers = dict(record.headers)
     return _restoring_verdict(headers.get(VERDICT) or b"", headers.get(REASON) or b"")
 
@@ -237,10 +238,10 @@ def _restoring_verdict(verdict: bytes, reason: bytes) -> Verdict:
 
 
 def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
-    """Those of an output's records that enter a lost index in the turn of this verdict.
+    """An output's records that enter a lost index in this verdict's turn.
 
-    Updates and pages of templates enter in the turn of the unique ones. Updates come once more in their own, when all that they
-    replaced is there.
+    Updates and template pages enter in the unique ones' turn. Updates come once more in their own turn, after everything
+    they replaced.
     """
     if verdict is Verdict.UNIQUE:
         with_uniques = (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE)
@@ -251,11 +252,10 @@ def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
 def verdict_line(outgoing: Outgoing) -> bytes:
     r"""One JSON object, without a line break: source, line (from 1), id, verdict, original, distance, reason.
 
-    `original` is the original's id. id, original and distance are null where there is none. A duplicate's line also has
-    `original_source` and `original_line`, where the original stood. Where the index measures similarity, distance is
-    null, and a duplicate's line has `similarity`. A dead letter's line has `detail`, the decoder's words, if there are
-    any. In shadow mode a duplicate's line has `shadow`, the output that it was kept out of. Bytes of a file's name that are
-    no UTF-8 are shown as \xNN.
+    `original` is the original's id. id, original and distance are null if there is none. A duplicate's line also has
+    `original_source` and `original_line`, the original's place. If the index measures similarity, distance is null, and a
+    duplicate's line has `similarity`. A dead letter's line has `detail`, the decoder's message, if there is one. In shadow mode a
+    duplicate's line has `shadow`, the output that it was kept out of. Bytes in a file's name that are no UTF-8 appear as \xNN.
     """
     decision, record = outgoing.decision, outgoing.record
     assert decision is not None, "a batch between parts has no verdict line"
@@ -300,7 +300,7 @@ def _position_text(position: Position, stream_names: Mapping[str, str]) -> str:
 
 
 def _gained(record: Record, decision: Decision, position: Header, stream: Header) -> Headers:
-    """Headers that a decision adds. Made for every record, so each is one step, and what few numbers give is kept."""
+    """Headers that a decision adds. Made for every record, so each is one step, and values with few variants are cached."""
     gained = [*_verdict_headers(decision.verdict, decision.reason), position, stream]
     if record.lost is not None:
         gained.append((OFFSETS, b"%d" % record.lost.offsets))
@@ -330,8 +330,7 @@ def _number_header(name: str, value: float) -> Header:
 def _connect_errors(record: Record, decision: Decision, connector_name: str, task_id: str) -> Headers:
     """The ten headers by which Kafka Connect's tools recognise a dead letter, in Connect's order.
 
-    Source of the names: org.apache.kafka.connect.runtime.errors.DeadLetterQueueReporter, which writes numbers as decimal
-    text too.
+    Names from org.apache.kafka.connect.runtime.errors.DeadLetterQueueReporter, which writes numbers as decimal text too.
     """
     message = decision.reason if decision.detail is None else f"{decision.reason}: {decision.detail}"
     facts = (

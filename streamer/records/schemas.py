@@ -1,10 +1,10 @@
-"""Records in the wire format of a schema registry: which schema a record names, and the record as JSON.
+"""Records in a schema registry's wire format: the schema that a record names, and the record as JSON.
 
     byte 0 | id of the schema (4 bytes, big-endian) | the datum, in Avro or in JSON
 
-The only importer of fastavro. Schemas come from the registry's REST API, one request for an id that is new, and stay. Looking
-up is a step of its own, before a batch is decoded: decoding itself waits for nobody. A registry that cannot be asked stops
-the batch, and no record pays for it; what the registry does not know, or what does not decode by its schema, is a dead letter.
+The only importer of fastavro. Schemas come from the registry's REST API, one request for each new id, and are kept. The look-up
+is a separate step before a batch is decoded, so decoding never waits. An unavailable registry stops the batch, without harm to
+its records. A record becomes a dead letter if the registry does not know its schema, or the schema does not fit.
 
 Protocol: docs.confluent.io, "Formats, Serializers, and Deserializers" and "Schema Registry API Reference".
 """
@@ -45,7 +45,7 @@ _UNKNOWN = {40401, 40402, 40403}
 
 
 class Undecodable(Exception):
-    """A record cannot be decoded; `reason` and the message say why."""
+    """A record that cannot be decoded; `reason` and the message say why."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(detail)
@@ -61,7 +61,7 @@ def require_avro() -> None:
 
 
 def schema_of(value: bytes) -> int:
-    """Id of the schema that a record names. Raises Undecodable where it is not in the wire format."""
+    """Id of a record's schema. Raises Undecodable unless the record is in the wire format."""
     if len(value) < PREFIX_BYTES or not value.startswith(MAGIC):
         raise Undecodable(
             Reason.NOT_OF_REGISTRY, f"the value begins with {value[:1]!r}, not with byte 0 and the id of a schema"
@@ -70,17 +70,17 @@ def schema_of(value: bytes) -> int:
 
 
 class Schemas:
-    """Avro schemas of a registry, by their ids."""
+    """A registry's Avro schemas by id."""
 
     def __init__(self, settings: Decode) -> None:
-        """Asks nobody yet. Raises SettingsError where fastavro is missing, or a file of certificates cannot be read."""
+        """Makes no request yet. Raises SettingsError if fastavro is missing, or a certificate file is unreadable."""
         require_avro()
         self._registry = _Registry(settings)
         self._known: dict[int, Any] = {}
         self._unknown: dict[int, str] = {}
 
     def learn(self, values: Iterable[bytes | None]) -> None:
-        """Look up the schemas that these values name and that are not known yet. Raises RegistryUnavailable.
+        """Look up unknown schemas for these values. Raises RegistryUnavailable.
 
         An id without a schema is asked for once a call: it may be registered later.
         """
@@ -90,12 +90,12 @@ class Schemas:
                 self._look_up(number)
 
     def require_answer(self) -> None:
-        """Raise RegistryUnavailable unless the registry answers this client when asked for a schema, whether it has it or not."""
+        """Raise RegistryUnavailable unless the registry answers a request for a schema, whether it has it or not."""
         with suppress(_NoSchema):
             self._registry.ask("/schemas/ids/1")
 
     def json_of(self, value: bytes) -> bytes:
-        """A record in Avro as JSON; `learn` has seen it. Times become ISO 8601, decimals and UUIDs texts. Raises Undecodable."""
+        """An Avro record as JSON, after `learn`. Times become ISO 8601, decimals and UUIDs texts. Raises Undecodable."""
         import fastavro
 
         number = schema_of(value)
@@ -132,7 +132,7 @@ class Schemas:
             )
 
     def _parse_references(self, answer: Mapping[str, Any], named: dict[str, Any], depth: int) -> None:
-        """Parse what a schema refers to, the deepest first, into `named`."""
+        """Parse a schema's references into `named`, the deepest first."""
         import fastavro
 
         if depth > _NESTED_MAX:
@@ -147,11 +147,11 @@ class Schemas:
 
 
 class _NoSchema(Exception):
-    """The registry has no such schema. Stays in this module."""
+    """The registry has no such schema. Private to this module."""
 
 
 class _Registry:
-    """The REST API of a schema registry, as far as readers need it."""
+    """The part of a schema registry's REST API that readers need."""
 
     def __init__(self, settings: Decode) -> None:
         self._url = (settings.registry_url or "").rstrip("/")
@@ -160,14 +160,14 @@ class _Registry:
         if settings.registry_user is not None and settings.registry_password is not None:
             both = f"{settings.registry_user}:{settings.registry_password.get_secret_value()}".encode()
             self._authorization = f"Basic {base64.b64encode(both).decode()}"
-        # As to the brokers, there is no way through a proxy.
+        # As with the brokers, no proxy is supported.
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
         if self._url.startswith("https:"):
             handlers.append(urllib.request.HTTPSHandler(context=_context(settings.registry_cafile)))
         self._opener = urllib.request.build_opener(*handlers)
 
     def ask(self, path: str) -> Mapping[str, Any]:
-        """The answer to GET. Raises _NoSchema, and RegistryUnavailable where there is no answer that says so or so."""
+        """The answer to GET. Raises _NoSchema, and RegistryUnavailable without a conclusive answer."""
         request = urllib.request.Request(f"{self._url}{path}", headers={"Accept": "application/json"})
         if self._authorization is not None:
             request.add_unredirected_header("Authorization", self._authorization)
@@ -213,7 +213,7 @@ class _Registry:
 
 
 def within(timeout_seconds: float, call: Callable[[], bytes]) -> bytes:
-    """Result of a call that may take longer than its own timeout, which bounds the wait for each byte alone.
+    """Result of a call whose own timeout only bounds the wait for each byte.
 
     Raises TimeoutError, and the call's OSError and HTTPException.
     """
@@ -225,7 +225,7 @@ def within(timeout_seconds: float, call: Callable[[], bytes]) -> bytes:
         except (OSError, http.client.HTTPException) as error:
             results.put(error)
 
-    # Daemonic: a call that is given up must not keep the process from ending.
+    # Daemonic: an abandoned call must not keep the process from ending.
     threading.Thread(target=answer, name="registry", daemon=True).start()
     try:
         result = results.get(timeout=timeout_seconds)
@@ -250,7 +250,7 @@ def _named_by(values: Iterable[bytes | None]) -> Iterator[int]:
 
 
 def _plain(value: object) -> str:
-    """What JSON has no form for, as a text; bytes that are no UTF-8 by their values, as JSON of Avro has them."""
+    """Text for a value without a JSON form; bytes that are no UTF-8 by their values, as in JSON-encoded Avro."""
     if isinstance(value, bytes):
         try:
             return value.decode()

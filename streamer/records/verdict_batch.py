@@ -1,6 +1,6 @@
-"""Batches of verdicts: what `decide` tells `route` through Kafka, all that an output says of a decision. Pure.
+"""Batches of verdicts, from `decide` to `route` through Kafka: the whole content of an output's decision. Pure.
 
-docs/formats.md has every byte. This module imports nothing of the streamer but the envelope.
+docs/formats.md has every byte. From the streamer, this module imports only the envelope.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,22 +17,22 @@ MAGIC = b"NDVD"
 
 @dataclass(frozen=True, slots=True)
 class VerdictBatch:
-    """Verdicts on the documents at the offsets [begin, end) of one partition of the input; perhaps on none.
+    """Verdicts on documents at the offsets [begin, end) in one partition of the input; possibly none.
 
-    heading             that of the fingerprints by which was decided
-    decider             id of the index, or of the engine, that decided
+    heading             that of the decided fingerprints
+    decider             id of the deciding index or engine
     offsets             uint64 [n], strictly increasing
     verdicts            uint8 [n], values of `Verdict`
-    reasons             uint8 [n], of the streamer's list
+    reasons             uint8 [n], from the streamer's list
     distances           int16 [n], as in `Decisions`
-    replayed            bool [n], whether the decider had decided the position before; for people and metrics alone
-    kinds               uint8 [n], of `Kind`, as fingerprinted
+    replayed            bool [n], whether the decider had decided the position before; only for people and metrics
+    kinds               uint8 [n], values of `Kind`, as fingerprinted
     fingerprints        uint64 [n, words], as fingerprinted
     ids                 n ids of documents; None for a dead letter without one
     details             n texts for people on why a record is a dead letter; None elsewhere
     original_ids        n ids; None for rows that name no original
     original_positions  n positions; None for rows that name no original
-    names               topic of every stream that originals come from, as far as the decider knows
+    names               topic for every stream with originals, as far as the decider knows
     """
 
     heading: Heading
@@ -134,7 +134,7 @@ def unpack_verdicts(content: bytes | None, where: str) -> VerdictBatch:
 def _unpack_originals(
     unpacker: Unpacker, original_ids: list[str | None], positions: list[Position | None]
 ) -> dict[str, str]:
-    """Fill in ids and positions of originals; returns the topics of their streams."""
+    """Fill in originals' ids and positions; returns their streams' topics."""
     sources, names = [], {}
     for _ in range(unpacker.number()):
         stream, name = unpacker.text(), unpacker.text()

@@ -1,4 +1,4 @@
-"""Settings of what the service's port answers beside metrics and health, and the rules among them."""
+"""Settings for the requests that the service's port answers, beyond metrics and health, and the rules among them."""
 
 from ipaddress import ip_address
 
@@ -39,7 +39,7 @@ class Ask(Section):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens on an address."""
+    """Whether an address is reachable only from this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""Settings of decoding, and the rules among them."""
+"""Settings for decoding, and the rules among them."""
 
 from typing import Literal
 
@@ -66,7 +66,7 @@ class Decode(Section):
 
 
 def decode_relations(decode: Decode) -> list[Relation]:
-    """Rules between the format of records and the settings that it needs or excludes."""
+    """Rules between the record format and the settings that it needs or excludes."""
     return [
         *(
             Relation(

@@ -1,4 +1,4 @@
-"""Settings of the connection to the broker, and the rules among its security settings."""
+"""Settings for the broker connection, and the rules among its security settings."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Presets by name: a method as one whole, as it was published or as the data supports it, each a TOML file."""
+"""Method presets by name, each a TOML file: a method as it was published, or as the data supports it."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ from streamer.settings.second_look import SecondLook
 _FOLDER = Path(__file__).parent / "shipped"
 
 METHOD_PRESETS = {file.stem: file for file in sorted(_FOLDER.glob("*.toml"))}
-"""The files by name. A file says every setting of its method that its scheme reads."""
+"""The files by name. A file gives every setting that its method's scheme reads."""
 
 _OF_NO_METHOD = {f"fingerprint.{key}" for key in ("markup", "simplify", "segmenter", "dictionary", "key", "key_file")}
-"""What texts are like and how they are read: the same for every method."""
+"""Properties of texts and their parsing: the same for every method."""
 
 METHOD_KEYS = frozenset(
     {f"fingerprint.{key}" for key in Fingerprint.model_fields} - _OF_NO_METHOD
@@ -19,4 +19,4 @@ METHOD_KEYS = frozenset(
     | {f"second_look.{key}" for key in SecondLook.model_fields}
     | {"index.distance_max"}
 )
-"""The settings that a preset takes over: what it leaves out is as shipped, whatever a settings file says."""
+"""Settings controlled by a preset: those it leaves out keep their defaults, whatever a settings file says."""

@@ -1,4 +1,4 @@
-"""Settings of the two schemes: how a document becomes a fingerprint."""
+"""Settings for the two schemes: how a document becomes a fingerprint."""
 
 from typing import Literal
 

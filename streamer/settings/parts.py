@@ -1,23 +1,23 @@
-"""Parts of a service: which part reads which topic under which group, and what it writes."""
+"""Parts of a service: the topics and the group that each reads, and the topics that it writes."""
 
 from typing import Literal, get_args
 
 from streamer.settings.settings import Settings
 
 Part = Literal["fingerprint", "decide", "route"]
-"""A part of the path that may run in processes of its own: each is named by the verb that it ends with."""
+"""A part that may run in its own processes, named by its last verb."""
 
 PARTS: tuple[Part, ...] = get_args(Part)
 
 DOCUMENTS_A_BATCH = 256
-"""Documents in a record of the topics between the parts, at most."""
+"""Most documents in a record between the parts."""
 
 
 def settings_of(settings: Settings, part: Part) -> Settings:
-    """Settings that a part reads and commits by: its group, its input and the size of its batches.
+    """Settings for a part's reading and commits: its group, its input and the size of its batches.
 
-    Each part has a group of its own: <kafka.group>.fingerprint, <kafka.group>.decide. `route` reads under `kafka.group`
-    itself, so that a committed offset of that group means "delivered", in parts or not.
+    Each part has its own group: <kafka.group>.fingerprint, <kafka.group>.decide. `route` reads under `kafka.group` itself, so
+    that a committed offset in that group means "delivered", in parts or not.
     """
     kafka, topics, batch = settings.kafka, settings.topics, settings.batch
     if part != "route":
@@ -31,12 +31,12 @@ def settings_of(settings: Settings, part: Part) -> Settings:
 
 
 def input_key(part: Part | None) -> str:
-    """Key of the setting that names the topic which a part reads. None: the whole service."""
+    """Setting key for a part's input topic. None: the whole service."""
     return "topics.fingerprints" if part == "decide" else "topics.input"
 
 
 def outputs_of(settings: Settings, part: Part | None) -> dict[str, str]:
-    """Topics that a part writes, by the keys of their settings. None: the whole service."""
+    """Topics that a part writes, by setting key. None: the whole service."""
     topics = settings.topics
     if part == "fingerprint":
         return {"topics.fingerprints": topics.fingerprints}

@@ -1,13 +1,13 @@
-"""Presets by name: the fields of known crawlers' records."""
+"""Presets by name: the fields in known crawlers' records."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Fields of a known crawler's records (JSON pointers; None: no such field).
+    """Fields in a known crawler's records (JSON pointers; None: no such field).
 
-    `host`: where the host or a URL stands; of several the first that names a host counts.
+    `host`: fields with a host or URL; the first that names a host counts.
     `lists`: every field is an array of strings. Text and title are then its items joined by line breaks, other fields
     its first item.
     """
@@ -22,7 +22,7 @@ class Preset:
 
 PRESETS = {
     "plain": Preset(text="/text", title="/title", id="/id", host=("/host", "/url")),
-    # What is made of a record of WARC or WET. Its id is the record's own: by /url pages crawled again become updates.
+    # Lines made from WARC or WET records. The id is the record's own: with /url, pages crawled again become updates.
     "warc": Preset(text="/text", id="/id", time="/time", host=("/url",)),
     # Only url names a single page: a crawlid has many pages, and several urls may redirect to one response_url.
     "scrapy-cluster": Preset(text="/body", id="/url", time="/timestamp", host=("/response_url", "/url")),

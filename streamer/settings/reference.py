@@ -1,4 +1,4 @@
-"""Settings for people: a TOML file of those in force, and the reference page."""
+"""Settings for people: a TOML file of the current ones, and the reference page."""
 
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ def as_toml(settings: Settings) -> str:
 
 
 def assignment(key: str, value: Any) -> str:
-    """One line of TOML for a setting; a comment where it is unset or secret."""
+    """One line of TOML for a setting; a comment if it is unset or secret."""
     if value is None:
         return f"# {key} is unset"
     if isinstance(value, SecretStr):
@@ -127,7 +127,7 @@ _FOLLOWS = {
     "fingerprint.second_look": f'with SimHash `"{LOOK_OF_SIMHASH}"`',
     "index.distance_max": f'`{DISTANCES["cosine"]}` with `"cosine"`, `{DISTANCES["none"]}` with `"none"`',
 }
-"""What is told of defaults that follow from other settings."""
+"""Notes on defaults that follow from other settings."""
 
 
 def _row(section: str, key: str, field: FieldInfo) -> str:
@@ -142,5 +142,5 @@ def _toml(value: Any) -> str:
     assert not isinstance(value, BaseModel)
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
-    # A JSON text is a TOML text but for the delete character, which TOML wants escaped.
+    # A JSON text is a TOML text except for the delete character, which TOML wants escaped.
     return orjson.dumps(str(value) if isinstance(value, Path) else value).decode().replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Settings of the second look, their form for the index, and their rules with other settings."""
+"""Settings for the second look, their form for the index, and their rules with other settings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -12,11 +12,11 @@ from streamer.settings.values import Relation
 LookKind = Literal["none", "cosine", "metadata"]
 
 LOOK_OF_SIMHASH: LookKind = "cosine"
-"""The second look of SimHash where none is named."""
+"""SimHash's default second look."""
 
 ROOT_SIMILARITY_MIN = 0.5
 DISTANCES = {"none": 4, "cosine": 7}
-"""index.distance_max by second look, where it is not given: the widest at which nothing wrong was found (docs/simhash.md)."""
+"""Default index.distance_max by second look: the widest without wrong matches in the measurements (docs/simhash.md)."""
 
 
 class SecondLook(Section):
@@ -49,7 +49,7 @@ class SecondLook(Section):
     )
 
     def look(self, kind: LookKind) -> second_look.Look | None:
-        """The second look as the index takes it; None where there is none."""
+        """The second look as the index takes it, or None."""
         if kind == "cosine":
             return second_look.CosineLook(self.cosine_cells, self.cosine_min)
         if kind == "metadata":
@@ -58,11 +58,11 @@ class SecondLook(Section):
 
 
 def with_implied(given: Any) -> Any:
-    """The given settings, with what the scheme and its second look imply where nothing is given: the place of such defaults.
+    """The given settings, with the defaults that the scheme and its second look imply. All such defaults are here.
 
-    SimHash looks twice, by cosine, as the preset simhash-best does. index.distance_max is DISTANCES[second look], or follows
-    from the thresholds of metadata. index.insert is "unique": without templates, which are learnt from MinHash alone, roots
-    would lose more of a site's pages. MinHash: a root need not be more similar than a match.
+    SimHash looks twice, by cosine, as the preset simhash-best does. index.distance_max is DISTANCES[second look], or follows from
+    the thresholds for metadata. index.insert is "unique": only MinHash learns templates, and without them roots would lose more
+    pages of a site. MinHash: a root need not be more similar than a match.
     """
     if not isinstance(given, Mapping):
         return given
@@ -74,13 +74,13 @@ def with_implied(given: Any) -> Any:
 
 
 def _implied_root(minhash: Mapping[str, Any]) -> dict[str, Any]:
-    """The index.root_similarity_min that a low minhash.similarity_min implies; a wrong one is told elsewhere."""
+    """The index.root_similarity_min that a low minhash.similarity_min implies; validation reports a wrong value elsewhere."""
     least = minhash.get("similarity_min")
     return {"root_similarity_min": least} if isinstance(least, float) and 0 < least < ROOT_SIMILARITY_MIN else {}
 
 
 def _implied_distance(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The index.distance_max that a second look implies; nothing where the thresholds are wrong, which is told elsewhere."""
+    """The index.distance_max that a second look implies; nothing if the thresholds are wrong, which validation reports."""
     if kind != "metadata":
         return {"distance_max": DISTANCES[kind]} if kind in list(DISTANCES) else {}
     try:
@@ -92,7 +92,7 @@ def _implied_distance(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(given: Mapping[str, Any], section: str) -> Mapping[str, Any]:
-    """The given keys of a section, which may be a model already."""
+    """The given keys in a section, which may already be a model."""
     found = given.get(section, {})
     if isinstance(found, BaseModel):
         return found.model_dump(exclude_unset=True)
@@ -102,7 +102,7 @@ def _given(given: Mapping[str, Any], section: str) -> Mapping[str, Any]:
 def look_relations(
     look: second_look.Look | None, scheme: str, metadata: Sequence[str] | None, distance_max: int
 ) -> list[Relation]:
-    """The rules that bind a second look to fingerprint.scheme, decode.metadata and index.distance_max."""
+    """Rules between a second look and fingerprint.scheme, decode.metadata and index.distance_max."""
     kind = "fingerprint.second_look"
     unused = "has no use and must not be set with"
     relations = [Relation(look is None or scheme == "simhash", (kind, "fingerprint.scheme"), unused)]

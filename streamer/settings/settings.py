@@ -1,7 +1,7 @@
 """All settings with type, bounds, default and meaning; frozen once read.
 
-This is the only module that reads the environment. `load` takes, weakest first: the defaults of this package, one TOML
-file, variables STREAMER_<SECTION>__<KEY>, and `--set section.key=value`.
+This is the only module that reads the environment. `load` takes, weakest first: this package's defaults, one TOML file, variables
+STREAMER_<SECTION>__<KEY>, and `--set section.key=value`.
 """
 
 import os
@@ -45,10 +45,10 @@ _OF_BOTH_SCHEMES = {
         "age_max_hours",
     )
 }
-"""Settings that MinHash reads in the sections of SimHash."""
+"""Settings in SimHash's sections that MinHash reads too."""
 
 HEADERS_BYTES_MAX = 64 * 2**10
-"""Room of an output record for what is not its value: the key, the input's headers and the added ones."""
+"""Room in an output record beyond its value: the key, the input's headers and the added ones."""
 
 
 class Topics(Section):
@@ -280,7 +280,7 @@ class Settings(Section):
 
 
 def relations(settings: Settings, *, over_files: bool = False) -> list[Relation]:
-    """All rules between settings, held or broken; `over_files` without those on the size of what Kafka is sent."""
+    """All rules between settings, held or broken; with `over_files`, without those for Kafka's message sizes."""
     look = settings.second_look.look(settings.fingerprint.second_look)
     return [
         *_timeout_relations(settings),
@@ -408,7 +408,7 @@ def _size_relations(settings: Settings) -> list[Relation]:
 
 
 def without_use(settings: Settings) -> list[str]:
-    """Keys of settings that differ from their defaults and have no effect under the scheme in force."""
+    """Keys of settings that differ from their defaults and have no effect under the current scheme."""
     if settings.fingerprint.scheme == "simhash":
         of_roots = (
             ["index.root_similarity_min"] if settings.index.root_similarity_min != Index().root_similarity_min else []
@@ -426,7 +426,7 @@ def without_use(settings: Settings) -> list[str]:
 
 
 def idle_line(key: str, settings: Settings) -> str:
-    """What to do about a key of `without_use`."""
+    """Advice for a key from `without_use`."""
     scheme = settings.fingerprint.scheme
     other = "simhash" if scheme == "minhash" else "minhash"
     return f'{key}: has no effect with fingerprint.scheme = "{scheme}": leave it out, or set fingerprint.scheme = "{other}"'
@@ -444,17 +444,17 @@ def load(
     over_files: bool = False,
     preset: str | None = None,
 ) -> Settings:
-    """Load the settings of this run.
+    """Load the settings for this run.
 
     file         a TOML file; None: the one that STREAMER_CONFIG names, if any
     overrides    `section.key=value`, as given with --set
     environment  None: the process's own
-    over_files   the run sends nothing to Kafka, so that Kafka's sizes bound nothing
-    preset       a name of METHOD_PRESETS, in place of all that file and environment say of the method. Overrides win over
-                 it, and must be of use under the scheme that results.
+    over_files   the run sends nothing to Kafka, so Kafka's sizes bound nothing
+    preset       a name in METHOD_PRESETS, in place of the method in file and environment. Overrides win over it, and must
+                 have an effect under the resulting scheme.
 
-    The type of a setting says how a variable or override is parsed. A list is a JSON array or separated by commas; an
-    empty text unsets a setting that may be unset. Raises SettingsError with one line per problem.
+    A setting's type decides how a variable or override is parsed. A list is a JSON array or separated by commas; an empty text
+    unsets a setting that may be unset. Raises SettingsError with one line per problem.
     """
     variables = os.environ if environment is None else environment
     if file is None and variables.get("STREAMER_CONFIG"):

@@ -1,4 +1,4 @@
-"""Types of settings beyond text and number: their bounds, and in words what is right."""
+"""Types for settings beyond text and number: their bounds, and the accepted values in words."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -27,7 +27,7 @@ def _not_empty(given: object) -> object:
     return given
 
 
-# A title says in words what is right, where a type and its bounds do not.
+# A title describes the accepted values in words if type and bounds do not.
 Port = Annotated[int, Field(ge=0, le=65535)]
 Milliseconds = Annotated[int, Field(ge=1)]
 File = Annotated[Path, Field(strict=False), BeforeValidator(_not_empty)]

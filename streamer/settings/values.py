@@ -21,7 +21,7 @@ PREFIX = "STREAMER_"
 
 _SHOWN_MAX = 80
 
-# Kubernetes puts such variables into every container where a service is named streamer; they are no settings.
+# Kubernetes puts such variables into every container if a service is named streamer; they are no settings.
 _SERVICE_LINK = re.compile(
     r"STREAMER_([A-Z0-9_]+_)?(SERVICE_HOST=.*|SERVICE_PORT(_\w+)?=[0-9]+|PORT(_[0-9]+_\w+)?=(tcp|udp|sctp)://.*"
     r"|PORT_[0-9]+_\w+=.*)"
@@ -75,7 +75,7 @@ def variable(key: str) -> str:
 
 
 def leaf_types(annotation: Any) -> list[Any]:
-    """The plain types and literal values of an annotation, without Annotated, unions and the items of lists."""
+    """The plain types and literal values in an annotation, without Annotated, unions and the items of lists."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return leaf_types(get_args(annotation)[0])
@@ -88,7 +88,7 @@ def leaf_types(annotation: Any) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A file of settings below all other sources, but for the keys that it takes over from file and variables."""
+    """A settings file below all other sources, except for the keys that it takes over from file and variables."""
 
     name: str
     file: Path
@@ -102,7 +102,7 @@ def gather(
     environment: Mapping[str, str],
     preset: Preset | None = None,
 ) -> tuple[dict[str, Given], list[str]]:
-    """The strongest value of each key, and one line for each thing that is not the value of a known key."""
+    """The strongest value of each key, and one line for each problem: anything else than a known key's value."""
     known = fields(model)
     values: dict[str, Given] = {}
     problems: list[str] = []
@@ -136,7 +136,7 @@ def nested(values: Mapping[str, Given]) -> dict[str, dict[str, Any]]:
 
 
 def problem_lines(model: type[BaseModel], error: ValidationError, values: Mapping[str, Given]) -> list[str]:
-    """One line for each wrong value or broken relation: key, what would be right, value, origin."""
+    """One line for each wrong value or broken relation: key, accepted values, value, origin."""
     known = fields(model)
     lines: dict[str, str] = {}
     for problem in error.errors():
@@ -264,7 +264,7 @@ def _parsed(key: str, field: FieldInfo, text: str, origin: str) -> tuple[str, Gi
 
 
 def parse(field: FieldInfo, text: str) -> Any:
-    """The value of a text, by the setting's type; the text itself where it has none."""
+    """A text's value by the setting's type; the text itself if it has none."""
     leaves = leaf_types(field.annotation)
     if not text and type(None) in leaves:
         return None

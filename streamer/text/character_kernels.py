@@ -1,4 +1,4 @@
-"""Compiled loops from code points to their normal form, one by one; `characters` defines it.
+"""Compiled loops from code points to their normal form; `characters` defines it.
 
 `index.kernels` says how kernels are written.
 """
@@ -14,8 +14,9 @@ COUNT_BITS = 0b0001_1111
 MIXES = 0b0010_0000
 NONSTARTER = 0b0100_0000
 INTERACTS = 0b1000_0000
-"""The bits of a code point's behaviour: how many code points its form has; the form holds a letter that may look like a
-Latin one; the form is one mark; it acts upon others."""
+"""Behaviour bits for a code point: its form's length in code points; the form has a letter that may look Latin; the form is one
+mark; it acts upon its neighbours.
+"""
 
 
 @compiled
@@ -25,10 +26,10 @@ def survey(
     behaviours: npt.NDArray[np.uint8],
     classes: npt.NDArray[np.uint8],
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], np.int64]:
-    """Which of n texts hold composing characters or marks out of canonical order, which may mix alphabets, and the code
-    points of all forms.
+    """For n texts: which hold composing characters or marks out of canonical order, which may mix alphabets, and all forms' total
+    length.
 
-    behaviours, classes  uint8 [all code points], the tables of `characters`
+    behaviours, classes  uint8 [all code points], the tables in `characters`
     Returns bool [n] twice and a count.
     """
     found, mixing = np.zeros(len(bounds) - 1, np.bool_), np.zeros(len(bounds) - 1, np.bool_)
@@ -62,10 +63,10 @@ def write(
     pool_starts: npt.NDArray[np.int64],
     total: Any,
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """The forms of all code points, uint32 [total], and the texts' bounds among them, int64 [n + 1].
+    """All forms, uint32 [total], and the texts' bounds among them, int64 [n + 1].
 
-    behaviours, folded, pool, pool_starts  the tables of `characters`
-    total                                  the count that `survey` returns
+    behaviours, folded, pool, pool_starts  the tables in `characters`
+    total                                  the count from `survey`
     """
     written, written_bounds = np.empty(total, np.uint32), np.zeros(len(bounds), np.int64)
     filled = np.int64(0)
@@ -92,16 +93,16 @@ def unmix(
     alphabets: npt.NDArray[np.uint8],
     forms: npt.NDArray[np.uint32],
 ) -> None:
-    """Kernel of step 3 of `characters.normalise`, in place.
+    """Kernel for step 3 in `characters.normalise`, in place.
 
-    mixing             bool [n], texts to look at
-    inside             uint8 [all code points], 1 in letters and digits of words, 2 in marks, else 0
-    alphabets, forms   the tables of `look_alikes`
+    mixing            bool [n], texts to examine
+    inside            uint8 [all code points], 1 in words' letters and digits, 2 in marks, else 0
+    alphabets, forms  the tables in `look_alikes`
     """
     counts = np.zeros(len(forms), np.int64)
     for text in range(len(bounds) - 1):
         written = False
-        # First the words of mixed alphabets; then, where there were any, those of one alphabet that may be disguised whole.
+        # First the words with mixed alphabets; then, if there were any, one-alphabet words that may be disguised whole.
         for whole in range(2 if mixing[text] else 0):
             if whole and not written:
                 break
@@ -128,14 +129,14 @@ def _word(
     alphabets: npt.NDArray[np.uint8],
     forms: npt.NDArray[np.uint32],
 ) -> tuple[Any, Any, Any]:
-    """End of the word at a place, the alphabets of its letters, and those in which all of them have a form: as bits."""
+    """For the word at a place: its end, its letters' alphabets, and the alphabets with forms for all of them, both as bits."""
     seen, possible = np.uint8(0), np.uint8((1 << len(forms)) - 1)
     while place < end and inside[codepoints[place]]:
         letter = codepoints[place]
         place += 1
         if letter < len(alphabets) and alphabets[letter]:
             seen |= alphabets[letter]
-            # With a mark after it, another letter might compose.
+            # Before a mark, another letter might compose.
             marked = place < end and inside[codepoints[place]] == 2
             for alphabet in range(len(forms)):
                 if forms[alphabet, letter] == 0 or (marked and forms[alphabet, letter] != letter):
@@ -151,7 +152,7 @@ def _write_in_one(
     forms: npt.NDArray[np.uint32],
     counts: npt.NDArray[np.int64],
 ) -> int:
-    """Write a word in that possible alphabet which most of its letters are of, of equal ones the first; its number."""
+    """Write a word in the possible alphabet with most of its letters, the first if equal; returns the alphabet's number."""
     counts[:] = 0
     for letter in word:
         if letter < len(alphabets):

@@ -1,7 +1,7 @@
-"""Text as arrays: the normal form of a batch of texts, and the script rule of every character.
+"""Text as arrays: normal forms for a batch of texts, and every character's script rule.
 
-A batch is one array of code points, so table look-ups replace `unicodedata` for nearly every text. The few texts whose
-characters act upon one another go through the definition itself (`_fold_by_definition`).
+A batch is one array of code points, so table look-ups replace `unicodedata` for nearly every text. The few texts whose characters
+act upon one another go through the definition itself (`_fold_by_definition`).
 """
 
 import unicodedata
@@ -26,25 +26,25 @@ _TABLED = (*range(0x40000), *range(0xE0000, 0xE1000))
 
 _INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]+")
 APOSTROPHES = "\u2019\u02bc"
-"""Characters that a word writes as U+0027."""
+"""Characters that words write as U+0027."""
 
 _IOTA_BELOW = "\u0345"
-"""The one mark that folds to a letter. Only the definition knows on which side of the letter other marks end up."""
+"""The one mark that folds to a letter. Only the definition knows how other marks are ordered around the letter."""
 
 
 class Rule(IntEnum):
-    """The role of a character in words."""
+    """A character's role in words."""
 
     SEPARATOR = 0
-    """Part of no word: punctuation, symbols, white space, emoji."""
+    """In no word: punctuation, symbols, white space, emoji."""
     WORD = 1
-    """Letters, marks and digits of scripts with spaces between words: a run is a word."""
+    """Letters, marks and digits in scripts with spaces between words: a run is a word."""
     HAN = 2
     """Han characters that the segmenter's dictionary covers: the segmenter splits runs into words."""
     IDEOGRAPH = 3
-    """Every other ideograph: a word of its own."""
+    """Every other ideograph: a word by itself."""
     UNSPACED = 4
-    """Letters of scripts without spaces: runs become overlapping shingles of characters."""
+    """Letters in scripts without spaces: runs become overlapping shingles of characters."""
     MARK = 5
     """Part of the WORD or UNSPACED character before it, else a separator."""
     APOSTROPHE = 6
@@ -56,7 +56,7 @@ UNSPACED_SCRIPTS = (
     r"\p{Script=Tai_Le}\p{Script=New_Tai_Lue}\p{Script=Tai_Tham}\p{Script=Tai_Viet}\p{Script=Ahom}"
     r"\p{Script=Javanese}\p{Script=Balinese}]"
 )
-"""Matches one character of the scripts without spaces between words, ideographs apart."""
+"""Matches one character in scripts without spaces between words, except ideographs."""
 
 # Later rules override earlier ones. jieba looks up U+4E00 to U+9FD5 in its dictionary.
 _RULES = (
@@ -71,7 +71,7 @@ _RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """The code points of n texts, text after text.
+    """Code points for n texts, text after text.
 
     codepoints  uint32 [characters]
     bounds      int64 [n + 1], text i is codepoints[bounds[i]:bounds[i + 1]]
@@ -81,16 +81,16 @@ class Characters:
     bounds: npt.NDArray[np.int64]
 
     def text(self, number: int) -> str:
-        """The normal form of text `number` (`normalise`), white space collapsed."""
+        """The normal form for text `number` (`normalise`), white space collapsed."""
         begin, end = self.bounds[number : number + 2]
         return _collapse(decode(self.codepoints[begin:end]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """The normal form, behaviour, combining class and rule of every code point, and whether it is inside a word.
+    """Tables over all code points: normal form, behaviour, combining class, rule, and whether they are inside a word.
 
-    A form of one code point stands in `folded`, a longer form in `pool` from `pool_starts` on.
+    `folded` has the forms with one code point; `pool`, from `pool_starts` on, the longer ones.
     """
 
     folded: npt.NDArray[np.uint32]
@@ -103,13 +103,13 @@ class _Tables:
 
 
 def normalise(text: str) -> str:
-    """The normal form of one text. Normalising twice changes nothing more.
+    """A text's normal form. Normalising twice changes nothing more.
 
     1. Invisible code points go: category Cf, and Unicode's default-ignorable ones (variation selectors, fillers).
     2. NFD, casefold, NFKC, casefold, NFKC: the stable order (The Unicode Standard, D146).
-    3. A word of mixed alphabets, Latin, Cyrillic or Greek, is written in one of them, where all its letters have a look-alike
-       there (UTS 39): that of most of its letters, else Latin. In a text with such words, a word of one alphabet is written
-       in that of the word before it, where all its letters have a look-alike there. All other texts stay as they are.
+    3. A word in mixed alphabets, Latin, Cyrillic or Greek, is written in one of them, if all its letters have a look-alike
+       there (UTS 39): the one with most letters, else Latin. In a text with such words, a one-alphabet word takes the
+       previous word's alphabet, if all its letters have a look-alike there. All other texts stay as they are.
     4. Runs of white space become one space, with none at either end.
     Lone surrogates are kept.
     """
@@ -117,7 +117,7 @@ def normalise(text: str) -> str:
 
 
 def fold(texts: Sequence[str]) -> Characters:
-    """The normal forms of a batch of texts, before white space is collapsed: no feature depends on white space."""
+    """Normal forms for a batch, before white space is collapsed: no feature depends on white space."""
     tables = _tables()
     codepoints, bounds = _join(texts)
     interacting, mixing, total = character_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
@@ -137,13 +137,13 @@ def fold(texts: Sequence[str]) -> Characters:
 
 
 def rule_table() -> npt.NDArray[np.uint8]:
-    """The `Rule` of every code point: uint8 [CODE_POINTS], read-only by agreement."""
+    """Every code point's `Rule`: uint8 [CODE_POINTS], read-only by agreement."""
     return _tables().rules
 
 
 @cache
 def tables_hash() -> str:
-    """A hexadecimal hash of all tables. Programs with equal hashes normalise alike and find the same runs of words."""
+    """A hexadecimal hash over all tables. Programs with equal hashes normalise alike and split the same runs of words."""
     tables = _tables()
     digest = xxhash.xxh3_128()
     for table in (tables.folded, tables.behaviours, tables.pool, tables.classes, tables.rules, look_alikes().forms):
@@ -157,7 +157,7 @@ def decode(codepoints: npt.NDArray[np.uint32]) -> str:
 
 
 def ragged(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The ranges starts[i] to starts[i] + lengths[i] - 1, range after range: int64 [sum of lengths]."""
+    """The ranges starts[i] to starts[i] + lengths[i] - 1, range after range: int64 [total length]."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
@@ -171,7 +171,7 @@ def _join(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.
 
 
 def _fold_by_definition(text: str) -> str:
-    """Steps 1 and 2 of `normalise` for one text."""
+    """Steps 1 and 2 in `normalise` for one text."""
     decomposed = unicode_form("NFD", _INVISIBLE.sub("", text))
     return unicode_form("NFKC", unicode_form("NFKC", decomposed.casefold()).casefold())
 
@@ -197,7 +197,7 @@ def _tables() -> _Tables:
     pool: list[int] = []
     composing = _composing()
     behaviours[mixing] |= MIXES
-    # Nearly all characters are their own form and act upon nothing: they keep what the tables begin with.
+    # Nearly all characters are their own form and act upon nothing: they keep the tables' initial values.
     acting = composing.union(filter(unicodedata.combining, everything))
     for codepoint, character, form in zip(_TABLED, everything, forms, strict=True):
         if form == character and character not in acting:

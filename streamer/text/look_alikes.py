@@ -1,4 +1,4 @@
-"""Letters of one alphabet that look like those of another, by Unicode's table of confusables (UTS 39)."""
+"""Look-alike letters in different alphabets, by Unicode's table of confusables (UTS 39)."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from confusable_homoglyphs.confusables import confusables_data
 
 ALPHABETS = ("Latin", "Cyrillic", "Greek")
 TABLED = 0x2000
-"""All letters of these alphabets that are ever mixed in a word lie below this code point."""
+"""Upper bound for letters in these alphabets that are ever mixed in a word."""
 
 _USUAL = frozenset(map(chr, [*range(0x3B1, 0x3CA), *range(0x430, 0x460)]))
 _MICRO = "\u03bc"
@@ -20,10 +20,10 @@ _MICRO = "\u03bc"
 
 @dataclass(frozen=True, slots=True)
 class LookAlikes:
-    """What the letters below TABLED look like.
+    """Look-alikes for the letters below TABLED.
 
-    alphabets  uint8 [TABLED], bit i where a letter is of alphabet i
-    forms      uint32 [alphabets, TABLED], the letter of alphabet i that looks the same; a letter of this alphabet itself; else 0
+    alphabets  uint8 [TABLED], bit i if a letter is in alphabet i
+    forms      uint32 [alphabets, TABLED], the look-alike in alphabet i; the letter itself in its own alphabet; else 0
     """
 
     alphabets: npt.NDArray[np.uint8]
@@ -34,9 +34,9 @@ class LookAlikes:
 def look_alikes() -> LookAlikes:
     """The table, for casefolded letters (10 ms, once per process).
 
-    Letters look alike as lower-case letters, or else as capitals: Cyrillic U+0432 is a b, for its capital is a B. A letter of
-    another alphabet than Latin has a Latin form, and only pairs with a Latin letter are known. A Latin letter
-    has the form of a letter in use today; of several, of one that looks alike in lower case.
+    Letters look alike as lower-case letters, or else as capitals: Cyrillic U+0432 is a b, because its capital is a B. Letters
+    outside Latin have a Latin form, and only pairs with a Latin letter are known. A Latin letter has the form of a letter in use
+    today; with several candidates, one that looks alike in lower case.
     """
     letters = [chr(codepoint) for codepoint in range(TABLED)]
     alphabets, forms = np.zeros(TABLED, np.uint8), np.zeros((len(ALPHABETS), TABLED), np.uint32)
@@ -63,7 +63,7 @@ def _is_normal(letter: str) -> bool:
 
 
 def _confusable(letter: str) -> list[str]:
-    """What looks like a letter, casefolded; of capitals, capitals alone."""
+    """A letter's look-alikes, casefolded; for capitals, only capitals."""
     found = [each["c"] for each in confusables_data.get(letter, ())]
     return [each.casefold() for each in found if each.isupper() == letter.isupper()]
 

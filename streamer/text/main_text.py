@@ -1,4 +1,4 @@
-"""The article of an HTML page, without navigation and the like, by trafilatura. The only importer of trafilatura.
+"""An HTML page's article, without navigation and the like, by trafilatura. The only importer of trafilatura.
 
 The extra `html` installs trafilatura; the first call loads it.
 """
@@ -9,7 +9,7 @@ import logging
 
 from streamer.errors import SettingsError
 
-# Both change results: the extraction, and the parser below it.
+# Both change results: the extraction, and the parser that it uses.
 _PACKAGES = ("trafilatura", "lxml")
 
 
@@ -28,9 +28,9 @@ def releases() -> str:
 
 
 def main_text(page: str) -> str | None:
-    """The main text of an HTML page, a line for each block; None where none is found.
+    """An HTML page's main text, a line for each block; None if there is none.
 
-    Navigation, footers, comments and the like are left out. The text depends only on the page. The page must hold no lone
+    Navigation, footers, comments and the like are left out. The text depends only on the page, which must hold no lone
     surrogates.
     """
     from trafilatura import extract

@@ -5,23 +5,24 @@ from collections import Counter
 from collections.abc import Iterator
 
 NESTING_MAX = 512
-"""Elements that may be open at once. Browsers stop at about as many; real pages have some dozens.
+"""Most elements open at once. Browsers stop at about as many; real pages have some dozens.
 
-A parser looks through the open elements at every tag: 300 kB of nested `<div>` took 10 s.
+A parser searches the open elements at every tag: 300 kB with nested `<div>` took 10 s.
 """
 
 FORMATTING_MAX = 32
-"""Elements of them that format characters. A parser opens all of them again in every paragraph: 60 kB took 11 s."""
+"""Most open elements that format characters. A parser reopens them all in every paragraph: 60 kB took 11 s."""
 
 ATTRIBUTES_MAX = 512
-"""Attributes that a tag may have. A parser compares each with all before it: one tag of 1 MB took 37 s."""
+"""Most attributes in a tag. A parser compares each with all before it: a 1 MB tag took 37 s."""
 
 BODIES_MAX = 16
-"""Tags of `<body>` and of `<html>` that may have attributes: a parser adds them all to the first."""
+"""Most `<body>` and `<html>` tags with attributes: a parser adds them all to the first."""
 
 _CHARACTERS_HARMLESS, _TAGS_HARMLESS, _REOPENED_HARMLESS = 2**17, 2**12, 2**19
-"""A text below all three takes some tenths of a second at worst, and is not looked through: that would cost as much as
-parsing most pages. The third is a bound of the elements that a parser opens again."""
+"""A text below all three takes some tenths of a second at worst, and is not searched: that would cost as much as parsing most
+pages. The third bounds the elements that a parser reopens.
+"""
 
 _SPACE = r"[\t\n\f\r ]"
 _ATTRIBUTE = (
@@ -43,7 +44,7 @@ _RAW_END = {
 _FORMATTING = frozenset(["b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"])
 _FORMATTING_TAG = re.compile(rf"<(?:{'|'.join(sorted(_FORMATTING))})[\t\n\f\r />]", re.IGNORECASE)
 _ONCE = frozenset({"body", "html"})
-# These hold nothing, or end where the next of their kind begins, or are nothing outside a table.
+# These hold nothing, or end at the next one like them, or are nothing outside a table.
 _UNCOUNTED = frozenset(
     (
         *("a", "area", "base", "body", "br", "caption", "col", "colgroup", "embed", "frame"),
@@ -51,17 +52,17 @@ _UNCOUNTED = frozenset(
         *("p", "param", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track", "wbr"),
     )
 )
-# Those of them that stay open, and hide what was opened before them from end tags.
+# Those of them that stay open, and hide earlier elements from end tags.
 _CELLS = frozenset({"caption", "td", "th"})
 _COVERING = frozenset({"colgroup", "li", "option", "p", "tbody", "tfoot", "thead", "tr"}) | _CELLS
 # In drawings and formulas these are nested like any other element.
 _NESTED_IN_FOREIGN = _UNCOUNTED - {"body", "br", "embed", "head", "hr", "img", "li", "meta", "p"}
 _FOREIGN = frozenset({"math", "svg"})
-# Within these, and where it is uncertain, a drawing holds HTML, from which its end tag may not act.
+# Within these, and if uncertain, a drawing holds HTML; there the drawing's own end tag may not act.
 _INTEGRATION = frozenset({"", "annotation-xml", "desc", "foreignobject", "mi", "mn", "mo", "ms", "mtext"})
-# No end tag acts upon what was opened before one of these.
+# No end tag acts upon elements opened before one of these.
 _SCOPES = frozenset({"", "applet", "marquee", "math", "object", "select", "svg", "table", "template"})
-# No end tag of another element acts upon what was opened before one of these, nor before <noscript>.
+# No other element's end tag acts upon elements opened before one of these, nor before <noscript>.
 _SPECIAL = _SCOPES | frozenset(
     (
         *("address", "article", "aside", "blockquote", "button", "center", "dd", "details", "dir", "div", "dl", "dt"),
@@ -71,15 +72,15 @@ _SPECIAL = _SCOPES | frozenset(
     )
 )
 _REPEATS_MAX = 7
-"""Special elements that the end tag of a formatting one passes: a parser repeats its algorithm eight times."""
+"""Special elements that a formatting end tag passes: a parser repeats its algorithm eight times."""
 
 
 def bounded(text: str, blocks: frozenset[str]) -> str:
-    """The HTML without what is beyond the limits above; nearly always the text itself.
+    """The HTML without anything beyond the limits above; nearly always the text itself.
 
-    An element beyond loses its tags and leaves what it holds, a tag of `blocks` with a line break; a tag of more
-    attributes loses them all. An element counts as open until an end tag comes that certainly ends it: parsers pass over
-    many, such as `</b>` in a table that began after `<b>`. Takes linear time.
+    An element beyond a limit loses its tags and leaves its content, a tag in `blocks` with a line break; a tag with too many
+    attributes loses them all. An element counts as open until an end tag certainly ends it: parsers pass over many, such as
+    `</b>` in a table that began after `<b>`. Takes linear time.
     """
     if _harmless(text):
         return text
@@ -99,9 +100,9 @@ def _harmless(text: str) -> bool:
 
 
 class _Open:
-    """The open elements that are counted, and for each the covering tags that came after it.
+    """The counted open elements, each with the covering tags after it.
 
-    What a parser has open is among them: where it is uncertain whether an end tag acts, the element stays in the count.
+    They include every element that a parser has open: if an end tag is uncertain to act, the element stays in the count.
     """
 
     def __init__(self) -> None:
@@ -120,13 +121,13 @@ class _Open:
         self._covers.append(set())
 
     def end(self, name: str) -> None:
-        """Take the last element of this name out of the count, if its end tag certainly acts."""
+        """Take the last element with this name out of the count, if its end tag certainly acts."""
         if not self._named[name]:
             return
         self._named[name] -= 1
         place = len(self._names) - 1 - self._names[::-1].index(name)
         if not self._acts(name, place):
-            # It stays open in the parser, perhaps: it is counted, and hides others, but no end tag ends it any more.
+            # It may stay open in the parser: it is counted, and hides others, but no end tag ends it any more.
             self._names[place] = ""
             return
         self.depth -= 1
@@ -134,12 +135,12 @@ class _Open:
         self.foreign -= name in _FOREIGN
         del self._names[place]
         inner = self._covers.pop(place + 1)
-        # An option only ends one that holds nothing: of two, the outer one stays open.
+        # An option only ends one that holds nothing: the outer one stays open.
         self.depth += "option" in inner & self._covers[place]
         self._covers[place] |= inner
 
     def has_room(self, name: str) -> bool:
-        """Whether one more element of this name keeps the limits."""
+        """Whether the limits allow one more element with this name."""
         return self.depth < NESTING_MAX and not (name in _FORMATTING and self.formatting == FORMATTING_MAX)
 
     def cover(self, name: str, *, ends: bool) -> None:
@@ -151,7 +152,7 @@ class _Open:
             covers.discard(name)
 
     def _acts(self, name: str, place: int) -> bool:
-        """Whether an end tag certainly ends the last element of its name, which is at this place."""
+        """Whether an end tag certainly ends the last element with its name, which is at this place."""
         above, covers = self._names[place + 1 :], set().union(*self._covers[place + 1 :])
         if name in _FOREIGN:
             return _INTEGRATION.isdisjoint(above)
@@ -168,7 +169,7 @@ class _Open:
 
 
 def _changes(text: str, blocks: frozenset[str]) -> Iterator[tuple[int, int, str]]:
-    """Begin, end and replacement of every tag that cannot stay, in order."""
+    """Begin, end and replacement for every tag that cannot stay, in order."""
     opened = _Open()
     once: Counter[str] = Counter()
     dropped: Counter[str] = Counter()

@@ -1,6 +1,6 @@
-"""Texts -> the characters that features are made of: without mark-up, in the normal form, in one writing of Chinese.
+"""Texts -> the characters for features: without mark-up, in the normal form, in one writing of Chinese.
 
-`characters` has the normal form, which every text gets. This module adds the steps that settings switch on.
+`characters` has the normal form, which every text gets. This module adds the optional steps.
 """
 
 import re
@@ -35,11 +35,11 @@ _BLOCKS = (
 _BLOCK_NAMES = frozenset(_BLOCKS.split(", "))
 
 MAIN_TEXT_TAGS_MAX = 2**14
-"""Tags of a page whose main text is looked for. trafilatura takes quadratic time for them: 60,000 take 12 s."""
+"""Most tags in a page for main text extraction. trafilatura takes quadratic time for them: 60,000 take 12 s."""
 
 SHOWN_LETTERS_MIN = 1_000
 HIDDEN_FACTOR_MAX = 10
-"""A page shows itself if it has so many letters without hidden elements, or so large a part: 1 / HIDDEN_FACTOR_MAX."""
+"""A page shows itself with SHOWN_LETTERS_MIN letters outside hidden elements, or 1 / HIDDEN_FACTOR_MAX of all letters."""
 
 _NO_SIZE = re.compile(r"0(?:\.0*)?(?:[a-z]{2,4}|%)?")
 
@@ -48,7 +48,11 @@ _MARKUP_FORMAT = 2
 
 
 class Normaliser:
-    """Texts -> characters, by the settings. Each result depends only on its text."""
+    """Texts -> characters, by the settings. Each result depends only on its text.
+
+    >>> Normaliser(Fingerprint()).normal_form("Ｃafé  NOIR")
+    'café noir'
+    """
 
     def __init__(self, settings: Fingerprint) -> None:
         self._markup = settings.markup
@@ -58,28 +62,28 @@ class Normaliser:
         fold([])
 
     def characters(self, texts: Sequence[str]) -> Characters:
-        """The characters of every text, before white space is collapsed."""
+        """Every text's characters, before white space is collapsed."""
         return self._written(fold(self.without_markup(texts)))
 
     def without_markup(self, texts: Sequence[str]) -> Sequence[str]:
-        """Every text with its mark-up taken off, as `fingerprint.markup` asks."""
+        """Every text without its mark-up, by `fingerprint.markup`."""
         if self._markup == "none":
             return texts
         seen = visible_text if self._markup == "html" else article_text
         return [seen(text) for text in texts]
 
     def normal_form(self, text: str) -> str:
-        """The normal form of a text without mark-up, white space collapsed."""
+        """The normal form for a text without mark-up, white space collapsed."""
         return self._written(fold([text])).text(0)
 
     def words(self, listed: Sequence[str]) -> list[str]:
-        """The form of every word in a text. No word may hold a line feed."""
+        """Every word's form in a text. No word may hold a line feed."""
         if not listed:
             return []
         return decode(self._written(fold(["\n".join(listed)])).codepoints).split("\n")
 
     def stamp(self) -> dict[str, str]:
-        """The steps that are switched on, by name, with all that their results depend on."""
+        """The optional steps in use, by name, with all that their results depend on."""
         stamp: dict[str, str] = {}
         if self._markup != "none":
             stamp["markup"] = f"{self._markup}, format {_MARKUP_FORMAT}"
@@ -97,10 +101,10 @@ class Normaliser:
 
 @cache
 def simplified() -> npt.NDArray[np.uint32]:
-    """The Simplified form of every code point (OpenCC's t2s), else the code point itself: uint32 [CODE_POINTS].
+    """Every code point's Simplified form (OpenCC's t2s), else the code point itself: uint32 [CODE_POINTS].
 
-    Characters are converted one by one, unlike OpenCC over running text: 乾 becomes 干 in 乾隆 too. That is enough: the
-    Traditional, Simplified and mixed writings of a text become one.
+    Characters are converted one by one, unlike OpenCC over running text: 乾 becomes 干 in 乾隆 too. That is enough: a text's
+    Traditional, Simplified and mixed writings become one.
     """
     converter = opencc.OpenCC("t2s")
     table = np.arange(CODE_POINTS, dtype=np.uint32)
@@ -115,13 +119,12 @@ def simplified() -> npt.NDArray[np.uint32]:
 def visible_text(text: str) -> str:
     """The visible text of an HTML text, with a line break around every block.
 
-    Scripts, styles and the head are left out; character references are resolved (WHATWG HTML parsing, by lexbor). A text
-    without `<` and `&` is returned unchanged. Absurd nesting is made flat first (`bounded`).
+    Scripts, styles and the head are left out; character references are resolved (WHATWG HTML parsing, by lexbor). A text without
+    `<` and `&` is returned unchanged. Absurd nesting is made flat first (`bounded`).
 
-    Hidden elements are left out too: `hidden` but for `until-found`, `aria-hidden="true"`, and inline styles with
-    `display: none` or `visibility: hidden`, or, of text alone, with a `font-size` of 0. Style sheets are not read. Hidden
-    elements count where all others have less than SHOWN_LETTERS_MIN and 1 / HIDDEN_FACTOR_MAX of the text: a script shows
-    such pages later.
+    Hidden elements are left out too: `hidden` but for `until-found`, `aria-hidden="true"`, and inline styles with `display: none`
+    or `visibility: hidden`, or, if they hold only text, with a `font-size` of 0. Style sheets are not read. Hidden elements count
+    if all others have less than SHOWN_LETTERS_MIN and 1 / HIDDEN_FACTOR_MAX of the text: a script shows such pages later.
     """
     if "<" not in text and "&" not in text:
         return text
@@ -134,13 +137,13 @@ def visible_text(text: str) -> str:
 
 
 def _without_hidden(page: str) -> LexborHTMLParser:
-    """The tree of a page without what a reader does not see."""
+    """A page's tree without its invisible elements."""
     parser = _seen(page)
     hidden = [node for node in parser.css("[hidden], [aria-hidden], [style]") if _is_hidden(node)]
     if not hidden:
         return parser
     length = _length(parser)
-    # The inner ones first: an element takes along what it holds.
+    # The inner ones first: removing an element removes its content.
     for node in reversed(hidden):
         node.decompose()
     enough = min(SHOWN_LETTERS_MIN, length // HIDDEN_FACTOR_MAX)
@@ -171,15 +174,15 @@ def _is_hidden(node: LexborNode) -> bool:
         styles[name.strip()] = value.partition("!")[0].strip()
     if styles.get("display") == "none" or styles.get("visibility") in ("hidden", "collapse"):
         return True
-    # Pages take the size off a container to close gaps, and style sheets give it back to the elements within.
+    # Pages set a container's size to 0 to close gaps, and style sheets restore it in the elements within.
     return _NO_SIZE.fullmatch(styles.get("font-size", "")) is not None and next(node.iter(), None) is None
 
 
 def article_text(text: str) -> str:
-    """The main text of an HTML page (`main_text`), or its visible text where no main text is found.
+    """An HTML page's main text (`main_text`), or its visible text if it has none.
 
-    Short pieces of a page have no main text, nor have pages nested so deep that lxml refuses them. A text without `<` is no
-    page and gets its visible text; so does a page of more than MAIN_TEXT_TAGS_MAX tags.
+    Short pieces have no main text, nor have pages nested so deep that lxml refuses them. A text without `<` is no page and gets
+    its visible text; so does a page with more than MAIN_TEXT_TAGS_MAX tags.
     """
     if not 0 < text.count("<") <= MAIN_TEXT_TAGS_MAX:
         return visible_text(text)
@@ -187,5 +190,5 @@ def article_text(text: str) -> str:
 
 
 def _parsable(text: str) -> str:
-    """The text with replacements for NUL, where parsers end, and for lone surrogates, which they cannot take."""
+    """The text with replacements for NUL, which ends parsers, and for lone surrogates, which they refuse."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -1,6 +1,6 @@
-"""Compiled loop over the characters of texts: white space collapsed, and the passages that may hold counters and dates.
+"""Compiled loop over texts' characters: collapses white space, and cuts passages that may hold counters and dates.
 
-`index.kernels` says how kernels are written; `substance` says what a passage is.
+`index.kernels` says how kernels are written; `substance` defines passages.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ BREAK = 2
 SENTENCE_END = 3
 FULL_STOP = 4
 DIGIT = 5
-"""Roles of characters: white space, a line break, the end of a sentence, one before white space alone, a digit."""
+"""Roles of characters: white space, a line break, a sentence end, a sentence end only before white space, a digit."""
 
 _BLANK = np.uint32(0x20)
 
@@ -28,7 +28,7 @@ def passages(
 
     roles  uint8 [all code points], role of each; most have none
 
-    A passage is int64 [4]: text, begin and end among the collapsed characters, whether the end of a sentence ends it.
+    A passage is int64 [4]: text, begin and end among the collapsed characters, whether a sentence end closes it.
     """
     written, written_bounds = np.empty(len(codepoints), np.uint32), np.zeros(len(bounds), np.int64)
     found, count, filled = np.empty((64, 4), np.int64), 0, np.int64(0)

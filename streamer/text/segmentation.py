@@ -1,8 +1,8 @@
 """Runs of Han characters -> words, by jieba's algorithm and dictionary. The only importer of jieba.
 
-A run's words are those of the likeliest path through its dictionary words. A word's probability is its share in the
-dictionary's frequencies. Neighbouring single characters that the path leaves over go to a hidden Markov model.
-The segmenter `compiled` is this algorithm compiled, step by step in the same floating point numbers; `jieba` is jieba.
+A run's words are those of the likeliest path through its dictionary words. A word's probability is its share in the dictionary's
+frequencies. Neighbouring single characters left by the path go to a hidden Markov model. The segmenter `compiled` is this
+algorithm compiled, step by step in the same floating point numbers; `jieba` is jieba.
 """
 
 import hashlib
@@ -32,11 +32,11 @@ Name = Literal["compiled", "jieba"]
 Numbers = npt.NDArray[np.int64]
 
 _IMPOSSIBLE = -3.14e100
-"""jieba's logarithm of a probability of 0."""
+"""jieba's logarithm for probability 0."""
 
 _STATES = "BEMS"
 _ENTRIES = 1 << 20
-"""Entries of the trie's table at first: twice what jieba's dictionary needs."""
+"""Initial size of the trie's table: twice what jieba's dictionary needs."""
 
 _HAN_WORD = re.compile(f"[{chr(HAN_FIRST)}-{chr(HAN_LAST)}]+")
 
@@ -56,22 +56,22 @@ class Segmenter:
 
 @cache
 def segmenter(name: Name) -> Segmenter:
-    """The segmenter of this name, loaded at its first use (compiled 0.2 s, jieba 1 s)."""
+    """The segmenter with this name, loaded at its first use (compiled 0.2 s, jieba 1 s)."""
     return _segmenter(name, ())
 
 
 def segmenter_with(name: Name, entries: Sequence[tuple[str, int | None]], digest: str) -> Segmenter:
-    """A segmenter that also knows the words of `entries`: (word, frequency); None: high enough to make it one word.
+    """A segmenter that also knows the words in `entries`: (word, frequency); None: high enough to make it one word.
 
-    `digest` stands for the entries in the name of the dictionary. Missing frequencies take one more second: jieba itself
-    finds them.
+    `digest` identifies the entries in the dictionary's name. Missing frequencies take one more second: jieba itself computes
+    them.
     """
     base = _segmenter(name, entries)
     return Segmenter(base.segment, f"{base.dictionary} and {digest}")
 
 
 def jieba_file(path: str) -> bytes:
-    """A file of the installed jieba, such as its dictionary `dict.txt` (word frequency tag), without loading jieba."""
+    """A file from the installed jieba, such as its dictionary `dict.txt` (word frequency tag), without loading jieba."""
     return _jieba_path(path).read_bytes()
 
 
@@ -94,7 +94,7 @@ def _segmenter(name: Name, entries: Sequence[tuple[str, int | None]]) -> Segment
 
 
 def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Dictionary:
-    """jieba's dictionary with the words of `entries`, and its model, for the kernels. Raises SettingsError."""
+    """jieba's dictionary with the words in `entries`, and its model, for the kernels. Raises SettingsError."""
     known = list(entries)
     if any(frequency is None for _, frequency in entries):
         tokenizer = _tokenizer(())
@@ -102,7 +102,7 @@ def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Di
         for word, frequency in entries:
             tokenizer.add_word(word, frequency)
             known.append((word, tokenizer.FREQ[word]))
-    # A word with other than Han characters never stands in a run, but its frequency counts in the sum.
+    # A word with other than Han characters never occurs in a run, but its frequency counts in the sum.
     lines = "".join(f"{word if _HAN_WORD.fullmatch(word) else '-'} {frequency}\n" for word, frequency in known)
     octets = np.frombuffer(content + lines.encode(), np.uint8)
     size = _ENTRIES
@@ -137,7 +137,7 @@ def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Di
 
 @cache
 def _model() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """jieba's hidden Markov model: the last three fields of a `Dictionary`."""
+    """jieba's hidden Markov model: a `Dictionary`'s last three fields."""
     starts = _probabilities("prob_start")
     moves, found = _probabilities("prob_trans"), _probabilities("prob_emit")
     transitions = [[moves[one].get(other, _IMPOSSIBLE) for other in _STATES] for one in _STATES]
@@ -150,7 +150,7 @@ def _model() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDAr
 
 
 def _probabilities(name: str) -> dict[str, Any]:
-    """A table of jieba's model, from a module that holds nothing else, without loading the rest of jieba."""
+    """A table from jieba's model, from a module that holds nothing else, without loading the rest of jieba."""
     spec = importlib.util.spec_from_file_location(name, _jieba_path(f"finalseg/{name}.py"))
     assert spec is not None
     assert spec.loader is not None

@@ -1,11 +1,11 @@
-"""Compiled loops of jieba's segmentation: its dictionary as a trie in arrays, the likeliest path, the hidden Markov model.
+"""Compiled loops for jieba's segmentation: its dictionary as a trie in arrays, the likeliest path, the hidden Markov model.
 
 `segmentation` defines the results and builds the arrays. `index.kernels` says how kernels are written.
 
-A node of the trie stands for the beginning of a word. The node of a single character is its code point. Every other node
-is an entry of `children`, a hash table with open addressing; its number is SYMBOLS plus the entry's place. An entry is one
-number of 64 bits. Its key says which node and which character lead to it; the low bits number the weight of the word that
-ends there. 0 is an empty entry. So a step down the trie reads one place in memory.
+A trie node represents a word's beginning. A single character's node is its code point. Every other node is an entry in
+`children`, a hash table with open addressing; its number is SYMBOLS plus the entry's place. An entry is one 64-bit number. Its
+key holds the parent node and the next character; the low bits number the weight of the word that ends there. 0 is an empty entry.
+So a step down the trie reads one place in memory.
 """
 
 from typing import Any, NamedTuple
@@ -19,23 +19,23 @@ HAN_FIRST, HAN_LAST = 0x4E00, 0x9FD5
 SYMBOLS = 1 << 16
 WEIGHT_BITS = 24
 ENTRIES_MAX = 1 << 23
-"""The most entries that the 24 bits for the parent node can number, beside the single characters."""
+"""The most entries that the 24 bits for the parent node can number, in addition to the single characters."""
 
 _WEIGHT_MASK = np.uint64((1 << WEIGHT_BITS) - 1)
 
 _B, _E, _M, _S = range(4)
-"""The place of a character in its word: beginning, end, middle, or the whole word. jieba settles ties in this order."""
+"""A character's place in its word: beginning, end, middle, or the whole word. jieba settles ties in this order."""
 
 
 class Dictionary(NamedTuple):
-    """The words of a dictionary, and the model of words that are in none.
+    """The words of a dictionary, and the model for unknown words.
 
     children     uint64 [a power of two], the trie
     singles      float64 [SYMBOLS], the weight of each character as a word: the logarithm of its share in all text, -inf
                  for no word
     weights      float64 [distinct weights], by the low WEIGHT_BITS of an entry; the first is -inf
     unknown      float64, the weight of a character that begins no word
-    forced       bool [nodes], words to split into characters where the model finds them; of length 0 for none
+    forced       bool [nodes], words to split into characters if the model yields them; length 0 for none
     starts       float64 [4], logarithm of the probability that a run begins with state B, E, M, S
     transitions  float64 [4, 4], likewise that the second state follows the first
     emissions    float64 [HAN_LAST - HAN_FIRST + 1, 4], likewise that a state has this character
@@ -53,19 +53,19 @@ class Dictionary(NamedTuple):
 
 @compiled
 def _key(node: Any, symbol: Any) -> Any:
-    """The key of the node that `symbol`, a code point below SYMBOLS, leads to from `node`."""
+    """Key for the node after `node` and `symbol`, a code point below SYMBOLS."""
     return (np.uint64(node) << np.uint64(16)) | np.uint64(symbol)
 
 
 @compiled
 def _first_place(children: npt.NDArray[np.uint64], key: Any) -> Any:
-    """The place where the search for a key begins."""
+    """First place in the search for a key."""
     return np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & (len(children) - 1)
 
 
 @compiled
 def _place(children: npt.NDArray[np.uint64], key: Any) -> Any:
-    """The place of a key's entry, or the empty place where the search for the key ends."""
+    """Place for a key's entry, or the empty place at which its search ends."""
     place = _first_place(children, key)
     while children[place] != 0 and children[place] >> np.uint64(WEIGHT_BITS) != key:
         place = (place + 1) & (len(children) - 1)
@@ -90,9 +90,9 @@ def read(octets: npt.NDArray[np.uint8], children: npt.NDArray[np.uint64]) -> Any
               counts.
     children  uint64 [a power of two], zeros, to be filled
 
-    Returns the frequency at each node, int64 [nodes], 0 for no word; whether a word of frequency 0 stood there,
-    bool [nodes]; the sum of the frequencies of all lines; and whether the table had room. Without room nothing else holds.
-    Words with other than Han characters count in the sum only.
+    Returns the frequency at each node, int64 [nodes], 0 for no word; whether it had a word with frequency 0, bool [nodes]; the
+    sum of all lines' frequencies; and whether the table had room. Without room nothing else holds. Words with other than Han
+    characters count in the sum only.
     """
     size = len(children)
     frequencies, struck = np.zeros(SYMBOLS + size, np.int64), np.zeros(SYMBOLS + size, np.bool_)
@@ -141,12 +141,12 @@ def _find_path(
     rests: npt.NDArray[np.float64],
     ends: npt.NDArray[np.int64],
 ) -> None:
-    """Write to ends[place - begin] the end of the likeliest word from each character of a run; the longest of equals.
+    """Write to ends[place - begin] the end of the likeliest word from each character in a run; the longest if equal.
 
     rests  float64, longer than the run: scratch
     """
     children, singles, weights = dictionary.children, dictionary.singles, dictionary.weights
-    # The first look-up of every character is prefetched, in the order of use.
+    # Every character's first look-up is prefetched, in the order of use.
     address = np.uint64(children.ctypes.data)
     for first in range(end - 2, begin - 1, -1):
         prefetch(address + np.uint64(8 * _first_place(children, _key(codepoints[first], codepoints[first + 1]))))
@@ -172,7 +172,7 @@ def _find_path(
 
 @compiled
 def _node_of(codepoints: npt.NDArray[np.uint32], begin: int, end: int, children: npt.NDArray[np.uint64]) -> Any:
-    """The node of these characters, two or more; 0 where no word begins with them."""
+    """Node for two or more characters; 0 if no word begins with them."""
     node = np.int64(codepoints[begin])
     for place in range(begin + 1, end):
         reached = _place(children, _key(node, codepoints[place]))
@@ -184,7 +184,7 @@ def _node_of(codepoints: npt.NDArray[np.uint32], begin: int, end: int, children:
 
 @compiled
 def _better(one: float, other: float, state_one: int, state_other: int) -> tuple[float, int]:
-    """The larger number with its state; the second of equals."""
+    """The larger number with its state; the second if equal."""
     return (other, state_other) if other >= one else (one, state_one)
 
 
@@ -197,7 +197,7 @@ def _find_states(
     states: npt.NDArray[np.uint8],
     before: npt.NDArray[np.uint8],
 ) -> None:
-    """Write the likeliest states of these characters (Viterbi) to states[place - begin].
+    """Write these characters' likeliest states (Viterbi) to states[place - begin].
 
     before  uint8 [a run, 4]: scratch
     """
@@ -223,7 +223,7 @@ def _find_states(
 def _add(
     begin: int, end: int, is_whole: bool, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], count: int
 ) -> int:
-    """Append a word, or each of its characters. Returns the number of words so far."""
+    """Append a word, or each character in it. Returns the number of words so far."""
     if is_whole:
         starts[count], lengths[count] = begin, end - begin
         return count + 1
@@ -274,9 +274,9 @@ def segment(
     run_lengths: npt.NDArray[np.int64],
     are_han: npt.NDArray[np.bool_],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The starts and lengths of the words of runs: int64 [words] twice, in the order of the runs.
+    """The starts and lengths of the words in runs: int64 [words] twice, in the runs' order.
 
-    run_starts, run_lengths  int64 [runs], the first code point of each run, and its length
+    run_starts, run_lengths  int64 [runs], each run's first code point and length
     are_han                  bool [runs]; every other run is one word
     """
     words, longest = len(run_starts), 0

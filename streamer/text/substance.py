@@ -1,22 +1,22 @@
 """The substance of a text: the text without its counters and dates.
 
-A page changes at every visit: how often it was read, when it was updated. Only what surely says so is left out, so that no fact
-is: a price, a score, a number in a sentence. A passage is a piece of text between line breaks and ends of sentences, with at
-most LETTERS_MAX letters. In a passage with digits these are items:
+A page changes at every visit: its number of readers, its time of update. Only certain items are left out, so that no fact is: a
+price, a score, a number in a sentence. A passage is a piece of text between line breaks and sentence ends, with at most
+LETTERS_MAX letters. In a passage with digits these are items:
 
-- a counter: a number next to a word for what readers do, as in "1,204 views", "评论(33)" or "阅读:1.2万"
+- a counter: a number next to a word for readers' actions, as in "1,204 views", "评论(33)" or "阅读:1.2万"
 - a date, with a time or without: "2024-05-01 12:30", "May 5, 2024", "5月1日", "3 hours ago"
 - a date or a time after a word for publishing: "updated 12:30", "发布于 5月1日"
 
-Items next to each other are a chain. A chain is left out where one of these holds:
+Neighbouring items form a chain. A chain is left out if one of these holds:
 
 - It is the whole passage.
-- The passage is no sentence, and separators such as "·" and "|", or the passage's ends, stand on both sides.
+- The passage is no sentence, and both neighbours are separators such as "·" and "|", or the passage's ends.
 - It has two items or a colon, one of them no bare date, and begins the passage, or ends one that is no sentence.
 - It begins a passage that is no sentence, and another chain is left out.
 
-Of a text with many passages only the first and the last PASSAGES_MAX are looked at: the others are lines of a table.
-Texts are in the normal form, with white space collapsed.
+In a text with many passages only the first and the last PASSAGES_MAX are examined: the others are lines of a table. Texts are in
+the normal form, with white space collapsed.
 """
 
 import re
@@ -97,20 +97,20 @@ _BEGINNINGS = frozenset(word[:3] for word in _ALTERNATIVES if word[:1].isalpha()
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 Span = tuple[int, int, str]
-"""Begin and end of what is left out, and what stands there in its place."""
+"""Begin and end of the removed part, and its replacement."""
 
 
 def counters_and_dates(passage: str, *, is_sentence: bool) -> list[Span]:
-    """What is left out of a passage, in order.
+    """Parts to leave out of a passage, in order.
 
-    is_sentence  whether the end of a sentence ends it
+    is_sentence  whether a sentence end closes it
 
         >>> counters_and_dates("1,204 views · updated 12:30", is_sentence=False)
         [(0, 11, '\\x00 view'), (14, 27, '\\x00')]
         >>> counters_and_dates("two missing, 1,204 rescued", is_sentence=False)
         []
     """
-    # Most passages have no item, as lines of a table have none: that is seen at a tenth of the cost.
+    # Most passages have no item, like the lines of a table: this test costs a tenth.
     if not _SIGN.search(passage) and _BEGINNINGS.isdisjoint([word[:3] for word in _WORD.findall(passage)]):
         return []
     chains: list[list[re.Match[str]]] = []
@@ -126,7 +126,7 @@ def counters_and_dates(passage: str, *, is_sentence: bool) -> list[Span]:
 
 
 def _left_out(item: re.Match[str]) -> Span:
-    """A counter keeps its word, but for the ending of the plural."""
+    """A counter keeps its word, but for the plural ending."""
     word = _DIGITS.sub("\0", item.group()).rstrip("s") if item["counter"] is not None else "\0"
     return item.start(), item.end(), word
 

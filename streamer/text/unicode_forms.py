@@ -1,8 +1,8 @@
 """Unicode normal forms in linear time. `unicodedata.normalize` takes quadratic time for some texts.
 
-It sorts the marks of one letter by insertion: 40,000 acute accents before 40,000 marks from below take 3 s. Here long runs of
-marks are put in order first, by a sort for any length. The results are the same, so no limit on marks is needed (UAX 15,
-Stream-Safe Text Format, sets one of 30).
+It sorts a letter's marks by insertion: 40,000 acute accents before 40,000 marks from below take 3 s. This module first sorts long
+runs of marks, by a sort for any length. The results are the same, so no limit on marks is needed (UAX 15, Stream-Safe Text
+Format, sets one of 30).
 """
 
 import unicodedata
@@ -35,7 +35,7 @@ def unicode_form(form: Form, text: str) -> str:
 
 
 def _long_runs(text: str) -> Iterator[tuple[int, int]]:
-    """Begin and end of every run of more than INSERTED_MAX characters that each have a mark in their decomposition."""
+    """Begin and end of every run of more than INSERTED_MAX characters that each decompose into a mark."""
     codepoints = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
     between = np.concatenate([[-1], np.flatnonzero(~_have_marks()[codepoints]), [len(codepoints)]])
     long = np.flatnonzero(np.diff(between) > INSERTED_MAX + 1)

@@ -45,7 +45,7 @@ def runs(
 
     bounds        int64 [n + 1], text i is codepoints[bounds[i]:bounds[i + 1]]
     rules         uint8 [all code points], the `Rule` of each
-    shingle_size  characters in a word of a script without spaces
+    shingle_size  characters per word in a script without spaces
     Returns starts int64 [runs], ascending, lengths int64 [runs], and which are Han, bool [runs].
     """
     starts, lengths = np.empty(len(codepoints), np.int64), np.empty(len(codepoints), np.int64)
@@ -79,7 +79,7 @@ def runs(
 
 @compiled
 def _word_end(codepoints: npt.NDArray[np.uint32], place: int, end: int, rules: npt.NDArray[np.uint8]) -> Any:
-    """The end of a word of a script with spaces whose first letter stands before `place`."""
+    """End of a word in a script with spaces whose first letter is before `place`."""
     while place < end:
         rule = rules[codepoints[place]]
         if rule in (_WORD, _MARK):
@@ -99,7 +99,7 @@ def _letters(
     rules: npt.NDArray[np.uint8],
     letters: npt.NDArray[np.int64],
 ) -> Any:
-    """The count and end of the letters without spaces from `place` on. Writes their starts, and the end, to `letters`."""
+    """Count and end of the letters without spaces from `place` on. Writes their starts, and the end, to `letters`."""
     count = 0
     while place < end and rules[codepoints[place]] == _UNSPACED:
         letters[count] = place
@@ -115,7 +115,7 @@ def _letters(
 def places_of(
     asked: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint64], edges: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.int64]:
-    """The place of each asked key among `keys`, int64 [asked]; -1 where it is not among them.
+    """The place of each asked key among `keys`, int64 [asked]; -1 if absent.
 
     keys   uint64, ascending and spread evenly
     edges  as in `word_tables.WordTable`
@@ -162,7 +162,7 @@ def hashes(
 
 @compiled
 def _encode(codepoints: npt.NDArray[np.uint32], begin: int, end: int, octets: npt.NDArray[np.uint64]) -> Any:
-    """Write characters as UTF-8 to `octets`, little-endian. Returns the bytes written, or more than OCTETS_MAX."""
+    """Write characters as UTF-8 to `octets`, little-endian. Returns the number of bytes, or more than OCTETS_MAX."""
     octets[0] = 0
     filled = 0
     for place in range(begin, end):

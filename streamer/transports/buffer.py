@@ -1,4 +1,4 @@
-"""Records that were read and not handed out yet, and the batches cut from them."""
+"""Buffer of read records, cut into batches."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
@@ -10,9 +10,9 @@ from streamer.settings.settings import Batching
 
 
 class RecordBuffer:
-    """Records in reading order, those of each source in offset order.
+    """Records in reading order; offsets of a source ascend.
 
-    gate  offset per source: records below it may be handed out, later ones wait. None: all may
+    gate  release limit by source: records below the offset are ready, later ones wait. None: no limit
     """
 
     def __init__(self, bounds: Batching, gate: Callable[[Source], int] | None = None) -> None:
@@ -26,15 +26,15 @@ class RecordBuffer:
         return self.ready_count() + self.waiting_count()
 
     def ready_count(self) -> int:
-        """Records that may be handed out."""
+        """Number of records ready for a batch."""
         return len(self._records) + (len(self._peeked.records) if self._peeked else 0)
 
     def waiting_count(self) -> int:
-        """Records that wait for the gate."""
+        """Number of records that wait for the gate."""
         return sum(map(len, self._waiting.values()))
 
     def waiting_of(self, source: Source) -> int:
-        """Records of this source that wait for the gate."""
+        """Number of this source's records that wait for the gate."""
         return len(self._waiting.get(source, ()))
 
     def hold_back(self, share: int) -> dict[Source, int]:
@@ -60,7 +60,7 @@ class RecordBuffer:
         self.release()
 
     def release(self) -> None:
-        """Make the records ready that the gate lets through by now."""
+        """Make the records ready that the gate lets through now."""
         if self._gate is None:
             return
         for source, records in self._waiting.items():
@@ -94,12 +94,12 @@ class RecordBuffer:
         return self._peeked
 
     def cut(self) -> Batch:
-        """Remove and return the next batch, full or not: records within the bounds of a batch, and at least one."""
+        """Remove and return the next batch, full or not: within the bounds of a batch, but at least one record."""
         peeked, self._peeked = self._peeked, None
         return peeked or self._take(self._next_count()[0])
 
     def _next_count(self) -> tuple[int, bool]:
-        """How many of the first records fit into a batch, and whether they fill it."""
+        """Number of records in the next batch, and whether they fill it."""
         value_bytes = 0
         for count, record in enumerate(islice(self._records, self._bounds.records_max)):
             value_bytes += len(record.value or b"")

@@ -1,8 +1,7 @@
-"""The seam for reading input and outputs back by position, and for appending records that came out before.
+"""The seam for reading input and outputs back by position, and for appending records from earlier outputs.
 
-Reading writes nothing and may run during delivery. `extent` makes that safe by its order: first the committed offsets, then
-the ends of the outputs, last the end of the input. So the outputs hold everything below a committed offset, and the input
-holds the record of every output.
+Reading writes nothing and is safe during delivery. `extent` asks in this order: committed offsets, ends of the outputs, end of
+the input. So the outputs hold everything below a committed offset, and the input holds the record of every output.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ ALL_OUTPUTS = tuple(Destination)
 
 
 class Absent(NamedTuple):
-    """No record at a position: why not, in words that end a sentence."""
+    """No record at a position. `why` ends a sentence."""
 
     why: str
 
@@ -27,23 +26,23 @@ class Absent(NamedTuple):
 RecordsByPosition = Mapping[Position, Record | Absent]
 
 RecordsAt = Callable[[Sequence[Position]], RecordsByPosition]
-"""The record at each position, or why there is none. Takes a step for each, so ask for a handful.
+"""The record at each position, or why there is none. Each position takes a request, so ask for a handful.
 
-It does not promise that the record is the one that was read before: a file may have changed.
+The record may differ from the one read before: a file may have changed.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How far input and outputs reach.
+    """Readable range of input and outputs.
 
     names      name of each stream for people
-    first      first offset per source that can still be read
+    first      first readable offset per source
     end        offset per source after the last record that is read
-    committed  committed offset per source; none for a source without a commit
-    outputs    most records that the outputs can hold, for a progress bar
-    inputs     most records that the input can hold, for a progress bar
-    compacted  whether the input drops records whose key came again, so that a position may have no record any more
+    committed  committed offset per source; absent without a commit
+    outputs    upper bound for records in the outputs, for a progress bar
+    inputs     upper bound for records in the input, for a progress bar
+    compacted  whether the input is compacted, so that a position may have no record any more
     trimmed    destination of each log of the outputs that lost its first records
     """
 
@@ -61,10 +60,10 @@ class Extent:
 class Output:
     """A record of an output.
 
-    log     the topic's partition, or the file, that holds it
-    offset  its place in the log
-    headers  what its own headers say
-    record  the record under its input position, with all headers of the output; None without a position
+    log      the topic's partition, or the file, that holds it
+    offset   its place in the log
+    headers  parsed headers
+    record   the record under its input position, with all headers of the output; None without a position
     """
 
     destination: Destination
@@ -80,10 +79,10 @@ class Output:
 
 
 class Way(NamedTuple):
-    """A way for records that came out before.
+    """A kind of append.
 
-    name    of the sender, one of the group at a time
-    target  output that they go to; None: the input
+    name    of the sender; one per group runs at a time
+    target  output to append to; None: the input
     """
 
     name: str
@@ -97,8 +96,8 @@ REPLAY = Way("replay", None)
 class OutputLog(Protocol):
     """Input and outputs of a service.
 
-    The target of a way is the truth: an appended record names the position that it was sent for. One process appends at a
-    time. The next one of the same way takes over, and reads all that its predecessor appended.
+    The target is the truth: each appended record names the position for which it was sent. One process appends at a time. The
+    next process with the same way takes over, and reads everything its predecessor appended.
     """
 
     has_headers: bool
@@ -111,15 +110,15 @@ class OutputLog(Protocol):
         """
 
     def extent(self) -> Extent:
-        """Fix how far `inputs` and `outputs` read from now on. Without it they read all that is there at their call."""
+        """Fix the end of later `inputs` and `outputs`. Without it, each call reads to the current end."""
 
     def claims(self) -> Mapping[Source, Claim]:
-        """Committed offsets of the group, and their claims of an index."""
+        """Committed offsets of the group, with their claims on an index."""
 
     def inputs(self, since_ms: int | None = None, /) -> Iterator[list[Record]]:
         """Committed records of the input, in batches, in offset order within a source.
 
-        A record with `lost` stands for others that cannot be read, and may come out of order.
+        A record with `lost` represents others that cannot be read, and may come out of order.
 
         since_ms  at least those with this timestamp or a later one; None: all
         """
@@ -130,9 +129,9 @@ class OutputLog(Protocol):
         """Committed records of these outputs, in batches, in offset order within a log. `since_ms`: as in `inputs`."""
 
     def append(self, records: Sequence[Record]) -> None:
-        """Append all records, with exactly these headers, to the target of the way, or none.
+        """Append all records, with exactly these headers, to the target, or none.
 
-        Raises DeliveryDoubtful, SettingsError; then do not go on.
+        Raises DeliveryDoubtful, SettingsError; then stop.
         """
 
     def close(self) -> None:

@@ -1,9 +1,8 @@
-"""The contract of a transport: kept by Kafka (`kafka`), by files (`files`) and by the tests' fake.
+"""The contract of a transport, kept by Kafka (`kafka`), by files (`files`) and by the tests' fake.
 
-What it promises: records of a source come in offset order, each once per read-through. `deliver` puts all outputs of
-a batch and its ends into the outside atomically, or raises. After a raise the transport is to be closed, never reused;
-a fresh transport learns from `committed` whether the batch arrived.
-What it does not promise: contiguous offsets, an order between sources, or that `deliver` fails quickly.
+Promises: records of a source come in offset order, each once per read-through. `deliver` writes all outputs of a batch and
+commits its ends atomically, or raises. After an error, close the transport and never reuse it; a new transport learns from
+`committed` whether the batch arrived. No promises: contiguous offsets, an order between sources, or that `deliver` fails quickly.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,13 +19,13 @@ NO_TIMESTAMP_MS = -1
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Sources that this worker owns and that are not begun. None of their records is read before `seek` names the first offset.
+    """Sources that this worker owns and has not begun. `seek` names the first offset before any record is read.
 
-    A source whose next record the outside lost is assigned once more, so that recovery decides where to go on.
-    Until they begin, sources are assigned again at every `read`, and read() returns no records from any source.
+    A source whose next record no longer exists is assigned once more, so that recovery decides where to go on. Until they begin,
+    every `read` assigns the sources again, and read() returns no records from any source.
 
-    `names` gives each stream's name for people (the topic, the file). So a new stream under an old name is not mistaken for
-    the old one. `others` are all other sources with deliveries in the same outside, of any owner, as far as known now.
+    `names`: each stream's name for people (topic, file), so that a new stream under an old name is recognised. `others`: all
+    other known sources with deliveries in the same place, of any owner.
     """
 
     sources: tuple[Source, ...]
@@ -36,12 +35,12 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """A part of an output that has lost records, perhaps some that are to be restored.
+    """A part of an output that has lost records, perhaps some that recovery needs.
 
     place          name of the part, for people
-    why            what happened to it, in words that go on after the name
+    why            what happened, in words that follow the name
     sources        whose records may be gone
-    first_time_ms  time of the first record that is left; None where none is, or where the time tells nothing
+    first_time_ms  time of the first remaining record; None if none is left, or its time proves nothing
     """
 
     place: str
@@ -51,10 +50,10 @@ class Trimmed:
 
 
 class Place(NamedTuple):
-    """Where another log stands that goes along with an input, in a service that runs in parts.
+    """Offset in another log that belongs to an input offset, in a service that runs in parts.
 
     stream  id of that log's topic
-    offset  there
+    offset  offset in it
     """
 
     stream: str
@@ -63,13 +62,13 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a committed offset says of the index by which was decided.
+    """What a committed offset says about the index that made the decision.
 
     offset   the committed offset
-    index    id of the index; "" where the offset does not say
+    index    id of the index; "" if unknown
     in_use   False: that index was still being restored
-    place    what the offset says of the log that goes along with the input; None where it says nothing
-    foreign  the service did not commit it: another program did, or a person
+    place    matching offset in the service's other log; None if unknown
+    foreign  committed by another program or by hand, not by the service
     """
 
     offset: int
@@ -80,7 +79,7 @@ class Claim:
 
 
 class Finished(Enum):
-    """End of the input: no record will come any more (files; a topic never ends)."""
+    """End of the input: no further record will come (files; a topic never ends)."""
 
     FINISHED = auto()
 
@@ -93,7 +92,7 @@ class Transport(Protocol):
 
     @property
     def takes_headers(self) -> bool:
-        """Whether `deliver` writes headers; where it does not, nobody needs to make any."""
+        """Whether `deliver` writes headers; without, callers need not make any."""
 
     def open(self) -> None:
         """Connect, and settle what a predecessor left open. Raises BrokerUnavailable, InputUnreadable."""
@@ -101,28 +100,27 @@ class Transport(Protocol):
     def read(self) -> Batch | Assigned | Finished:
         """The next event; an empty Batch after a bounded wait without news.
 
-        Raises BrokerUnavailable, and DeliveryDoubtful where the transport no longer knows what it owns or what the input
-        is.
+        Raises BrokerUnavailable, and DeliveryDoubtful if ownership or the identity of the input is uncertain.
         """
 
     def peek(self) -> Batch | None:
-        """The batch that the next `read` gives, unless its sources go to another; None where no full one is at hand.
+        """The batch that the next `read` returns, unless its sources move to another worker; None if no full batch is buffered.
 
-        `read` then gives the same object as `records`. Peeking asks nobody, waits for nobody and raises nothing, for the
-        batch before it is undelivered. A batch that was only peeked at is not read: it has no snapshot.
+        `read` then returns the same `records` object. Peeking sends no request, never waits and never raises, because the batch
+        before it is undelivered. A peeked batch is not read yet: it has no snapshot.
         """
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
-        """Committed offset per source: everything below was delivered. None where nothing was ever committed."""
+        """Committed offset per source: everything below was delivered. None if never committed."""
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """First offset per source that can still be read."""
+        """First readable offset per source."""
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """Offset per source that the next record will get, as far as it is known now."""
+        """Offset per source that the next record will get, as far as known."""
 
     def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
-        """Read this assigned source from `offset` on. A file is held against `applied`, what was decided of it before.
+        """Read this assigned source from `offset` on. A file is compared with `applied`, the index's progress in it.
 
         Raises InputChanged.
         """
@@ -130,54 +128,53 @@ class Transport(Protocol):
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
         """Deliver all of `outgoing` and commit `batch.ends`, atomically.
 
-        Raises DeliveryDoubtful, and SettingsError where no retry helps until a person changes something.
+        Raises DeliveryDoubtful, and SettingsError if no retry helps until a person changes something.
         """
 
     def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
-        """Claim of an index per source, as its committed offset tells; None where nothing was ever committed.
+        """Claim on an index per source, from its committed offset; None if never committed.
 
-        Always None where no two indexes can be at work.
+        Always None if no two indexes can be at work.
         """
 
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
-        """Commit offsets, all at once, of sources without a committed offset, or because a policy or a claim says so.
+        """Commit start offsets, all at once: for sources without one, or because a policy or a claim requires it.
 
-        As `deliver`, it claims the sources for this worker's index; `restoring`: which is still being restored.
+        Claims the sources for this worker's index, as `deliver` does. `restoring`: the index is still being restored.
 
-        A worker that owns a source may commit for others of its stream too. Raises DeliveryDoubtful where the group has
-        given sources to other members since this worker got its own, and its kind Rebalancing where it is doing so.
+        A worker that owns a source may commit for others of its stream too. Raises DeliveryDoubtful if the group has moved
+        sources to other members, and its subclass Rebalancing while it does so.
         """
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """Every delivered record of the destinations whose input position lies in `ranges`, as it was read then.
 
-        Yields batches of records with their input source and offset. Within one source and destination they come in
-        offset order, as far as outputs that drifted apart can be held in memory. A batch never repeats a position.
-        A batch may be empty: time passes while nothing is found.
-        Besides, given-back records that stand behind the first record needed, whatever their positions, in any order.
-        The destination tells the verdict, which the record's header (Kafka) or verdict line (files) names.
+        Yields batches of records with their input source and offset. Within one source and destination they come in offset order,
+        as far as outputs that drifted apart can be held in memory. A batch never repeats a position. A batch may be empty: time
+        passes during the search. Given-back records after the first needed record come too, in any order, whatever their
+        positions. The destination shows the verdict, which the record's header (Kafka) or verdict line (files) names.
         """
 
     def inputs_at(self, positions: Collection[Position]) -> Iterator[list[Record]]:
         """Records of the input at these positions, as far as it still has them, in batches.
 
-        A batch may be empty: time passes while nothing comes.
+        A batch may be empty: time passes without records.
         """
 
     def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
-        """Parts of the destinations that have lost records which `changelog` may have to give; None while time passes."""
+        """Parts of the destinations that have lost records `changelog` may need; None while time passes."""
 
     def lags(self) -> dict[Source, int]:
-        """Unread offsets per assigned source, as known now; a source of which nothing is known is left out."""
+        """Unread offsets per assigned source, as far as known; unknown sources are absent."""
 
     def last_contact_seconds(self) -> float | None:
-        """When the outside last proved that it answers, on the monotonic clock; None where nobody has to answer (files)."""
+        """Time of the last answer from outside, on the monotonic clock; None for files."""
 
     def unowned(self) -> tuple[Source, ...]:
-        """Sources of the input that no worker reads, as found last; none where that cannot happen."""
+        """Sources of the input that no worker reads, by the latest check; none if that cannot happen."""
 
     def strangers(self) -> tuple[str, ...]:
-        """Other programs in the group, in words that name client, host and partitions; as seen just now."""
+        """Other programs in the group, as client, host and partitions; checked just now."""
 
     def close(self) -> None:
         """Release every resource; never raises, never commits."""

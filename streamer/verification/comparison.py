@@ -1,4 +1,4 @@
-"""Comparison of two documents by the definition: near, or equal."""
+"""Comparison of two documents: near, or equal."""
 
 from dataclasses import dataclass
 
@@ -13,21 +13,20 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Compares rows of the ledger by their fingerprints."""
+    """Comparison between ledger rows, by their fingerprints."""
 
     prints: Prints
     parameters: Parameters
 
     def are_known(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Whether there is a fingerprint of each row, and a look where there is a second look: bool [n]."""
+        """Whether each row has a fingerprint, and a look if there is a second look: bool [n]."""
         known: npt.NDArray[np.bool_] = np.isin(self.prints.kinds[rows], (Kind.NEAR, Kind.EXACT))
         return known if self.parameters.look is None else known & self.prints.read[rows]
 
     def compared(self, left: Rows, right: Rows) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
-        """Distance of each pair, int16 [n], and whether the pair is one of near-duplicates, bool [n].
+        """Distance in each pair, int16 [n], and whether the pair is a near-duplicate, bool [n].
 
-        NEAR documents are compared by their fingerprints, EXACT ones by equality. A document of one kind and one of the
-        other have NO_DISTANCE.
+        NEAR documents compare by fingerprint, EXACT ones by equality. Pairs with both kinds have NO_DISTANCE.
         """
         kinds, others = self.prints.kinds[left], self.prints.kinds[right]
         ours, theirs = self.prints.fingerprints[left], self.prints.fingerprints[right]
@@ -46,12 +45,12 @@ class Comparison:
         return distances, counts
 
     def plain_distances(self, left: Rows, right: Rows) -> npt.NDArray[np.int16]:
-        """Distance of each pair of NEAR documents without regard to frames, int16 [n]."""
+        """Distance in each pair of NEAR documents, ignoring frames, int16 [n]."""
         ours, theirs = (self.prints.fingerprints[rows, : self.prints.words] for rows in (left, right))
         return self.parameters.distances(ours, theirs)
 
     def distances(self, left: Rows, right: Rows) -> npt.NDArray[np.int16]:
-        """Distance of each pair however far apart, int16 [n], by the second look where there is one; NO_DISTANCE unless NEAR."""
+        """Distance in each pair at any range, int16 [n], by the second look if there is one; NO_DISTANCE unless NEAR."""
         prints = self.prints
         distances = self.parameters.distances(prints.fingerprints[left], prints.fingerprints[right])
         if self.parameters.look is not None and len(left):
@@ -60,7 +59,7 @@ class Comparison:
         return np.where(near, distances, NO_DISTANCE).astype(np.int16)
 
     def compared_to_roots(self, rows: Rows, roots: Rows) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
-        """As `compared`, of documents and the roots of their matches: by the limits of a root where there are any."""
+        """As `compared`, for documents and their matches' roots: by the root limits, if there are any."""
         if self.parameters.root is None:
             return self.compared(rows, roots)
         distances, counts = self.compared(rows, roots)

@@ -1,4 +1,4 @@
-"""Every record of the input came out once, as it went in."""
+"""Every input record came out once, unchanged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,10 +25,10 @@ _UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 
 @dataclass
 class DeliveredCheck:
-    """Holds outputs against the ledger, and writes into it what they tell.
+    """Compares outputs with the ledger, and writes their verdicts into it.
 
-    streams  all streams that the index knows: an output of another one than the input's is foreign
-    settings_digest  of the settings of now: see `streamer.fingerprint.scheme`
+    streams          all streams known to the index: an output from another stream is foreign
+    settings_digest  for the current settings: see `streamer.fingerprint.scheme`
     """
 
     ledger: Ledger
@@ -39,13 +39,13 @@ class DeliveredCheck:
     settings_digest: str
     has_headers: bool = True
     _least: dict[tuple[str, Source], int] = field(default_factory=dict)
-    """Least offset of a source seen in a trimmed log."""
+    """A source's least offset in a trimmed log."""
     _begun: dict[Source, int] = field(default_factory=dict)
-    """Least offset of a source seen in any output."""
+    """A source's least offset in any output."""
     _stood_for: Stretches = field(default_factory=dict)
-    """Offsets of which a dead letter says that they could not be read."""
+    """Offsets that a dead letter reports as unreadable."""
     _came_out: dict[Source, set[int]] = field(default_factory=dict)
-    """Offsets that cannot be read now, and of which there is an output."""
+    """Offsets with an output whose record is unreadable now."""
 
     def add(self, outputs: Sequence[Output]) -> None:
         """Check a batch of outputs."""
@@ -67,7 +67,7 @@ class DeliveredCheck:
             self._add_source(source, of_source)
 
     def finish(self, *, strict_start: bool) -> None:
-        """Look for records that did not come out; after the index is in the ledger.
+        """Note records that did not come out; after the index is in the ledger.
 
         strict_start  whether the service was to begin at the first record; else records before the first output are excused
         """
@@ -107,7 +107,7 @@ class DeliveredCheck:
     def _check_given_back(
         self, base: int, offsets: npt.NDArray[np.uint64], trimmed_below: npt.NDArray[np.uint64]
     ) -> None:
-        """Check that what was given back had been dropped, came out once, and is known to the index as given back."""
+        """Check that each given-back record was dropped, came out once, and is given back in the index too."""
         for part in chunks(len(offsets)):
             rows = np.arange(part.start, part.stop) + base
             state, at = self.ledger.state[rows], offsets[part]
@@ -121,13 +121,13 @@ class DeliveredCheck:
             self.findings.unchecked["given back, and not known to the index (any more)"] += int(
                 (given_back & ~known).sum()
             )
-            # The index is read last, so a command at work may have decided them since.
+            # The index is read last, so a running command may have decided them since.
             self.findings.unchecked["given back, and not in the outputs (yet): if no give-back runs, run it again"] += (
                 int((known & ~given_back).sum())
             )
 
     def _look_for_unreadable(self, source: Source, first: int, end: int) -> None:
-        """Look for offsets from `first` to `end` that cannot be read, and of which neither an output nor a dead letter tells."""
+        """Note unreadable offsets from `first` to `end` without an output or a dead letter."""
         for stretch in self.ledger.unreadable[source]:
             begin = max(stretch.start, first)
             offsets = np.arange(begin, max(begin, min(stretch.stop, end)), dtype=np.uint64)
@@ -145,10 +145,10 @@ class DeliveredCheck:
             )
 
     def _trimmed_below(self, source: Source) -> npt.NDArray[np.uint64]:
-        """Offset below which outputs of a source may have left their logs, by verdict: uint64 [256].
+        """Offset below which a source's outputs may have left their logs, by verdict: uint64 [256].
 
-        Where the index does not know the verdict, any log may have held the output. A duplicate may have gone with the unique
-        ones, in shadow mode.
+        Without a verdict in the index, any log may have held the output. In shadow mode, a duplicate may have been in the unique
+        output.
         """
         below = dict.fromkeys(Destination, 0)
         for log, destination in self.extent.trimmed.items():
@@ -167,7 +167,7 @@ class DeliveredCheck:
         self._begun[source] = min(self._begun.get(source, _EVERYTHING), int(offsets.min()))
         for each, offset in zip(outputs, offsets.tolist(), strict=True):
             if each.headers.verdict is Verdict.GIVEN_BACK:
-                # It stands behind later records of its source.
+                # Given back after its source's later records.
                 continue
             if each.headers.reason == _UNREADABLE:
                 self._stood_for.setdefault(source, []).append(range(offset, offset + each.headers.offsets))
@@ -208,7 +208,7 @@ class DeliveredCheck:
             self.findings.note("foreign", [f"{output.place}: names {self.ledger.position_text(position)}"])
 
     def _may_be_gone(self, position: Position) -> bool:
-        """Whether the input may have had a record at a position where it has none now."""
+        """Whether a position without a record now may have had one."""
         first, end = (offsets.get(position.source, 0) for offsets in (self.extent.first, self.extent.end))
         return position.offset < (end if self.extent.compacted else first)
 
@@ -244,7 +244,7 @@ class DeliveredCheck:
             np.add.at(state["given_back"], rows[given_back], np.uint16(1))
             outputs, rows = [outputs[place] for place in np.flatnonzero(~given_back).tolist()], rows[~given_back]
         headers = [each.headers for each in outputs]
-        # A position may stand twice in a batch.
+        # A position may occur twice in a batch.
         np.add.at(state["outputs"], rows, np.uint16(1))
         state["verdict"][rows] = [NO_VERDICT if each.verdict is None else each.verdict for each in headers]
         state["recrawled"][rows] = [(each.verdict, each.reason) in _VERSIONS for each in headers]

@@ -1,4 +1,4 @@
-"""What verification finds: a count of each kind of problem, and the first ones in words."""
+"""Verification results: a count for each kind of problem, and the first ones in words."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 EXAMPLES_MAX = 20
-"""Problems of a kind that are told one by one."""
+"""Most problems of one kind that are listed one by one."""
 
 CHECKS = {
     "missing": "committed records of the input that came out nowhere",
@@ -34,12 +34,12 @@ CHECKS = {
     "journal-foreign": "positions of the index that the input does not have",
     "entry-differs": "documents whose entry in the index is missing, or another",
 }
-"""Kinds of problems, in the order in which people read them, with the meaning of each."""
+"""Kinds of problems in reading order, each with its meaning."""
 
 
 @dataclass(slots=True)
 class Finding:
-    """Problems of one kind: how many things were examined, how many are wrong, and the first wrong ones in words."""
+    """Problems of one kind: the number examined, the number wrong, and the first wrong ones in words."""
 
     check: str
     examined: int = 0
@@ -48,10 +48,15 @@ class Finding:
 
 
 class Findings:
-    """All that was found so far.
+    """All findings so far.
 
-    counts      what was read, by name
-    unchecked   what could not be checked, by the reason
+    counts     items read, by name
+    unchecked  items that could not be checked, by reason
+
+    >>> findings = Findings()
+    >>> findings.note(next(iter(CHECKS)), ["pages/0/7 is missing"])
+    >>> findings.sound
+    False
     """
 
     def __init__(self) -> None:
@@ -60,11 +65,11 @@ class Findings:
         self.unchecked: Counter[str] = Counter()
 
     def examine(self, check: str, count: int) -> None:
-        """Count what was examined."""
+        """Add to the number examined."""
         self._by_check[check].examined += count
 
     def note(self, check: str, problems: Iterable[str], count: int | None = None) -> None:
-        """Count problems, and keep the first EXAMPLES_MAX in words. count: of them, where `problems` are just the first."""
+        """Count problems, and keep the first EXAMPLES_MAX in words. `count`: total, if `problems` are just the first."""
         finding = self._by_check[check]
         found = list(problems)
         finding.examples += found[: max(0, EXAMPLES_MAX - len(finding.examples))]

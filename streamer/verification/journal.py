@@ -18,12 +18,12 @@ from streamer.verification.texts import NO_KIND, Prints
 ROWS_AT_ONCE = 4_096
 
 HOSTS_MAX = 1 << 20
-"""Hosts with a sample that are asked for: more than there may be."""
+"""Limit for sampled hosts: more than there may be."""
 
 
 @dataclass
 class JournalCheck:
-    """Holds the index against the ledger, and writes into it what the index tells."""
+    """Compares the index with the ledger, and writes the index's verdicts into it."""
 
     ledger: Ledger
     extent: Extent
@@ -31,14 +31,14 @@ class JournalCheck:
     prints: Prints
     _rank: int = 0
     _hosts: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
-    """Digests of the hosts that have a sample."""
+    """Digests of hosts with a sample."""
     _counting_from: dict[Source, int] = field(default_factory=dict)
-    """Least offset of a source whose entry still counts."""
+    """A source's least offset whose entry still counts."""
 
     def run(self, index: Index, *, inserts_all: bool, expires: bool, progress: Callable[[int], None]) -> None:
-        """Read the index as it is at one moment, which must be after the outputs were taken. Raises IndexDamaged.
+        """Read a snapshot of the index, taken after the outputs were read. Raises IndexDamaged.
 
-        expires  whether entries of this index expire: then positions before the first entry that counts may be unknown
+        expires  whether entries expire: then positions before the first entry that counts may be unknown
         """
 
         def operation(taken: Snapshot) -> Mapping[Source, int]:
@@ -126,7 +126,7 @@ class JournalCheck:
         state = self.ledger.state[rows]
         verdicts = np.array([record.verdict for record in records], np.uint8)
         differs = delivered & (state["verdict"] != verdicts)
-        # A restored index may not have known what a page resembled when the page entered it again.
+        # A restored index may not have known a page's match when the page entered again.
         nameless = differs & (state["verdict"] == Verdict.TEMPLATE) & (verdicts == Verdict.UNIQUE)
         self.findings.unchecked["pages of templates that a restored index knows as unique alone"] += int(nameless.sum())
         differs &= ~nameless
@@ -136,7 +136,7 @@ class JournalCheck:
         away = duplicate & (state["original"] >= 0) & (origins != state["original"])
         self._note("journal-differs", rows[away], "has another original in the index")
         ids = np.array([0 if each.origin is None else digest_of_text(each.origin.id) for each in records], np.uint64)
-        # Restoring reads ids by the settings of then, which may not be those of the output, or of its original's.
+        # Restoring reads ids with earlier settings, which may not be those of the output or its original.
         by_now = state["by_other_settings"] == 0
         originals = np.where(state["original"] >= 0, state["original"], rows)
         named_by_now = by_now & (self.ledger.state["by_other_settings"][originals] == 0)
@@ -166,7 +166,7 @@ class JournalCheck:
     def _compare_fingerprints(
         self, records: Sequence[Record], rows: npt.NDArray[np.int64], compared: npt.NDArray[np.bool_]
     ) -> None:
-        """Hold entries against what outputs tell of their fingerprints, and looks against the texts that were read."""
+        """Compare entries with the fingerprints of outputs, and looks with the texts read."""
         places = np.flatnonzero(compared & (self.prints.kinds[rows] != NO_KIND))
         documents = [document for place in places.tolist() if (document := records[place].document) is not None]
         if not documents:
@@ -184,7 +184,7 @@ class JournalCheck:
         self._note("entry-differs", of_rows[differs], "entered with another second look")
 
     def _origins(self, records: Sequence[Record]) -> npt.NDArray[np.int64]:
-        """Row of each record's original, int64 [n]; ELSEWHERE where it has none or the ledger does not hold it."""
+        """Row of each record's original, int64 [n]; ELSEWHERE if it has none or the ledger does not hold it."""
         found = np.full(len(records), ELSEWHERE)
         by_source: dict[Source, list[int]] = {}
         for place, record in enumerate(records):
@@ -198,7 +198,7 @@ class JournalCheck:
         return found
 
     def _unknown(self, applied: Mapping[Source, int], *, inserts_all: bool, expires: bool) -> None:
-        """Note outputs that the index should know and does not: all that entered, and all that is not delivered yet."""
+        """Note outputs missing from the index: documents that entered, and any not delivered yet."""
         for source, base, offsets in self.ledger.sources():
             committed, behind = self.extent.committed.get(source, 0), applied.get(source, 0)
             excused_below = self._counting_from.get(source, behind) if expires else 0

@@ -1,7 +1,6 @@
-"""The ledger: one row for every readable record of the input, in a `PositionTable`.
+"""The ledger: one row for every readable input record, in a `PositionTable`.
 
-Rows of a source lie together, in the order of their offsets. So a hundred million rows take no more memory than a hundred
-thousand.
+A source's rows are contiguous, in offset order. So a hundred million rows take no more memory than a hundred thousand.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,14 +19,14 @@ from streamer.verification.findings import EXAMPLES_MAX
 from streamer.verification.position_table import NO_VERDICT, NONE, ROWS_AT_ONCE, PositionTable, Rows, column, mapped
 
 ELSEWHERE = -2
-"""A record that can no longer be read, or of another stream, in a column of rows."""
+"""Row value for a record that can no longer be read, or is from another stream."""
 
 FRAMED = 1
 FRAME_UNKNOWN = 2
 
 DIGESTS = ("key", "value", "headers", "timestamp")
 DIGEST = np.dtype([(name, "<u8") for name in DIGESTS])
-"""Digests of a record's parts, to hold its output against."""
+"""Digests of a record's parts, to compare with its output."""
 
 STATE = np.dtype(
     [
@@ -48,31 +47,31 @@ STATE = np.dtype(
         ("rank", "<i8"),
     ]
 )
-"""State of a record.
+"""A record's state.
 
 outputs      outputs seen, without given-back ones
-given_back   outputs seen that were given back
-known_given_back  1 if the index knows that it was given back
-verdict      of its output; NO_VERDICT without one
+given_back   given-back outputs seen
+known_given_back  1 if the index has it as given back
+verdict      in its output; NO_VERDICT without one
 journaled    verdict in the index; NO_VERDICT for an unknown position
 retired      1 if its entry matches no more
 frame        FRAMED if its entry has a frame; FRAME_UNKNOWN if it may have had one: it did not enter, or its host has a sample
 resembles    1 if it is unique and a near-duplicate of an earlier entry
-recrawled    1 if its output says that it is a new version next to the old one, or a minor one
+recrawled    1 if its output marks it as a new version next to the old one, or a minor one
 by_other_settings  1 if other settings than the present ones gave its text, id and fingerprint
-distance     of its output
+distance     in its output
 original     row of its original, by its output; NONE, or ELSEWHERE
 id           digest of the id in its output
 original_id  digest of its original's id in its output
-rank         its place in the index's order of deciding; NONE for an unknown position
+rank         its place in the index's decision order; NONE for an unknown position
 """
 
 Stretches = dict[Source, list[range]]
-"""Stretches of offsets by source; few, in any order."""
+"""Offset stretches by source; few, in any order."""
 
 
 def within(stretches: Stretches, source: Source, offsets: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Whether each offset of a source lies in one of its stretches, bool [n]."""
+    """Whether each offset lies in one of the source's stretches, bool [n]."""
     inside = np.zeros(len(offsets), np.bool_)
     for stretch in stretches.get(source, ()):
         inside |= (offsets >= stretch.start) & (offsets < stretch.stop)
@@ -80,11 +79,11 @@ def within(stretches: Stretches, source: Source, offsets: npt.NDArray[np.uint64]
 
 
 def digests_of(record: Record, headers: Headers) -> tuple[int, int, int, int]:
-    """Digests of a record's key, value, headers and timestamp; 0 stands for none.
+    """Digests for a record's key, value, headers and timestamp; 0 for a missing part.
 
-    A header's missing value is empty. Headers of another filter do not count: they go no further.
+    A header's missing value is empty. Another filter's headers do not count: they go no further.
 
-    headers  of the record as it was read
+    headers  as the record was read
     """
     kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
     return (
@@ -96,7 +95,7 @@ def digests_of(record: Record, headers: Headers) -> tuple[int, int, int, int]:
 
 
 def digest_of_text(text: str) -> int:
-    """Digest of an id; 0 for the empty one."""
+    """Digest for an id; 0 for the empty one."""
     return _digest(text.encode(errors="surrogatepass")) if text else 0
 
 
@@ -110,7 +109,7 @@ def _packed(headers: Headers) -> bytes:
 
 
 class LedgerWriter:
-    """Writer of the input's rows, in offset order within each source."""
+    """Writer for the input's rows, in offset order within each source."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -120,7 +119,7 @@ class LedgerWriter:
         self._unreadable: Stretches = {}
 
     def add(self, source: Source, records: Sequence[Record]) -> None:
-        """Append records of one source; none of them may have `lost`."""
+        """Append one source's records; none may have `lost`."""
         if source not in self._written:
             number = len(self._written)
             paths = self._folder / f"offsets-{number}", self._folder / f"digests-{number}"
@@ -135,7 +134,7 @@ class LedgerWriter:
         self._unreadable.setdefault(source, []).append(stretch)
 
     def finish(self, names: Mapping[str, str]) -> "Ledger":
-        """The ledger of all that was added. names: of the streams, for people."""
+        """The ledger with all added records. `names`: the streams' names for people."""
         self._files.close()
         columns = {
             source: (mapped(offsets, "<u8"), mapped(digests, DIGEST))
@@ -145,9 +144,9 @@ class LedgerWriter:
 
 
 class Ledger(PositionTable):
-    """Rows of the input; checks write their `state`, STATE [rows].
+    """Rows for the input; checks write their `state`, STATE [rows].
 
-    `unreadable` are the offsets of the input whose records cannot be read now.
+    `unreadable`: input offsets whose records cannot be read now.
     """
 
     def __init__(
@@ -182,22 +181,22 @@ class Ledger(PositionTable):
         return self.rows
 
     def sources(self) -> Iterator[tuple[Source, int, npt.NDArray[np.uint64]]]:
-        """Every source with its first row and the offsets of its rows, uint64 [n] ascending."""
+        """Every source with its first row and its rows' offsets, uint64 [n] ascending."""
         for source, (offsets, _) in self._columns.items():
             yield source, self._bases[source], offsets
 
     def are_of_one_source(self, rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Whether each row is of the same source as the other: int64 [n] twice -> bool [n]."""
+        """Whether both rows in each pair have the same source: int64 [n] twice -> bool [n]."""
         bases = np.array([base for _, base, _ in self.sources()], np.int64)
         same: npt.NDArray[np.bool_] = np.searchsorted(bases, rows, "right") == np.searchsorted(bases, others, "right")
         return same
 
     def digests(self, source: Source, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-        """Digests of rows of one source, DIGEST [n]."""
+        """Digests for one source's rows, DIGEST [n]."""
         return self._columns[source][1][rows - self._bases[source]]
 
     def position(self, row: int) -> Position:
-        """Input position of a row."""
+        """A row's input position."""
         source = next(source for source in reversed(self._bases) if self._bases[source] <= row)
         return Position(source, int(self._columns[source][0][row - self._bases[source]]))
 
@@ -207,5 +206,5 @@ class Ledger(PositionTable):
         return [f"{self.text(row)}: {words} {self.text(other)}" for row, other in first]
 
     def text(self, row: int) -> str:
-        """Position of a row for people: `topic/partition/offset`."""
+        """A row's position for people: `topic/partition/offset`."""
         return self.position_text(self.position(row))

@@ -1,10 +1,10 @@
-"""All pairs of fingerprints that share a key, by sorting: no index, and memory for a part of the keys at a time.
+"""All pairs of fingerprints that share a key, by sorting: no index, and memory for one part of the keys at a time.
 
-Keys of MinHash are its bands. Keys of SimHash are those of Manku, Jain, Das Sarma ("Detecting Near-Duplicates for Web
-Crawling", WWW 2007): the bits are cut into d + k pieces, and every choice of k pieces is a table. Fingerprints that differ
-in at most d bits differ in at most d pieces, so they agree in some choice. The index cuts and looks up in another way.
+MinHash keys are its bands. SimHash keys are those of Manku, Jain, Das Sarma ("Detecting Near-Duplicates for Web Crawling", WWW
+2007): the bits are cut into d + k pieces, and every choice of k pieces is a table. Fingerprints that differ in at most d bits
+differ in at most d pieces, so they agree in some choice. The index cuts and looks up in another way.
 
-Keys are spread over files by a hash. A file is sorted at once, so that equal keys lie together.
+A hash spreads the keys over files. Sorting one file brings equal keys together.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,12 +19,12 @@ import numpy.typing as npt
 from index import Parameters, minhash
 
 Keys = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.uint64]]
-"""Fingerprints, uint64 [n, words] -> keys, uint64 [n, tables]; keys of different tables differ."""
+"""Fingerprints, uint64 [n, words] -> keys, uint64 [n, tables]; different tables have different keys."""
 
 Rows = npt.NDArray[np.int64]
 
 KEYS_AT_ONCE = 1 << 24
-"""Keys that are sorted at once: bounds the memory to some 600 MB."""
+"""Keys sorted at once: bounds the memory to some 600 MB."""
 
 PAIRS_AT_ONCE = 1 << 18
 
@@ -34,9 +34,9 @@ _TABLES_MAX = 128
 
 
 def keys_of(parameters: Parameters, rows: int) -> tuple[Keys, int]:
-    """Keys that any two entries share which the index must match, and how many a fingerprint has; for so many rows.
+    """Keys that any two matching entries share, and the number of keys per fingerprint; for this many rows.
 
-    MinHash: entries without a band in common need not match, however similar they are.
+    MinHash: entries without a common band need not match, however similar they are.
     """
     banding = parameters.banding
     if banding is not None:
@@ -60,12 +60,12 @@ def pairs(
     wanted: npt.NDArray[np.uint64] | None = None,
     keys_at_once: int = KEYS_AT_ONCE,
 ) -> Iterator[tuple[Rows, Rows]]:
-    """Pairs of rows that share a key, in portions; a pair may come once for every key that it shares.
+    """Pairs of rows that share a key, in portions; a pair may come once per shared key.
 
     parts   rows int64 [n] with their fingerprints uint64 [n, words]
-    count   of all keys, about
+    count   approximate total of keys
     folder  for files
-    wanted  keys uint64 [m] ascending: only pairs that share one of them; None: all pairs
+    wanted  keys uint64 [m] ascending: only pairs that share one; None: all pairs
     """
     with ExitStack() as stack:
         files = max(1, -(-count // keys_at_once))
@@ -109,7 +109,7 @@ def _pairs_in(keyed: npt.NDArray[np.void]) -> Iterator[tuple[Rows, Rows]]:
 
 
 def _masks(bits: int, distance_max: int, rows: int) -> npt.NDArray[np.uint64]:
-    """Masks of the tables, uint64 [tables, words]: as few pieces as give keys that hardly two rows share by chance."""
+    """Table masks, uint64 [tables, words]: the fewest pieces whose keys two rows hardly share by chance."""
     chosen = next(
         (
             chosen
@@ -127,7 +127,7 @@ def _masks(bits: int, distance_max: int, rows: int) -> npt.NDArray[np.uint64]:
 
 
 def _masked_keys(fingerprints: npt.NDArray[np.uint64], masks: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """A hash of the masked bits and of the table's number: uint64 [n, words], uint64 [tables, words] -> uint64 [n, tables]."""
+    """Hash over the masked bits and the table's number: uint64 [n, words], uint64 [tables, words] -> uint64 [n, tables]."""
     keys = np.broadcast_to(np.arange(1, len(masks) + 1, dtype=np.uint64), (len(fingerprints), len(masks))).copy()
     for word in range(fingerprints.shape[1]):
         keys = (keys + (fingerprints[:, word, None] & masks[None, :, word])) * _GOLDEN_RATIO

@@ -1,4 +1,4 @@
-"""Every duplicate names an earlier document that stands for itself."""
+"""Every duplicate names an earlier document that is an original."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +10,9 @@ from streamer.verification.position_table import NO_VERDICT, NONE, chunks
 
 
 def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
-    """Check the original of every duplicate that came out; after the outputs and the index are in the ledger.
+    """Check every delivered duplicate's original; after the outputs and the index are in the ledger.
 
-    insert  not "unique": an original may itself be a duplicate that entered, where its own original counts no more
+    insert  not "unique": an original may be an entered duplicate, if its own original counts no more
     """
     state = ledger.state
     for part in chunks(len(ledger)):
@@ -31,27 +31,27 @@ def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
         _note(ledger, findings, "original-not-unique", ~right & ~silent & ~itself, rows, originals)
         findings.unchecked["originals still in flight"] += int(silent.sum())
         named, own = state["original_id"][rows], state["id"][originals]
-        # An index that was restored since knows an id by the settings of then.
+        # An index that was restored since knows an id by earlier settings.
         by_now = (state["by_other_settings"][rows] == 0) & (state["by_other_settings"][originals] == 0)
         named_wrong = by_now & (named != own) & (state["outputs"][originals] > 0)
         _note(ledger, findings, "original-id", named_wrong, rows, originals)
 
 
 def _are_given_back(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether each row was dropped, and stands for itself now."""
+    """Whether each row was dropped, and is given back now."""
     state = ledger.state[rows]
     given_back: npt.NDArray[np.bool_] = (state["given_back"] > 0) | (state["known_given_back"] > 0)
     return given_back
 
 
 def _count(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether the entry of each row matches: bool [n]; False without a row, or where the index does not know it any more."""
+    """Whether each row's entry matches: bool [n]; False without a row, or if the index no longer knows it."""
     state = ledger.state[rows]
     return np.asarray((rows >= 0) & (state["rank"] != NONE) & (state["retired"] == 0))
 
 
 def _verdicts(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """Verdict of each row as its output tells; as the index tells where there is no output."""
+    """Each row's verdict, from its output; from the index if there is no output."""
     state = ledger.state
     verdicts: npt.NDArray[np.uint8] = np.where(
         state["outputs"][rows] > 0, state["verdict"][rows], state["journaled"][rows]
@@ -60,9 +60,9 @@ def _verdicts(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uin
 
 
 def _is_later(ledger: Ledger, rows: npt.NDArray[np.int64], originals: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether each original came after its duplicate: by offset within a source, else by the index where it knows both.
+    """Whether each original came after its duplicate: by offset within a source, else by the index if it knows both.
 
-    A restored index has what was dropped behind all that stands for itself; the order among these is that of the outputs.
+    A restored index has dropped documents after all originals; the dropped ones follow the outputs' order.
     """
     same = ledger.are_of_one_source(rows, originals)
     ranks, of_originals = ledger.state["rank"][rows], ledger.state["rank"][originals]

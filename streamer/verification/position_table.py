@@ -1,6 +1,6 @@
-"""Tables of records by position, in files that are thrown away.
+"""Tables of records by position, in temporary files.
 
-Columns are mapped into memory, so that the operating system keeps the pages in use alone.
+Columns are memory-mapped, so that only pages in use stay in memory.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ Rows = npt.NDArray[np.int64]
 
 
 class PositionTable:
-    """Rows that are looked up by position.
+    """Rows addressed by position.
 
     >>> offsets = {Source("stream", 0): np.array([3, 7], np.uint64)}
     >>> table = PositionTable(offsets, lambda _, places: places + 10, {"stream": "documents"})
@@ -40,8 +40,8 @@ class PositionTable:
         stream_names: Mapping[str, str],
     ) -> None:
         """
-        offsets       of each source, uint64 [n] ascending
-        rows_at       rows of a source that belong to places among its offsets
+        offsets       by source, uint64 [n] ascending
+        rows_at       rows of a source for places among its offsets
         stream_names  stream -> name for people
         """
         self._offsets = offsets
@@ -49,7 +49,7 @@ class PositionTable:
         self._stream_names = stream_names
 
     def rows_of(self, source: Source, offsets: npt.NDArray[np.uint64]) -> Rows:
-        """Row of each offset of a source, int64 [n]; NONE without such a record."""
+        """Row for each offset in a source, int64 [n]; NONE without such a record."""
         rows = np.full(len(offsets), NONE)
         known = self._offsets.get(source)
         if known is not None:
@@ -60,7 +60,7 @@ class PositionTable:
         return rows
 
     def position_text(self, position: Position) -> str:
-        """`topic/partition/offset`; the id of a stream without a name."""
+        """`topic/partition/offset`; the stream's id if it has no name."""
         source = position.source
         return f"{self._stream_names.get(source.stream) or source.stream}/{source.partition}/{position.offset}"
 
@@ -74,10 +74,10 @@ def column(path: Path, dtype: npt.DTypeLike, rows: int, width: int | None = None
 
 
 def mapped(path: Path, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """A column that was written to a file."""
+    """A memory-mapped column file."""
     return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)
 
 
 def chunks(rows: int, size: int = ROWS_AT_ONCE) -> Iterator[slice]:
-    """Slices of at most `size` rows."""
+    """Slices with at most `size` rows."""
     return (slice(begin, min(begin + size, rows)) for begin in range(0, rows, size))

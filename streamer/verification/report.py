@@ -1,4 +1,4 @@
-"""The findings of a verification for people."""
+"""Verification findings for people."""
 
 from rich.console import Group, RenderableType
 from rich.table import Table

@@ -1,4 +1,4 @@
-"""What duplicates tell of their similarity is true, and enough."""
+"""Every duplicate reports its true similarity, and is similar enough."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -18,7 +18,7 @@ _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 class SimilarityCheck:
-    """Computes the distance of every duplicate to its original anew; after the outputs and the index are in the ledger."""
+    """Recomputes every duplicate's distance to its original; after the outputs and the index are in the ledger."""
 
     def __init__(self, ledger: Ledger, comparison: Comparison, findings: Findings) -> None:
         self._ledger = ledger
@@ -27,12 +27,12 @@ class SimilarityCheck:
         self._inserts_all = comparison.parameters.insert == "all"
 
     def run(self, progress: Callable[[int], None]) -> None:
-        """Check all duplicates; progress takes the rows done so far."""
+        """Check all duplicates; `progress` takes the rows done so far."""
         state, unexplained = self._ledger.state, []
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             rows = np.arange(part.start, part.stop)
             verdicts = state["verdict"][part]
-            # A version may be as far from the one that it names as it likes: both have the same id.
+            # A version may be at any distance from the one it names: both have the same id.
             resembling = naming_originals(verdicts) & (verdicts != Verdict.UPDATE) & (state["recrawled"][part] == 0)
             rows = rows[resembling & (state["original"][part] >= 0)]
             originals = state["original"][rows]
@@ -43,12 +43,12 @@ class SimilarityCheck:
             rows, originals = rows[known], originals[known]
             self._findings.examine("similarity", len(rows))
             distances, counts = self._comparison.compared_to_roots(rows, originals)
-            # A page that was kept for its frame tells how near it is without regard to frames.
+            # The distance ignores frames if a page was kept for its frame.
             framed = state["verdict"][rows] == Verdict.TEMPLATE
             distances[framed] = self._comparison.plain_distances(rows[framed], originals[framed])
             counts |= framed
             wrong = ~counts | (distances != state["distance"][rows])
-            # A restored index learns frames in another order, and none keeps the frame of what did not enter.
+            # A restored index learns frames in another order, and none keeps a frame for a document that did not enter.
             in_frames = wrong & ((state["frame"][rows] > 0) | (state["frame"][originals] > 0))
             self._findings.unchecked["similarities in the frames of hosts, which the index may know otherwise"] += int(
                 in_frames.sum()
@@ -63,7 +63,7 @@ class SimilarityCheck:
             self._explain(unexplained)
 
     def _explain(self, unexplained: Sequence[Rows]) -> None:
-        """Look for the match of duplicates that are not as told from their original: another duplicate of the same one."""
+        """Look for the match of duplicates whose distance to their original differs: another duplicate of the same one."""
         state = self._ledger.state
         rows = np.concatenate([*unexplained, np.zeros(0, np.int64)])
         originals = np.unique(state["original"][rows])

@@ -1,4 +1,4 @@
-"""Fingerprints by row: as the outputs tell them, and for a sample of the records as their texts give them."""
+"""Fingerprints by row: from the outputs, and for a sample also from the texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,19 +28,19 @@ _EXACT = {
 }
 _HASHES = 2**64
 _NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason) for reason in (Reason.POISON, Reason.UNREADABLE)}
-"""Reasons of dead letters that decoding gives no reason for: what ends the process, and what stands for no bytes at all."""
+"""Dead letters' reasons that decoding does not give: a record that ends the process, and a record without bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prints:
-    """What entries are compared by, row for row with the ledger.
+    """Comparable data of entries, row for row with the ledger.
 
-    fingerprints  uint64 [rows, words], as the index stores them; zeros where nothing is known
-    words         words of a fingerprint without its frame
-    kinds         uint8 [rows], NEAR or EXACT; NO_KIND where there is no fingerprint
+    fingerprints  uint64 [rows, words], as the index stores them; zeros if unknown
+    words         words in a fingerprint without its frame
+    kinds         uint8 [rows], NEAR or EXACT; NO_KIND without a fingerprint
     looks         uint8 [rows, look bytes], for the second look
     read          bool [rows], whether the text was read: only then are look and host known
-    hosts         uint64 [rows], digest of the host; 0 where none is known
+    hosts         uint64 [rows], digest of the host; 0 if unknown
     texts         uint64 [rows], digest of the text
     """
 
@@ -69,10 +69,10 @@ class Prints:
 
 
 class Sample:
-    """A share of the documents, each with all its duplicates: chosen by the position of the original."""
+    """A share of the documents, each with all its duplicates: chosen by the original's position."""
 
     def __init__(self, share: float) -> None:
-        """share: of all documents, 0 to 1."""
+        """`share`: sampled part of all documents, 0 to 1."""
         self._limit = int(share * _HASHES)
 
     def has(self, position: Position) -> bool:
@@ -82,7 +82,7 @@ class Sample:
 
 
 class TextCheck:
-    """Reads fingerprints from outputs, and of the sample also their texts."""
+    """Reads fingerprints from outputs, and for the sample also from their texts."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class TextCheck:
         *,
         by_headers: bool,
     ) -> None:
-        """by_headers: whether outputs tell their fingerprints; where they do not, every text is read."""
+        """`by_headers`: whether outputs carry their fingerprints; if not, every text is read."""
         self._ledger = ledger
         self._findings = findings
         self._prints = prints
@@ -105,7 +105,7 @@ class TextCheck:
         self._by_headers = by_headers
 
     def add(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
-        """Note the fingerprints of outputs that belong to these rows, int64 [n]."""
+        """Note the outputs' fingerprints for these rows, int64 [n]."""
         if self._by_headers:
             self._note_headers(outputs, rows)
         chosen = [
@@ -147,7 +147,7 @@ class TextCheck:
             ]
 
     def _read(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
-        """Decode and fingerprint records anew, and hold what they told against that."""
+        """Decode and fingerprint records again, and compare with their outputs."""
         records: list[Record] = [each.record for each in outputs if each.record is not None]
         documents = self._decoder.decode(records)
         found = fingerprint_documents(self._scheme, documents)
@@ -176,7 +176,7 @@ class TextCheck:
     def _problem(
         self, output: Output, document: Document | DeadLetter, fingerprint: str | None, kind: int, reason: int
     ) -> str:
-        """How what an output tells differs from what its text gives, in words; empty where it does not."""
+        """Difference between an output and its text, in words; empty if there is none."""
         headers = output.headers
         if headers.verdict is None:
             return ""

@@ -19,11 +19,11 @@ ROWS_AT_ONCE = 1 << 16
 class UniquesCheck:
     """Compares unique documents with earlier entries; after the outputs and the index are in the ledger.
 
-    A pair is wrong only where the earlier entry still counts: it then counted when the later document was decided.
+    A pair is wrong only if the earlier entry still counts: it then counted when the later document was decided.
     """
 
     def __init__(self, ledger: Ledger, comparison: Comparison, findings: Findings, *, everything: bool) -> None:
-        """everything: whether all documents are held against all others; else those whose texts were read."""
+        """`everything`: whether all documents are compared with all others; else those whose texts were read."""
         self._ledger = ledger
         self._comparison = comparison
         self._findings = findings
@@ -35,7 +35,7 @@ class UniquesCheck:
         self._entering = (*standing, *also)
 
     def run(self, folder: Path, progress: Callable[[int], None]) -> None:
-        """Check all; progress takes the rows done so far."""
+        """Check all; `progress` takes the rows done so far."""
         self._given_back = self._given_back_ids()
         total = sum(len(rows) for rows in self._entries(Kind.NEAR))
         keys, tables = keys_of(self._comparison.parameters, total)
@@ -49,14 +49,14 @@ class UniquesCheck:
             self._compare(left, right)
 
     def _entries(self, kind: Kind) -> Iterator[Rows]:
-        """Rows of documents that entered."""
+        """Rows whose documents entered."""
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             entered = np.isin(self._ledger.state["verdict"][part], self._entering)
             rows = np.flatnonzero(entered & (self._comparison.prints.kinds[part] == kind)) + part.start
             yield rows[self._comparison.are_known(rows)]
 
     def _given_back_ids(self) -> npt.NDArray[np.uint64]:
-        """Digests of the ids of what was given back, ascending."""
+        """Id digests of given-back documents, ascending."""
         found = [np.zeros(0, np.uint64)]
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             state = self._ledger.state[part]
@@ -72,11 +72,11 @@ class UniquesCheck:
                 progress(int(rows[-1]))
 
     def _are_asked(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Whether each row is to be held against all others: bool [n]."""
+        """Whether each row is to be compared with all others: bool [n]."""
         return np.ones(len(rows), np.bool_) if self._everything else self._comparison.prints.read[rows]
 
     def _wanted(self, kind: Kind, keys: Keys) -> npt.NDArray[np.uint64]:
-        """Keys of all rows that are asked for, ascending."""
+        """Keys for all rows asked for, ascending."""
         found = [np.zeros(0, np.uint64)]
         for rows in self._entries(kind):
             asked = rows[self._are_asked(rows)]
@@ -88,7 +88,7 @@ class UniquesCheck:
         _, near = self._comparison.compared(left[asked], right[asked])
         left, right = left[asked][near], right[asked][near]
         state = self._ledger.state
-        # The order within a source is that of its offsets, also where a restored index has another.
+        # The order within a source is by offset, even if a restored index has another.
         swapped = np.where(
             self._ledger.are_of_one_source(left, right), left > right, state["rank"][left] > state["rank"][right]
         )
@@ -96,28 +96,28 @@ class UniquesCheck:
         if self._comparison.parameters.root is not None:
             counting = self._near_to_roots(later, earlier)
             earlier, later, left, right = (each[counting] for each in (earlier, later, left, right))
-        # A new version of a page may resemble others, as long as it resembles its older version more.
+        # A page's new version may resemble others if it resembles its older version more.
         unique = (state["verdict"][later] == Verdict.UNIQUE) & (state["recrawled"][later] == 0)
-        # A page that was given back is a duplicate of nothing but its own versions.
+        # A given-back page is a duplicate only of its own versions.
         again = unique & np.isin(state["id"][later], self._given_back) & (state["id"][earlier] != state["id"][later])
         self._findings.unchecked["near-duplicates of a page that was given back"] += int(again.sum())
         unique &= ~again
         ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
         self._findings.unchecked["near-duplicates of which the index does not know both"] += int((~ordered).sum())
-        # Such entries stand under other bands.
+        # Such entries have other bands.
         framed = unique & ((state["frame"][earlier] > 0) | (state["frame"][later] > 0))
         self._findings.unchecked["near-duplicates in the frames of hosts, which are found by what is their own"] += int(
             framed.sum()
         )
         unique &= ~framed
-        # Either order of two unique documents is wrong. An update, or a page of a template, may resemble an earlier document.
+        # Either order is wrong between two unique documents. An update or a template page may resemble an earlier document.
         either = (state["verdict"][earlier] == Verdict.UNIQUE) | ~standing_for_themselves(state["verdict"][earlier])
         in_order = either | self._ledger.are_of_one_source(earlier, later)
         self._findings.unchecked[
             "near-duplicates of updates and of pages of templates in other partitions, whose order a restored index does not keep"
         ] += int((unique & ~in_order).sum())
         unique &= in_order
-        # Between sources a restored index may have them the other way round: then the later one was gone when the earlier came.
+        # Between sources a restored index may have the reverse order: then the later one was gone when the earlier came.
         counting = (state["retired"][earlier] == 0) & (
             (state["retired"][later] == 0) | self._ledger.are_of_one_source(earlier, later)
         )
@@ -127,7 +127,7 @@ class UniquesCheck:
         self._note(earlier, later, np.flatnonzero(unique & ordered & counting & (state["resembles"][later] == 0)))
 
     def _near_to_roots(self, rows: Rows, matches: Rows) -> npt.NDArray[np.bool_]:
-        """Whether a match counts by its root: bool [n]. Where the root is retired by now, nobody can tell: then it does not."""
+        """Whether a match counts by its root: bool [n]. False if the root is retired by now, because it is unknown then."""
         state = self._ledger.state
         standing = standing_for_themselves(state["verdict"][matches])
         roots = np.where(standing, matches, state["original"][matches])
@@ -138,7 +138,7 @@ class UniquesCheck:
         return counts
 
     def _note(self, earlier: Rows, later: Rows, places: npt.NDArray[np.int64]) -> None:
-        """Note every later document once, however many entries it resembles, and however many keys it shares with them."""
+        """Note every later document once, however many entries and keys it shares."""
         rows, first = np.unique(later[places], return_index=True)
         self._ledger.state["resembles"][rows] = 1
         examples = self._ledger.pairs(rows, "is a near-duplicate of", earlier[places[first]])

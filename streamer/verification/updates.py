@@ -1,4 +1,4 @@
-"""Every update replaced an older version: a document with its id, with another text, that counts no more."""
+"""Every update replaced an older version: a retired document with the same id and another text."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from streamer.verification.position_table import NONE, chunks
 
 
 def check_updates(ledger: Ledger, comparison: Comparison, findings: Findings) -> None:
-    """Check every update that came out; after the outputs and the index are in the ledger."""
+    """Check every delivered update; after the outputs and the index are in the ledger."""
     state = ledger.state
     for part in chunks(len(ledger)):
         rows = np.arange(part.start, part.stop)

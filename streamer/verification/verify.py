@@ -1,7 +1,7 @@
-"""Verification of a service: what went in, what came out and what the index knows, held against each other.
+"""Verification of a service: input, outputs and index compared with each other.
 
-Nothing of what the service noted is taken on trust. The evidence is taken first, and the index is read last. So whatever a
-running service does meanwhile shows as work in flight, never as a problem.
+Nothing is taken on trust from the service. Verification reads the outputs and input first, and the index last. So a running
+service's work shows as in flight, never as a problem.
 """
 
 import tempfile
@@ -29,7 +29,7 @@ from streamer.verification.updates import check_updates
 COUNTED = ("input", "outputs", *(verdict.label for verdict in Verdict), "in flight", "texts read")
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
-"""A bar for a phase: its title, and how much there is to do; the callable takes what is done so far."""
+"""A progress bar for a phase: its title and total; the callable takes the amount done so far."""
 
 
 def verify(
@@ -37,11 +37,11 @@ def verify(
 ) -> Findings:
     """Verify a service. `index` is open for reading.
 
-    sample  how many documents, about, are fingerprinted anew and held against all others; None: all. A second look, and
+    sample  approximate number of documents to fingerprint again and compare with all others; None: all. A second look, and
             outputs without headers, need all texts.
 
-    Raises ParametersDiffer where the settings give other fingerprints than those in the index, NoDocuments where nothing
-    was ever committed, IndexDamaged, and what the output log raises.
+    Raises ParametersDiffer if the settings give other fingerprints than those in the index, NoDocuments if nothing was ever
+    committed, IndexDamaged, and the output log's errors.
     """
     scheme = scheme_for(settings, key_for(settings, index.secret))
     asked = parameters_for(settings, scheme.stamp())
@@ -51,7 +51,7 @@ def verify(
 
 
 def extent_of(output_log: OutputLog, progress: Progress, purpose: str) -> Extent:
-    """Fix how far the log is read. `purpose` completes "nothing ...". Raises NoDocuments before the first commit."""
+    """Fix the end for reading. `purpose` completes "nothing ...". Raises NoDocuments before the first commit."""
     with progress("asking how far all is committed", None):
         extent = output_log.extent()
     if not extent.committed:
@@ -96,7 +96,7 @@ class _Verification:
         delivered.finish(strict_start=self._settings.recovery.first_start == "earliest")
         check_originals(ledger, self._findings, self._index.parameters.insert)
         check_updates(ledger, Comparison(prints, self._index.parameters), self._findings)
-        # Earlier settings may have been less strict: as strict as the index's at least.
+        # Earlier settings may have been less strict, but at least as strict as the index's.
         with self._progress("comparing duplicates with their originals", len(ledger)) as done:
             SimilarityCheck(ledger, Comparison(prints, self._index.parameters), self._findings).run(done)
         with self._progress("comparing unique documents with each other", len(ledger)) as done:

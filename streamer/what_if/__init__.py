@@ -1,1 +1,1 @@
-"""What other settings would have decided of all that was delivered."""
+"""Decisions by other settings on all delivered documents."""

@@ -1,12 +1,12 @@
-"""Comparison: delivered documents are decided once more by other settings, in an index of their own that is thrown away.
+"""Comparison: other settings decide delivered documents again, in a temporary index of their own.
 
-1. Read the outputs up to the committed offsets: texts and verdicts. Where outputs have lost records, read the
+1. Read texts and verdicts from the outputs, up to the committed offsets. If outputs have lost records, read the
    input for the rest.
 2. Fingerprint every text by the other settings.
-3. Bring the documents into the order in which the index in place decided them.
-4. Decide them, and hold each verdict against the one that was delivered.
+3. Sort the documents in the order in which the existing index decided them.
+4. Decide them, and compare each verdict with the delivered one.
 
-Service, topics and index stay as they are; all that is written stands in a folder for temporary files.
+Service, topics and index stay as they are; everything is written to a temporary folder.
 """
 
 import tempfile
@@ -36,15 +36,15 @@ from streamer.what_if.documents import Documents, DocumentsWriter
 from streamer.what_if.order import again, order_of, ranks_in
 
 _NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason): reason for reason in (Reason.POISON, Reason.UNREADABLE)}
-"""Dead letters that stay so by any settings: what ends the process, and what stands for no bytes at all."""
+"""Dead letters under any settings: a record that ends the process, and a record without bytes."""
 
 
 @contextmanager
 def compared(settings: Settings, output_log: OutputLog, progress: Progress) -> Iterator[Differences]:
-    """Decide by `settings` what was delivered by others, and hold both against each other.
+    """Decide delivered documents again by `settings`, and compare both decisions.
 
-    The index that the settings name tells the order of deciding; where there is none, timestamps do. Raises NoDocuments where
-    nothing was ever committed, IndexDamaged, SettingsError, and what the output log raises.
+    The index named in the settings gives the order; without one, timestamps do. Raises NoDocuments if nothing was ever committed,
+    IndexDamaged, SettingsError, and the output log's errors.
     """
     with tempfile.TemporaryDirectory(prefix="streamer-compare-") as folder:
         yield _Comparison(settings, output_log, progress, Path(folder)).run()
@@ -68,7 +68,7 @@ class _Comparison:
         ranks, journaled = self._ranks(documents)
         originals = documents.originals()
         order = order_of(documents, ranks, originals)
-        # An update stands for itself, whether its older version can be read or not; but it would be no update now.
+        # An update is unique even if its older version is unreadable; but now it would be no update.
         counted = order[~(naming_originals(documents.rows["verdict"]) & (originals == NONE))[order]]
         rows, doubled = documents.rows, int(again(documents).sum())
         left_out = Counter(
@@ -91,7 +91,7 @@ class _Comparison:
                         (each.record, each.headers)
                         for each in outputs
                         if each.record is not None and each.record.offset < extent.committed.get(each.record.source, 0)
-                        # What a person gave back had been decided, and stands with that verdict too.
+                        # A given-back document was decided before, and appears with that verdict too.
                         if each.headers.verdict is not Verdict.GIVEN_BACK
                     ]
                     self._add(writer, [record for record, _ in found], [headers for _, headers in found])
@@ -102,7 +102,7 @@ class _Comparison:
             return writer.documents()
 
     def _read_input(self, writer: DocumentsWriter, extent: Extent) -> None:
-        """Read documents of which there is no output any more."""
+        """Read documents whose output no longer exists."""
         delivered = writer.documents()
         with self._progress("reading the input", extent.inputs) as done:
             read = 0

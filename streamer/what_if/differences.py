@@ -1,4 +1,4 @@
-"""What differs between the verdicts that were delivered and those that other settings give."""
+"""Differences between the delivered verdicts and those by other settings."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,10 +15,10 @@ from streamer.verification.position_table import NO_VERDICT, NONE, Rows
 from streamer.what_if.documents import Documents
 
 EXAMPLES_MAX = 10
-"""Documents of a kind that are told one by one, and hosts that are."""
+"""Most documents per kind, and most hosts, that are listed one by one."""
 
 NOT_TOLD = "not told"
-"""Label of a verdict that neither an output nor the index tells."""
+"""Label for a verdict that is in neither an output nor the index."""
 
 _DROPPED = np.array([verdict for verdict in Verdict if DESTINATIONS[verdict] is Destination.DUPLICATE], np.uint8)
 
@@ -27,7 +27,7 @@ _DROPPED = np.array([verdict for verdict in Verdict if DESTINATIONS[verdict] is 
 class Decided:
     """Verdicts on n documents, row for row.
 
-    verdicts   uint8 [n]; NO_VERDICT where there is none
+    verdicts   uint8 [n]; NO_VERDICT if unknown
     distances  int16 [n], to the match; NO_DISTANCE without one
     originals  int64 [n], row of the original; NONE without one
     by_similarity  bool [n], whether the distance is in ten-thousandths of 1 - similarity, not in bits
@@ -39,7 +39,7 @@ class Decided:
     by_similarity: npt.NDArray[np.bool_]
 
     def shown(self, documents: Documents, row: int) -> dict[str, Any]:
-        """Decision on a row for machines: verdict, and what it resembles where it names that."""
+        """Decision on a row for machines: verdict, and its match if it names one."""
         verdict, distance = int(self.verdicts[row]), int(self.distances[row])
         found: dict[str, Any] = {"verdict": _label(verdict)}
         if verdict == NO_VERDICT or not Verdict(verdict).names_original:
@@ -57,9 +57,9 @@ class Decided:
 class Differences:
     """Both verdicts on documents that were delivered and decided once more.
 
-    order             int64 [m], the rows of the documents that are compared, in the order of deciding
-    of_unknown_order  how many of them the index in place does not know, so that their timestamps tell the order
-    left_out          documents that are not compared, by what is with them
+    order             int64 [m], rows of the compared documents, in decision order
+    of_unknown_order  how many are unknown to the existing index, and so ordered by timestamp
+    left_out          how many documents are not compared, by reason
     """
 
     documents: Documents
@@ -70,7 +70,7 @@ class Differences:
     left_out: Mapping[str, int]
 
     def changes(self) -> Counter[tuple[str, str]]:
-        """Documents by the verdict that was delivered and by that of the other settings."""
+        """Document counts by delivered verdict and new verdict."""
         pairs = self.delivered.verdicts[self.order].astype(np.int64) << 8 | self.other.verdicts[self.order]
         changes: Counter[tuple[str, str]] = Counter()
         # Several verdicts may have one label.
@@ -80,15 +80,15 @@ class Differences:
         return changes
 
     def newly_dropped(self) -> Rows:
-        """Rows of documents that reached the unique output, and would not, in the order of deciding."""
+        """Rows from the unique output that would not reach it now, in decision order."""
         return self.order[~self._drops(self.delivered) & self._drops(self.other)]
 
     def newly_kept(self) -> Rows:
-        """Rows of documents that did not reach the unique output, and would, in the order of deciding."""
+        """Rows outside the unique output that would reach it now, in decision order."""
         return self.order[self._drops(self.delivered) & ~self._drops(self.other)]
 
     def other_originals(self) -> int:
-        """Number of documents that resemble something as before, and would name another original."""
+        """How many documents have an original in both decisions, but another one."""
         rows = self.order[
             naming_originals(self.delivered.verdicts[self.order]) & naming_originals(self.other.verdicts[self.order])
         ]
@@ -98,7 +98,7 @@ class Differences:
         return np.isin(decided.verdicts[self.order], _DROPPED)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it for machines."""
+        """All differences for machines."""
         changes = self.changes()
         labels = [verdict.label for verdict in Verdict]
         return {
@@ -129,7 +129,7 @@ class Differences:
         }
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """`line` of every document, in the order of deciding."""
+        """`line` for every document, in decision order."""
         return map(self.line, self.order.tolist())
 
     def _group(self, rows: Rows) -> dict[str, Any]:

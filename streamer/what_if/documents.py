@@ -1,6 +1,6 @@
-"""Delivered documents, a row each, in files that are thrown away: what an index needs to decide them once more.
+"""Delivered documents, a row each, in temporary files: the data an index needs to decide them again.
 
-Nothing but the rows in use is held in memory. Rows are numbered in the order of their arrival.
+Only the rows in use are in memory. Row numbers follow arrival.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ _NO_SOURCE = 2**32 - 1
 
 
 def row_of(parameters: Parameters) -> np.dtype[np.void]:
-    """Form of a row.
+    """Row type.
 
-    source, offset        where it stood in the input; sources are numbered
-    arrived_ms            timestamp of the record; not positive where it has none
-    verdict               as it was delivered; NO_VERDICT where nothing tells it
-    distance              to its match, as it was delivered; `by_similarity`: in ten-thousandths of 1 - similarity, else in bits
-    original_source, original_offset  as they were delivered
-    id_end, host_end      ends of its id and of its host in the file of names; each begins where the one before ends
+    source, offset        position in the input; sources are numbered
+    arrived_ms            timestamp of the record; not positive without one
+    verdict               as delivered; NO_VERDICT if unknown
+    distance              to its match, as delivered; `by_similarity`: in ten-thousandths of 1 - similarity, else in bits
+    original_source, original_offset  as delivered
+    id_end, host_end      ends of its id and its host in the file of names; each begins at the end of the one before
     named, kind, reason, time_ms, fingerprint, look, digests  as in `Entries`
     """
     return np.dtype(
@@ -54,10 +54,10 @@ def row_of(parameters: Parameters) -> np.dtype[np.void]:
 
 
 class DocumentsWriter:
-    """Writer of rows. As a context it closes its files."""
+    """Writer for rows. As a context it closes its files."""
 
     def __init__(self, folder: Path, parameters: Parameters, stream_names: Mapping[str, str]) -> None:
-        """stream_names: stream -> name for people."""
+        """`stream_names`: stream -> name for people."""
         self._stream_names = stream_names
         self._row = row_of(parameters)
         self._paths = folder / "rows", folder / "names"
@@ -76,7 +76,7 @@ class DocumentsWriter:
         self._files.close()
 
     def add(self, entries: Entries, arrived_ms: Sequence[int], headers: Sequence[OutputHeaders | None]) -> None:
-        """Append documents; headers: of their outputs, None where there is no output."""
+        """Append documents. `headers`: from their outputs, None without an output."""
         rows = np.zeros(len(entries), self._row)
         numbers = np.array([self._number(source) for source in entries.sources], np.uint32)
         rows["source"] = numbers[entries.source_numbers]
@@ -102,7 +102,7 @@ class DocumentsWriter:
         self._rows.write(rows.tobytes())
 
     def documents(self) -> "Documents":
-        """All that was added by now."""
+        """All documents added so far."""
         self._rows.flush()
         self._names.flush()
         rows, names = self._paths
@@ -113,7 +113,7 @@ class DocumentsWriter:
 
 
 class Documents(PositionTable):
-    """Rows of all delivered documents.
+    """Rows for all delivered documents.
 
     rows     see `row_of`, [n]
     sources  by their numbers
@@ -126,7 +126,7 @@ class Documents(PositionTable):
         sources: Sequence[Source],
         stream_names: Mapping[str, str],
     ) -> None:
-        """Use `DocumentsWriter`. names: bytes of all ids and hosts."""
+        """Use `DocumentsWriter`. `names`: all ids and hosts, as bytes."""
         self.rows = rows
         self.sources = sources
         self._names = names
@@ -140,11 +140,11 @@ class Documents(PositionTable):
         return len(self.rows)
 
     def by_position(self) -> Rows:
-        """All rows, source after source, ascending by offset; a position that came out again stands there again."""
+        """All rows, source after source, ascending by offset; a repeated position comes again."""
         return self._by_position
 
     def originals(self) -> Rows:
-        """Row of each row's original, as its output tells; NONE where it names none, or one that has no row."""
+        """Row of each row's original, from its output; NONE if it names none, or one without a row."""
         found, sources = np.full(len(self), NONE), np.ascontiguousarray(self.rows["original_source"])
         for number, source in enumerate(self.sources):
             naming = np.flatnonzero(sources == number)
@@ -152,21 +152,21 @@ class Documents(PositionTable):
         return found
 
     def text(self, row: int) -> str:
-        """Position of a row for people: `topic/partition/offset`."""
+        """A row's position for people: `topic/partition/offset`."""
         source = self.sources[int(self.rows["source"][row])]
         return self.position_text(Position(source, int(self.rows["offset"][row])))
 
     def name(self, row: int) -> str:
-        """Id of a row; empty where it has none."""
+        """A row's id, or ""."""
         begin = int(self.rows["host_end"][row - 1]) if row else 0
         return self._text(begin, int(self.rows["id_end"][row]))
 
     def host(self, row: int) -> str:
-        """Host of a row; empty where it has none."""
+        """A row's host, or ""."""
         return self._text(int(self.rows["id_end"][row]), int(self.rows["host_end"][row]))
 
     def entries(self, rows: Rows, first_offset: int) -> Entries:
-        """These rows as a batch, with consecutive offsets from `first_offset` on in place of their own."""
+        """These rows as a batch, with consecutive offsets from `first_offset` on instead of their own."""
         chosen = self.rows[rows]
         numbers, source_numbers = np.unique(chosen["source"], return_inverse=True)
         return Entries(

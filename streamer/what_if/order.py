@@ -1,4 +1,4 @@
-"""The order in which delivered documents are decided once more: that of the index which decided them, as far as it is known."""
+"""The order for deciding delivered documents again: that of the original index, as far as it is known."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ ROWS_AT_ONCE = 4_096
 
 
 def ranks_in(index: Index, documents: Documents) -> tuple[Rows, npt.NDArray[np.uint8]]:
-    """Place of each document in the log of an index, NONE where the log does not have it; and its verdict there, or NO_VERDICT.
+    """Place of each document in an index's log, or NONE; and its verdict there, or NO_VERDICT.
 
     Raises IndexDamaged.
     """
@@ -36,14 +36,13 @@ def ranks_in(index: Index, documents: Documents) -> tuple[Rows, npt.NDArray[np.u
 
 
 def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
-    """All documents that can be decided, each once, in the order of deciding.
+    """All documents that can be decided, each once, in decision order.
 
-    ranks      int64 [n], place in the log of the index; NONE where it is not known
-    originals  int64 [n], row of the original; NONE where there is none
+    ranks      int64 [n], place in the log of the index; NONE if unknown
+    originals  int64 [n], row of the original; NONE without one
 
-    What the index does not know (it was restored, or let entries expire) comes behind what it knows of the same source before.
-    Within that the records' timestamps tell, and a duplicate comes behind its original. A document is left out that resembles an
-    original which can no longer be read: nobody knows what that was.
+    Documents unknown to the index (after a restore or expiry) follow the known ones from the same source. Timestamps order them,
+    and a duplicate follows its original. A document whose original can no longer be read is left out: its match is unknown.
     """
     rows, by_position = documents.rows, documents.by_position()
     sources, offsets, arrived_ms = (np.ascontiguousarray(rows[name]) for name in ("source", "offset", "arrived_ms"))
@@ -58,7 +57,7 @@ def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
     behind = np.flatnonzero(~known & (originals != NONE))
     places[behind] = np.maximum(places[behind], places[originals[behind]])
     times[behind] = np.maximum(times[behind], times[originals[behind]])
-    # An update is decided by its older version, where that can be read, and else as a new page.
+    # An update is decided by its older version, if that can be read, and else as a new page.
     naming = naming_originals(rows["verdict"]) & ~standing_for_themselves(rows["verdict"])
     order: Rows = np.lexsort((offsets, sources, naming, times, ~known, places))
     resembling = naming & ~standing_for_themselves(rows["verdict"])
@@ -68,7 +67,7 @@ def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
 
 
 def again(documents: Documents) -> npt.NDArray[np.bool_]:
-    """Whether each row has a position that another row had before."""
+    """Whether an earlier row has the same position."""
     rows, by_position = documents.rows, documents.by_position()
     again = np.zeros(len(rows), np.bool_)
     same = (np.diff(rows["source"][by_position]) == 0) & (np.diff(rows["offset"][by_position]) == 0)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 
 def report(found: Mapping[str, Any]) -> RenderableType:
-    """Table of `Differences.as_json`: verdicts, then what would be dropped and kept, with hosts and examples."""
+    """Table of `Differences.as_json`: verdicts, then newly dropped and newly kept documents, with hosts and examples."""
     parts: list[RenderableType] = [_verdicts(found), Text()]
     parts += _group("would be dropped, and were kept", found["newly_dropped"])
     parts += _group("would be kept, and were dropped", found["newly_kept"])
@@ -52,7 +52,7 @@ def _group(title: str, group: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _example(line: Mapping[str, Any]) -> str:
-    """A document, and what it resembles by the one or the other settings."""
+    """A document, and its match by either settings."""
     match = line["other"] if "original" in line["other"] else line["delivered"]
     text = f"{line['position']} ({line['id']})"
     if match.get("original_position") is None:

@@ -1,1 +1,1 @@
-"""MinHash over shingles of characters or words."""
+"""MinHash over character or word shingles."""

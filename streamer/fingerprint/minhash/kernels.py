@@ -1,7 +1,7 @@
 """Compiled loops from characters to MinHash; `shingles` and `minhash` define the results.
 
-`index.kernels` says how kernels are written. `mix` stands in another file, which numba's cache does not watch: a process
-would go on with the old `mix` after a change there. SplitMix64 is fixed, so one copy is worth that.
+`index.kernels` says how kernels are written. `mix` is in another file, which numba's cache does not watch: after a
+change there, a process keeps the old one. SplitMix64 is fixed, so one copy is worth that.
 """
 
 from typing import Any
@@ -15,12 +15,12 @@ from streamer.fingerprint.shingle_kernels import mix
 DROPPED, NARROW, WIDE = range(3)
 
 NOTHING = np.uint64(2**64 - 1)
-"""The minimum of a cell without members."""
+"""Minimum for a cell without members."""
 
 RUN_SCORE_MIN = 25.0
 RUN_MINIMA_MIN = 6
 RUNS_MAX = 64
-"""Crafted runs to cut out of a text; the probability of one in an ordinary text is about exp(-RUN_SCORE_MIN) a pair of bins."""
+"""Most crafted runs cut from a text; an ordinary text has one with probability exp(-RUN_SCORE_MIN) per pair of bins, about."""
 
 
 @compiled
@@ -33,15 +33,15 @@ def shingle(
     multiplier: Any,
     mask: Any,
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Kernel of `shingles.shingle_characters`: hashes uint64 [shingles], and the texts' bounds among them int64 [n + 1].
+    """Kernel for `shingles.shingle_characters`: hashes uint64 [shingles], and the texts' bounds among them int64 [n + 1].
 
     kinds       uint8 [all code points], DROPPED, NARROW or WIDE
-    multiplier  uint64, of the polynomial
-    mask        uint64, joined to every polynomial
+    multiplier  uint64, for the polynomial
+    mask        uint64, XORed with every polynomial
     """
     hashes, hash_bounds = np.empty(len(codepoints), np.uint64), np.zeros(len(bounds), np.int64)
     are_wide = np.empty(len(codepoints), np.bool_)
-    # Polynomials of prefixes: the polynomial of any run of letters follows from two of them.
+    # Prefix polynomials: any run's polynomial follows from two of them.
     before = np.zeros(len(codepoints) + 1, np.uint64)
     wide_power, narrow_power = _power(multiplier, wide_size), _power(multiplier, narrow_size)
     found = np.int64(0)
@@ -76,10 +76,10 @@ def _power(base: Any, exponent: int) -> Any:
 
 @compiled
 def smallest(cells: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64], minima: npt.NDArray[np.uint64]) -> None:
-    """MinHash itself: lower each of `minima`, uint64 [cells], to the smallest hash of its cell.
+    """MinHash itself: lower each value in `minima`, uint64 [cells], to the smallest hash in its cell.
 
-    Member i of a set has hash hashes[i] and lies in cell cells[i]. A cell is a set and a hash function (Broder 1997), or,
-    as here, a bin of one hash function's range.
+    Member i of a set has hash hashes[i] and lies in cell cells[i]. A cell is a set and a hash function (Broder 1997), or, as
+    here, a bin in one hash function's range.
     """
     for place in range(len(cells)):
         # `min` compiles to no branch; a branch here would be unpredictable.
@@ -95,7 +95,7 @@ def bin_values(
     suspect: npt.NDArray[np.int64],
     certain: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-    """Kernel of `minhash.bin_values`: shingles uint64 [m], and the texts' bounds among them, int64 [n + 1].
+    """Kernel for `minhash.bin_values`: shingles uint64 [m], and the texts' bounds among them, int64 [n + 1].
 
     suspect, certain  int64 [levels], `minhash.low_minima_max`
     """
@@ -131,11 +131,11 @@ def bin_values(
 
 @compiled
 def _distinct(hashes: npt.NDArray[np.uint64], seen: npt.NDArray[np.uint8]) -> Any:
-    """How many distinct hashes there are, estimated by linear counting (Whang, Vander-Zanden, Taylor 1990); at least 1.
+    """Estimated number of distinct hashes, by linear counting (Whang, Vander-Zanden, Taylor 1990); at least 1.
 
     Repeated text must not count: padding would make crafted minima look ordinary.
 
-    seen  uint8 [2 * hashes], room to work in
+    seen  uint8 [2 * hashes], scratch
     """
     size = 2
     while size < len(hashes):
@@ -153,7 +153,7 @@ def _distinct(hashes: npt.NDArray[np.uint64], seen: npt.NDArray[np.uint8]) -> An
 def _too_many_low(minima: npt.NDArray[np.uint64], shift: Any, mean: Any, low_max: npt.NDArray[np.int64]) -> bool:
     """Whether more minima lie below 1/2, 1/4 ... of their mean than `low_max` allows."""
     levels, heights = len(low_max), _heights(minima, shift, mean)
-    # The exponent of a number below 1 says by how many halvings: levels by bits, not by logarithms.
+    # The exponent of a number below 1 counts its halvings: levels by bits, not by logarithms.
     exponents, counts = heights.view(np.int64), np.zeros(levels + 1, np.int64)
     for each in range(len(minima)):
         counts[min(max(np.int64(1022) - (exponents[each] >> 52), 0), levels)] += 1
@@ -185,7 +185,7 @@ def _cut_runs(
     mean: Any,
     distinct: Any,
 ) -> bool:
-    """Leave out runs of shingles with far more low minima than chance puts there; change `minima`; whether there were any."""
+    """Remove runs of shingles with far more low minima than by chance; updates `minima`. Whether there were any."""
     left, were = np.ones(len(hashes), np.bool_), False
     for _ in range(RUNS_MAX):
         places = np.full(len(minima), -1, np.int64)
@@ -208,13 +208,13 @@ def _cut_runs(
 def _densest_run(
     places: npt.NDArray[np.int64], heights: npt.NDArray[np.float64], distinct: Any
 ) -> tuple[np.int64, np.int64]:
-    """First and last place of the run whose low minima are least likely by chance; 0 and -1 where none is unlikely.
+    """First and last place of the run whose low minima are least likely by chance; 0 and -1 if none is unlikely.
 
-    places   int64 [bins], of the shingle that is a bin's minimum; -1 in an empty bin
+    places   int64 [bins], place of the shingle with a bin's minimum; -1 in an empty bin
     heights  float64 [bins], minima as multiples of their mean
 
-    A place holds a minimum below h with probability p = bins / distinct (1 - exp(-h)), and l places hold c or more with a
-    probability of at most exp(-l KL(c / l, p)), by Chernoff. Tried are h = 1, 1/4, 1/16 ... 1/1024.
+    A place holds a minimum below h with probability p = bins / distinct (1 - exp(-h)). By Chernoff, l places hold c or
+    more with a probability of at most exp(-l KL(c / l, p)). Tried are h = 1, 1/4, 1/16 ... 1/1024.
     """
     order = np.argsort(places)
     best, first, last = RUN_SCORE_MIN, np.int64(0), np.int64(-1)

@@ -1,12 +1,11 @@
-"""Shingles -> MinHash signatures: one-permutation hashing over a batch at a time.
+"""Shingles -> MinHash signatures: one-permutation hashing, a batch at a time.
 
-Every shingle is hashed once (Li, Owen, Zhang, "One Permutation Hashing", NIPS 2012). The top bits of the hash choose one
-of `bins` bins, and each bin keeps its smallest hash. The signature stores a value of `bin_bits` bits for that hash (Li,
-König, "b-Bit Minwise Hashing", WWW 2010).
+Every shingle is hashed once (Li, Owen, Zhang, "One Permutation Hashing", NIPS 2012). The hash's top bits choose one of `bins`
+bins, and each bin keeps its smallest hash. The signature stores a `bin_bits`-bit value for that hash (Li, König, "b-Bit Minwise
+Hashing", WWW 2010).
 
-A bin without a shingle is marked empty. Empty bins tell how small the text is, so similarities of short texts are estimated
-far better than from filled-up signatures. index/matching/minhash.py has both formulas; it fills up empty bins for the
-bands only.
+A bin without a shingle is marked empty. Empty bins show how small the text is, so similarity estimates for short texts are far
+better than from filled-up signatures. index/matching/minhash.py has both formulas; it fills up empty bins for the bands only.
 """
 
 import math
@@ -34,11 +33,11 @@ from streamer.text.segmentation import segmenter
 from streamer.text.words import split
 
 FORMAT_VERSION = 3
-"""Raised whenever equal settings begin to give other signatures; the tests' pinned examples say when."""
+"""Raised whenever equal settings begin to give other signatures; the tests' pinned examples show when."""
 
 LEVELS = 12
 SUSPECT_CHANCE, CERTAIN_CHANCE = 3e-3, 1e-10
-"""Shares of the mean minimum that are counted, and how likely an ordinary text exceeds a limit: to be searched, or crafted."""
+"""Number of levels below the mean minimum, and an ordinary text's chance to exceed the limits: to be searched, or crafted."""
 
 
 class MinHasher:
@@ -69,13 +68,12 @@ class MinHasher:
         _titles: Sequence[str] | None = None,
         _metadata: Sequence[Sequence[str]] | None = None,
     ) -> Fingerprints:
-        """The signature of every text, row for row, packed as by `index.matching.minhash.pack_bins`.
+        """Signature of every text, row for row, packed as by `index.matching.minhash.pack_bins`.
 
-        Titles and metadata play no part.
-        The feature count of a text is the number of its filled bins: its distinct shingles, while these are few. A text
-        without letters and digits is UNDECIDABLE. A text with fewer than `features_min` filled bins is EXACT: its
-        fingerprint is the XXH3 hash, 128 bits, of the normalised text in UTF-8, in the first two words. A text with crafted
-        lines (`bin_values`) is compared without them; it is UNDECIDABLE where too few features are left.
+        Ignores titles and metadata. A text's feature count is the number of its filled bins: its distinct shingles, while these
+        are few. A text without letters and digits is UNDECIDABLE. A text with fewer than `features_min` filled bins is EXACT: its
+        fingerprint is the XXH3 hash, 128 bits, over the normalised text in UTF-8, in the first two words. A text with crafted
+        lines (`bin_values`) is compared without them; it is UNDECIDABLE if too few features are left.
         """
         parts = [self._slice(texts[begin:end]) for begin, end in slices(texts)]
         return Fingerprints(
@@ -142,9 +140,8 @@ class MinHasher:
 class WordShingles:
     """Normalised texts -> shingles of `size` consecutive words, split as for SimHash (`words.split`).
 
-    In scripts without spaces, Han apart, every letter is a word. `word_shingles.shingle` hashes the words' XXH3 of 64 bits,
-    and the key makes the result secret.
-    A text with one word or more, but fewer than `size`, is one shingle.
+    In scripts without spaces, except Han, every letter is a word. `word_shingles.shingle` hashes the words' 64-bit XXH3, and the
+    key makes the result secret. A text with one word or more, but fewer than `size`, is one shingle.
     """
 
     def __init__(self, size: int, key: HashKey = PUBLIC) -> None:
@@ -154,7 +151,7 @@ class WordShingles:
         self._segmenter = segmenter("compiled")
 
     def of(self, characters: Characters) -> Shingles:
-        """The shingles of every text of a batch."""
+        """Shingles for every text in a batch."""
         words = split(characters, self._segmenter, 1)
         hashes, bounds = shingle(hash_words(words, 1), words.bounds, self._size)
         return Shingles(self._key.keyed(hashes)[:, 0], bounds)
@@ -165,14 +162,14 @@ class WordShingles:
 
 
 def bin_values(shingles: Shingles, bins: int, bin_bits: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-    """The bins of n texts, uint8 [n, bins], 0 for an empty bin, else 1 to 2^bin_bits - 1; and which texts are crafted.
+    """Bins of n texts, uint8 [n, bins], 0 for an empty bin, else 1 to 2^bin_bits - 1; and which texts are crafted.
 
     `bins` is a power of two. A value is the low 32 bits of the bin's smallest hash, scaled to the range.
 
-    In a text of n distinct shingles, a bin's minimum has an exponential distribution whose mean is bins / n of the bin's
-    range. A text with too many low minima (`low_minima_max`) is searched for runs of shingles that hold far more of them than
-    chance puts there (`kernels._densest_run`). Such runs are crafted: the bins are those of the text without them. A text
-    whose minima are too low without any run is crafted too, and all its bins are empty.
+    In a text with n distinct shingles, a bin's minimum has an exponential distribution with mean bins / n, relative to the bin's
+    range. A text with too many low minima (`low_minima_max`) is searched for runs of shingles with far more low minima than by
+    chance (`kernels._densest_run`). Such runs are crafted: the bins are those of the text without them. A text whose minima are
+    too low without any run is crafted too, and all its bins are empty.
     """
     limits = low_minima_max(bins, SUSPECT_CHANCE), low_minima_max(bins, CERTAIN_CHANCE)
     return kernels.bin_values(shingles.hashes, shingles.bounds, bins, bin_bits, *limits)
@@ -180,10 +177,10 @@ def bin_values(shingles: Shingles, bins: int, bin_bits: int) -> tuple[npt.NDArra
 
 @cache
 def low_minima_max(bins: int, chance_max: float) -> npt.NDArray[np.int64]:
-    """How many minima of a text may lie below 1/2, 1/4 ... of their mean: int64 [LEVELS].
+    """Limit for the number of a text's minima below 1/2, 1/4 ... of their mean: int64 [LEVELS].
 
-    An ordinary text exceeds each limit with a probability below `chance_max`: bins are at most as likely to be low together
-    as independent ones, of which each is low with probability 1 - exp(-1/2), 1 - exp(-1/4) ...
+    An ordinary text exceeds each limit with a probability below `chance_max`: bins are at most as likely to be low together as
+    independent ones, each low with probability 1 - exp(-1/2), 1 - exp(-1/4) ...
     """
     counts = np.arange(bins + 1)
     ways = np.array([float(math.comb(bins, count)) for count in counts.tolist()])

@@ -1,12 +1,12 @@
 """Normalised characters -> hashes of character shingles, a whole batch at once.
 
-A shingle is a run of k letters, marks and digits. All else is dropped first: white space, punctuation and line breaks
-change no shingle, and shingles span words and sentences. How much a character tells depends on its script, and so does k:
-a shingle takes k from its first character, in any document. Characters are of two kinds:
+A shingle is a run of k letters, marks and digits. All else is dropped first: white space, punctuation and line breaks change no
+shingle, and shingles span words and sentences. A character's information depends on its script, and so does k: a shingle takes k
+from its first character, in any document. Characters have two kinds:
 
-wide    a syllable or a word (ideographs, kana, Hangul, Yi: those that Unicode's East_Asian_Width calls Wide), or a letter
-        or mark of a script without spaces (Thai, Lao, Khmer ...), whose words are short and have no borders
-narrow  all others: alphabets, abjads, most of the Indic family and digits, which spell words sound by sound
+wide    a syllable or a word (ideographs, kana, Hangul, Yi: Wide in Unicode's East_Asian_Width), or a letter or mark in
+        a script without spaces (Thai, Lao, Khmer ...), whose words are short and have no borders
+narrow  all others: alphabets, abjads, most Indic scripts and digits, which spell words sound by sound
 """
 
 import unicodedata
@@ -25,7 +25,7 @@ from streamer.text.characters import CODE_POINTS, UNSPACED_SCRIPTS, Characters, 
 
 @dataclass(frozen=True, slots=True)
 class Shingles:
-    """The shingles of n texts in reading order, repetitions included.
+    """Shingles for n texts in reading order, with repetitions.
 
     hashes  uint64 [shingles]
     bounds  int64 [n + 1], text i has hashes[bounds[i]:bounds[i + 1]]
@@ -36,13 +36,13 @@ class Shingles:
 
 
 def shingle_characters(characters: Characters, wide_size: int, narrow_size: int, key: HashKey = PUBLIC) -> Shingles:
-    """Hash every shingle of a batch of normalised texts.
+    """Hash every shingle in a batch of normalised texts.
 
-    wide_size, narrow_size  k of a shingle that begins with a wide character, and of any other; 1 to 32
+    wide_size, narrow_size  k for a shingle that begins with a wide character, and for any other; 1 to 32
 
-    The hash of code points c1 ... ck is mix((c1 m^(k-1) + ... + ck) ^ mask) modulo 2^64, with the multiplier m and the mask
-    of the key, and `shingle_kernels.mix`. A text whose letters are fewer than its first letter's k is one shingle. A text
-    without letters has none. Shingles never cross the border of a text.
+    The hash of code points c1 ... ck is mix((c1 m^(k-1) + ... + ck) ^ mask) modulo 2^64, with the key's multiplier m and mask,
+    and `shingle_kernels.mix`. A text with fewer letters than its first letter's k is one shingle. A text without letters has
+    none. Shingles never cross a text's border.
     """
     return Shingles(
         *kernels.shingle(

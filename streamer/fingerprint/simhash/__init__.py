@@ -1,1 +1,1 @@
-"""SimHash over weighted words or shingles of words."""
+"""SimHash over weighted words or word shingles."""

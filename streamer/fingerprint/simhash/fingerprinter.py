@@ -1,6 +1,6 @@
-"""Texts -> SimHash fingerprints, a batch at a time: features, their weights, and the kind of every fingerprint.
+"""Texts -> SimHash fingerprints, a batch at a time: features, their weights, and every fingerprint's kind.
 
-`simhash` makes bit i of a fingerprint from bit i of the features' hashes.
+`simhash` makes bit i in a fingerprint from bit i in the features' hashes.
 """
 
 import unicodedata
@@ -31,7 +31,7 @@ from streamer.text.segmentation import Segmenter, segmenter, segmenter_with
 from streamer.text.words import Words, split
 
 FORMAT_VERSION = 1
-"""Raised whenever equal settings begin to give other fingerprints; the tests' pinned examples say when."""
+"""Raised whenever equal settings begin to give other fingerprints; the tests' pinned examples show when."""
 
 
 Weighted = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -44,8 +44,8 @@ class Fingerprinter:
     def __init__(self, settings: Fingerprint, look: looks.Look | None = None, key: HashKey = PUBLIC) -> None:
         """Load the segmenter and the character tables (together below 0.6 s; with jieba itself 2 s) and the settings' files.
 
-        look  the second look, which says what an entry keeps for it; None: no second look
-        Raises SettingsError if a file that the settings name cannot be used.
+        look  the second look, which defines an entry's data for it; None: no second look
+        Raises SettingsError if a file named in the settings is unusable.
         """
         self._settings = settings
         self._look = look
@@ -70,15 +70,14 @@ class Fingerprinter:
         titles: Sequence[str] | None = None,
         metadata: Sequence[Sequence[str]] | None = None,
     ) -> Fingerprints:
-        """The fingerprint of every text, row for row.
+        """Fingerprint of every text, row for row.
 
         titles    add weight to features and never add features; None: no text has a title
-        metadata  the keywords and the like of each text, a set, normalised like texts; only looks depend on them; None: no
+        metadata  each text's keywords and the like, a set, normalised like texts; only looks depend on them; None: no
                   text has any
 
-        A text without features is UNDECIDABLE. A text with fewer than `features_min` distinct features is EXACT: its
-        fingerprint is the XXH3 hash, of as many bits, of the normalised text in UTF-8. A feature of weight 0 does not
-        count.
+        A text without features is UNDECIDABLE. A text with fewer than `features_min` distinct features is EXACT: its fingerprint
+        is the XXH3 hash, with as many bits, over the normalised text in UTF-8. A feature with weight 0 does not count.
         """
         if self._settings.title_factor == 1:
             titles = None
@@ -100,13 +99,13 @@ class Fingerprinter:
         )
 
     def words(self, texts: Sequence[str]) -> Words:
-        """The words of every text in reading order, stop words included."""
+        """Words of every text in reading order, including stop words."""
         return self._split(self._normaliser.characters(texts))
 
     def weighted_features(
         self, texts: Sequence[str], titles: Sequence[str]
     ) -> list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]]:
-        """The distinct features of every text, as its fingerprint adds them up: hashes uint64 [features], weights float64."""
+        """Distinct features of every text, as added up in its fingerprint: hashes uint64 [features], weights float64."""
         found: list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]] = []
         for begin, end in slices(texts):
             characters = self._normaliser.characters(texts[begin:end])
@@ -125,7 +124,7 @@ class Fingerprinter:
     def stamp(self) -> dict[str, str]:
         """Everything that changes a fingerprint, by name. Programs with equal stamps give equal fingerprints.
 
-        Factors and options of the normalisation that are switched off are left out.
+        Factors and normalisation steps that are not in use are left out.
         """
         settings = self._settings
         return {
@@ -156,7 +155,7 @@ class Fingerprinter:
         return self._classify(characters, weighty, simhash(*weighted), self._looks(*weighted, metadata))
 
     def _weighted(self, characters: Characters, titles: Sequence[str] | None) -> tuple[Weighted, npt.NDArray[np.int64]]:
-        """The distinct features of texts, and the number of each text's features of a weight above 0."""
+        """Distinct features of the texts, and for each text the number with a weight above 0."""
         hashes, bounds, weights = self._features(characters)
         distinct = count_distinct(hashes, bounds, weights)
         logarithms = log_weights(distinct.counts) if self._settings.weight == "log-tf" else None
@@ -181,7 +180,7 @@ class Fingerprinter:
         bounds: npt.NDArray[np.int64],
         metadata: Sequence[Sequence[str]] | None,
     ) -> npt.NDArray[np.uint8] | None:
-        """The looks of texts with these weighted features and this metadata: uint8 [n, look bytes]."""
+        """Looks for texts with these weighted features and this metadata: uint8 [n, look bytes]."""
         if isinstance(self._look, looks.CosineLook):
             return feature_vectors(hashes[:, 0], weights, bounds, self._look.cells).view(np.uint8)
         if not isinstance(self._look, looks.MetadataLook):
@@ -198,7 +197,7 @@ class Fingerprinter:
     def _features(
         self, characters: Characters
     ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
-        """The features in reading order: hashes uint64 [features, lanes], bounds int64 [n + 1], weights int64 [features].
+        """Features in reading order: hashes uint64 [features, lanes], bounds int64 [n + 1], weights int64 [features].
 
         None in place of weights: every occurrence weighs 1.
         """

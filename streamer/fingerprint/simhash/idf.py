@@ -1,4 +1,4 @@
-"""An idf table of the user's own documents: counted once, frozen into a file, never learnt while running."""
+"""An idf table for the user's own documents: counted once, frozen into a file, never learnt while running."""
 
 import math
 import os
@@ -12,7 +12,7 @@ from streamer.fingerprint.simhash.word_tables import IDF_VERSION
 
 
 class DocumentFrequencies:
-    """In how many documents each word occurs."""
+    """Number of documents with each word."""
 
     def __init__(self, fingerprinter: Fingerprinter) -> None:
         """`fingerprinter` splits texts into words; its weights play no part."""
@@ -27,10 +27,10 @@ class DocumentFrequencies:
         self.documents += len(texts)
 
     def lines(self, documents_min: int) -> Iterable[str]:
-        """The lines of the table that `word_tables.idf_table` reads: ln(|D| / |{d : t in d}|) by word t, words sorted.
+        """Lines for the table that `word_tables.idf_table` reads: ln(|D| / |{d : t in d}|) by word t, words sorted.
 
-        Words in fewer documents than `documents_min` are left out. Such words, and words never seen, get ln |D|, as
-        though they stood in one document. Six decimals make every machine read the same weight.
+        Words in fewer documents than `documents_min` are left out. Such words, and unseen ones, get ln |D|, as though they
+        occurred in one document. Six decimals make every machine read the same weight.
         """
         whole = max(self.documents, 1)
         yield f"# streamer idf {IDF_VERSION} documents {self.documents} unknown {math.log(whole):.6f}"
@@ -40,7 +40,7 @@ class DocumentFrequencies:
 
 
 def write_table(file: Path, lines: Iterable[str]) -> int:
-    """Write the whole table or nothing. Returns the number of its words."""
+    """Write the whole table or nothing. Returns its number of words."""
     partial = file.with_name(file.name + ".partial")
     count = -1
     with ExitStack() as leftovers:

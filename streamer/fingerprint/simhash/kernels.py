@@ -1,4 +1,4 @@
-"""Compiled loops from the hashes of features to sums of bits; `simhash` defines the results.
+"""Compiled loops from feature hashes to bit sums; `simhash` defines the results.
 
 `index.kernels` says how kernels are written.
 """
@@ -17,10 +17,10 @@ _EMPTY = -1
 def gather(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], weights: npt.NDArray[np.int64], multiplier: Any
 ) -> Any:
-    """The distinct features of every text, in order of first occurrence.
+    """Distinct features of every text, in order of first occurrence.
 
-    weights     int64 [features]; of length 0: every occurrence weighs 1
-    multiplier  uint64, odd: chooses the slots of the hash table
+    weights     int64 [features]; length 0: every occurrence weighs 1
+    multiplier  uint64, odd: chooses the hash table's slots
     Returns hashes uint64 [distinct, lanes], counts int64 [distinct], totals int64 [distinct], bounds int64 [n + 1].
     """
     lanes, longest = hashes.shape[1], np.int64(0)
@@ -29,8 +29,8 @@ def gather(
     bits = 1
     while (1 << bits) < 2 * longest:
         bits += 1
-    # The row of the feature in each slot. Rows below a text's first row are of earlier texts and count as empty, so
-    # the table is never cleared.
+    # The feature's row in each slot. Rows below a text's first row belong to earlier texts and count as empty, so the table is
+    # never cleared.
     slots = np.full(1 << bits, _EMPTY, np.int64)
     found = np.empty(hashes.shape, np.uint64)
     counts, totals = np.empty(len(hashes), np.int64), np.empty(len(hashes), np.int64)

@@ -1,6 +1,6 @@
-"""Hashes and weights of features -> fingerprints: SimHash (Charikar 2002; Manku, Jain, Das Sarma 2007).
+"""Feature hashes and weights -> fingerprints: SimHash (Charikar 2002; Manku, Jain, Das Sarma 2007).
 
-All sums are of integers, so neither the order of features nor the batch nor the machine changes a fingerprint.
+All sums are integers, so neither feature order nor batch nor machine changes a fingerprint.
 """
 
 import secrets
@@ -16,20 +16,20 @@ WEIGHT_UNIT = FACTOR_UNIT
 """Logarithmic weights are whole numbers of 1 / WEIGHT_UNIT."""
 
 _MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
-"""Chooses the slots of the hash table that gathers equal features (multiply-shift hashing: Dietzfelbinger, Hagerup,
-Katajainen, Penttonen 1997). A random one keeps anybody from writing texts whose features all collide. No result
-depends on it."""
+"""Chooses slots in the hash table that gathers equal features (multiply-shift hashing: Dietzfelbinger, Hagerup, Katajainen,
+Penttonen 1997). A random one keeps anybody from writing texts whose features all collide. No result depends on it.
+"""
 
 _UNWEIGHED = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """The distinct features of n texts.
+    """Distinct features of n texts.
 
     hashes  uint64 [features, lanes], text after text, in order of first occurrence
     counts  int64 [features], occurrences in the text (tf)
-    totals  int64 [features], the sum of the weights of these occurrences
+    totals  int64 [features], sum of these occurrences' weights
     bounds  int64 [n + 1], text i has the features bounds[i]:bounds[i + 1]
     """
 
@@ -40,14 +40,14 @@ class Distinct:
 
     @property
     def texts(self) -> npt.NDArray[np.int64]:
-        """The text of each feature: int64 [features], ascending."""
+        """Text of each feature: int64 [features], ascending."""
         return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
 
 
 def count_distinct(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], weights: npt.NDArray[np.int64] | None = None
 ) -> Distinct:
-    """Gather the equal features of each text. Without weights every occurrence weighs 1.
+    """Gather each text's equal features. Without weights every occurrence weighs 1.
 
     hashes   uint64 [features, lanes]
     bounds   int64 [n + 1], text i has the features bounds[i]:bounds[i + 1]
@@ -65,7 +65,7 @@ def log_weights(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def simhash(
     hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint64]:
-    """The fingerprint of every text, uint64 [n, lanes]: bit i is 1 where sum i of `bit_sums` is above 0, else 0."""
+    """Fingerprint of every text, uint64 [n, lanes]: bit i is 1 if sum i in `bit_sums` is above 0, else 0."""
     positive = bit_sums(hashes, weights, bounds) > 0
     return np.packbits(positive, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
@@ -73,11 +73,11 @@ def simhash(
 def bit_sums(
     hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """The sums of every text: sum i adds the weights of the features whose bit i is 1 and subtracts all others.
+    """Sums for every text: sum i adds the weights of the features whose bit i is 1 and subtracts all others.
 
     hashes   uint64 [features, lanes]
     weights  int64 [features], 0 or more
     bounds   int64 [n + 1], text j has the features bounds[j]:bounds[j + 1]
-    Returns int64 [n, 64 * lanes], exact while the weights of a text add up to less than 2**62.
+    Returns int64 [n, 64 * lanes], exact while a text's weights add up to less than 2**62.
     """
     return kernels.bit_sums(hashes, weights, bounds)

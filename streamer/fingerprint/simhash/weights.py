@@ -1,8 +1,8 @@
-"""How much a word counts: one function a formula, in whole numbers, so that sums are exact in any order.
+"""Word weights: one function a formula, in whole numbers, so that sums are exact in any order.
 
-A factor is a whole number of units of 1 / FACTOR_UNIT; FACTOR_UNIT itself stands for 1 and changes nothing. The factors of
-a word's occurrence multiply (`multiply`). A feature of several words weighs the sum of its words (`shingle_weights`).
-`feature_weights` combines the occurrences of a feature.
+A factor counts units of 1 / FACTOR_UNIT; FACTOR_UNIT itself means 1 and changes nothing. The factors for a word's occurrence
+multiply (`multiply`). A feature with several words weighs the sum of its words (`shingle_weights`). `feature_weights` combines a
+feature's occurrences.
 """
 
 import math
@@ -32,12 +32,12 @@ def fixed(factor: float) -> int:
 
 
 def multiply(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Products of two columns of factors, rounded to the nearest, halves upwards: int64."""
+    """Products of two factor columns, rounded to the nearest, halves upwards: int64."""
     return (left * right + _HALF) >> FACTOR_BITS
 
 
 def topic_length_factor(characters: int) -> int:
-    """1 + len(x) for a word of x characters: len is the normal density of topic words' lengths, scaled to a peak of 1.
+    """1 + len(x) for a word with x characters: len is the normal density of topic words' lengths, scaled to a peak of 1.
 
     len(x) = exp(-(x - mean)**2 / (2 * deviation**2)), mean 4.51 and deviation 2.207 characters (improved SimHash I).
     """
@@ -46,11 +46,11 @@ def topic_length_factor(characters: int) -> int:
 
 
 def word_length_factors(lengths: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """1 + (length - shortest) / (longest - shortest) over the words of each text, rounded down (improved SimHash II).
+    """1 + (length - shortest) / (longest - shortest) over each text's words, rounded down (improved SimHash II).
 
     lengths  int64 [words], characters
     bounds   int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
-    The factor is 1 where all words of a text are equally long.
+    The factor is 1 if all words in a text are equally long.
     """
     counts = np.diff(bounds)
     filled = np.flatnonzero(counts)
@@ -65,7 +65,7 @@ def word_length_factors(lengths: npt.NDArray[np.int64], bounds: npt.NDArray[np.i
 def sentences(
     codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """The number of each word's sentence, int64 [words], ascending. Sentences of different texts have different numbers.
+    """Sentence number of each word, int64 [words], ascending. Sentences in different texts have different numbers.
 
     codepoints  uint32 [characters] of n normalised texts
     bounds      int64 [n + 1], the texts' bounds among the characters
@@ -83,10 +83,10 @@ def sentences(
 
 
 def marked(numbers: npt.NDArray[np.int64], opens_marker: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which words stand in a sentence with a marker: bool [words].
+    """Whether each word's sentence has a marker: bool [words].
 
     numbers       int64 [words], the words' sentences (`sentences`)
-    opens_marker  bool [words], where the first word of a marker stands
+    opens_marker  bool [words], True at the first word of a marker
     """
     if len(numbers) == 0:
         return opens_marker
@@ -96,7 +96,7 @@ def marked(numbers: npt.NDArray[np.int64], opens_marker: npt.NDArray[np.bool_]) 
 
 
 def present(keys: npt.NDArray[np.uint64], among: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Which keys stand in a sorted column: bool [keys]."""
+    """Whether each key is in a sorted column: bool [keys]."""
     if len(among) == 0:
         return np.zeros(len(keys), np.bool_)
     places = np.minimum(np.searchsorted(among, keys), len(among) - 1)
@@ -109,10 +109,10 @@ def in_title(
     title_keys: npt.NDArray[np.uint64],
     title_texts: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
-    """Which features also occur in the title of their text: bool [features].
+    """Whether each feature also occurs in its text's title: bool [features].
 
-    keys, title_keys    uint64 [features], the features of texts and of titles
-    texts, title_texts  int64 [features], the number of each feature's text
+    keys, title_keys    uint64 [features], features in texts and in titles
+    texts, title_texts  int64 [features], each feature's text number
     """
     known = np.unique(title_keys)
     if len(known) == 0:
@@ -124,7 +124,7 @@ def in_title(
 
 
 def shingle_weights(weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """The sum of the weights of each shingle's words, int64 [shingles], in the order of `word_shingles.shingle`.
+    """Sum of each shingle's word weights, int64 [shingles], in the order of `word_shingles.shingle`.
 
     weights  int64 [words]
     bounds   int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
@@ -139,10 +139,10 @@ def shingle_weights(weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64
 def feature_weights(
     totals: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], logarithms: npt.NDArray[np.int64] | None
 ) -> npt.NDArray[np.int64]:
-    """The weight of features that occur `counts` times with weights that add up to `totals`: int64 [features].
+    """Weight of features that occur `counts` times with weights that add up to `totals`: int64 [features].
 
-    Without logarithms the weight is the total: tf times the mean weight of an occurrence. Logarithms are 1 + ln tf in units
-    of 1 / FACTOR_UNIT; they replace tf. Every product and mean is rounded to the nearest.
+    Without logarithms the weight is the total: tf times an occurrence's mean weight. Logarithms are 1 + ln tf in units of 1 /
+    FACTOR_UNIT; they replace tf. Every product and mean is rounded to the nearest.
     """
     if logarithms is None:
         return totals

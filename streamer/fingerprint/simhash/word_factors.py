@@ -1,4 +1,4 @@
-"""The factors that settings switch on for words: from tables, and from a word's place in its text.
+"""Optional factors for words: from tables, and from a word's place in its text.
 
 `weights` has the formulas, `word_tables` the tables. This module combines them and stamps the result.
 """
@@ -34,11 +34,11 @@ from streamer.text.words import Words
 Keys = npt.NDArray[np.uint64]
 
 _TOPIC_LENGTH_FACTORS = np.array([topic_length_factor(characters) for characters in range(32)], np.int64)
-"""By the number of a word's characters. The last entry, which serves all longer words, is 1."""
+"""By a word's number of characters. The last entry, for all longer words, is 1."""
 
 
 class WordFactors:
-    """The weights of words, beyond how often they occur."""
+    """Weights of words, beyond how often they occur."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class WordFactors:
         keys_of: Callable[[list[str]], Keys],
         extra: tuple[Sequence[DictionaryWord], str] = ((), ""),
     ) -> None:
-        """Read the tables that the settings name (jieba's: about 1 s each). Raises SettingsError.
+        """Read the tables named in the settings (jieba's: about 1 s each). Raises SettingsError.
 
-        normalise  normalises every word of a list
+        normalise  normalises every word in a list
         split      splits normalised texts into words, as documents will be split
         keys_of    the low 64 bits of the words' hashes
-        extra      the words of the user dictionary, and its digest
+        extra      the user dictionary's words, and its digest
         """
         self._settings = settings
         self._stamp: dict[str, str] = {}
@@ -88,11 +88,11 @@ class WordFactors:
         return bool(self._tables) or settings.topic_length or settings.word_length or settings.marker_factor > 1
 
     def stamp(self) -> dict[str, str]:
-        """The factors that are switched on, by name, with the digests of their tables."""
+        """The factors in use, by name, with their tables' digests."""
         return self._stamp
 
     def of_occurrences(self, keys: Keys, words: Words, texts_bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The weight of every occurrence of a word: int64 [words], in units of 1 / FACTOR_UNIT.
+        """Weight of every word occurrence: int64 [words], in units of 1 / FACTOR_UNIT.
 
         keys          uint64 [words], the low 64 bits of the words' hashes
         texts_bounds  int64 [n + 1], the texts' bounds among the characters
@@ -113,11 +113,11 @@ class WordFactors:
         return factors
 
     def kept(self, keys: Keys) -> npt.NDArray[np.bool_] | None:
-        """Which words are no stop words: bool [words]; None where the settings name no stop words."""
+        """False for stop words: bool [words]; None if the settings name no stop words."""
         return ~present(keys, self._stop_words) if len(self._stop_words) else None
 
     def _openings(self, keys: Keys, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Where the first word of a marker stands: bool [words]. A phrase must lie within one sentence."""
+        """True at the first word of a marker: bool [words]. A phrase must lie within one sentence."""
         opens = present(keys, self._markers)
         for phrase in self._phrases:
             last = len(keys) - len(phrase) + 1

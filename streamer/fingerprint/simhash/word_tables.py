@@ -1,6 +1,6 @@
 """Lists and tables of words from files, each with a digest of its content.
 
-Their words are normalised like those of texts, so a table may be written in any case or width.
+Words are normalised like those in texts, so a table may use any case or width.
 """
 
 import hashlib
@@ -25,23 +25,23 @@ _IDF_HEAD = re.compile(r"# streamer idf (?P<version>\d+) documents (?P<documents
 _WEIGHT_MAX = 100.0
 
 MARKERS = "markers"
-"""The list of words and phrases that sum up or turn a text."""
+"""Name for the list with words and phrases that sum up or turn a text."""
 
 PARTICLES = "particles"
-"""The list of words without a topic of their own, as published methods leave them out."""
+"""Name for the list with words without a topic, as published methods leave them out."""
 
 Normalise = Callable[[Sequence[str]], list[str]]
-"""Normalises every word of a list."""
+"""Normalises every word in a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordTable:
-    """A whole number for each of many words, in a few bytes a word.
+    """A whole number for each word, in a few bytes a word.
 
     keys    uint64 [words], XXH3 of the words, ascending
     edges   int32 [a power of two], edges[b] is the place of the first key whose high bits are b or more
-    values  int64 [words + 1]; the last value serves every word that is not in the table
-    digest  of the file that the table comes from
+    values  int64 [words + 1]; the last value is for words that are not in the table
+    digest  of the table's file
     """
 
     keys: npt.NDArray[np.uint64]
@@ -50,18 +50,18 @@ class WordTable:
     digest: str
 
     def of(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """The numbers of words, by their XXH3 of 64 bits: int64 [keys]."""
-        # A word that is not in the table has place -1, which names the last value.
+        """Numbers for words, by their 64-bit XXH3: int64 [keys]."""
+        # An unknown word has place -1, the index of the last value.
         return self.values[word_kernels.places_of(keys, self.keys, self.edges)]
 
 
 def idf_table(source: str, normalise: Normalise) -> WordTable:
     """ln(|D| / |{d : t in d}|) by word t, in units of 1 / FACTOR_UNIT, from a frozen table.
 
-    source  "jieba": the table that jieba ships for Chinese, `word value` a line; unknown words get the median of its
-            values, as in jieba. Else the path of such a file, or of one made by `streamer idf build`. The first line of
-            the latter names the value of unknown words: ln |D|, as though they stood in one document.
-    Where two words have one normal form, the smaller value counts. Raises SettingsError.
+    source  "jieba": jieba's table for Chinese, `word value` a line; unknown words get the median of its values, as in jieba.
+            Else the path of such a file, or of one made by `streamer idf build`. The first line of the latter names the
+            value for unknown words: ln |D|, as though they occurred in one document.
+    If two words have one normal form, the smaller value counts. Raises SettingsError.
     """
     content = jieba_file("analyse/idf.txt") if source == "jieba" else _read(Path(source), "fingerprint.idf")
     lines = _lines(content, source, "fingerprint.idf")
@@ -89,12 +89,12 @@ def idf_table(source: str, normalise: Normalise) -> WordTable:
 
 
 def tag_factors(factors: str, extra: Sequence["DictionaryWord"], extra_digest: str, normalise: Normalise) -> WordTable:
-    """The factor of each word by its part of speech.
+    """Factor for each word by its part of speech.
 
-    factors  `tag=factor` pairs with commas between; the tags are jieba's. A tag stands for all tags that begin with it
+    factors  `tag=factor` pairs with commas between; the tags are jieba's. A tag covers all tags that begin with it
              (n: n, nr, ns, nt ...), and the longest match counts.
-    extra    words of the user's own dictionary; their tags override those of jieba's dictionary
-    jieba's dictionary serves under either segmenter. Words without a tag, and tags without a factor, have the factor 1.
+    extra    words from the user's own dictionary; their tags override those in jieba's dictionary
+    Both segmenters use jieba's dictionary for tags. Words without a tag, and tags without a factor, have the factor 1.
     """
     by_prefix = {tag: fixed(float(factor)) for tag, _, factor in (pair.partition("=") for pair in factors.split(","))}
 
@@ -116,7 +116,7 @@ def tag_factors(factors: str, extra: Sequence["DictionaryWord"], extra_digest: s
 
 @dataclass(frozen=True, slots=True)
 class DictionaryWord:
-    """A line of a user dictionary in jieba's form: `word [frequency] [tag]`."""
+    """A line in a user dictionary, in jieba's form: `word [frequency] [tag]`."""
 
     word: str
     frequency: int | None
@@ -124,7 +124,7 @@ class DictionaryWord:
 
 
 def dictionary_words(file: Path, normalise: Normalise) -> tuple[list[DictionaryWord], str]:
-    """The words of a user dictionary, and the digest of the file. Raises SettingsError.
+    """Words in a user dictionary, and the file's digest. Raises SettingsError.
 
     Words with other than Han characters never reach the segmenter; their lines have no effect.
     """
@@ -146,7 +146,7 @@ def dictionary_words(file: Path, normalise: Normalise) -> tuple[list[DictionaryW
 
 
 def word_list(file: Path | str, setting: str, normalise: Normalise) -> tuple[list[str], str]:
-    """The words or phrases of a file, one a line, and the digest of the file. Raises SettingsError.
+    """Words or phrases in a file, one a line, and the file's digest. Raises SettingsError.
 
     file  a path, or the name of a list that ships with the package: MARKERS or PARTICLES
     """

@@ -1,11 +1,11 @@
 """Lines of a file or a pipe, plain or compressed, with a running digest that proves what was read.
 
-A line ends at b"\\n" and nowhere else; a b"\\r" before it belongs to the line. A last line without b"\\n" is a line.
-The first bytes tell the compression, so standard input may be compressed too. A file named .gz or .zst must be.
-Of WARC, WET and Parquet, which the first bytes tell too, a line is the JSON of one page or row (`warc`, `parquet`).
+A line ends at b"\\n" only; a b"\\r" before it belongs to the line. A last line without b"\\n" counts. The first bytes show the
+compression, so standard input may be compressed too. A file named .gz or .zst must be. The first bytes also show WARC, WET and
+Parquet: a line is then one page or row as JSON (`warc`, `parquet`).
 
-Memory: a line is kept whole, because its own bytes are delivered even where it is too large to be decoded. A line longer
-than LINE_BYTES_MAX stops the reader with an error: without a limit a damaged file would take all memory.
+Memory: a line is kept whole, because even a line too large to decode is delivered byte for byte. A line longer than
+LINE_BYTES_MAX raises an error: without a limit a damaged file would take all memory.
 """
 
 import io
@@ -29,13 +29,13 @@ from streamer.errors import InputUnreadable
 from streamer.transports.files import parquet, warc
 
 LINE_BYTES_MAX = 256 * 2**20
-"""Longest line that is read."""
+"""Longest readable line."""
 
 STANDARD_INPUT = Path("-")
 """Name of standard input."""
 
 _PLAIN_READ_BYTES = 256 * 2**10
-_SPLIT_BYTES_MAX = 2**20  # at most so much plain text is cut into lines before they are taken
+_SPLIT_BYTES_MAX = 2**20  # most plain text that is cut into lines ahead of use
 # One step's memory is what 8 KiB can grow to: 8 MiB from gzip (1032 : 1), 256 MiB from zstd (32768 : 1).
 _COMPRESSED_READ_BYTES = 8 * 2**10
 _WINDOW_BYTES_MAX = 2**31  # zstd --long=31; a frame takes only what its header asks for
@@ -48,24 +48,24 @@ _FOREIGN = {
     b"Obj\x01": "Avro",
     b"SQLite format 3": "SQLite",
 }
-"""With what files begin whose lines are no documents, whatever the settings. A page of HTML may be a line of text."""
+"""First bytes of formats whose lines are never documents. HTML is absent: a page may be a line of text."""
 
 _TABLES = {
     ".csv": ("CSV", ","),
     ".tsv": ("TSV", "\\t"),
 }
-"""Files of lines that only their names tell, and what parts their columns: a first line with commas may as well be a text."""
+"""Table formats by file name, with their delimiter. Content cannot show them: a first line with commas may be text."""
 
 _AS_JSON_LINES = (
     "{reads} {name} | python -c 'import csv,json,sys; csv.field_size_limit(2**31-1); "
     '[print(json.dumps(row)) for row in csv.DictReader(sys.stdin, delimiter="{delimiter}")]\' | streamer filter - --out DIR'
 )
-"""A command that makes JSON Lines of a table, a row each, with the names of its first line."""
+"""Command that turns a table into JSON Lines, with the first line as member names."""
 
 _READS = {".gz": "gzip -dc", ".zst": "zstd -dc"}
 
 _NAMED = {".warc": "WARC", ".wet": "WET", ".wat": "WAT", ".parquet": "Parquet", ".arc": "ARC"}
-"""Files whose names promise another beginning than a line of text."""
+"""File names that promise a format with a magic number."""
 
 _REFUSED_MAGIC = {
     b"\xfd7zXZ": "xz",
@@ -76,11 +76,11 @@ _REFUSED_MAGIC = {
 
 
 class Damaged(Exception):
-    """The bytes cannot be read further. Stays in this module: callers get InputUnreadable."""
+    """Unreadable bytes. Private to this module: callers get InputUnreadable."""
 
 
 class _Frame(Protocol):
-    """One gzip member or one zstd frame: what zlib and zstandard have in common."""
+    """One gzip member or zstd frame: the common interface of zlib and zstandard."""
 
     @property
     def eof(self) -> bool: ...
@@ -92,10 +92,10 @@ class _Frame(Protocol):
 
 
 class _Decompressor:
-    """Decompressor of any number of frames, one after the other, given in blocks of any size."""
+    """Decompressor for consecutive frames, fed in blocks of any size."""
 
     def __init__(self, new_frame: Callable[[], _Frame], *, padding: bytes) -> None:
-        """`padding` holds the bytes that may follow a frame and are none: gzip allows zeros."""
+        """`padding`: bytes to ignore between frames; gzip allows zeros."""
         self._new_frame = new_frame
         self._padding = padding
         self._frame: _Frame | None = None
@@ -121,13 +121,13 @@ class _Decompressor:
             yield plain
 
     def finish(self) -> None:
-        """End the input. Raises Damaged where a frame has not ended, or where there was none."""
+        """End the input. Raises Damaged if the last frame is incomplete or there was none."""
         if self._frame is not None or not self._frames:
             raise Damaged("the compressed data ends too early: the file is truncated")
 
 
 class LineReader:
-    """Reader of one input, from its beginning. `count` is the lines handed out so far; `digest()` proves which."""
+    """Reader of one input, from its beginning. `count` lines were handed out so far; `digest()` proves which."""
 
     def __init__(
         self,
@@ -136,12 +136,12 @@ class LineReader:
         standard_input: int = 0,
         line_bytes_max: int = LINE_BYTES_MAX,
     ) -> None:
-        """Open `path`, or the file descriptor `standard_input` where `path` is '-'. Raises InputUnreadable."""
+        """Open `path`, or the file descriptor `standard_input` if `path` is '-'. Raises InputUnreadable."""
         self.name = str(path)
         self._path = path
         self.count = 0
         self.ended = False
-        """Whether all that can be read was handed out."""
+        """Whether every readable line was handed out."""
         self._line_bytes_max = line_bytes_max
         try:
             self._raw = io.FileIO(standard_input, closefd=False) if path == STANDARD_INPUT else io.FileIO(path)
@@ -166,16 +166,16 @@ class LineReader:
         self._fragment_bytes = 0
         self._digest = xxhash.xxh3_128()
         self.bytes_read = 0
-        """Bytes read of the input as it stands on disk, compressed or not."""
+        """Bytes read from disk, before decompression."""
 
     def lines(self, count_max: int, bytes_max: int, wait_ms: int | None = None, *, whole: bool = False) -> list[bytes]:
-        """The next lines, without b"\\n": at most `count_max`, together at most `bytes_max`, but always a first one.
+        """The next lines, without b"\\n": at most `count_max` and `bytes_max` together, but always a first one.
 
-        wait_ms  how long to wait for a pipe; None: without limit
-        whole    nothing until there are as many lines as wanted, or no more will come
+        wait_ms  longest wait for a pipe; None: without limit
+        whole    return nothing until the request is full or the input has ended
 
-        Empty where no line came in time, and at the end, which `ended` tells.
-        Raises InputUnreadable, which names the line reached, once all lines before it are handed out.
+        Empty if no line came in time, and at the end (`ended`). Raises InputUnreadable, which names the line reached, after all
+        lines before it were handed out.
         """
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
         while not self._exhausted and not self._has(count_max, bytes_max):
@@ -189,17 +189,17 @@ class LineReader:
         return self._take(count_max, bytes_max)
 
     def lines_at_hand(self, count_max: int, bytes_max: int) -> list[bytes]:
-        """As many lines as `lines` gives at most, if nobody has to be waited for; else none. Raises nothing."""
+        """A full `lines` request from memory or disk, without waiting; else none. Raises nothing."""
         while not self._waits and not self._exhausted and not self._has(count_max, bytes_max):
             self._fill(None)
         return self._take(count_max, bytes_max) if self._has(count_max, bytes_max) else []
 
     def _has(self, count_max: int, bytes_max: int) -> bool:
-        """Whether as many lines were read as would be handed out at most."""
+        """Whether the lines read fill a request."""
         return len(self._lines) >= count_max or self._lines_bytes >= bytes_max
 
     def _take(self, count_max: int, bytes_max: int) -> list[bytes]:
-        """Hand out the first lines: as many as wanted, but always a first one."""
+        """Hand out the first lines of a request, but always one."""
         taken = self._lines[:count_max]
         sizes = sum(map(len, taken))
         if sizes > bytes_max:
@@ -213,7 +213,7 @@ class LineReader:
         return taken
 
     def skip(self, count: int) -> int:
-        """Read `count` lines without handing them out, however long that takes. Returns how many there were."""
+        """Read `count` lines without handing them out, without a time limit. Returns their number."""
         begin = self.count
         while self.count - begin < count and self.lines(min(4096, count - self.count + begin), 2**24):
             pass
@@ -225,7 +225,7 @@ class LineReader:
 
     @property
     def left_out(self) -> Counter[str]:
-        """What of the input read so far holds no document, and gives no line: how many of each kind."""
+        """Number of input records without a document, and so without a line, by kind."""
         return Counter() if self._warc is None else self._warc.left_out
 
     def close(self) -> None:
@@ -242,7 +242,7 @@ class LineReader:
             self.ended = True
 
     def _fill(self, deadline: float | None) -> bool:
-        """Take one step: cut plain text at hand into lines, or read. False where nothing came in time."""
+        """Take one step: cut buffered text into lines, or read. False if nothing came in time."""
         try:
             if (page := next(self._pages, None)) is not None:
                 self._append([page])
@@ -297,7 +297,7 @@ class LineReader:
             self._exhausted = True
 
     def _rows(self) -> Iterator[bytes]:
-        """The rows of a Parquet file, which is read from its end on. Raises Damaged, Unreadable."""
+        """Rows of a Parquet file, which is read from its end. Raises Damaged, Unreadable."""
         if self._waits:
             raise Damaged("this is Parquet, which cannot be read from a pipe: name the file")
         self._has_begun = True
@@ -315,7 +315,7 @@ class LineReader:
                 self._warc = warc.WarcLines()
                 self._has_begun = True
         if self._warc is not None:
-            # One at a time: a thousand pages of some bytes each may grow to gigabytes together.
+            # One at a time: a thousand pages, each compressed to some bytes, may grow to gigabytes together.
             self._pages = self._warc.cut(plain)
             return
         first, *others = plain.split(b"\n")
@@ -352,7 +352,7 @@ class LineReader:
 
 
 def _decompressor(head: bytes, suffix: str) -> _Decompressor | None:
-    """Decompressor that the first bytes call for; None for plain lines. Raises Damaged for a kind that is not read."""
+    """Decompressor for these first bytes; None for plain lines. Raises Damaged for an unsupported format."""
     if head.startswith(_GZIP_MAGIC):
         return _Decompressor(lambda: zlib.decompressobj(wbits=31), padding=b"\0")
     if head.startswith(_ZSTD_MAGIC) or (suffix == ".zst" and head[1:4] == _ZSTD_SKIPPABLE_MAGIC):
@@ -367,7 +367,7 @@ def _decompressor(head: bytes, suffix: str) -> _Decompressor | None:
 
 
 def _require_lines(first: bytes, path: Path) -> None:
-    """Raise Damaged where a first line, or the file's name, says that lines are no documents."""
+    """Raise Damaged if the first line or the file name shows a format whose lines are no documents."""
     packed = path.suffix.lower() in _READS
     suffix = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
     if suffix in _TABLES:
@@ -397,7 +397,7 @@ def _too_short_to_tell(head: bytes, suffix: str) -> bool:
 
 
 def lines(path: Path, left_out: Counter[str] | None = None) -> Iterator[bytes]:
-    """Every line of a file or of standard input ('-'), without b"\\n"; `left_out` takes the reader's. Raises InputUnreadable."""
+    """Every line of a file or standard input ('-'), without b"\\n"; counts the rest in `left_out`. Raises InputUnreadable."""
     with closing(LineReader(path)) as reader:
         while taken := reader.lines(4096, 2**24):
             yield from taken

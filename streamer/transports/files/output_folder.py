@@ -1,16 +1,16 @@
-"""The output folder of filtered lines, and the checkpoint that makes their delivery atomic.
+"""The output folder, and the checkpoint that makes deliveries atomic.
 
-    DIR/unique.jsonl        input lines, byte for byte, of unique and of undecidable documents
+    DIR/unique.jsonl        input lines, byte for byte, of unique and undecidable documents
     DIR/duplicate.jsonl     input lines of near-duplicates
     DIR/dead-letter.jsonl   input lines that could not be decoded
-    DIR/verdicts.jsonl      one line of JSON for every input line
-    DIR/checkpoint.json     the lengths of the four, and how far each input is delivered
-    DIR/lock                held by the filter at work; contains the number of its process
+    DIR/verdicts.jsonl      one JSON line for every input line
+    DIR/checkpoint.json     lengths of the four files, and lines delivered of each input
+    DIR/lock                held by the running filter; contains its process id
 
 A delivery:
     1. append to the four files
     2. sync them
-    3. write the new checkpoint beside the old one, sync it, and rename it over the old one
+    3. write a new checkpoint file, sync it, and rename it over the old one
     4. sync the rename
 
 The rename is the delivery. Bytes beyond the checkpoint's lengths were never delivered, and `open` cuts them off.
@@ -46,13 +46,13 @@ _FILES = (*OUTPUTS, CHECKPOINT, _UNFINISHED, LOCK)
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """One input, and how far it is delivered.
+    """Delivery progress of one input.
 
     path    absolute path, or '-' for standard input; identifies the input
-    name    name at its first run; used in verdict lines and in the index
-    stream  id given to its content
-    lines   lines delivered; None: nothing was ever committed
-    mark    hexadecimal proof of the content of these lines; empty: none
+    name    name at its first run, for verdict lines and the index
+    stream  id of its content
+    lines   lines delivered; None: never committed
+    mark    hexadecimal digest of these lines; empty: none
     """
 
     path: str
@@ -71,7 +71,7 @@ class _Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryHooks:
-    """Callables at the points of a delivery, named by the step before or behind them. Crash tests raise or kill here."""
+    """Callables at the points of a delivery, named by the step before or after. Crash tests raise or kill here."""
 
     before_outputs: Callable[[], None] = field(default=lambda: None)
     after_outputs: Callable[[], None] = field(default=lambda: None)
@@ -79,22 +79,22 @@ class DeliveryHooks:
 
 
 class OutputFolder:
-    """The output folder; this process alone holds it between `open` and `close`."""
+    """The output folder, exclusive to this process between `open` and `close`."""
 
     def __init__(self, folder: Path, hooks: DeliveryHooks) -> None:
         self.folder = folder
         self.sources: dict[str, Delivered] = {}
-        """Inputs by path; changed through `register` and `append` alone."""
+        """Inputs by path; only `register` and `append` change it."""
         self._hooks = hooks
         self._lengths: dict[str, int] = dict.fromkeys(OUTPUTS, 0)
         self._descriptors: dict[str, int] = {}
         self._lock: int | None = None
 
     def open(self) -> None:
-        """Lock the folder, which is made if it is missing, and cut the outputs back to what was delivered.
+        """Lock the folder, creating it if missing, and truncate the outputs to the delivered lengths.
 
-        Raises SettingsError where the folder cannot be used or another filter holds it, and RecoveryRefused where
-        outputs and checkpoint do not belong together.
+        Raises SettingsError if the folder is unusable or in use by another filter, and RecoveryRefused if outputs and checkpoint
+        do not belong together.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -110,10 +110,10 @@ class OutputFolder:
             raise SettingsError(f"--out {self.folder}: cannot be used: {error}.") from error
 
     def look(self) -> tuple[Mapping[str, int], list[Delivered]]:
-        """What was delivered so far, beside a filter at work: lengths of the files by name, and the inputs.
+        """Delivered lengths by file name, and the inputs. Safe while a filter runs.
 
-        Takes no lock and changes nothing. Raises SettingsError where nothing was filtered into the folder, and
-        RecoveryRefused where the checkpoint is damaged.
+        Takes no lock and changes nothing. Raises SettingsError if nothing was filtered into the folder, and RecoveryRefused if
+        the checkpoint is damaged.
         """
         if not (self.folder / CHECKPOINT).is_file():
             raise SettingsError(
@@ -132,9 +132,9 @@ class OutputFolder:
         self.sources = sources
 
     def append(self, contents: Mapping[str, bytes], source: Delivered | None) -> None:
-        """Deliver: append the contents to the outputs of these names, and put `source`, if any, into the checkpoint.
+        """Deliver: append the contents to the outputs by name, and put `source`, if any, into the checkpoint.
 
-        After a raise (DeliveryDoubtful, or the error of a hook) the folder is to be closed and opened anew.
+        After an error (DeliveryDoubtful, or a hook's), close the folder and open it again.
         """
         self._hooks.before_outputs()
         lengths = dict(self._lengths)
@@ -163,7 +163,7 @@ class OutputFolder:
                 os.close(descriptor)
 
     def _take_lock(self) -> None:
-        # The file is never deleted: filters that open it before and after a deletion would hold different locks.
+        # Never deleted: filters that open it before and after a deletion would hold different locks.
         self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -225,7 +225,7 @@ class OutputFolder:
             os.ftruncate(self._descriptors[name], self._lengths[name])
 
     def _require_a_verdict_for_every_line(self) -> None:
-        """Raises RecoveryRefused where the lengths cannot be right: nothing may be cut off by them."""
+        """Raise RecoveryRefused if the lengths cannot be right: nothing may be truncated to them."""
         counts = {name: _lines_within(self._descriptors[name], length) for name, length in self._lengths.items()}
         if counts.pop(VERDICTS) != sum(counts.values()):
             raise self._damaged()
@@ -258,15 +258,15 @@ class OutputFolder:
 
 
 def files_of(folder: Path) -> set[str]:
-    """The names of a filter's own files that stand in a folder."""
+    """Names of a filter's own files in a folder."""
     return {name for name in _FILES if os.path.lexists(folder / name)}
 
 
 def remove_undelivered(folder: Path, kept: Set[str]) -> bool:
-    """Remove a filter's files from a folder to which no line was delivered; returns whether none is left but `kept`.
+    """Remove a filter's files from a folder without delivered lines. True if only `kept` remain.
 
-    kept  the files (`files_of`) that stood there before
-    A folder that a filter holds stays as it is.
+    kept  files (`files_of`) that existed before
+    A folder in use stays as it is.
     """
     made = files_of(folder) - kept
     if any((folder / name).stat().st_size for name in made & set(OUTPUTS)):
@@ -283,7 +283,7 @@ def remove_undelivered(folder: Path, kept: Set[str]) -> bool:
 
 
 def _lines_within(descriptor: int, length: int) -> int:
-    """The number of lines that end within the first `length` bytes of a file."""
+    """Number of lines that end within the first `length` bytes of a file."""
     blocks = (
         os.pread(descriptor, min(_COUNTED_BYTES, length - begin), begin) for begin in range(0, length, _COUNTED_BYTES)
     )

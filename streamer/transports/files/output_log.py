@@ -1,7 +1,7 @@
-"""Input and outputs of a folder of filtered lines, read back and appended to.
+"""Input and outputs of an output folder, read back and appended to.
 
-The n-th verdict of a destination belongs to the n-th line of its file. Lines have no keys, timestamps or headers: an output
-gets the headers that Kafka's would have, as far as its verdict tells them. Reading takes no lock.
+The n-th verdict of a destination belongs to the n-th line of its file. Lines have no keys, timestamps or headers: an output gets
+the headers that Kafka would carry, as far as its verdict line has them. Reading takes no lock.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ _GONE = Absent("neither the input nor the outputs have its line any more")
 class FileOutputLog:
     """See `OutputLog`. Raises SettingsError for a folder without a checkpoint, and RecoveryRefused for a damaged one.
 
-    Lines of pipes are gone: `inputs` leaves them out.
+    Pipes cannot be read again: `inputs` leaves them out.
     """
 
     has_headers = False
@@ -50,8 +50,8 @@ class FileOutputLog:
         self._fixed: tuple[Mapping[str, int], list[Delivered]] | None = None
 
     def open(self, way: Way | None) -> None:
-        """See `OutputLog`. `way` is GIVE_BACK: from duplicate.jsonl to unique.jsonl. Refused beside a filter at work."""
-        # A folder that holds nothing is not made into one.
+        """See `OutputLog`. `way` is GIVE_BACK: from duplicate.jsonl to unique.jsonl. Refused while a filter runs."""
+        # An empty folder is not made into an output folder.
         self._folder.look()
         if way is not None:
             self._folder.open()
@@ -77,7 +77,7 @@ class FileOutputLog:
         return {Source(each.stream, 0): Claim(each.lines, "", True) for each in inputs if each.lines is not None}
 
     def inputs(self, _since_ms: int | None = None) -> Iterator[list[Record]]:
-        """See `OutputLog`: all lines, for they have no timestamps. Raises InputUnreadable besides."""
+        """See `OutputLog`: all lines, since lines have no timestamps. Also raises InputUnreadable."""
         _, inputs = self._delivered()
         for each in inputs:
             if each.lines and Path(each.path).is_file():
@@ -91,7 +91,7 @@ class FileOutputLog:
     def outputs(
         self, destinations: Sequence[Destination] = ALL_OUTPUTS, _since_ms: int | None = None
     ) -> Iterator[list[Output]]:
-        """See `OutputLog`: all lines, and every verdict that cannot be read."""
+        """See `OutputLog`: all lines, and every unreadable verdict."""
         lengths, inputs = self._delivered()
         by_name, names = {each.name: each for each in inputs}, {each.stream: each.name for each in inputs}
         wanted = {destination: f"{destination}.jsonl" for destination in destinations}
@@ -130,7 +130,7 @@ class FileOutputLog:
         return filter(None, portions(self._delivered_in(ranges, destinations), self._batch))
 
     def records_at(self, positions: Sequence[Position]) -> RecordsByPosition:
-        """See `RecordsAt`: from the inputs, each read up to the last line that is asked for; what is gone from the outputs."""
+        """See `RecordsAt`. Reads each input up to the last line asked for; takes missing records from the outputs."""
         inputs = {each.stream: each for each in self._delivered()[1]}
         records: dict[Position, Record | Absent] = {}
         for stream in dict.fromkeys(position.source.stream for position in positions):
@@ -148,7 +148,7 @@ class FileOutputLog:
         return records
 
     def append(self, records: Sequence[Record]) -> None:
-        """See `OutputLog`: lines of unique.jsonl, and verdicts that say they were given back."""
+        """See `OutputLog`: appends lines to unique.jsonl, and verdicts that mark them as given back."""
         lines = b"".join((record.value or b"") + b"\n" for record in records)
         verdicts = b"".join(_verdict(record) + b"\n" for record in records)
         self._folder.append({f"{Destination.UNIQUE}.jsonl": lines, VERDICTS: verdicts}, None)
@@ -189,11 +189,11 @@ def _lines_at(of: Delivered, positions: Sequence[Position]) -> dict[Position, Re
         with closing(LineReader(path)) as reader:
             for position in positions:
                 reader.skip(position.offset - reader.count)
-                # As much as one line: the bound is of bytes, and a first line always comes.
+                # Bounded to one line: a first line always comes.
                 if reader.count == position.offset and (lines := reader.lines(1, 1)):
                     records[position] = _record(of, position.offset, lines[0])
     except InputUnreadable:
-        # What was read before the damage stays; the outputs have the rest.
+        # Records before the damage stay; the outputs have the rest.
         return records
     return records
 

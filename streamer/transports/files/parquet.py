@@ -25,7 +25,7 @@ class Unreadable(Exception):
 
 
 def json_lines(path: Path) -> Iterator[tuple[bytes, float]]:
-    """Lines of some rows, each with b"\\n", and which part of all rows has come with them. Raises Unreadable."""
+    """Lines of some rows, each with b"\\n", and the share of all rows read so far. Raises Unreadable."""
     if importlib.util.find_spec("pyarrow") is None:
         raise Unreadable('this is Parquet, which needs the package pyarrow: pip install "neardup-streamer[parquet]"')
     import pyarrow as arrow
@@ -50,7 +50,7 @@ def _line(row: dict[str, object]) -> bytes:
 
 
 def _plain(value: object) -> str:
-    """What JSON has no form for, as a text."""
+    """Text for a value without a JSON form."""
     if isinstance(value, bytes):
         try:
             return value.decode()

@@ -1,19 +1,19 @@
 """The transport over files and pipes: lines in, four files out, exactly once.
 
-Inputs are read one after the other, in the order given. A record is one line (`line_reader`); its offset is the line's
+The transport reads inputs one after the other, in the order given. A record is one line (`line_reader`); its offset is the line
 number, from 0. Deliveries go through `output_folder`, whose checkpoint is the committed offset.
 
 The stream of an input:
-    its path stands in the checkpoint             the stream written there
-    the path is new, but the index knows          a regular file that begins with exactly the lines that the index has
-    the name                                      decided keeps the stream, and so gets the same verdicts again
-    otherwise, and always for a new pipe          a new stream
-The stream is written into the checkpoint before the first record is handed out: a pipe that is fed again after a crash
-must not be taken for another one.
+    path in the checkpoint                         the stream written there
+    new path, but the index knows the name         the known stream, and so the same verdicts, if it is a regular file
+                                                   that begins with exactly the decided lines
+    otherwise, and always for a new pipe           a new stream
+The checkpoint gets the stream before the first record is handed out: a pipe fed again after a crash must not count as another
+input.
 
-The digest of the first n lines, called `mark`, proves that an input is still the same. The checkpoint holds it for the
-lines delivered, the index for the lines decided. A file may grow. A changed line is noticed, and so is a last line
-without line break that has become longer since.
+The digest of the first n lines, called `mark`, proves that an input is unchanged. The checkpoint holds it for the lines
+delivered, the index for the lines decided. A file may grow. A changed line is noticed, and so is a last line without line break
+that has become longer.
 """
 
 import os
@@ -40,7 +40,7 @@ TAIL_RECORDS_MAX = 200_000
 
 @dataclass(slots=True)
 class _Reading:
-    """The input at work. `decided` is the index's applied offset and mark while reading is still behind it."""
+    """The current input. `decided`: the index's applied offset and mark, until reading reaches it."""
 
     source: Source
     name: str
@@ -64,9 +64,9 @@ class FileTransport:
     ) -> None:
         """Touches nothing before `open`.
 
-        known_streams   streams that the index knows under a name, each with its applied offset and mark
+        known_streams   indexed streams under a name, each with its applied offset and mark
         hooks           for crash tests
-        standard_input  file descriptor that '-' stands for
+        standard_input  file descriptor for '-'
         """
         self._paths = list(paths)
         self._batch = batch
@@ -85,29 +85,29 @@ class FileTransport:
 
     @property
     def bytes_total(self) -> int:
-        """Size on disk of all inputs that are regular files, in bytes; 0 where there are only pipes."""
+        """Size on disk of all regular input files, in bytes; 0 if all inputs are pipes."""
         return sum(path.stat().st_size for path in self._paths if path.is_file())
 
     @property
     def bytes_read(self) -> int:
-        """Bytes read of the inputs, as they stand on disk."""
+        """Bytes read from the inputs, before decompression."""
         at_work = self._reading.reader if self._reading else None
         return self._bytes_read_before + (at_work.bytes_read if at_work else 0)
 
     @property
     def left_out(self) -> Counter[str]:
-        """What of the inputs read holds no document, and is no line: how many of each kind."""
+        """Number of input records without a document, and so without a line, by kind."""
         at_work = self._reading.reader if self._reading else None
         return self._left_out_before + (at_work.left_out if at_work else Counter())
 
     @property
     def lines_delivered(self) -> int:
-        """Lines of these inputs that this run and earlier ones delivered, as the folder's checkpoint says."""
+        """Lines of these inputs delivered by this and earlier runs, from the checkpoint."""
         keys = set(map(_key, self._paths))
         return sum(each.lines or 0 for key, each in self._folder.sources.items() if key in keys)
 
     def open(self) -> None:
-        """Check all inputs, then lock the folder and cut its files back to what was delivered.
+        """Check all inputs, then lock the folder and truncate its files to the delivered lengths.
 
         Raises InputUnreadable, SettingsError, RecoveryRefused.
         """
@@ -124,8 +124,8 @@ class FileTransport:
     def read(self) -> Batch | Assigned | Finished:
         """The next input as Assigned, then its batches, then the next input; FINISHED after the last.
 
-        An empty Batch after `batch.wait_ms` without news from a pipe. Raises InputUnreadable, InputChanged, and
-        DeliveryDoubtful where a new input cannot be written into the checkpoint.
+        An empty Batch after `batch.wait_ms` without news from a pipe. Raises InputUnreadable, InputChanged, and DeliveryDoubtful
+        if the checkpoint cannot take a new input.
         """
         if (upcoming := self._peeked) is not None:
             self._peeked = None
@@ -148,7 +148,7 @@ class FileTransport:
             self._let_go()
 
     def peek(self) -> Batch | None:
-        """See Transport. What lies on disk is at hand; of a pipe what was read of it before."""
+        """See Transport. Reads files from disk, but of a pipe only what is buffered."""
         reading = self._reading
         if self._peeked is None and reading and reading.reader and reading.decided is None:
             begin = reading.reader.count
@@ -157,7 +157,7 @@ class FileTransport:
         return self._peeked
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
-        """Lines delivered per source, None where nothing was ever committed."""
+        """Lines delivered per source; None if never committed."""
         delivered = {each.stream: each.lines for each in self._folder.sources.values()}
         return {source: delivered.get(source.stream) for source in sources}
 
@@ -170,21 +170,19 @@ class FileTransport:
         return dict.fromkeys(sources, 0)
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """Lines known per source: those delivered or read. There may be more."""
+        """Known lines per source: delivered or read. There may be more."""
         known = {source: lines or 0 for source, lines in self.committed(sources).items()}
         if self._reading and self._reading.reader and self._reading.source in known:
             known[self._reading.source] = max(known[self._reading.source], self._reading.reader.count)
         return known
 
     def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
-        """Hold the lines before `offset` against the mark, then read this assigned input from that line on.
+        """Compare the lines before `offset` with the mark, then read this assigned input from that line on.
 
-        Where the index has decided more than was delivered, the lines up to `applied.offset` are the first batch,
-        whatever the bounds of a batch. That batch is handed out only if the index's mark agrees.
-        A crash cannot leave more than TAIL_RECORDS_MAX such lines. Where there are more, a file is held against the mark
-        at once, and its lines come in ordinary batches; a pipe is refused.
-        An empty mark proves nothing and is ignored.
-        Raises InputChanged, InputUnreadable, RecoveryRefused.
+        If the index has decided more than was delivered, the lines up to `applied.offset` are the first batch, whatever the
+        bounds of a batch. The batch comes only if the index's mark agrees. A crash leaves at most TAIL_RECORDS_MAX such lines.
+        With more, a file is compared with the mark at once, and its lines come in ordinary batches; a pipe is refused. An empty
+        mark proves nothing and is ignored. Raises InputChanged, InputUnreadable, RecoveryRefused.
         """
         reading = self._reading
         if reading is None or reading.source != source or reading.reader is not None:
@@ -203,7 +201,7 @@ class FileTransport:
             raise self._changed(reading, offset)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
-        """Append every line to its file and every verdict to the verdicts, and move the checkpoint, atomically.
+        """Append lines and verdicts to their files, and move the checkpoint, atomically.
 
         Raises DeliveryDoubtful.
         """
@@ -221,10 +219,10 @@ class FileTransport:
         self._folder.append(contents, replace(delivered, lines=end, mark=batch.marks[source].hex()))
 
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:  # noqa: ARG002
-        """Write into the checkpoint that everything below an offset is delivered, where nothing was ever committed.
+        """Write start offsets into the checkpoint, as delivered, for sources without one.
 
-        Inputs come one by one, and so does their start. Raises RecoveryRefused where another offset was committed,
-        because lines would be lost or doubled, and DeliveryDoubtful.
+        Inputs start one by one. Raises RecoveryRefused if another offset was committed, because lines would be lost or doubled.
+        Also raises DeliveryDoubtful.
         """
         ((source, offset),) = offsets.items()
         delivered = self._delivered(source)
@@ -250,7 +248,7 @@ class FileTransport:
         return iter(())
 
     def lags(self) -> dict[Source, int]:
-        """Nothing: the number of a file's lines is known only when the file is read."""
+        """Nothing: a file's number of lines is unknown before its end."""
         return {}
 
     def last_contact_seconds(self) -> None:
@@ -279,7 +277,7 @@ class FileTransport:
         return _Reading(Source(delivered.stream, 0), delivered.name, path)
 
     def _free_name(self, path: Path) -> str:
-        """The path as given; the absolute path where another input has that name (a relative path, elsewhere)."""
+        """The path as given; the absolute path if another input has that name (a relative path, elsewhere)."""
         taken = {each.name for each in self._folder.sources.values()}
         free = [name for name in (_text(path), _key(path)) if name not in taken]
         if not free:
@@ -295,7 +293,7 @@ class FileTransport:
         try:
             digests = digests_at(path, [applied.offset for _, applied in known])
         except InputUnreadable:
-            return None  # damaged before that line, so its content is another; reading it raises in its turn
+            return None  # damaged before that line, so its content differs; reading it raises later
         same = [each for each in known if digests.get(each[1].offset) == each[1].mark]
         if not same:
             return None
@@ -363,7 +361,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def _key(path: Path) -> str:
-    """Key of an input: its resolved path. What a pipe's path resolves to is new every time, so a pipe keeps its own."""
+    """Key of an input: its resolved path. A pipe keeps its own path, since it resolves to another one every time."""
     if path == STANDARD_INPUT:
         return "-"
     return _text(path.resolve() if path.is_file() else path.absolute())

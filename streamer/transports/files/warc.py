@@ -1,27 +1,27 @@
-"""WARC and WET: records in, one line of JSON for each document. The only importer of warcio and of w3lib.
+"""WARC and WET: records in, one JSON line per document. The only importer of warcio and w3lib.
 
     WARC bytes ──► record by record ──► {"id": ..., "url": ..., "time": ..., "type": "response", ..., "text": ...}
 
-A line is a function of its record alone: the same file gives the same lines, so positions and digests hold for them as for
-the lines of any file. Its members, in this order, absent where the record has none:
+A line depends on its record alone: the same file gives the same lines, so positions and digests hold as for any file. Its
+members, in this order, absent if the record lacks them:
 
-    id            WARC-Record-ID, as it stands
+    id            WARC-Record-ID, unchanged
     url           WARC-Target-URI
     time          WARC-Date
     type          WARC-Type: response, resource or conversion
-    refers_to     WARC-Refers-To: of a conversion the response it was made from
+    refers_to     WARC-Refers-To: the response from which a conversion was made
     content_type  of the page, by HTTP or by the record
-    truncated     WARC-Truncated: why the crawler stored a part only
-    text          the page as it was sent, without the codings of HTTP, in Unicode
-    no_text       in place of `text`: why it could not be read. Such a line becomes a dead letter
+    truncated     WARC-Truncated: why the crawler stored only a part
+    text          the page as sent, without HTTP codings, in Unicode
+    no_text       in place of `text`: why it is unreadable. The line becomes a dead letter
 
-Records that hold no page, such as requests, redirects and pictures, give no line; they are counted by kind. WAT has no
-texts, and is refused.
+Records without a page, such as requests, redirects and pictures, give no line; they are counted by kind. WAT has no texts, and is
+refused.
 
-The framing (headers, length, block) is done here, for warcio pulls from a file that can be waited for, and a pipe must not
-be. The headers of records and of HTTP, and chunks, are warcio's; the charset is found by w3lib, as Scrapy finds it.
+This module does the framing (headers, length, block): warcio pulls from a file, and a pipe must not block. warcio parses chunks
+and the headers of records and HTTP; w3lib detects the charset, as Scrapy does.
 
-Memory: a record is held whole up to RECORD_BYTES_MAX. Of a longer one only its headers are looked at.
+Memory: records up to RECORD_BYTES_MAX are held whole. Only the headers of a longer one are read.
 """
 
 import importlib.util
@@ -36,13 +36,13 @@ import orjson
 import zstandard
 
 BEGIN = b"WARC/"
-"""With what WARC, WET and WAT begin, and each of their records."""
+"""First bytes of every record in WARC, WET and WAT."""
 
 RECORD_BYTES_MAX = 64 * 2**20
-"""Longest record whose text is read, as it is stored and without its content coding."""
+"""Longest record whose text is read, as stored and after decoding."""
 
 _HEADERS_BYTES_MAX = 64 * 2**10
-_LOOK_BYTES = 64 * 2**10  # of a record that is too long: enough for the headers of HTTP
+_LOOK_BYTES = 64 * 2**10  # enough for the HTTP headers of a record that is too long
 _ZSTD_STEP_BYTES = 1024
 _KINDS_MAX = 100
 _OTHER_KINDS = "of other kinds"
@@ -56,18 +56,18 @@ _WAT = b'"Envelope"'
 
 
 class Unreadable(Exception):
-    """The bytes are no WARC from here on, or hold no documents. The message says which, and what to do."""
+    """Input that is not WARC from here on, or holds no documents. The message says which, and what to do."""
 
 
 class _LeftOut(Exception):
-    """A record holds no page. The message is its kind."""
+    """A record without a page. The message is its kind."""
 
 
 class WarcLines:
-    """Cuts WARC, given in blocks of any size, into lines of JSON. `left_out` counts records without a line, by kind."""
+    """Cuts WARC, given in blocks of any size, into JSON lines. `left_out` counts records without a line, by kind."""
 
     def __init__(self) -> None:
-        """Raises Unreadable where the extra is not installed."""
+        """Raises Unreadable if the extra is not installed."""
         if not all(map(importlib.util.find_spec, ("warcio", "w3lib", "brotli"))):
             raise Unreadable(
                 'this is WARC, which needs packages of the extra `warc`: pip install "neardup-streamer[warc]"'
@@ -82,7 +82,7 @@ class WarcLines:
         self._records = 0
 
     def cut(self, plain: bytes) -> Iterator[bytes]:
-        """Lines of the records that end in `plain`. Raises Unreadable behind the last record that can be told."""
+        """Lines of the records that end in `plain`. Raises Unreadable after the last record with intact framing."""
         self._held += plain
         at = 0
         try:
@@ -108,12 +108,12 @@ class WarcLines:
             del self._held[:at]
 
     def finish(self) -> None:
-        """End the input. Raises Unreadable where it ends within a record."""
+        """End the input. Raises Unreadable if it ends within a record."""
         if self._to_skip_bytes or self._held.strip(b"\r\n"):
             raise Unreadable(f"the file ends within WARC record {self._records + 1}: it is truncated")
 
     def _end_of_record(self, begin: int) -> int | None:
-        """Where what is looked at of the record ends; None where more bytes must come first."""
+        """End offset of the needed part of the record; None if more bytes must come first."""
         held = self._held
         if not held.startswith(BEGIN, begin):
             if BEGIN.startswith(bytes(held[begin : begin + len(BEGIN)])):
@@ -135,7 +135,7 @@ class WarcLines:
         return headers.end() + looked_at
 
     def _line(self, record: bytes, *, is_whole: bool) -> bytes:
-        """The line of a record. Raises _LeftOut where it holds no page, and Unreadable for WAT."""
+        """Line of a record. Raises _LeftOut if it holds no page, and Unreadable for WAT."""
         parsed = self._loader.parse_record_stream(
             BytesIO(record.lstrip(b"\r\n")), known_format="warc", no_record_parse=True
         )
@@ -148,7 +148,7 @@ class WarcLines:
             raise _LeftOut(kind)
         url = (headers.get_header("WARC-Target-URI") or "").strip("<>")
         if kind == "resource" and not url.startswith(_OF_PAGES):
-            # Crawlers file their own notes so, such as metadata://gnu.org/software/wget/warc/wget.log.
+            # Crawlers store their own notes like this, such as metadata://gnu.org/software/wget/warc/wget.log.
             raise _LeftOut(f"resource, {url.partition(':')[0][:20]}:")
         http = None
         if kind == "response":
@@ -189,7 +189,7 @@ class WarcLines:
 
 
 def _has_bounded_headers(record: bytes) -> bool:
-    """Whether the headers of HTTP in a record end in time: parsed, they take fifty times their length."""
+    """Whether the HTTP headers of a record end in time: parsed, they take fifty times their length."""
     block = _HEADERS_END.search(record)
     begin = 0 if block is None else block.end()
     end = begin + _HEADERS_BYTES_MAX
@@ -202,9 +202,9 @@ def _mime(content_type: str | None) -> str:
 
 
 def _body(stream: Any, http: Any) -> tuple[bytes, str | None]:
-    """What was sent, without the codings of HTTP; and why it cannot be read, or None.
+    """Decoded body, and why it is unreadable, or None.
 
-    Many crawlers store what they have decoded, and leave the headers as they were: where a page begins, nothing is decoded.
+    Many crawlers store decoded pages under the original headers: nothing is decoded if a page begins there.
     """
     if http is None:
         return stream.read(), None
@@ -227,7 +227,7 @@ def _body(stream: Any, http: Any) -> tuple[bytes, str | None]:
 
 
 class _Damaged(Exception):
-    """A content coding cannot be undone. Stays in this module: the message ends up in `no_text`."""
+    """A content coding that cannot be undone. Private to this module: the message ends up in `no_text`."""
 
 
 def _inflated(body: bytes, window_bits: int) -> bytes:
@@ -241,7 +241,7 @@ def _inflated(body: bytes, window_bits: int) -> bytes:
 
 
 def _of_deflate(body: bytes) -> bytes:
-    """Of what is called deflate: zlib by the standard, or without its header, as some servers send it."""
+    """Body from deflate: zlib by the standard, or raw, as some servers send it."""
     has_header = body[:1] == b"\x78" and int.from_bytes(body[:2]) % 31 == 0
     return _inflated(body, zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
 
@@ -290,7 +290,7 @@ _DECODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def _unicode(content_type: str | None, body: bytes) -> str:
-    """Text of a page: by its byte order mark, HTTP, what it says itself, else UTF-8 or what browsers take it for."""
+    """Text of a page: by its byte order mark, HTTP, its own declaration, else UTF-8 or the browsers' fallback."""
     from w3lib.encoding import html_to_unicode
 
     _, text = html_to_unicode(content_type, body, auto_detect_fun=_charset)

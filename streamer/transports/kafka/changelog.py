@@ -1,4 +1,4 @@
-"""Kafka's changelog: the outputs read back, as delivered records under the positions that they had in the input."""
+"""Kafka's changelog: delivered records from the outputs, under their input positions."""
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,19 +20,18 @@ from streamer.transports.output_log import portions
 from streamer.transports.transport import Trimmed
 
 HELD_BYTES_MAX = 64 * 2**20
-"""Most bytes of values held back to bring the records of a source into order."""
+"""Most bytes of values held back to restore the order within a source."""
 
 SEARCH_OFFSETS = 2_000
-"""Length of the first range, counted from an output's end, that is searched for the first record needed."""
+"""Length of the first range searched for the first needed record, counted from an output's end."""
 
 
 class SourceOrder:
-    """Merge of the partitions of one output: the records of every source come out in offset order.
+    """Merge of the partitions of one output: each source's records come out in offset order.
 
-    The records of a source are spread over the output's partitions, and ascend in each. Given-back records do not, so add
-    none of them. A record is held until every unfinished partition has shown a record of the same source with its offset or
-    a later one. If partitions drift so far apart that more than `held_bytes_max` of values are held, all come out at once,
-    out of order.
+    A source's records are spread over the output's partitions, and ascend in each. Given-back records do not, so add none of
+    them. The merge holds a record until every unfinished partition has shown the same source at its offset or later. If more than
+    `held_bytes_max` of values are held, because partitions drifted apart, all come out at once, out of order.
     """
 
     def __init__(self, partitions: Iterable[int], held_bytes_max: int = HELD_BYTES_MAX) -> None:
@@ -49,7 +48,7 @@ class SourceOrder:
         self._held_bytes += len(record.value or b"")
 
     def finish(self, partition: int) -> None:
-        """Note that nothing more comes from this output partition."""
+        """Mark this output partition as finished."""
         del self._reached[partition]
 
     def ready(self) -> Iterator[Record]:
@@ -68,8 +67,8 @@ def read_changelog(
 ) -> Iterator[list[Record]]:
     """See `Transport.changelog`. Reads what is committed now, one destination after the other.
 
-    Waits for transactions that are open now. Raises SettingsError, BrokerUnavailable, and TransactionHanging if one stays
-    open for longer than the brokers allow.
+    Waits for open transactions. Raises SettingsError, BrokerUnavailable, and TransactionHanging if one stays open for longer than
+    the brokers allow.
     """
     with closing(TopicReader(settings)) as reader:
         for destination in destinations:
@@ -81,8 +80,7 @@ def find_trimmed(
 ) -> Iterator[Trimmed | None]:
     """See `Transport.trimmed`. Raises SettingsError, BrokerUnavailable.
 
-    The records of a source ascend in a partition. So a partition that still has one from before the range has the whole
-    range.
+    A source's records ascend in a partition. So a partition that still has one from before the range has the whole range.
     """
     topics = [topic_of(settings, destination) for destination in destinations]
     for topic in compacted_topics(settings, topics):
@@ -142,8 +140,8 @@ def _read_topic(
 def _first_needed(reader: TopicReader, partition: TopicPartition, whole: range, ranges: Mapping[Source, range]) -> int:
     """Offset in the output partition below which no record of the ranges lies.
 
-    An index most often lost the last records of a long topic. The records of a source ascend in the partition. So the
-    search goes back from the end, and stops once every source has shown a record from before its range.
+    An index usually lost the last records of a long topic, and a source's records ascend in the partition. So the search goes
+    back from the end, and stops once every source has shown a record from before its range.
     """
     if not all(wanted.start for wanted in ranges.values()):
         return whole.start
@@ -157,7 +155,7 @@ def _first_needed(reader: TopicReader, partition: TopicPartition, whole: range, 
 
 
 def _sources_before(records: Iterable[ConsumerRecord], ranges: Mapping[Source, range]) -> set[Source]:
-    """Sources with a record from before their range. Given-back records are out of order, and say nothing."""
+    """Sources with a record from before their range. Given-back records are out of order, and prove nothing."""
     sources = set()
     for record in records:
         headers = tuple(record.headers)

@@ -1,7 +1,7 @@
-"""The seam between the transport over Kafka and the client that moves its records: `kafka_python` and `confluent` keep it.
+"""The seam between the Kafka transport and the client that moves its records: `kafka_python` or `confluent`.
 
-A reader is a member of the group that reads the input; a writer delivers in transactions. `transport` decides what is read,
-kept and delivered, and a client only how. Both clients speak of partitions of the input by their numbers.
+A reader reads the input as a group member; a writer delivers in transactions. `transport` decides what to read, keep and deliver,
+a client only how. Both refer to the input's partitions by number.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ from streamer.records.record import Outgoing, Record
 from streamer.settings.settings import Settings
 
 Commits = Mapping[int, tuple[int, str]]
-"""By partition of the input: the offset to commit, and its note."""
+"""Offset to commit and its note, by partition of the input."""
 
 NOTE_END = "\0"
 """Ends every committed note, whichever client wrote it: confluent-kafka adds it, and reads a note without it past its end."""
@@ -28,7 +28,7 @@ Changes = deque[tuple[bool, frozenset[int]]]
 class Member:
     """This worker as a member of the group.
 
-    id     that the group gave it; another one after the group expelled it
+    id     assigned by the group; changes after an expulsion
     proof  the client's own, for the writer
     """
 
@@ -46,7 +46,7 @@ def require_client(settings: Settings) -> None:
 
 
 def too_large(words: object) -> SettingsError:
-    """Error of a record that its topic refuses in these words."""
+    """Error for a record that its topic refuses with these words."""
     return SettingsError(
         f"a record is larger than its topic or the broker takes ({words}): raise max.message.bytes of the topic that is "
         "written, or kafka.request_bytes_max, beyond what the topic takes that is read"
@@ -56,8 +56,8 @@ def too_large(words: object) -> SettingsError:
 class Reader(Protocol):
     """Reader of the input as a static member of the group. Its calls raise BrokerUnavailable, SettingsError, DeliveryDoubtful.
 
-    It sees committed records only, and commits and resets nothing by itself. No record of a partition that was gained comes
-    before `begin` names its first offset.
+    It sees committed records only, and commits and resets nothing by itself. It returns no record of a gained partition before
+    `begin` names the first offset.
     """
 
     def join(self) -> None:
@@ -65,12 +65,12 @@ class Reader(Protocol):
 
     @property
     def changes(self) -> Changes:
-        """Changes of the assignment that are not followed yet; whoever follows them takes them out."""
+        """Pending changes of the assignment; the caller removes those it has followed."""
 
     def poll(self, wait_ms: int, records_max: int) -> Mapping[int, Sequence[Record]]:
-        """Records by partition, in offset order; none after a bounded wait without news. The sign of life to the group.
+        """Records by partition, in offset order; none after a bounded wait without news. Serves as the group's heartbeat.
 
-        Records may be of partitions that `changes` takes away.
+        Records may belong to partitions that `changes` takes away.
         """
 
     @property
@@ -78,27 +78,27 @@ class Reader(Protocol):
         """Partitions whose next record the brokers no longer have, until they are forgotten."""
 
     def member(self) -> Member | None:
-        """The membership by which the last poll's records were read; None where there is none, or it may be changing."""
+        """The membership that read the last poll's records; None without one, or if it may be changing."""
 
     def is_steady(self) -> bool:
-        """Whether the group is not known to share its partitions out anew."""
+        """False during a known rebalance."""
 
     def skip_unreadable(self, waiting: Callable[[], Container[int]]) -> Iterator[Record]:
-        """Records that stand for others that proved unreadable; reading goes on behind them.
+        """Placeholder records for unreadable ones; reading goes on after them.
 
-        waiting  tells partitions with records that are not handed out yet: what comes behind them waits too
+        waiting  returns partitions with buffered records: later placeholders in them wait too
 
-        Raises RecordsUnreadable, where `recovery.unreadable` is to stop.
+        Raises RecordsUnreadable, if `recovery.unreadable` is to stop.
         """
 
     def hold(self, partitions: Iterable[int]) -> None:
-        """Read nothing of these partitions, which were gained, before they begin."""
+        """Pause these gained partitions until they begin."""
 
     def begin(self, partition: int, offset: int) -> None:
         """Read this partition from `offset` on."""
 
     def forget(self, partition: int) -> None:
-        """Forget what is known of this partition: it was lost, or begins anew."""
+        """Drop all state of this partition: it was lost, or begins again."""
 
     def assignment(self) -> frozenset[int]:
         """Partitions that this member owns."""
@@ -107,36 +107,36 @@ class Reader(Protocol):
         """Partitions of the input."""
 
     def committed(self, partition: int) -> tuple[int, str] | None:
-        """Committed offset of the group with its note; None where there is none."""
+        """Committed offset of the group with its note, or None."""
 
     def first_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        """First offset that can still be read."""
+        """First readable offset."""
 
     def end_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Offset behind the last record that readers of committed records see."""
+        """Offset after the last record visible to readers of committed records."""
 
     def commit(self, commits: Commits) -> None:
-        """Commit outside of a transaction, all at once. Raises Rebalancing besides."""
+        """Commit outside of a transaction, all at once. Also raises Rebalancing."""
 
     def progress(self, partition: int) -> tuple[int, int] | None:
-        """Offset behind the last record polled, and the end, as far as known from reading; None where nothing is known."""
+        """Offset after the last record polled, and the end, as far as known from reading; None if unknown."""
 
     def join_anew(self) -> None:
-        """Join the group anew with the next polls, so that it shares its partitions out."""
+        """Rejoin the group with the next polls, to start a rebalance."""
 
     def close(self) -> None:
         """Release every resource quickly; never raises, never commits."""
 
 
 class Writer(Protocol):
-    """Writer of the outputs under the transactional id of this instance; a newcomer fences its predecessor."""
+    """Writer of the outputs under this instance's transactional id; a new writer fences its predecessor."""
 
     def deliver(self, outgoing: Sequence[Outgoing], commits: Commits, member: Member) -> None:
         """Write all of `outgoing` and commit, in one transaction: all of it, or none.
 
-        Raises DeliveryDoubtful, and SettingsError where no retry helps. After a raise the writer is only closed: it aborts
-        nothing, for the next one of this instance does.
+        Raises DeliveryDoubtful, and SettingsError if no retry helps. After an error only `close` is allowed: the writer aborts
+        nothing, because the instance's next writer does.
         """
 
     def close(self) -> None:
-        """Release every resource quickly, in whatever state; never raises."""
+        """Release every resource quickly, in any state; never raises."""

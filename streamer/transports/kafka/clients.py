@@ -1,7 +1,7 @@
-"""Clients of the broker, made the one safe way, and their errors as the streamer's.
+"""Broker clients with safe settings, and their errors as the streamer's.
 
-kafka-python is pinned: it loses records and fencing unless it is used by the rules in `kafka.transport`, which
-tests/contract/test_kafka_rules.py holds. Clients are not fork-safe: make them in the process that uses them.
+kafka-python is pinned: it loses records and fencing outside the rules in `kafka.transport`, which
+tests/contract/test_kafka_rules.py enforces. Clients are not fork-safe: make them in the process that uses them.
 """
 
 import platform
@@ -40,13 +40,13 @@ from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.unreadable import TolerantConsumer
 
 NULL_VALUE: Any = object()
-"""Value to `send` for a record without one: the client refuses None where the key is None too."""
+"""`send` value for a record without one: the client refuses None if the key is None too."""
 
 _PRODUCER_BATCH_BYTES = 1_000_000
-"""Size of the client's own batch of records for one partition: just below a topic's default max.message.bytes.
+"""Size of the client's batch for one partition: just below a topic's default max.message.bytes.
 
-From a partition's second batch on, the client wakes its thread for every record, so that smaller batches cost more.
-Measured in CPU time a document: 51 microseconds at this size, 59 at 256 KiB, 125 at the client's default of 16 KiB.
+From a partition's second batch on, the client wakes its thread for every record, so smaller batches cost more. Measured in CPU
+time a document: 51 microseconds at this size, 59 at 256 KiB, 125 at the client's default of 16 KiB.
 """
 
 _LINGER_MS_MAX = 1_000
@@ -56,7 +56,7 @@ _FETCH_BYTES_MAX = 16 * 2**20
 _FETCH_PARTITION_BYTES_MAX = 2 * 2**20
 _HEARTBEAT_INTERVAL_MS_MAX = 3_000
 _METADATA_AGE_MS_MAX = 5_000
-"""A partition that is added to the input waits this long at most until the client knows it."""
+"""Longest wait until the client sees a partition added to the input."""
 _RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
 _TRANSACTION_MS_MAX_DEFAULT = 900_000
@@ -64,8 +64,8 @@ _CLEANUP_POLICY = "cleanup.policy"
 _MESSAGE_BYTES_MAX = "max.message.bytes"
 
 
-# The client warns of each step of its thread above 0.1 s, which a busy machine takes at any time. `workers.progress_timeout_ms`
-# ends a worker that stands still.
+# The client warns about each step of its thread above 0.1 s, which is common on a busy machine. A worker that hangs is ended by
+# `workers.progress_timeout_ms`.
 NetworkSelector.DEFAULT_CONFIG["slow_task_threshold_secs"] = 0
 
 _dropped: list[KafkaProducer] = []
@@ -77,7 +77,7 @@ class _NullValueSerializer(Serializer):  # type: ignore[misc]
 
 
 def require_fast_checksums() -> None:
-    """Raise SettingsError where crc32c's C code is missing: without it the client is ten times slower and does not say so."""
+    """Raise SettingsError if crc32c's C code is missing: without it the client is ten times slower and does not say so."""
     if record_checksums.crc32c_c is None:
         raise SettingsError(
             f"the package crc32c has no working C code in this Python ({platform.python_version()}, "
@@ -87,8 +87,10 @@ def require_fast_checksums() -> None:
 
 @contextmanager
 def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
-    """Turn the client's errors into the streamer's: SettingsError where a person must change something, else
-    BrokerUnavailable. `doing` completes the sentence "... while {doing}"."""
+    """Turn the client's errors into the streamer's: SettingsError if a person must change something, else BrokerUnavailable.
+
+    `doing` completes the sentence "... while {doing}".
+    """
     servers = ", ".join(settings.kafka.bootstrap_servers)
     try:
         yield
@@ -116,23 +118,23 @@ def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
                 "transaction.max.timeout.ms (by default 900000)"
             ) from error
         if isinstance(error, RetriableError):
-            # The client says no more of a certificate or a password that some broker refuses.
+            # The client reports nothing more about a certificate or a password that some broker refuses.
             require_login_everywhere(settings)
         raise BrokerUnavailable(f"no answer from {servers} while {doing}: {error}") from error
 
 
 def broker_error(code: int, words: str) -> KafkaError:
-    """Error of a broker by its number in the protocol, for clients with errors of their own."""
+    """A broker's error by its number in the protocol, for clients with errors of their own."""
     return for_code(code)(words) if code >= UnknownError.errno else KafkaError(words)
 
 
 def no_answer(words: str) -> KafkaError:
-    """Error where no broker has answered, for clients with errors of their own."""
+    """Error for brokers that do not answer, for clients with errors of their own."""
     return KafkaTimeoutError(words)
 
 
 def refused_settings(words: str) -> KafkaError:
-    """Error of a client that does not take its settings, for clients with errors of their own."""
+    """Error for settings that the client refuses, for clients with errors of their own."""
     return KafkaConfigurationError(words)
 
 
@@ -189,12 +191,12 @@ def make_consumer(settings: Settings, instance: str) -> TolerantConsumer:
 
 
 def heartbeat_interval_ms(settings: Settings) -> int:
-    """Time between two signs of life of a member."""
+    """Time between two heartbeats of a member."""
     return max(1, min(_HEARTBEAT_INTERVAL_MS_MAX, settings.kafka.session_timeout_ms // 3))
 
 
 def ask_for_rejoin(consumer: KafkaConsumer) -> None:
-    """Let a consumer join its group anew with its next poll; meanwhile it keeps what it owns."""
+    """Let a consumer rejoin its group with its next poll; meanwhile it keeps what it owns."""
     consumer._coordinator.request_rejoin()
 
 
@@ -230,7 +232,7 @@ def _writing(settings: Settings) -> dict[str, Any]:
 
 
 def transactional_id(settings: Settings, instance: str) -> str:
-    """Transactional id of an instance of the group; also its client id, by which workers know each other."""
+    """Transactional id of an instance of the group; also the client id by which workers recognise each other."""
     return f"{settings.kafka.group}-{instance}"
 
 
@@ -252,33 +254,33 @@ def make_loader(settings: Settings) -> KafkaProducer:
 
 
 def connections_of(producer: KafkaProducer) -> frozenset[object]:
-    """Connections that a producer has now. A connection lost and made anew is another one."""
+    """A producer's current connections. A reconnection is another connection."""
     return frozenset(tuple(producer._sender._client._manager._conns.values()))
 
 
 def let_go(producer: KafkaProducer) -> None:
-    """Stop a producer quickly, in whatever state; records still under way are given up. Never raises."""
-    # A producer's finaliser replaces the logger of its module by a mute one, so all producers live as long as the process.
+    """Stop a producer quickly, in any state; drops unsent records. Never raises."""
+    # A producer's finaliser replaces its module's logger with a mute one, so all producers live as long as the process.
     _dropped.append(producer)
     try:
         producer.close(timeout=0)
     except KafkaError:
-        # With records still under way, `close` gives up before it stops the thread, which would go on for ever.
+        # With unsent records, `close` gives up before it stops the thread, which would go on for ever.
         producer._sender.force_close()
 
 
 def make_admin(settings: Settings) -> KafkaAdminClient:
     """Client for the administration of topics, groups and transactions.
 
-    Every use of a broker begins with one, so the login is tried here. Raises SettingsError where it is refused, and the
-    client's errors.
+    Every use of a broker begins with one, so the login is tried here. Raises SettingsError if it is refused, and the client's
+    errors.
     """
     require_login(settings)
     return KafkaAdminClient(**_connection(settings), client_id=f"{settings.kafka.group}-admin")
 
 
 def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | None]:
-    """Id per topic (a UUID as text), None where there is no such topic. Raises AuthorizationError."""
+    """Id per topic (a UUID as text), None for a missing topic. Raises AuthorizationError."""
     found: dict[str, str | None] = dict.fromkeys(names)
     for topic in admin.describe_topics(names):
         if topic["error_code"] == TopicAuthorizationFailedError.errno:
@@ -289,32 +291,32 @@ def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | N
 
 
 def identity_of(admin: KafkaAdminClient, producer_id: int) -> str | None:
-    """Transactional id of a producer; None where the brokers know none. Raises KafkaError."""
+    """Transactional id of a producer; None if the brokers know none. Raises KafkaError."""
     listed = admin.list_transactions(producer_id_filters=[producer_id])
     return next((each.transactional_id for listings in listed.values() for each in listings), None)
 
 
 def transaction_ms_max(settings: Settings) -> int:
-    """Longest time that the brokers let a transaction of any producer stay open, in milliseconds.
+    """The brokers' limit for an open transaction, in milliseconds.
 
-    Where this user may not ask for the brokers' settings: Kafka's default. Raises SettingsError, BrokerUnavailable.
+    Kafka's default if this user may not read the brokers' settings. Raises SettingsError, BrokerUnavailable.
     """
     with broker_errors(settings, "asking for the longest transaction"), make_admin(settings) as admin:
         brokers = [str(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]]
         wanted = [ConfigResource("broker", broker, {_TRANSACTION_MS_MAX: None}) for broker in brokers]
         found = admin.describe_configs(wanted, config_filter="all")["broker"]
-    # Where this user may not ask, the client answers with nothing.
+    # If this user may not ask, the client answers with nothing.
     allowed = [int(each[_TRANSACTION_MS_MAX]["value"]) for each in found.values() if _TRANSACTION_MS_MAX in each]
     return max(allowed, default=_TRANSACTION_MS_MAX_DEFAULT)
 
 
 def output_bytes_max(admin: KafkaAdminClient, topics: Collection[str]) -> int | None:
-    """The most bytes that each topic takes as one batch of records; None if this user may not ask. Raises KafkaError."""
+    """Largest batch of records that every topic accepts, in bytes; None if this user may not ask. Raises KafkaError."""
     return min(map(int, _topic_settings(admin, topics, _MESSAGE_BYTES_MAX).values()), default=None)
 
 
 def compacted_topics(settings: Settings, topics: Collection[str]) -> list[str]:
-    """Those of the topics that keep of each key the last record only; none if this user may not ask.
+    """Topics with compaction; none if this user may not ask.
 
     Raises SettingsError, BrokerUnavailable.
     """
@@ -325,18 +327,18 @@ def compacted_topics(settings: Settings, topics: Collection[str]) -> list[str]:
 
 
 def _topic_settings(admin: KafkaAdminClient, topics: Collection[str], key: str) -> dict[str, str]:
-    """One setting of each topic that this user may ask about."""
+    """One setting by topic, for the topics that this user may ask about."""
     wanted = [ConfigResource("topic", topic, {key: None}) for topic in topics]
     try:
         answer = admin.describe_configs(wanted, config_filter="all")["topic"]
     except AuthorizationError:
         return {}
-    # The client answers with nothing about what this user may not ask.
+    # The client answers with nothing about topics that this user may not see.
     return {topic: str(answer[topic][key]["value"]) for topic in topics if key in answer.get(topic, {})}
 
 
 def abort_commands(settings: Settings, starts: Mapping[TopicPartition, int]) -> str:
-    """Kafka's own commands that abort open transactions, whose first offsets these are."""
+    """Kafka's commands that abort open transactions, given their first offsets."""
     servers = ",".join(settings.kafka.bootstrap_servers)
     return "; ".join(
         f"kafka-transactions.sh --bootstrap-server {servers} abort --topic {at.topic} --partition {at.partition} "
@@ -351,12 +353,12 @@ def within_timeout(
     step: str,
     errors: tuple[type[Exception], ...] = (KafkaError, ValueError),
 ) -> None:
-    """Make a call from which the client may never return. Raises its `errors`, or DeliveryDoubtful after the timeout."""
+    """Make a call that may never return. Raises its `errors`, or DeliveryDoubtful after the timeout."""
     Attempt(call, step, errors).wait(settings)
 
 
 class Attempt:
-    """A call from which the client may never return, made on another thread from now on.
+    """A call that may never return, started now on another thread.
 
     step    of the transaction, in words
     errors  that the call may raise

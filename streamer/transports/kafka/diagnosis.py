@@ -1,7 +1,7 @@
-"""What the brokers tell of themselves, for `streamer doctor`: greetings, rights, topics, timeouts. Nothing is changed.
+"""Broker facts for `streamer doctor`: greetings, rights, topics, timeouts. Nothing is changed.
 
-No request tells the rights on transactional ids, or the timeouts that the brokers allow, to a user who may not ask for
-their settings. So both are tried by requests that the broker checks first and then has to refuse:
+No request shows the rights on transactional ids, or the brokers' timeouts, to a user who may not read their settings. So both are
+tried by requests that the broker checks first and then has to refuse:
 
     JoinGroup       by a member that the group does not know: rights on the group, then the session timeout
     InitProducerId  for a producer that is not the last one: rights on the id, then the transaction timeout
@@ -50,7 +50,7 @@ _NOBODY = 2**62
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """One topic: partitions, replicas of each, and its settings; None where this user may not ask for them."""
+    """Partitions, replicas of each, and settings of one topic; None if this user may not ask for them."""
 
     partitions: int
     replicas: int
@@ -59,14 +59,14 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the brokers told.
+    """The brokers' answers.
 
-    withheld   rights that they do not allow
-    topics     by name; None where there is no such topic, or this user may not see it
-    refused    keys of timeouts that they do not allow
-    untried    keys of timeouts that could not be tried for want of a right
-    newest_ms  the latest time of a record of the input; None where it has none, or the brokers do not tell
-    withheld_from_parts  rights that only a service in parts uses, and that are not allowed
+    withheld   missing rights
+    topics     by name; None for a topic that is missing, or hidden from this user
+    refused    keys of timeouts beyond the brokers' limits
+    untried    keys of timeouts that a missing right kept from being tried
+    newest_ms  latest timestamp in the input; None without records, or if the brokers do not answer
+    withheld_from_parts  missing rights that only a service in parts uses
     """
 
     withheld: Sequence[Right]
@@ -78,7 +78,7 @@ class Facts:
 
 
 def greetings(settings: Settings) -> dict[str, Greeting | SettingsError | BrokerUnavailable]:
-    """Answer, or error, of every broker by its address: those of the settings, and those that they tell of."""
+    """Greeting, or error, of every broker by its address: from the settings, and from the brokers' own list."""
     found: dict[str, Greeting | SettingsError | BrokerUnavailable] = {}
     waiting = list(settings.kafka.bootstrap_servers)
     while waiting:
@@ -127,7 +127,7 @@ def diagnose(settings: Settings) -> Facts:
 
 
 def _denied_to_parts(settings: Settings, admin: KafkaAdminClient) -> list[Right]:
-    """Rights on groups and transactional ids that a part of its own name needs beside those of the whole service."""
+    """Missing rights on groups and transactional ids that only a part with its own name needs."""
     denied: list[Right] = []
     for part in PARTS:
         own = settings_of(settings, part)
@@ -140,7 +140,7 @@ def _denied_to_parts(settings: Settings, admin: KafkaAdminClient) -> list[Right]
 
 
 def codecs() -> dict[str, bool]:
-    """Whether each library is there that a batch of records may need: checksums in C code, and codecs by name."""
+    """Availability of each library that a batch of records may need: checksums in C code, and codecs by name."""
     return {
         "crc32c": record_checksums.crc32c_c is not None,
         "gzip": has_gzip(),
@@ -173,7 +173,7 @@ def _newest_ms(admin: KafkaAdminClient, name: str, partitions: int) -> int | Non
 def _settings_of(admin: KafkaAdminClient, name: str) -> dict[str, str] | None:
     wanted = ConfigResource("topic", name, dict.fromkeys(TOPIC_SETTINGS))
     found = admin.describe_configs([wanted], config_filter="all")["topic"][name]
-    # Where this user may not ask, the client answers with nothing.
+    # If this user may not ask, the client answers with nothing.
     return {key: str(found[key]["value"]) for key in TOPIC_SETTINGS} if found else None
 
 
@@ -213,7 +213,7 @@ def _try_transactional_id(settings: Settings, admin: KafkaAdminClient) -> type[E
 def _outcome(
     settings: Settings, admin: KafkaAdminClient, key: str, kind: CoordinatorType, request: Callable[[], Any]
 ) -> type[Exception]:
-    """Kind of the coordinator's answer; asked again while it is only starting."""
+    """Error class of the coordinator's answer; asks again while it is only starting."""
     deadline = time.monotonic() + settings.kafka.request_timeout_ms / 1000
     while True:
         try:

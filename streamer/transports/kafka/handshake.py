@@ -1,12 +1,12 @@
-"""The first words with a broker, spoken to learn why they fail: certificate, listener, password.
+"""A test handshake with a broker that shows why a connection fails: certificate, listener, password.
 
-The client hides all three. It repeats the attempt until its timeout and then says that it got no answer; of a refused
-password it drops the broker's reason unread. So the same words are spoken once, step by step:
+The client hides all three. It repeats the attempt until its timeout, then reports no answer, and drops the broker's reason for
+refusing a password. So this module takes the same steps once:
 
     connect -> TLS -> ApiVersions -> SASL -> Metadata
 
-Where one fails for a setting, the error names it. Where a broker is merely away, or breaks off without a reason, nothing
-is known: that may pass.
+If a step fails because of a setting, the error names the setting. A broker that is away, or breaks off without a reason, proves
+nothing: that may pass.
 """
 
 import socket
@@ -31,19 +31,19 @@ STEP_SECONDS_MAX = 5.0
 """Longest wait for a broker in one step: an answer takes milliseconds."""
 
 LOOK_SECONDS_MAX = 10.0
-"""No further broker is asked after this long, or kafka.request_timeout_ms: whoever asks has a watchdog behind him."""
+"""No further broker is asked after this long, or kafka.request_timeout_ms: the caller's watchdog is running."""
 
 _PROTOCOL = "kafka.security_protocol"
 _EXPIRED, _NOT_YET_VALID, _OTHER_HOST = {10}, {9}, {62, 64}
-"""Codes of OpenSSL for what is wrong with a certificate (X509_V_ERR_...)."""
+"""OpenSSL codes for certificate errors (X509_V_ERR_...)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a broker answered.
+    """A broker's answer.
 
-    brokers              addresses, host:port, that the brokers give themselves, in order
-    certificate_expires  when the certificate that it showed ends, in seconds since 1970; None without TLS
+    brokers              addresses, host:port, that the brokers advertise, in order
+    certificate_expires  end of the broker's certificate, in seconds since 1970; None without TLS
     """
 
     brokers: tuple[str, ...]
@@ -51,9 +51,9 @@ class Greeting:
 
 
 def require_login(settings: Settings) -> None:
-    """Raise SettingsError where the first broker of kafka.bootstrap_servers that answers refuses these settings.
+    """Raise SettingsError if the first broker of kafka.bootstrap_servers that answers refuses these settings.
 
-    Returns where none answers too: whether one comes back is for the client to wait for.
+    Returns if none answers too: waiting for one is up to the client.
     """
     tls_context(settings)
     until = _end_of_look(settings)
@@ -66,7 +66,7 @@ def require_login(settings: Settings) -> None:
 
 
 def require_login_everywhere(settings: Settings) -> None:
-    """Raise SettingsError where any broker that answers refuses these settings, those included that no setting names."""
+    """Raise SettingsError if any broker that answers refuses these settings, including brokers that no setting names."""
     until = _end_of_look(settings)
     known = deque(settings.kafka.bootstrap_servers)
     asked: set[str] = set()
@@ -83,9 +83,9 @@ def _end_of_look(settings: Settings) -> float:
 
 
 def greet(settings: Settings, address: str) -> Greeting:
-    """Speak with the broker at `address`, host:port, as the settings say.
+    """Greet the broker at `address`, host:port, with these settings.
 
-    Raises SettingsError where they do not fit the broker, and BrokerUnavailable where it does not answer.
+    Raises SettingsError if they do not fit the broker, and BrokerUnavailable if it does not answer.
     """
     expires = None
     context = tls_context(settings)
@@ -100,11 +100,11 @@ def greet(settings: Settings, address: str) -> Greeting:
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """What the client would trust and show; None without TLS. Raises SettingsError for a file that cannot be used."""
+    """TLS context as the client would use it; None without TLS. Raises SettingsError for an unusable file."""
     kafka = settings.kafka
     if not kafka.security_protocol.endswith("SSL"):
         return None
-    # As the client makes its own; other defaults could refuse what it accepts.
+    # Same defaults as the client; others could refuse what it accepts.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if kafka.ssl_cafile is None:
@@ -114,7 +114,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
             context.load_verify_locations(kafka.ssl_cafile)
     if kafka.ssl_certfile is not None and kafka.ssl_keyfile is not None:
         with _usable("kafka.ssl_certfile", kafka.ssl_certfile, "a certificate in PEM"):
-            # The library does not say which of the two files is wrong, so each is looked at alone first.
+            # The library does not say which of the two files is wrong, so each is tried alone first.
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(kafka.ssl_certfile)
         with _usable("kafka.ssl_keyfile", kafka.ssl_keyfile, "the certificate's key in PEM, without a password"):
             kafka.ssl_keyfile.open("rb").close()
@@ -123,10 +123,10 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 def own_certificate_expires(settings: Settings) -> float | None:
-    """When kafka.ssl_certfile ends, in seconds since 1970; None where there is none, or it cannot be told.
+    """End of kafka.ssl_certfile, in seconds since 1970; None without one, or if it is unknown.
 
-    The library tells of certificates that it has verified alone, so this one is shown to a server here that trusts it.
-    Raises SettingsError where it cannot be used, or has expired.
+    The library describes only verified certificates, so a local server that trusts this one verifies it. Raises SettingsError if
+    it is unusable, or has expired.
     """
     showing, kafka = tls_context(settings), settings.kafka
     if showing is None or kafka.ssl_certfile is None or kafka.ssl_keyfile is None:
@@ -154,7 +154,7 @@ def own_certificate_expires(settings: Settings) -> float | None:
 
 
 def _no_password() -> NoReturn:
-    # Without this, the library would ask for it on the terminal, and wait.
+    # Without this, the library would ask for the password on the terminal, and wait.
     raise ValueError("the key is encrypted")
 
 
@@ -239,7 +239,7 @@ def _expiry(speaker: ssl.SSLSocket | ssl.SSLObject) -> float | None:
 
 
 class _HungUp(Exception):
-    """The broker ended the conversation, or said what is none of Kafka's words."""
+    """The broker ended the conversation, or its answer is not Kafka's protocol."""
 
 
 class _Conversation:
@@ -265,7 +265,7 @@ class _Conversation:
         raise _HungUp("it closed the connection")
 
     def whole(self) -> tuple[str, ...]:
-        """Addresses of all brokers, after all words that come before. Raises SettingsError, BrokerUnavailable."""
+        """Addresses of all brokers, after all earlier steps. Raises SettingsError, BrokerUnavailable."""
         kafka, address = self._settings.kafka, self._address
         try:
             self.ask(ApiVersionsRequest(version=0))
@@ -273,7 +273,7 @@ class _Conversation:
                 self._log_in(kafka.sasl_mechanism)
             found = self.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False, version=4))
         except ssl.SSLError as error:
-            # With TLS 1.3 a client hears only after its handshake what the broker says of its certificate.
+            # With TLS 1.3 a client learns only after its handshake whether the broker accepts its certificate.
             if "ALERT" in (error.reason or ""):
                 raise SettingsError(_refused_tls(self._settings, address, error)) from error
             raise BrokerUnavailable(f"{address} broke off: {error}") from error
@@ -322,7 +322,7 @@ def _bracketed(host: str) -> str:
 
 
 def _blame_listener(settings: Settings, address: str) -> None:
-    """Raise SettingsError where another kind of listener answers at the address; say nothing where none does."""
+    """Raise SettingsError if another kind of listener answers at the address; return if none does."""
     kafka = settings.kafka
     encrypted, sasl = kafka.security_protocol.endswith("SSL"), kafka.security_protocol.startswith("SASL")
     other = f"{_PROTOCOL} ({kafka.security_protocol}): the listener at {address}"
@@ -348,7 +348,7 @@ def _speaks_openly(settings: Settings, connection: socket.socket, address: str) 
 
 def _speaks_tls(_settings: Settings, connection: socket.socket, _address: str) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Nothing is told to this listener: it is only asked what it speaks.
+    # This listener gets no secrets: the probe only detects its protocol.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         context.wrap_socket(connection).close()

@@ -60,7 +60,7 @@ class KafkaOutputLog:
         if way is None:
             return
         self._target = settings.topics.input if way.target is None else topic_of(settings, way.target)
-        # Among the transactional ids that the service's user may use.
+        # A transactional id that the service's user may use.
         self._instance = f"{settings.kafka.instance}-{way.name}"
         with broker_errors(settings, "connecting"):
             self._admin = make_admin(settings)
@@ -68,7 +68,7 @@ class KafkaOutputLog:
             self._producer = take_over(settings, self._instance, self._admin, [self._target], by_coordinator=True)
 
     def extent(self) -> Extent:
-        """See `OutputLog`. Raises SettingsError and TransactionHanging besides."""
+        """See `OutputLog`. Also raises SettingsError and TransactionHanging."""
         self.open(None)
         settings = self._settings
         committed = {
@@ -144,7 +144,7 @@ class KafkaOutputLog:
         return records
 
     def append(self, records: Sequence[Record]) -> None:
-        """See `OutputLog`. Nothing is under way at the commit, for every record was acknowledged by then."""
+        """See `OutputLog`. Nothing is under way at the commit: every record was acknowledged before."""
         producer, admin, settings = self._producer, self._admin, self._settings
         assert producer is not None, "opened for a way"
         assert admin is not None, "opened for a way"
@@ -206,7 +206,7 @@ def read_inputs(settings: Settings, positions: Collection[Position]) -> Iterator
 
 
 def _absent_topics(settings: Settings, topics: Mapping[str, str]) -> dict[str, Absent]:
-    """Why no record of a stream can be read, by stream."""
+    """Reason why no record of a stream can be read, by stream."""
     absent = {
         stream: Absent(f"{name!r} is no topic; of what was filtered from files, name the folder of outputs (--out)")
         for stream, name in topics.items()

@@ -1,17 +1,17 @@
-"""Partitions that no worker of the group reads: those without an owner are claimed, other programs in the group are named.
+"""Check of the group: reclaims partitions that no worker reads, and names other programs.
 
-A cooperative rebalance takes two rounds: in the first, partitions that move lose their owner; in the second they get
-their new one. Members that die between the two and come back within the session timeout end it half way: the broker hands
-static members the assignment of the first round, finds the group stable, and nobody asks for the second.
+A cooperative rebalance takes two rounds: moving partitions lose their owner in the first, and get a new one in the second.
+Members that die between the two and return within the session timeout end it half way: the broker hands static members the first
+round's assignment, considers the group stable, and no member starts the second round.
 
     describe the group, stable  ->  partitions without an owner  ->  the same once more, an interval later
                                                                            -> ask to rejoin
 
-Every member asks, because only the rejoin of the group's leader starts a rebalance (seen of Kafka 4.3.1): the broker
-answers any other whose subscription is unchanged with the assignment that it has.
+Every member asks, because only a rejoin of the group's leader starts a rebalance (seen with Kafka 4.3.1): the broker answers any
+other member with its current assignment if the subscription is unchanged.
 
-Another program under the group's name gets partitions like any worker, and keeps them. A worker bears the group and its
-own instance in its client id (`kafka.clients`), and no other program does.
+Another program in the group gets partitions like any worker, and keeps them. A worker's client id names the group and its own
+instance (`kafka.clients`), and no other program's does.
 """
 
 import math
@@ -43,12 +43,12 @@ Member = Mapping[str, Any]
 
 
 def silence_ms_max(settings: Settings) -> int:
-    """Longest time without an answer of the brokers in which all may be well: the next look, its answer and a read."""
+    """Longest silence of healthy brokers: the next look, its answer and a read."""
     return int(CHECK_SECONDS * 1000) + settings.kafka.request_timeout_ms + settings.batch.wait_ms
 
 
 class OwnershipWatch:
-    """Holds the assignments of a group's members against the partitions of the input, at intervals."""
+    """Periodic comparison of a group's assignments with the partitions of the input."""
 
     def __init__(self, settings: Settings, part: Part | None = None) -> None:
         self._settings = settings
@@ -64,15 +64,14 @@ class OwnershipWatch:
         """Members that are other programs, in words: client, host and partitions."""
         self._seen_seconds = -math.inf
         self.answered_seconds = -math.inf
-        """When the broker last answered, even if by an error, on the monotonic clock."""
+        """Time of the broker's last answer, even an error, on the monotonic clock."""
 
     def look(self, admin: KafkaAdminClient, reader: Reader, topic_id: str) -> None:
-        """Look, if a look is due; where partitions stay without an owner, let the reader join anew with its next poll.
+        """Look, if a look is due; if partitions stay without an owner, let the reader rejoin with its next poll.
 
-        Where the broker does not answer, nothing is known, and what was found before stands: whether it answers is for the
-        reading to find out. Raises SettingsError where it would answer with other settings, such as a new password, or with
-        rights that were withdrawn; and DeliveryDoubtful where the topic no longer has this id: an idle consumer may not
-        notice for ever.
+        If the broker does not answer, the last result stays valid: reading will show whether it answers. Raises SettingsError if
+        the broker requires other settings, such as a new password, or rights were withdrawn. Raises DeliveryDoubtful if the topic
+        has another id now: an idle consumer may never notice.
         """
         if time.monotonic() < self._due_seconds:
             return
@@ -109,7 +108,7 @@ class OwnershipWatch:
                 log.warning("cannot look for partitions without an owner", reason=str(error))
             self._answered = False
             if isinstance(error, RetriableError):
-                # Else the reading would wait for ever: the client does not say that it is turned away.
+                # Else the reading would wait for ever: the client does not report the refusal.
                 require_login_everywhere(self._settings)
             return None
         self._answered = True
@@ -124,7 +123,7 @@ class OwnershipWatch:
             raise
 
     def _members(self, admin: KafkaAdminClient) -> Sequence[Member] | None:
-        """Members of the group; None where a rebalance is under way or the broker does not say. Raises KafkaError."""
+        """Members of the group; None during a rebalance, or if the broker does not say. Raises KafkaError."""
         group = admin.describe_groups([self._group])[self._group]
         self.answered_seconds = time.monotonic()
         if group["error"] is not None:
@@ -156,7 +155,7 @@ class OwnershipWatch:
         return frozenset(
             partition
             for member in members
-            # A member that was assigned nothing, or by a scheme of its own, has no assignment to read.
+            # A member without partitions, or with a scheme of its own, has no assignment to read.
             if isinstance(member["member_assignment"], Mapping)
             for topic in member["member_assignment"]["assigned_partitions"]
             if topic["topic"] == self._topic

@@ -1,6 +1,6 @@
-"""Rights that a user of the service needs, in the words of Kafka's authorizer; and those that the brokers withhold.
+"""Rights that a user of the service needs, in the terms of Kafka's authorizer, and missing ones.
 
-A right that is missing must not wait to be noticed: the first dead letter may come months after the start.
+Check missing rights at the start: the first dead letter may come months later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class Resource(Enum):
-    """Kind of a resource, as Kafka's own tools name it."""
+    """Kind of a resource, named as in Kafka's tools."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -35,12 +35,12 @@ class Resource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """An operation on a resource. READ and WRITE bring DESCRIBE along.
+    """An operation on a resource. READ and WRITE include DESCRIBE.
 
-    name      of the resource; of a transactional id what it begins with
+    name      of the resource; for a transactional id its prefix
     setting   key that names the resource
     purpose   what the service does with it
-    required  the service does not start without it; else it runs, but cannot do what `purpose` says
+    required  True: the service does not start without it; False: it runs, but cannot do what `purpose` says
     """
 
     operation: str
@@ -96,7 +96,7 @@ _OF_OUTPUTS = {
 
 
 def user_of(settings: Settings) -> str:
-    """The user that the brokers see, with the setting that says so."""
+    """The user that the brokers see, with the setting that names it."""
     kafka = settings.kafka
     if kafka.sasl_username is not None:
         return f"user {kafka.sasl_username!r} (kafka.sasl_username)"
@@ -106,7 +106,7 @@ def user_of(settings: Settings) -> str:
 
 
 def withheld_on_topics(admin: KafkaAdminClient, rights: Sequence[Right]) -> list[Right]:
-    """Those rights on topics that the brokers do not allow; without those of which they say nothing. Raises KafkaError."""
+    """Rights on topics that the brokers deny; unknown ones are left out. Raises KafkaError."""
     wanted = [right for right in rights if right.resource is Resource.TOPIC]
     allowed = _allowed_on_topics(admin, list(dict.fromkeys(right.name for right in wanted)))
     return [right for right in wanted if right.name in allowed and right.operation not in allowed[right.name]]
@@ -123,20 +123,20 @@ def _allowed_on_topics(admin: KafkaAdminClient, names: list[str]) -> Mapping[str
 
 
 def require_rights_on_topics(settings: Settings, admin: KafkaAdminClient, part: Part | None = None) -> None:
-    """Raise SettingsError, which names every right on a topic that the part cannot do without. Raises KafkaError besides."""
+    """Raise SettingsError, which names every right on a topic that the part cannot do without. Also raises KafkaError."""
     withheld = withheld_on_topics(admin, [right for right in rights_of(settings, part) if right.required])
     if withheld:
         raise SettingsError(refusal(settings, ", ".join(map(str, withheld))))
 
 
 def refusal(settings: Settings, missing: str) -> str:
-    """Message that this user lacks rights, and how a person sees to it."""
+    """Message that this user lacks rights, and what to do."""
     servers = ", ".join(settings.kafka.bootstrap_servers)
     return f"{servers} does not allow {user_of(settings)} {missing}: allow it as {DOCUMENTED_AT} shows"
 
 
 def withheld_in(settings: Settings, error: AuthorizationError, doing: str) -> str:
-    """What an error of the client says is not allowed."""
+    """The missing rights in an error of the client."""
     of = {right.resource: right for right in rights_of(settings) if right.resource is not Resource.TOPIC}
     if isinstance(error, GroupAuthorizationFailedError):
         return str(of[Resource.GROUP])

@@ -34,7 +34,7 @@ class TopicReader:
     ) -> None:
         """
         what            completes "reading ...", for error messages
-        committed_only  leave records out that no transaction has committed
+        committed_only  skip records of open and aborted transactions
         timeout_ms      longest wait for offsets; None: that of a request
         """
         self._settings = settings
@@ -72,7 +72,7 @@ class TopicReader:
     def ranges(
         self, partitions: Collection[TopicPartition], ends: Mapping[TopicPartition, int] | None = None
     ) -> Ranges:
-        """Offsets from the first that is left to `ends`; None: to the end of what can be read now."""
+        """Offsets from the first readable one to `ends`; None: to the current end."""
         ends = self.ends(partitions) if ends is None else ends
         with broker_errors(self._settings, f"looking up offsets for reading {self._what}"):
             firsts = self.consumer.beginning_offsets(list(partitions), timeout_ms=self._timeout_ms)
@@ -96,9 +96,9 @@ class TopicReader:
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Next records of the assigned partitions.
 
-        skipped  takes what stands for damaged records, if recovery.unreadable lets them be skipped
+        skipped  takes placeholders for damaged records, if recovery.unreadable lets them be skipped
 
-        Raises RecordsUnreadable besides.
+        Also raises RecordsUnreadable.
         """
         consumer = self.consumer
         with broker_errors(self._settings, f"reading {self._what}"):
@@ -155,7 +155,7 @@ class TopicReader:
                 del unread[partition]
 
     def records(self, ranges: Mapping[TopicPartition, range], stream: str) -> Iterator[list[Record]]:
-        """Records of the input, whose id is `stream`; one with `lost` stands for those that cannot be read."""
+        """Records of the input, whose id is `stream`; one with `lost` represents unreadable ones."""
         lost: list[Record] = []
 
         def note(at: TopicPartition, damaged: LostRecords) -> None:
@@ -191,7 +191,7 @@ def backwards(whole: range, length: int) -> Iterator[range]:
 def first_records(
     settings: Settings, starts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, ConsumerRecord | None]:
-    """Record at this offset of each partition, committed or not; None if there is none any more.
+    """Record at this offset of each partition, committed or not; None if it no longer exists.
 
     Raises BrokerUnavailable, SettingsError.
     """
@@ -205,7 +205,7 @@ def first_records(
 
 
 def newest_inputs(settings: Settings, count: int) -> Iterator[list[Record]]:
-    """About the `count` newest records of `topics.input`, the same share of each partition, without the id of the stream.
+    """About the `count` newest records of `topics.input`, the same share from each partition, without a stream id.
 
     Raises BrokerUnavailable, RecordsUnreadable, SettingsError.
     """
@@ -217,7 +217,7 @@ def newest_inputs(settings: Settings, count: int) -> Iterator[list[Record]]:
 
 
 def as_record(topic: str, position: Position, record: ConsumerRecord) -> Record:
-    """A record of the client as one of the input, with this topic and position."""
+    """A client's record as an input record with this topic and position."""
     return Record(
         source=position.source,
         topic=topic,

@@ -35,12 +35,15 @@ _PLACE = "place="
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Note beside a committed offset.
+    """Note attached to a committed offset.
 
-    stream  id of the topic that is meant, because a topic may be made anew under its name; "" where nothing says
-    index   id of the index by which was decided; "" where nothing says
+    stream  id of the topic, because a topic may be recreated under its name; "" if unknown
+    index   id of the index that made the decision; "" if unknown
     in_use  False: that index was still being restored
-    place   of a service that runs in parts: the place in its other log that belongs to this offset, see `Place`
+    place   matching offset in the other log of a service in parts, see `Place`
+
+    >>> parse_note(Note("topic-id", "index-id").text()).index
+    'index-id'
     """
 
     stream: str
@@ -49,19 +52,19 @@ class Note:
     place: Place | None = None
 
     def claim(self, offset: int) -> Claim:
-        """The claim that this note and its offset make."""
+        """The claim of this note and its offset."""
         return Claim(offset, self.index, self.in_use, self.place, foreign=not self.names_topic)
 
     @property
     def names_topic(self) -> bool:
-        """Whether it names a topic by its id, as the service does and no other program."""
+        """Whether it names a topic by its id, as only the service does."""
         try:
             return str(UUID(self.stream)) == self.stream
         except ValueError:
             return False
 
     def text(self) -> str:
-        """The note as it is committed."""
+        """The note in its committed form."""
         words = [self.stream, self.index, "" if self.in_use else _RESTORING]
         if self.place is not None:
             words.append(f"{_PLACE}{self.place.stream}:{self.place.offset}")
@@ -69,9 +72,9 @@ class Note:
 
 
 def parse_note(text: str | None) -> Note:
-    """The reverse of `Note.text`, of a note as it is committed: what follows `NOTE_END` is not part of it.
+    """The reverse of `Note.text`; ignores anything after `NOTE_END`.
 
-    Offsets that were set by hand have no note. Parts without an index note the stream alone.
+    Offsets set by hand have no note. Parts without an index note only the stream.
     """
     words = (text or "").partition(NOTE_END)[0].split(" ")
     place = _parse_place(words.pop()) if words[-1].startswith(_PLACE) else None
@@ -87,14 +90,13 @@ def _parse_place(word: str) -> Place | None:
 def create_topics(
     settings: Settings, partitions: int, replication_factor: int, *, parts: bool = False
 ) -> dict[str, Literal["created", "exists"]]:
-    """Create those of the four topics that are missing, and return per topic what was done.
+    """Create the missing topics of the four, and return what was done per topic.
 
-    parts  create the two topics between the parts of a service too. The brokers set the times of their records: times of
-           fingerprints order what an engine of several machines decides, and a wrong clock of a worker's host must not let
-           retention take verdicts before they are delivered.
+    parts  create the two topics between the parts of a service too. The brokers set their timestamps: these order the decisions
+           of an engine of several machines. A worker host's wrong clock must not let retention take undelivered verdicts.
 
-    The outputs take any timestamp, and records of up to kafka.request_bytes_max. An existing topic is left as it is.
-    Raises BrokerUnavailable, and SettingsError where the broker refuses a topic (name, replication factor, rights).
+    The outputs take any timestamp, and records of up to kafka.request_bytes_max. An existing topic stays as it is. Raises
+    BrokerUnavailable, and SettingsError if the broker refuses a topic (name, replication factor, rights).
     """
     topics = settings.topics
     for_outputs = {
@@ -136,14 +138,14 @@ def create_topics(
 
 
 def seed_topic(settings: Settings) -> str:
-    """Topic of an index's entries, from which a job on another engine begins."""
+    """Topic with an index's entries, the start of a job on another engine."""
     return f"{settings.topics.fingerprints}-seeds"
 
 
 def create_seed_topic(settings: Settings, partitions: int) -> None:
-    """Create it, empty. Raises SettingsError where it is there already, BrokerUnavailable."""
+    """Create the empty topic. Raises SettingsError if it exists, BrokerUnavailable."""
     name = seed_topic(settings)
-    # The times of its records are places in an order, and no times: retention would take them at once.
+    # Its timestamps are places in an order, not times: retention would delete the records at once.
     configs = {
         "message.timestamp.type": "CreateTime",
         "message.timestamp.before.max.ms": str(2**63 - 1),
@@ -175,10 +177,10 @@ def topic_of(settings: Settings, destination: Destination | Handover) -> str:
 
 
 def require_topics(settings: Settings, part: Part | None = None, *, to_read: bool = False) -> str:
-    """Id of the input topic, once all topics are found to exist and this user may use them as the service does.
+    """Id of the input topic, after a check that all topics exist and this user may use them as the service does.
 
     part     that uses them, with its settings; None: the whole service
-    to_read  whether they are only to be read: reading will show what this user may not
+    to_read  only reading is planned: it will show missing rights itself
 
     Raises SettingsError, BrokerUnavailable.
     """
@@ -200,7 +202,7 @@ def require_topics(settings: Settings, part: Part | None = None, *, to_read: boo
 
 
 def between_parts(settings: Settings, part: Part | None) -> list[str]:
-    """Topics of which a part uses partition n together with partition n of the other; none for the whole service."""
+    """Topics that need equal partition counts, because a part uses partition n of both; none for the whole service."""
     topics = settings.topics
     if part is None:
         return []
@@ -223,13 +225,13 @@ def partitions_between(settings: Settings) -> int:
 
 
 def partition_counts(admin: KafkaAdminClient, names: list[str]) -> dict[str, int]:
-    """How many partitions each of these topics has, of those that are there. Raises KafkaError."""
+    """Number of partitions of each existing topic. Raises KafkaError."""
     found = admin.describe_topics(names) if names else []
     return {topic["name"]: len(topic["partitions"]) for topic in found if topic["error_code"] == 0}
 
 
 def _require_equal(partitions: dict[str, int]) -> None:
-    """Raise SettingsError where two topics that belong together have different numbers of partitions."""
+    """Raise SettingsError if two topics that belong together have different numbers of partitions."""
     if len(set(partitions.values())) > 1:
         (one, of_one), (other, of_other) = partitions.items()
         fewer = one if of_one < of_other else other
@@ -241,7 +243,7 @@ def _require_equal(partitions: dict[str, int]) -> None:
 
 
 def require_same_topic(settings: Settings, admin: KafkaAdminClient, identity: str) -> None:
-    """Raise DeliveryDoubtful where the input topic no longer has this id: a fresh worker will ask a person. Raises KafkaError."""
+    """Raise DeliveryDoubtful if the input topic has another id now: a new worker will ask a person. Also raises KafkaError."""
     name = settings.topics.input
     found = topic_ids(admin, [name])[name]
     if found != identity:
@@ -254,9 +256,9 @@ def committed_offsets(settings: Settings) -> dict[Source, int]:
 
 
 def claims_of_group(settings: Settings) -> dict[Source, Claim]:
-    """Committed offsets of the group in the input topic, with what they say of the index. As `committed_offsets`.
+    """Committed offsets of the group in the input topic, as claims on an index. Errors: as `committed_offsets`.
 
-    An offset that the service committed names the id of its topic, because a topic may be made anew under its name.
+    The service's notes name the topic's id, because a topic may be recreated under its name.
     """
     topic, group = settings.topics.input, settings.kafka.group
     with broker_errors(settings, f"fetching the committed offsets of group {group!r}"), make_admin(settings) as admin:
@@ -275,13 +277,13 @@ class Loader:
     """A connection that writes records without key to a topic, with acknowledgement but without transactions."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
-        """Raises SettingsError where the topic is missing, and BrokerUnavailable."""
+        """Raises SettingsError if the topic is missing, and BrokerUnavailable."""
         self._timeout_seconds = settings.kafka.delivery_timeout_ms / 1000
         self._topic = topic
         self.written = 0
-        """Records that were acknowledged."""
+        """Number of acknowledged records."""
         self.ends: dict[int, int] = {}
-        """Offset behind the last of them, by partition."""
+        """Offset after the last acknowledged record, by partition."""
         require_fast_checksums()
         with broker_errors(settings, f"looking for topic {topic!r}"), make_admin(settings) as admin:
             if topic_ids(admin, [topic])[topic] is None:
@@ -290,11 +292,11 @@ class Loader:
             self._producer = make_loader(settings)
 
     def send(self, values: Iterable[bytes]) -> None:
-        """Write every value as a record; returns once all are acknowledged. Raises BrokerUnavailable where not all could be."""
+        """Write every value as a record; returns once all are acknowledged. Raises BrokerUnavailable if not all could be."""
         self.send_to((None, None, value) for value in values)
 
     def send_to(self, records: Iterable[tuple[int | None, int | None, bytes]]) -> None:
-        """As `send`, of values with the partition that each goes to, and the time that it bears, in milliseconds since 1970."""
+        """As `send`, with the partition and the timestamp (milliseconds since 1970) of each value."""
         remaining = iter(records)
         try:
             # In portions: the client would take any number of records into memory.
@@ -319,10 +321,10 @@ class Loader:
 
 
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:
-    """Write every value as a record without key. Returns how many, once all are acknowledged.
+    """Write every value as a record without key. Returns their number once all are acknowledged.
 
-    Raises SettingsError where the topic is missing, and BrokerUnavailable where not all could be written; its message
-    tells how many were acknowledged.
+    Raises SettingsError if the topic is missing, and BrokerUnavailable if a write failed; its message has the number of
+    acknowledged records.
     """
     with closing(Loader(settings, topic)) as loader:
         loader.send(values)

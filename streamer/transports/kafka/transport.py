@@ -1,35 +1,35 @@
 """The transport over Kafka: `KafkaTransport` keeps the contract of `streamer.transports.transport`, with either client.
 
-A batch is one transaction, of outputs and input offsets together. What is read, kept and delivered is decided here. A
-client behind the seam of `kafka.client` moves the records: kafka-python (`kafka.kafka_python`) or confluent-kafka
-(`kafka.confluent`, which says by the same numbers where its rules differ).
+A batch is one transaction, with outputs and input offsets together. This module decides what to read, keep and deliver. A client
+of the seam `kafka.client` moves the records: kafka-python (`kafka.kafka_python`) or confluent-kafka (`kafka.confluent`,
+which lists its different rules by the same numbers).
 
     poll -> snapshot of the membership -> records      begin -> send all -> flush -> check every future
                                                              -> offsets, with the snapshot -> commit
 
-kafka-python 3.0.12 loses records or fencing unless it is used by these rules (tests/contract/test_kafka_rules.py, by number):
+kafka-python 3.0.12 loses records or fencing outside these rules (tests/contract/test_kafka_rules.py, by number):
  1  The transport does not open without crc32c's C code.
  2  Nothing is under way at commit: a record that missed its delivery timeout fails its future, and nothing else.
- 3  The membership is taken right after `poll` and goes with the batch. A member dropped in between has none, and the
-    broker would take offsets that come without a member.
+ 3  The transport takes the membership right after `poll`, and it goes with the batch. A member dropped in between has
+    none, and the broker would accept offsets that come without a member.
  4  After any doubt the producer is dropped: offsets sent to a transaction outlive its abort.
- 5  The last two steps, for which the client waits without limit, are given up after the delivery timeout.
- 6  Reads see committed records only. The client commits and resets nothing by itself, and no topic comes into being.
+ 5  The client waits without limit in the last two steps: they are given up after the delivery timeout.
+ 6  Reads see committed records only. The client commits and resets nothing by itself, and creates no topic.
  7  delivery_timeout_ms < transaction_timeout_ms; batches are bounded by records, bytes and time.
  8  The rebalance listener runs on the client's thread: it only takes notes.
- 9  Transactions are named by group and instance, so that a newcomer fences its predecessor; dropped producers are kept.
-10  Offsets have gaps where the input is written in transactions. Lag is the end known from fetching minus the position.
-11  A stable group may leave partitions without an owner for ever: `kafka.ownership` looks for them, and joins anew
+ 9  Transactions are named by group and instance, so that a new worker fences its predecessor; dropped producers are kept.
+10  Offsets have gaps if the input is written in transactions. Lag is the end known from fetching minus the position.
+11  A stable group may leave partitions without an owner for ever: `kafka.ownership` looks for them, and rejoins
     (tests/contract/test_unowned_partitions.py).
-12  One record that the client cannot parse ends all reading: `kafka.unreadable` reads odd header names, and tells where
-    damage begins and ends (tests/contract/test_unreadable_records.py).
-13  What was fetched before a pause goes at the next `seek`, or the client may fetch nothing more of that partition
+12  One record that the client cannot parse ends all reading: `kafka.unreadable` reads odd header names, and detects the
+    bounds of damage (tests/contract/test_unreadable_records.py).
+13  Records fetched before a pause are dropped at the next `seek`, or the client may fetch no more of that partition
     (tests/contract/test_paused_partitions.py).
-16  A client may read on at another offset than it was asked for: `kafka_python.continuity` compares what it reads with the log
+16  A client may read on at another offset than requested: `kafka_python.continuity` compares its records with the log
     (tests/contract/test_first_records.py).
 
 The broker has a defect of its own: it may forget to end a transaction. `kafka.transactions.hanging` handles it, and
-tests/contract/test_forgotten_transactions.py holds that.
+tests/contract/test_forgotten_transactions.py tests that.
 """
 
 import math
@@ -65,17 +65,17 @@ log = structlog.get_logger(__name__)
 NO_PLACES: Mapping[Source, Place] = {}
 
 _ANSWER_SECONDS = 1.0
-"""Time in which brokers that are well answer a look at the group."""
+"""Time in which healthy brokers answer a look at the group."""
 
 BATCHES_KEPT = 2
-"""Full batches that are kept at once: the one handed out next, and the one that is peeked at meanwhile."""
+"""Full batches kept at once: the next one, and the one peeked at meanwhile."""
 
 
 class KafkaTransport:
-    """Reader of the input topic as a member of the group, and deliverer to the output topics in transactions.
+    """Group member that reads the input topic, and delivers to the output topics in transactions.
 
-    `instance` names this worker within the group, and must be the same after a restart. `index` is the id of the index by
-    which is decided; "" claims nothing.
+    `instance` names this worker within the group, and must be the same after a restart. `index` is the id of the index that makes
+    the decisions; "" claims nothing.
     """
 
     takes_headers = True
@@ -91,7 +91,7 @@ class KafkaTransport:
         """
         settings  of the part, if there is one
         gate      see `RecordBuffer`
-        part      of a service, which this transport serves; None: the whole
+        part      the part of a service that uses this transport; None: the whole
         """
         self._settings = settings
         self._instance = instance
@@ -111,7 +111,7 @@ class KafkaTransport:
     def open(self) -> None:
         """See Transport. Ends what a predecessor of the same instance left open, or the broker forgot to end.
 
-        Raises SettingsError and TransactionHanging besides.
+        Also raises SettingsError and TransactionHanging.
         """
         require_fast_checksums()
         self._stream = require_topics(self._settings, self._part)
@@ -124,10 +124,10 @@ class KafkaTransport:
         self._note_answer()
 
     def read(self) -> Batch | Assigned:
-        """See Transport. Raises DeliveryDoubtful besides, where this worker no longer knows which sources it owns."""
+        """See Transport. Also raises DeliveryDoubtful if this worker no longer knows which sources it owns."""
         reader = self._reader
-        # 0. Every few seconds, see that the topic is still the same and that somebody owns each partition; if not, the poll
-        #    joins anew.
+        # 0. Every few seconds, check that the topic is still the same and each partition has an owner; if not, the poll
+        #    rejoins.
         self._ownership.look(self._admin, reader, self._stream)
         # 1. Poll, and take the membership at once. Buffered records need no wait, but the poll is also the heartbeat and must
         #    not be left out.
@@ -143,10 +143,10 @@ class KafkaTransport:
             self._keep(partition, records)
         for lost in reader.skip_unreadable(self._kept_partitions):
             self._keep(lost.source.partition, [lost])
-        # 3. While the group shares its partitions out anew nothing is handed out, and nothing but another poll helps, at once.
-        #    kafka-python discards a join that is answered while nobody polls, and joins anew. Without proof that this worker
-        #    owns them, records stay here. Recovery would even wait for that answer: the broker takes what is asked of the
-        #    group's coordinator only after the join on the same connection, so the group would never come to rest.
+        # 3. During a rebalance nothing is handed out, and only another poll helps, at once. kafka-python discards a join that
+        #    is answered between polls, and rejoins. Without proof that this worker owns them, records stay here. Recovery would
+        #    even wait for that answer: the broker handles requests to the group's coordinator only after the join on the same
+        #    connection, so the rebalance would never finish.
         if member is None:
             return Batch(())
         if self._unsought:
@@ -159,13 +159,13 @@ class KafkaTransport:
         return replace(self._buffer.cut(), snapshot=member)
 
     def peek(self) -> Batch | None:
-        """See Transport. Only what was polled is at hand: another poll may join anew, and end the membership of the batch."""
+        """See Transport. Uses polled records only: another poll may rejoin, and end the membership of the batch."""
         return self._buffer.peek()
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
         """See Transport. An offset committed for a deleted topic of the same name counts as none.
 
-        Raises TransactionHanging besides.
+        Also raises TransactionHanging.
         """
         return {source: None if claim is None else claim.offset for source, claim in self.claims(sources).items()}
 
@@ -190,7 +190,7 @@ class KafkaTransport:
         return self._look_up(sources, self._reader.first_offsets)
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """See Transport. Where a transaction is unfinished, the offset of its first record."""
+        """See Transport. With an unfinished transaction, the offset of its first record."""
         return self._look_up(sources, self._reader.end_offsets)
 
     def seek(self, source: Source, offset: int, _applied: Applied | None) -> None:
@@ -201,9 +201,9 @@ class KafkaTransport:
         self._begun.add(partition)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing], places: Mapping[Source, Place] = NO_PLACES) -> None:
-        """See Transport. A raise aborts nothing: the next `open` of this instance does.
+        """See Transport. An error aborts nothing: the next `open` of this instance does.
 
-        places  noted beside the committed offsets
+        places  noted with the committed offsets
         """
         if not outgoing and not batch.ends:
             return
@@ -245,7 +245,7 @@ class KafkaTransport:
         return read_inputs(self._settings, positions)
 
     def last_contact_seconds(self) -> float:
-        """See Transport. A poll that brings nothing proves nothing; an idle worker hears from its look at the group."""
+        """See Transport. An empty poll proves nothing; an idle worker gets answers from its look at the group."""
         return max(self._heard_seconds, self._ownership.answered_seconds)
 
     def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
@@ -253,7 +253,7 @@ class KafkaTransport:
         return find_trimmed(self._settings, ranges, destinations)
 
     def lags(self) -> dict[Source, int]:
-        """See Transport. Leaves out sources of which nothing was fetched yet, and all while the brokers are silent."""
+        """See Transport. Leaves out sources without a fetch yet, and all while the brokers are silent."""
         if time.monotonic() - self.last_contact_seconds() > silence_ms_max(self._settings) / 1000:
             return {}
         first_kept = self._buffer.first_offsets()
@@ -266,9 +266,9 @@ class KafkaTransport:
         return lags
 
     def owed(self) -> tuple[Source, ...]:
-        """Sources with records that this worker could read or deliver now. What an open transaction hides is not owed.
+        """Sources with records that this worker could read or deliver now. Records hidden by an open transaction do not count.
 
-        None are known amid a rebalance, and while the brokers are silent.
+        None are known during a rebalance, and while the brokers are silent.
         """
         silent_seconds = time.monotonic() - self.last_contact_seconds()
         if self._unsought or self._reader.member() is None or silent_seconds > CHECK_SECONDS + _ANSWER_SECONDS:
@@ -278,7 +278,7 @@ class KafkaTransport:
         try:
             ends = self._reader.end_offsets(behind - owed) if behind - owed else {}
         except BrokerUnavailable:
-            # Whether the brokers answer is for the reading to find out.
+            # Reading will show whether the brokers answer.
             ends = {}
         owed |= {each for each, end in ends.items() if (known := self._reader.progress(each)) and known[0] < end}
         return self._sources(owed)
@@ -352,7 +352,7 @@ class KafkaTransport:
     def _look_up(self, sources: Iterable[Source], look_up: Callable[[list[int]], dict[int, int]]) -> dict[Source, int]:
         partitions = {source: self._partition(source) for source in sources}
         found = look_up(list(partitions.values()))
-        # The client asks by name, and partitions are assigned anew when their topic is made anew.
+        # The client asks by name, and a recreated topic's partitions are assigned again.
         self._require_same_topic()
         return {source: found[partition] for source, partition in partitions.items()}
 
@@ -361,9 +361,9 @@ class KafkaTransport:
             require_same_topic(self._settings, self._admin, self._stream)
 
     def _follow_assignment(self) -> None:
-        """Carry the noted changes out. New partitions that this worker owns now stay unsought."""
+        """Apply the noted changes. Newly owned partitions stay unsought."""
         reader = self._reader
-        # What is gone is looked for behind what was read of it before.
+        # Missing offsets are looked for after the records read before them.
         gone = reader.gone & self._begun
         if gone and (gone := gone - self._kept_partitions()):
             log.warning("next offset no longer exists; restarting recovery", partitions=sorted(gone))
@@ -378,12 +378,12 @@ class KafkaTransport:
             self._unsought |= assigned
 
     def _read_from(self, partition: int, offset: int) -> None:
-        """Read a partition from `offset` on, whatever was read of it before."""
+        """Read a partition from `offset` on, whatever was read before."""
         self._reader.begin(partition, offset)
         self._continuity.begin(partition, offset)
 
     def _keep(self, partition: int, records: Sequence[Record]) -> None:
-        """Keep what was read of a partition that has begun."""
+        """Keep the records of a begun partition."""
         if partition in self._begun:
             self._continuity.follow(partition, records)
             self._buffer.add(records)
@@ -404,7 +404,7 @@ class KafkaTransport:
 def _client(
     settings: Settings,
 ) -> tuple[Callable[[Settings, str, KafkaAdminClient, Part | None], Writer], Callable[[Settings, str, str], Reader]]:
-    """Writer and reader of `kafka.client`. Raises SettingsError where its package is missing."""
+    """Writer and reader of `kafka.client`. Raises SettingsError if its package is missing."""
     if settings.kafka.client == "kafka-python":
         return KafkaPythonWriter, KafkaPythonReader
     require_client(settings)

@@ -1,8 +1,8 @@
 """Records that kafka-python cannot parse: odd header names are read all the same, and damage is noted with its offsets.
 
-The client raises on both. The error of an odd header name has no position, and the parser of a batch that raised is never
-let go: the next poll would spin on it for ever. Here nothing is raised. A damaged batch is noted and fetched again, while
-other partitions go on; `Damages.lasting` tells what stayed damaged.
+The client raises on both. The error for an odd header name has no position, and the client keeps the parser of a batch that
+raised: the next poll would spin on it for ever. This module raises nothing. It notes a damaged batch and fetches it again, while
+other partitions go on; `Damages.lasting` returns what stayed damaged.
 """
 
 import struct
@@ -26,37 +26,37 @@ from streamer.settings.settings import Settings
 from streamer.transports.transport import NO_TIMESTAMP_MS
 
 FETCHES_MIN = 3
-"""Fetches that must find the same damage before it counts as lasting: one may have been hurt on its way."""
+"""Fetches with the same damage before it counts as lasting: one may have been corrupted on its way."""
 
 LASTING_SECONDS = 2.0
-"""Time over which they must find it."""
+"""Shortest time over which those fetches must be spread."""
 
 _PARSER_ERRORS = (
     *(KafkaError, ValueError, IndexError, RuntimeError, OSError, EOFError),
     *(struct.error, zlib.error, zstandard.ZstdError, snappy.UncompressError),
 )
-"""What the client's parser and the decompressors below it raise on bytes that make no sense."""
+"""Errors of the client's parser and its decompressors on invalid bytes."""
 
 
 class HeaderName(str):
-    """Header name that is not UTF-8: odd bytes stand as lone surrogates, and the producer gets the bytes back."""
+    """Header name that is not UTF-8: odd bytes become lone surrogates, and the producer gets the bytes back."""
 
     __slots__ = ()
 
     def encode(self, *_: str) -> bytes:
-        """The bytes as they were read, whatever is asked for: the client asks for strict UTF-8."""
+        """The original bytes, whatever the arguments: the client asks for strict UTF-8."""
         return super().encode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Records of a partition that cannot be read.
+    """Unreadable records of a partition.
 
     first          offset of the first
-    end            offset behind the last; None where the damage hides it
+    end            offset after the last; None if the damage hides it
     why            the parser's words
-    fetches        how many fetches found the damage
-    since_seconds  when the first did, on the monotonic clock
+    fetches        number of fetches with the damage
+    since_seconds  time of the first, on the monotonic clock
     """
 
     first: int
@@ -78,15 +78,15 @@ class Damage:
 
     @property
     def words(self) -> str:
-        """Which records they are, and why they cannot be read, in words."""
+        """The records, and why they are unreadable, in words."""
         return f"{self.offsets} cannot be read: {self.why}"
 
 
 class LostRecords(ConsumerRecord):  # type: ignore[misc]
-    """Stands in the stream for damaged records that were skipped, at the offset of the first of them.
+    """Placeholder for skipped damaged records, at the offset of the first.
 
-    end  offset behind the last of them
-    why  which they are and why they cannot be read, in words
+    end  offset after the last
+    why  which they are and why they are unreadable, in words
     """
 
     end: int
@@ -94,7 +94,7 @@ class LostRecords(ConsumerRecord):  # type: ignore[misc]
 
     @classmethod
     def of(cls, partition: TopicPartition, damage: Damage, end: int) -> "LostRecords":
-        """What stands for the damage. It has neither key, value nor time."""
+        """Placeholder for the damage. It has neither key, value nor time."""
         topic, number = partition
         lost = cls(topic, number, -1, damage.first, NO_TIMESTAMP_MS, 0, None, None, [], None, -1, -1, -1)
         lost.end, lost.why = end, damage.words
@@ -102,28 +102,28 @@ class LostRecords(ConsumerRecord):  # type: ignore[misc]
 
 
 class Damages:
-    """Damage that a consumer found, by partition."""
+    """Damage that a consumer met, by partition."""
 
     def __init__(self) -> None:
         self._found: dict[TopicPartition, Damage] = {}
 
     def note(self, partition: TopicPartition, first: int, end: int | None, why: str) -> None:
-        """Note what a fetch found."""
+        """Note the damage of one fetch."""
         known = self._found.get(partition)
         if known is not None and known.first == first:
-            # A later fetch begins at the damage, and sees what comes behind it.
+            # A later fetch begins at the damage, and sees what follows it.
             self._found[partition] = replace(known, end=end, why=why, fetches=known.fetches + 1)
         else:
             self._found[partition] = Damage(first, end, why, since_seconds=time.monotonic())
 
     def forget(self, partition: TopicPartition) -> None:
-        """Forget what was found in a partition."""
+        """Drop a partition's damage."""
         self._found.pop(partition, None)
 
     def lasting(
         self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]
     ) -> Iterator[tuple[TopicPartition, Damage]]:
-        """Damage that enough fetches have found over enough time; none that `polled`, the newest records, refutes."""
+        """Damage that enough fetches have seen over enough time, unless `polled`, the newest records, refutes it."""
         for partition, damage in list(self._found.items()):
             records = polled.get(partition)
             if records and records[-1].offset >= damage.first:
@@ -151,19 +151,19 @@ class TolerantConsumer(KafkaConsumer):  # type: ignore[misc]
         fetcher._parse_fetched_data = parse_or_note
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """As the client's, and lets go of what was fetched at an earlier position before the partition was paused.
+        """Like the client's, but drops records fetched at an earlier position before a pause.
 
-        The client keeps that aside, and fetches nothing of the partition meanwhile. It may never look at it again: not as
-        long as another partition, whose records were all handed out, has nothing new.
+        The client keeps them, and fetches nothing more of the partition meanwhile. It may never return to them: not while another
+        partition, whose records were all handed out, has nothing new.
         """
         super().seek(partition, offset)
         self._fetcher._paused_partition_records.pop(partition, None)
 
 
 def _of_no_use(fetched: Any) -> str:
-    """Why nothing can be read of what the broker answered for a partition; empty where something can."""
+    """Reason why nothing of a broker's answer for a partition is readable; empty if something is."""
     if fetched.error_code == CorruptRecordError.errno:
-        # The client would ask again for ever, without a word.
+        # The client would ask again for ever, in silence.
         return "the broker says that its log is damaged there"
     if fetched.error_code == 0 and fetched.records and not MemoryRecords(fetched.records).has_next():
         return "the broker sent a batch that is longer than what it sent"
@@ -171,9 +171,9 @@ def _of_no_use(fetched: Any) -> str:
 
 
 def end_of_damage(settings: Settings, consumer: KafkaConsumer, partition: TopicPartition, damage: Damage) -> int:
-    """Offset where reading goes on behind lasting damage.
+    """Offset at which reading goes on after lasting damage.
 
-    Raises RecordsUnreadable where `recovery.unreadable` is to stop, or nobody can tell the offset.
+    Raises RecordsUnreadable if `recovery.unreadable` is to stop, or the offset is unknown.
     """
     known_end = consumer.highwater(partition)
     if damage.end is None or known_end is None or damage.end > known_end:
@@ -195,7 +195,7 @@ def end_of_damage(settings: Settings, consumer: KafkaConsumer, partition: TopicP
 
 
 class _NotingRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
-    """The records of one fetch of a partition; where they cannot be parsed, they end with a note."""
+    """The records of one fetch of a partition; if they cannot be parsed, they end with a note."""
 
     def __init__(self, damages: Damages, *arguments: Any, **options: Any) -> None:
         self._damages = damages
@@ -210,13 +210,13 @@ class _NotingRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
         except _PARSER_ERRORS as error:
             first: int = max(self.fetch_offset, self.next_fetch_offset)  # type: ignore[has-type]
             self._damages.note(tp, first, batches.end_of_damage(first), str(error))
-            # The client takes this for the position that it has read up to, and fetches from there next.
+            # The client takes this for its read position, and fetches from there next.
             self.next_fetch_offset = first
             self.drain()
 
 
 class _Batches:
-    """The batches of a fetch, as the client's parser asks for them; knows the one under way."""
+    """The batches of a fetch, as the client's parser asks for them; knows the current one."""
 
     def __init__(self, records: MemoryRecords) -> None:
         self._records = records
@@ -231,9 +231,9 @@ class _Batches:
         return batch
 
     def end_of_damage(self, first: int) -> int | None:
-        """Offset behind the batch under way, whose bytes cannot be trusted; None where it is not certain.
+        """Offset after the current batch, whose bytes cannot be trusted; None if uncertain.
 
-        A sound batch right behind it proves the offset. Else two of its own fields must agree.
+        A sound batch right after it proves the offset. Else two of its own fields must agree.
         """
         batch = self._under_way
         try:
@@ -258,13 +258,13 @@ class _AnyNames(DefaultRecordBatch):  # type: ignore[misc]
         except CorruptRecordError as error:
             if not isinstance(error.__context__, UnicodeDecodeError):
                 raise
-            # The parser stands where it stood before the record.
+            # The parser is back at the start of the record.
             self._buffer = _NamesByBytes(self._buffer)  # type: ignore[misc, has-type]
             return super().__next__()
 
 
 class _NamesByBytes(bytearray):
-    """Buffer of a batch; its slices decode to a HeaderName where they are not UTF-8."""
+    """Buffer of a batch; its slices decode to a HeaderName if they are not UTF-8."""
 
     def __getitem__(self, key: Any) -> Any:
         found = super().__getitem__(key)

@@ -1,7 +1,7 @@
-"""Clients of confluent-kafka, made the one safe way, and their errors in the words of the other client.
+"""confluent-kafka clients with safe settings, and their errors as kafka-python's.
 
-librdkafka numbers the brokers' errors as the protocol does, and its own below zero. So the brokers' become the same errors
-of kafka-python, and a person reads the same sentence whichever client met them.
+librdkafka numbers the brokers' errors as the protocol does, and its own below zero. The brokers' become the same kafka-python
+errors, so a person reads the same sentence with either client.
 """
 
 import logging
@@ -29,28 +29,28 @@ _log = logging.getLogger("kafka.confluent")
 """Below the other client's logger, so that repeated complaints are held back alike."""
 
 _METADATA_AGE_MS_MAX = 5_000
-"""A partition that is added to the input waits this long at most until the client knows it."""
+"""Longest wait until the client sees a partition added to the input."""
 _RECONNECT_BACKOFF_MS_MAX = 2_000
 _MESSAGE_BYTES_MAX = 1_000_000_000
 """The most that librdkafka sends or takes in one record."""
 
 BATCH_BYTES_MAX = 1_000_000
-"""Size of the client's own batch of records for one partition: just below a topic's default max.message.bytes."""
+"""Size of the client's batch for one partition: just below a topic's default max.message.bytes."""
 
 _LINGER_MS_MAX = 1_000
-"""Longer than it takes to hand over a batch, so that each partition gets one batch of the client's; the commit sends it at once.
+"""Longer than it takes to hand over a batch, so that each partition gets one client batch; the commit sends it at once.
 
-Of a second batch for a partition the client's thread waits for the answer to the first in a tight loop.
+With a second batch for a partition, the client's thread waits in a tight loop for the answer to the first.
 """
 
 _FETCH_BYTES_MAX = 16 * 2**20
 _FETCH_PARTITION_BYTES_MAX = 2 * 2**20
 _RESPONSE_BYTES_MAX = 2**30
 _QUEUE_KBYTES_MAX = 32 * 2**10
-"""What is fetched ahead: some batches of the largest size by default."""
+"""Prefetch limit: some batches of the largest size by default."""
 
 _QUEUE_BACKOFF_MS = 20
-"""Pause of a fetch while enough is fetched ahead; the client's second would let a worker wait that reads fast."""
+"""Pause of a fetch when the prefetch is full; the client's default of a second would make a fast worker wait."""
 
 _CODES_OF_SILENCE = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
 _CODES_OF_LOGIN = {KafkaError._AUTHENTICATION, KafkaError._SSL}
@@ -59,16 +59,16 @@ _METADATA_MAGIC = b"CGMDv2:"
 
 
 class Membership(NamedTuple):
-    """What librdkafka serialises of a member of a group."""
+    """librdkafka's serialised group membership."""
 
     generation: int
     member_id: str
 
 
 def parse_membership(metadata: bytes) -> Membership | None:
-    """Membership that `consumer_group_metadata` tells; None where the consumer is no member just now.
+    """Membership from `consumer_group_metadata`; None if the consumer is no member just now.
 
-    The form is librdkafka's: a mark, the generation as 32 bits, then group and member, each ended by a zero byte.
+    librdkafka's format: a mark, the generation as 32 bits, then group and member, each ended by a zero byte.
     """
     if not metadata.startswith(_METADATA_MAGIC):
         raise AssertionError(f"librdkafka tells its membership in a new form: {metadata[:16]!r}")
@@ -79,10 +79,10 @@ def parse_membership(metadata: bytes) -> Membership | None:
 
 
 class Lines:
-    """Lines of a client, which it hands over in calls of ours; warnings go to the log."""
+    """Log lines of a client, handed over during our calls; warnings go to the log."""
 
     def log(self, level: int, _words: str, facility: str, _name: str, line: str) -> None:
-        """Take a line: `facility` names what it is about."""
+        """Take a line: `facility` names its subject."""
         if level >= logging.WARNING:
             _log.log(level, "%s: %s", facility, line)
 
@@ -99,14 +99,14 @@ def is_passing(error: KafkaError) -> bool:
 
 @contextmanager
 def client_errors(settings: Settings, doing: str) -> Iterator[None]:
-    """As `broker_errors`, of what confluent-kafka raises."""
+    """Like `broker_errors`, for confluent-kafka's errors."""
     with broker_errors(settings, doing), translated():
         yield
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn what confluent-kafka raises into the errors of kafka-python."""
+    """Turn confluent-kafka's errors into kafka-python's."""
     try:
         yield
     except KafkaException as error:
@@ -114,7 +114,7 @@ def translated() -> Iterator[None]:
 
 
 def as_broker_error(error: KafkaError) -> BrokerError:
-    """The same error of kafka-python."""
+    """The same error in kafka-python."""
     words = error.str()
     if error.code() in _CODES_OF_SILENCE | _CODES_OF_LOGIN:
         return no_answer(words)
@@ -139,7 +139,7 @@ def _connection(settings: Settings) -> dict[str, Any]:
         options["sasl.username"] = kafka.sasl_username
         options["sasl.password"] = kafka.sasl_password.get_secret_value() if kafka.sasl_password else None
     if kafka.security_protocol.endswith("SSL"):
-        # Its own default looks elsewhere than Python's, by which kafka-python and the first words with a broker go.
+        # Its own default path differs from Python's, which kafka-python and the handshake use.
         paths = ssl.get_default_verify_paths()
         options["ssl.ca.location"] = str(kafka.ssl_cafile or paths.cafile or paths.capath or "probe")
         if kafka.ssl_certfile is not None:
@@ -189,8 +189,8 @@ def make_consumer(
 def make_transactional_producer(settings: Settings, instance: str, batch_bytes_max: int, lines: Lines) -> Producer:
     """Producer of the outputs. A new one with the same group and instance fences the old one.
 
-    batch_bytes_max  most that each output takes as one batch of records: the client does not split a larger one
-    lines            takes the client's lines, those of its connections too
+    batch_bytes_max  largest batch of records that every output accepts: the client splits none
+    lines            takes the client's lines, including those of its connections
 
     Raises the client's errors; see `client_errors`.
     """
@@ -204,7 +204,7 @@ def make_transactional_producer(settings: Settings, instance: str, batch_bytes_m
             "transaction.timeout.ms": kafka.transaction_timeout_ms,
             "delivery.timeout.ms": kafka.delivery_timeout_ms,
             "compression.type": kafka.compression,
-            # By Java's hash, as kafka-python does: the records of a key stay in their partition whichever client writes.
+            # Java's hash, as in kafka-python: a key's records stay in their partition, whichever client writes.
             "partitioner": "murmur2_random",
             "batch.size": min(BATCH_BYTES_MAX, batch_bytes_max),
             "linger.ms": min(_LINGER_MS_MAX, kafka.delivery_timeout_ms // 2),
@@ -215,7 +215,7 @@ def make_transactional_producer(settings: Settings, instance: str, batch_bytes_m
             "queue.buffering.max.messages": 0,
             "queue.buffering.max.kbytes": 2**31 - 1,
             "delivery.report.only.error": True,
-            # Tells of connections, and of little else.
+            # Reports connections, and little else.
             "debug": "broker",
         },
         logger=lines,

@@ -1,4 +1,4 @@
-"""Unreadable records of confluent-kafka, probed with the other client: its parser knows where damage begins and ends."""
+"""Unreadable records of confluent-kafka, probed with kafka-python: its parser knows the bounds of the damage."""
 
 from collections.abc import Callable, Container, Iterator
 
@@ -14,7 +14,7 @@ from streamer.transports.transport import NO_TIMESTAMP_MS
 
 
 class DamageProbe:
-    """Partitions whose next record could not be read, until it is readable or proves damaged."""
+    """Partitions whose next record was unreadable, until it is readable again or proves damaged."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -35,7 +35,7 @@ class DamageProbe:
         consumer.seek(self._at(source.partition), offset)
 
     def look(self, waiting: Callable[[], Container[int]]) -> Iterator[tuple[int, Record | None]]:
-        """Finished partitions: with None if they are readable again, else with a record that stands for damaged ones.
+        """Finished partitions: None if readable again, else a placeholder record for the damaged ones.
 
         waiting  returns partitions to leave for later
 

@@ -1,25 +1,25 @@
-"""Reading the input with confluent-kafka 2.16.1, which is librdkafka 2.16.0; and the rules by which the client is used.
+"""Reading the input with confluent-kafka 2.16.1 (librdkafka 2.16.0), and the rules for using the client.
 
-By the numbers of `kafka.transport`, where they differ (tests/contract/test_confluent_rules.py):
- 2  A record that is not delivered fails the commit, so nothing is waited for before: records and offsets travel at once.
- 3  The group may move on while a batch is under way, and its proof must be the newest: the client joins anew by itself,
-    in the background. But it gives partitions away only in `poll`, on this thread. So the membership is asked for when
-    the batch is delivered, and is good where no partition of the batch was given away since it was read. In that order:
-    what is given away after the question belongs to a later generation, which the broker tells from this one. Where the
-    generation ends between question and answer, the transaction is aborted and filled anew: no commit was asked for.
+Numbers as in `kafka.transport`, for the rules that differ (tests/contract/test_confluent_rules.py):
+ 2  An undelivered record fails the commit, so records and offsets travel at once, without a wait before the commit.
+ 3  The group may move on while a batch is under way, and its proof must be the newest: the client rejoins by itself,
+    in the background. But it gives partitions away only in `poll`, on this thread. So delivery asks for the membership,
+    which is valid if no partition of the batch was given away since it was read. The order matters: a partition given
+    away after the question belongs to a later generation, which the broker recognises. If the generation ends between
+    question and answer, the transaction is aborted and filled again: no commit was asked for.
  4  After any doubt the producer is purged and kept until the process ends. Its own close would wait without limit, and
     abort what may be committed.
- 5  The client does not keep its limit of time for the offsets of a transaction: both last steps are given up here.
- 6  The client resets nothing, but tells of an offset that is gone only once: it is remembered.
- 8  The rebalance callbacks run in `poll`. They assign at once, as they must, but paused, and at an offset by number: the
-    client asks the broker where the end is, asks again when a seek overtakes the answer, and goes there after the seek.
-11  The client has no request for a rejoin, and takes the same subscription for none: it leaves and subscribes again.
-12  Damage is found only by `check.crcs`. Then the client tells it, and may go on with what follows, or with nonsense: it
-    loses its place in the answer. So nothing is taken behind the error. `kafka.unreadable` looks at the place, with the
-    other client, and tells whether it lasts and where it ends. A header name that is not UTF-8 cannot be read at all
-    without a crash: that stops the service, and names the record.
+ 5  The client ignores its time limit for a transaction's offsets: this module gives up both last steps.
+ 6  The client resets nothing, but reports a missing offset only once: the reader remembers it.
+ 8  The rebalance callbacks run in `poll`. They must assign at once, but paused, and at an offset by number: the client
+    asks the broker for the end, asks again when a seek overtakes the answer, and goes there after the seek.
+11  The client has no request for a rejoin, and ignores an unchanged subscription: it leaves and subscribes again.
+12  Only `check.crcs` detects damage. Then the client reports it, and may go on with what follows, or with nonsense: it
+    loses its place in the answer. So the reader takes nothing after the error. `kafka.unreadable` checks the place with
+    the other client: whether the damage lasts and how far. A header name that is not UTF-8 cannot be read at all without
+    a crash: it stops the service, and the error names the record.
 14  The client does not split a batch that an output finds too large. Its batches are no larger than any output takes.
-15  A timestamp of 0 is the time of now to the client: 1 stands for it.
+15  The client takes a timestamp of 0 for the present: 1 replaces it.
 """
 
 import threading
@@ -72,20 +72,20 @@ _CODES_OF_OTHERS = frozenset(
 )
 
 _headers_of = methodcaller("headers")
-"""As `message.headers()`, which Python may call without a look at the error that the client leaves behind."""
+"""Like `message.headers()`, but Python may call it without checking the error that the client leaves set."""
 
 _unclosed: list[Consumer] = []
 
 
 class Proof:
-    """Proof of membership for batches that were read up to now; see rule 3."""
+    """Proof of membership for batches read up to now; see rule 3."""
 
     def __init__(self, reader: "ConfluentReader") -> None:
         self._reader = reader
         self._taken = reader.taken
 
     def metadata(self, partitions: Iterable[int]) -> bytes:
-        """The membership as it is now. Raises DeliveryDoubtful where a partition was given away, or there is none."""
+        """The current membership. Raises DeliveryDoubtful if a partition was given away, or there is none."""
         metadata = self._reader.metadata()
         if metadata is None:
             raise DeliveryDoubtful("this worker is no member of the group any more")
@@ -113,9 +113,9 @@ class ConfluentReader:
         self._login_in_doubt = False
         self._member: Member | None = None
         self.taken = 0
-        """How many times partitions were taken away."""
+        """Number of times that partitions were taken away."""
         self.taken_at: dict[int, int] = {}
-        """Which of these times was the last, by partition."""
+        """Number of the last such time, by partition."""
         with client_errors(settings, f"joining group {settings.kafka.group!r}"):
             self.consumer: Consumer = make_consumer(settings, instance, self._note_error, Lines())
 
@@ -154,17 +154,17 @@ class ConfluentReader:
         return frozenset(self._gone & self._owned)
 
     def member(self) -> Member | None:
-        """See `Reader`. None before the group has assigned partitions, be it none at all."""
+        """See `Reader`. None until the group assigns partitions, even an empty set."""
         return self._member
 
     def metadata(self) -> bytes | None:
-        """Membership as it is now, for the broker; None where there is none."""
+        """Current membership, for the broker; None without one."""
         with client_errors(self._settings, "asking for the membership"):
             metadata: bytes = self.consumer.consumer_group_metadata()
         return None if parse_membership(metadata) is None else metadata
 
     def is_steady(self) -> bool:
-        """See `Reader`. The client joins anew in the background."""
+        """See `Reader`. The client rejoins in the background."""
         return True
 
     def skip_unreadable(self, waiting: Callable[[], Container[int]]) -> Iterator[Record]:
@@ -183,13 +183,13 @@ class ConfluentReader:
         self.consumer.pause([TopicPartition(self._topic, partition) for partition in partitions])
 
     def begin(self, partition: int, offset: int) -> None:
-        """See `Reader`. The client may need a moment before it can seek in what it was just assigned."""
+        """See `Reader`. The client may need a moment before it can seek in a new partition."""
         if partition not in self._owned:
             return
         at = TopicPartition(self._topic, partition, offset)
         with client_errors(self._settings, f"going to offset {offset} of partition {partition}"):
             if partition in self._stopped:
-                # The client stopped reading it, and cannot seek in it any more.
+                # The client stopped reading it, and can no longer seek in it.
                 self.consumer.incremental_unassign([at])
                 self.consumer.incremental_assign([at])
                 self._stopped.discard(partition)
@@ -257,13 +257,13 @@ class ConfluentReader:
         return None if end < 0 or position < 0 else (position, end)
 
     def join_anew(self) -> None:
-        """See `Reader`. What this member owns is given away meanwhile."""
+        """See `Reader`. Meanwhile this member gives up what it owns."""
         with client_errors(self._settings, f"joining group {self._settings.kafka.group!r} anew"):
             self.consumer.unsubscribe()
             self._subscribe()
 
     def close(self) -> None:
-        """See `Reader`. The client's close has no limit of time; a consumer that takes longer lives until the process ends."""
+        """See `Reader`. The client's close has no time limit; a slower consumer lives until the process ends."""
         self._examination.close()
         _unclosed.append(self.consumer)
         closing = threading.Thread(target=self.consumer.close, name="kafka-close", daemon=True)
@@ -277,7 +277,7 @@ class ConfluentReader:
         # Any number will do while the partitions are paused; see rule 8. Without one the client takes the committed offset.
         held = [TopicPartition(at.topic, at.partition, 0) for at in assigned]
         for at in held:
-            # The client pauses no partition that it does not know yet. This call makes it known, and asks no broker.
+            # The client cannot pause a partition that it does not know yet. This call makes it known, without a request.
             consumer.get_watermark_offsets(at, cached=True)
         if held:
             consumer.pause(held)
@@ -288,7 +288,7 @@ class ConfluentReader:
         self._changes.append((True, gained))
 
     def _revoke(self, _consumer: Consumer, revoked: list[TopicPartition]) -> None:
-        """Note what is given away, before the client tells the group so."""
+        """Note the partitions before the client gives them up."""
         lost = _numbers(revoked)
         self.taken += 1
         self.taken_at.update(dict.fromkeys(lost, self.taken))
@@ -321,7 +321,7 @@ class ConfluentReader:
             }
 
     def _records(self, messages: Sequence[Any]) -> dict[int, list[Record]]:
-        """Records by partition; of a partition nothing behind an error."""
+        """Records by partition, up to the first error in each."""
         found: dict[int, list[Record]] = {}
         held_back = self._examination.partitions
         topic, message = self._topic, None
@@ -350,12 +350,12 @@ class ConfluentReader:
                     )
                 )
         except SystemError as error:
-            # The client has made headers without names of them: to look at these would end the process.
+            # The client's headers have no valid names: reading them would end the process.
             raise RecordsUnreadable(self._nameless(message)) from error
         for partition, records in found.items():
             self._next[partition] = records[-1].offset + 1
         for partition in held_back - self._examination.partitions:
-            # What follows is read anew, from where it can be read.
+            # The records after it are read again, from the first readable one.
             self.consumer.pause([TopicPartition(self._topic, partition)])
             self._examination.begin(Source(self._stream, partition), self._next[partition])
         return found
@@ -367,7 +367,7 @@ class ConfluentReader:
         )
 
     def _is_damage(self, error: KafkaError, partition: int) -> bool:
-        """Whether the next record of a partition that has begun cannot be read. Raises what else an error means."""
+        """Whether the next record of a begun partition is unreadable. Raises every other error."""
         code, words = error.code(), error.str()
         if code in _CODES_OF_DAMAGE:
             log.warning("cannot read on", partition=partition, reason=words)
@@ -391,7 +391,7 @@ def _nowhere(_record: Record) -> None:
 
 
 def _sound(partitions: list[TopicPartition]) -> list[TopicPartition]:
-    """The same partitions. Raises what the broker says of any."""
+    """The same partitions. Raises the broker's error for any of them."""
     for at in partitions:
         if at.error is not None:
             raise KafkaException(at.error)
@@ -399,7 +399,7 @@ def _sound(partitions: list[TopicPartition]) -> list[TopicPartition]:
 
 
 def _note_of(at: TopicPartition) -> str:
-    """Note of a committed offset. Where another program wrote it, the client may read on past its end."""
+    """Note of a committed offset. If another program wrote it, the client may read on past its end."""
     try:
         return at.metadata or ""
     except UnicodeDecodeError as error:

@@ -42,7 +42,7 @@ _dropped: list[Producer] = []
 
 
 class ConnectionLines(Lines):
-    """Lines of a producer; counts the connections that were lost, which the client tells in no other way at once."""
+    """Log lines of a producer. Counts lost connections, which the client reports at once in no other way."""
 
     def __init__(self) -> None:
         self.lost = 0
@@ -66,7 +66,7 @@ class ConfluentWriter:
         self._lines = ConnectionLines()
         doing = f"taking over the transactions of instance {instance!r}"
         with client_errors(settings, doing):
-            # What a predecessor left is ended by the client that can look into it. The next fences that one.
+            # The client that can inspect transactions ends the predecessor's. The next producer fences that client.
             let_go(take_over(settings, instance, admin, self._outputs))
             self._batch_bytes = min(BATCH_BYTES_MAX, output_bytes_max(admin, self._outputs) or BATCH_BYTES_MAX)
             self.producer = make_transactional_producer(settings, instance, self._batch_bytes, self._lines)
@@ -99,12 +99,12 @@ class ConfluentWriter:
         raise DeliveryDoubtful(f"the rebalance did not finish within {_ATTEMPTS_MAX} attempts to commit")
 
     def close(self) -> None:
-        """See `Writer`. The client's own close would wait for the brokers, and abort what is in doubt."""
+        """See `Writer`. The client's own close would wait for the brokers, and abort a doubtful transaction."""
         self.producer.purge(blocking=False)
         self._note.close()
 
     def _fill(self, outgoing: Sequence[Outgoing], commits: Commits, proof: Proof) -> bool:
-        """Give records and offsets into the transaction, at the same time; False where the group has just moved on."""
+        """Add records and offsets to the transaction concurrently; False if the group has just moved on."""
         producer, topic = self.producer, self._settings.topics.input
         metadata = proof.metadata(commits)
         offsets = [TopicPartition(topic, number, offset, note) for number, (offset, note) in commits.items()]
@@ -119,12 +119,12 @@ class ConfluentWriter:
         return True
 
     def _produce(self, outgoing: Sequence[Outgoing]) -> None:
-        """Hand everything to the client, which sends it meanwhile."""
+        """Hand all records to the client, which sends them meanwhile."""
         produce, topics = self.producer.produce, self._topics
         for each in outgoing:
             record = each.record
-            # By position: the client takes arguments by name at a tenth of the whole price. To it the time 0 is now: what is
-            # nearest to it stands for it. It takes headers as a list alone.
+            # By position: arguments by name cost a tenth of the whole call. The client takes time 0 for the present, so the
+            # nearest time replaces it. It accepts headers only as a list.
             headers: list[Any] = [*each.headers]
             partition = record.source.partition if isinstance(each.destination, Handover) else -1
             produce(
@@ -139,7 +139,7 @@ class ConfluentWriter:
             )
 
     def _require_all_ended(self) -> None:
-        """Where a connection was lost since the last delivery, or at the first, check that its transaction was ended."""
+        """After a lost connection, and at the first delivery, check that the transaction was ended."""
         self.producer.poll(0)
         if self._lines.lost != self._lost_before and self._known is not None:
             try:
@@ -159,7 +159,7 @@ class ConfluentWriter:
         return DeliveryDoubtful(words)
 
     def _withheld(self, error: AuthorizationError) -> str:
-        """What the brokers do not allow. The client does not say of which topic."""
+        """Message for a missing right. The client does not name the topic."""
         if isinstance(error, TopicAuthorizationFailedError):
             with client_errors(self._settings, "asking what is allowed"):
                 withheld = withheld_on_topics(

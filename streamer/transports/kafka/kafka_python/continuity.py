@@ -1,4 +1,4 @@
-"""Detects records that a client passed over: compares offsets with those asked for, and gaps with the log itself.
+"""Detection of records that a client skipped: compares offsets with the requested ones, and gaps with the log itself.
 
 Offsets have gaps at the end of transactions, at aborted ones, and in compacted topics. The client does not say which. Another
 consumer looks for committed records in the gap:
@@ -6,7 +6,7 @@ consumer looks for committed records in the gap:
     asked for 1094, got 1233 -> look from 1094 on -> 1094 is a record: the client lost it
                                                   -> the next one is 1233: the gap is the log's own
 
-The first record after a start is always compared. Later gaps are checked once in LOOK_SECONDS, for every transaction leaves one.
+The first record after a start is always compared. Later gaps are checked once in LOOK_SECONDS: every transaction leaves one.
 """
 
 import time
@@ -48,8 +48,7 @@ class Continuity:
     def follow(self, partition: int, records: Sequence[Record]) -> None:
         """Compare the next records of a begun partition.
 
-        Raises DeliveryDoubtful if the client went back or passed a record over, and BrokerUnavailable without an answer of the
-        broker.
+        Raises DeliveryDoubtful if the client went back or skipped a record, and BrokerUnavailable if the broker does not answer.
         """
         if not records:
             return
@@ -109,6 +108,6 @@ class Continuity:
 
 
 def _gap(neighbours: Sequence[int]) -> range | None:
-    """Offsets between two neighbours; None without any."""
+    """Offsets missing between two neighbours; None if there are none."""
     before, after = neighbours
     return range(before + 1, after) if after > before + 1 else None

@@ -30,7 +30,7 @@ _CLOSE_MS_MAX = 1_000
 
 
 class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Takes notes of changes of the assignment: it runs on the client's thread."""
+    """Recorder of assignment changes: it runs on the client's thread."""
 
     def __init__(self) -> None:
         self.changes: Changes = deque()
@@ -40,7 +40,7 @@ class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
         self.changes.append((True, _numbers(assigned)))
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Note what has to be given up."""
+        """Note what this member must give up."""
         self.changes.append((False, _numbers(revoked)))
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
@@ -68,7 +68,7 @@ class KafkaPythonReader:
         """See `Reader`."""
         with broker_errors(self._settings, f"joining group {self._settings.kafka.group!r}"):
             self.consumer.subscribe([self._topic], listener=self._notes)
-            # A group leader that does not know the partitions yet would assign none, and join again once it does.
+            # A group leader that does not know the partitions yet would assign none, and rejoin once it does.
             self.consumer.partitions_for_topic(self._topic)
 
     @property
@@ -82,8 +82,8 @@ class KafkaPythonReader:
         self._snapshot = snapshot = self.consumer.group_metadata()
         if _is_member(snapshot) and snapshot.state == MemberState.STABLE:
             if self._member_id not in ("", snapshot.member_id):
-                # The group expelled this member, and another may have read its partitions meanwhile. Where that happens amid
-                # a rebalance, the client tells nobody, and reads on from where it was.
+                # The group expelled this member, and another may have read its partitions meanwhile. If that happens during a
+                # rebalance, the client reports nothing, and reads on from its old position.
                 ours = self.assignment()
                 self.changes.extend([(False, ours), (True, ours)])
             self._member_id = snapshot.member_id
@@ -119,7 +119,7 @@ class KafkaPythonReader:
     def hold(self, partitions: Iterable[int]) -> None:
         """See `Reader`."""
         for partition in partitions:
-            # Any position will do while the partition is paused. Without one the client raises, or takes the committed.
+            # Any position will do while the partition is paused. Without one the client raises, or takes the committed offset.
             self.consumer.pause(self._at(partition))
             self.consumer.seek(self._at(partition), 0)
 
@@ -199,7 +199,7 @@ class KafkaPythonReader:
                     timeout_ms=wait_ms, max_records=records_max
                 )
             except NoOffsetForPartitionError:
-                # Newly assigned and never committed: `begin` will say where.
+                # Newly assigned and never committed: `begin` will set the offset.
                 return {}
             except FencedInstanceIdError as error:
                 raise DeliveryDoubtful(f"another worker runs as instance {self._instance!r} of this group") from error
@@ -225,7 +225,7 @@ class KafkaPythonReader:
 
 
 def offsets_of(topic: str, commits: Commits) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What is to be committed, in the client's words."""
+    """Offsets to commit, in the client's types."""
     return {
         TopicPartition(topic, number): OffsetAndMetadata(offset, note + NOTE_END, -1)
         for number, (offset, note) in commits.items()

@@ -66,7 +66,7 @@ def send_all(settings: Settings, producer: KafkaProducer, sends: Iterable[Send])
         )
         for topic, record, headers, partition in sends
     ]
-    # The client splits a batch of its own that the broker finds too large, and `flush` fails on the unsplit one.
+    # The client splits a batch that the broker finds too large, and `flush` fails on the unsplit one.
     with suppress(UnknownError):
         producer.flush(timeout=timeout_seconds)
     for future in sent:
@@ -109,7 +109,7 @@ class KafkaPythonWriter:
         self._note.close()
 
     def _require_all_ended(self) -> None:
-        """Where a connection was lost since the last delivery, check that its transaction was ended."""
+        """After a lost connection, check that the last transaction was ended."""
         connections = connections_of(self.producer)
         if not self._connections <= connections:
             require_all_ended(self._settings, self._admin, producer_id_of(self.producer), self._outputs)

@@ -1,1 +1,1 @@
-"""Transactions: the note of the step that one has reached, and what ends one that hangs."""
+"""Transactions: the note of their last step, and the end of hanging ones."""

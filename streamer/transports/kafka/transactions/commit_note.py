@@ -1,12 +1,12 @@
 """The step of a worker's last transaction, noted in the index folder: whether its commit was asked for.
 
-A worker that dies before it asks for the commit leaves a transaction that can only be aborted. The brokers may no longer
-know that: they forgot to end it, and its state with it (`kafka.transactions.hanging`). The worker's successor reads it here.
+A worker that dies before it asks for the commit leaves a transaction that must be aborted. The brokers may have lost both its end
+and its state (`kafka.transactions.hanging`). The worker's successor reads the step here.
 
     begin: positions, producer, "begun"  ->  send records and offsets  ->  "asked"  ->  commit
 
-Nothing is synced to disk. A note of an earlier boot of the machine counts for nothing, nor one of another producer: a worker of
-this name may have run on another host since.
+Nothing is synced to disk. A note from an earlier boot of the machine is void, and so is another producer's: a worker with this
+name may have run on another host since.
 """
 
 import os
@@ -35,8 +35,8 @@ class Unasked:
     """A transaction whose commit was never asked for.
 
     producer  id and epoch of its producer
-    firsts    by partition of the input: the offset of its first record
-    before    by partition of the input: the offset that the same producer's transaction before it committed
+    firsts    offset of its first record, by partition of the input
+    before    offset that the producer's previous transaction committed, by partition of the input
     """
 
     producer: tuple[int, int]
@@ -44,14 +44,14 @@ class Unasked:
     before: Mapping[int, int]
 
     def is_of(self, position: Position | None) -> bool:
-        """Whether an output of this producer at this position of the input belongs to the transaction, not to one before it."""
+        """Whether this producer's output at an input position belongs to this transaction, not to an earlier one."""
         return position is not None and position.offset >= self.firsts.get(
             position.source.partition, position.offset + 1
         )
 
 
 class CommitNote:
-    """The note of one worker. Notes nothing where the index folder is missing, as a part without an index may have none."""
+    """The note of one worker. Does nothing if the index folder is missing, as for a part without an index."""
 
     def __init__(self, settings: Settings, instance: str) -> None:
         self._path = _path(settings, instance)
@@ -62,22 +62,22 @@ class CommitNote:
             os.posix_fallocate(self._file, 0, _NOTE_BYTES)
 
     def begin(self, outgoing: Sequence[Outgoing], producer: tuple[int, int]) -> None:
-        """Note a transaction before anything is written in it. Raises DeliveryDoubtful where that fails."""
+        """Note a transaction before its first write. Raises DeliveryDoubtful if that fails."""
         firsts: dict[int, int] = {}
         for each in outgoing:
             record = each.record
             firsts[record.source.partition] = min(record.offset, firsts.get(record.source.partition, record.offset))
         content = orjson.dumps([_boot(), producer, list(firsts.items()), list(self._before.items())])
-        # Of so many partitions nothing is known afterwards, as without a note.
+        # With too many partitions for the note, nothing is known afterwards, as without a note.
         step = _BEGUN if len(_BEGUN) + len(content) <= _NOTE_BYTES else _ASKED
         self._write((step + content).ljust(_NOTE_BYTES)[:_NOTE_BYTES])
 
     def ask(self) -> None:
-        """Note that the commit is about to be asked for. Raises DeliveryDoubtful where that fails."""
+        """Note that the commit is about to be asked for. Raises DeliveryDoubtful if that fails."""
         self._write(_ASKED)
 
     def committed(self, commits: Commits) -> None:
-        """Keep for the next note what the transaction committed."""
+        """Keep the committed offsets for the next note."""
         self._before = {partition: offset for partition, (offset, _) in commits.items()}
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class CommitNote:
 
 
 def unasked(settings: Settings, instance: str) -> Unasked | None:
-    """The last transaction of an instance, where its commit was certainly never asked for; else None."""
+    """The last transaction of an instance, if its commit was certainly never asked for; else None."""
     try:
         content = _path(settings, instance).read_bytes()
     except OSError:
@@ -115,7 +115,7 @@ def _path(settings: Settings, instance: str) -> Path:
 
 
 def _boot() -> str:
-    """Id of this boot of the machine; "" where the system names none."""
+    """Id of this boot of the machine; "" if the system names none."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:

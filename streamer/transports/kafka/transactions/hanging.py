@@ -1,25 +1,24 @@
-"""Transactions that the broker forgot to end: found before anything is written, and ended.
+"""Transactions that the broker forgot to end: detected and ended before anything is written.
 
-A transaction ends in two steps. Its coordinator notes the decision; then every partition that it wrote to, the group's
-committed offsets among them, gets a mark. Apache Kafka (seen of 4.3.1, reported as KAFKA-20734) leaves a mark out where
-a partition has no leader just then, as while a broker restarts. It notes the transaction as complete all the same:
+A transaction ends in two steps. Its coordinator notes the decision; then every partition that it wrote to, including the group's
+committed offsets, gets a mark. Apache Kafka leaves a mark out if a partition has no leader at that moment, as during a
+broker restart (seen with 4.3.1, reported as KAFKA-20734). It notes the transaction as complete all the same:
 
-    partition   a a a |                       what was written stays open: no reader of committed records gets further,
-                                              and an offset that stays open cannot be fetched
-    partition   a a a | b b b COMMIT          the next mark of the same producer id ends all of it, whatever was decided:
+    partition   a a a |                       the records stay open: readers of committed records stop before them,
+                                              and an open offset cannot be fetched
+    partition   a a a | b b b COMMIT          the producer id's next mark ends all of it, whatever was decided:
                                               an aborted `a`, delivered again as `b`, comes out twice
 
-So a producer that takes over, or has lost a connection, looks for what its id has open: that is its last transaction. A
-transaction of the same id, which contains the forgotten partitions and nothing else, ends it, in the one way that is
-known to be right:
+So a producer that takes over, or has lost a connection, looks for its id's open transaction: it can only be the last one. A
+transaction with the same id and exactly the forgotten partitions ends it, in the one way known to be right:
 
-    offsets open        as the coordinator had decided before the new producer asked for an id: no other worker has gone
-                        on behind an offset that cannot be fetched
-    offsets not open    abort, if a source is committed no further than one of the transaction's first records: then the
-                        transaction was not committed. Commit, if all sources are committed behind them and the
-                        coordinator had decided so. If it had not, another worker may have delivered the records, and a
-                        person has to look
-    neither tells       abort, if the worker noted that it never asked for the commit, and the note is of this transaction
+    offsets open        as the coordinator had decided before the new producer asked for an id: no other worker has
+                        passed an offset that cannot be fetched
+    offsets not open    abort, if a source's committed offset is no later than one of the transaction's first records:
+                        then it was not committed. Commit, if all committed offsets are later and the coordinator had
+                        decided so. If it had not, another worker may have delivered the records, and a person must
+                        look
+    neither decides     abort, if the worker noted that it never asked for the commit, and the note is of this transaction
                         (`transactions.commit_note`)
 """
 
@@ -79,7 +78,7 @@ _COMMITTED: dict[TransactionState, bool] = {
     # The request for a producer id aborts it.
     TransactionState.ONGOING: False,
 }
-"""Whether a transaction in each state ends committed. Of an empty one nothing is known any more."""
+"""Whether a transaction in each state ends committed. An empty one no longer shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class Open:
     """Open transaction of one producer: the offset of its first record in each partition.
 
     outputs  partitions of the output topics
-    offsets  the partition of committed offsets that holds this group's: at most one
+    offsets  the partition with this group's committed offsets: at most one
     epochs   of the producer, as these partitions have them
     """
 
@@ -110,14 +109,14 @@ def take_over(
     *,
     by_coordinator: bool = False,
 ) -> KafkaProducer:
-    """Producer whose id has nothing open: the broker, or this call, has ended what its predecessor left.
+    """Producer with nothing open: the broker or this call has ended its predecessor's transaction.
 
     topics          that the predecessor wrote to
-    by_coordinator  what the broker forgot ends as the coordinator had decided: the predecessor committed no offsets, so
+    by_coordinator  end a forgotten transaction as the coordinator had decided: the predecessor committed no offsets, so
                     no other worker delivers in its place
 
-    Raises TransactionHanging where nothing tells how a forgotten transaction has to end, or where it does not end.
-    Raises DeliveryDoubtful and the client's errors besides.
+    Raises TransactionHanging if the right end of a forgotten transaction is unknown, or it does not end. Also raises
+    DeliveryDoubtful and the client's errors.
     """
     identity = transactional_id(settings, instance)
     last = _last_state(settings, admin, identity)
@@ -125,7 +124,7 @@ def take_over(
     commit: bool | None = None
     with ExitStack() as undo:
         producer = _initialised(settings, instance, undo)
-        # Repeated where the broker forgets this end too: a new start would no longer know how it has to end.
+        # Repeated if the broker forgets this end too: a new start would no longer know the right end.
         while (forgotten := _find(settings, admin, producer_id_of(producer), topics)).all:
             if commit is None:
                 commit = _how_to_end(settings, instance, forgotten, last, by_coordinator=by_coordinator)
@@ -147,9 +146,9 @@ def take_over(
 
 
 def require_all_ended(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics: Collection[str]) -> None:
-    """Raise DeliveryDoubtful where the last transaction of a producer of this id, which was committed, does not get its marks.
+    """Raise DeliveryDoubtful if this producer's last transaction, which was committed, does not get its marks.
 
-    The marks may take a moment. Raises the client's errors besides.
+    The marks may take a moment. Also raises the client's errors.
     """
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
     while left := _find(settings, admin, producer_id, topics).all:
@@ -167,10 +166,10 @@ def outcome(
     *,
     offsets_open: bool,
 ) -> bool | None:
-    """Whether a forgotten transaction has to be committed (True) or aborted (False); None where nothing tells.
+    """True to commit a forgotten transaction, False to abort it; None if neither is certain.
 
-    positions     input position of its first record in each output partition, None where a record names none
-    committed     committed offsets of the group, without what is open
+    positions     input position of its first record in each output partition; None for a record without one
+    committed     committed offsets of the group, without open ones
     last          coordinator's state of the transactional id, before the request for a producer id
     offsets_open  whether this transaction's offsets are open too
     """
@@ -186,17 +185,17 @@ def outcome(
 
 
 def require_offsets_not_hanging(settings: Settings, admin: KafkaAdminClient) -> None:
-    """Raise TransactionHanging where a transaction that nobody will end keeps an offset of the group from being fetched.
+    """Raise TransactionHanging if a transaction that will never end keeps a group offset from being fetched.
 
-    Such a transaction belongs to a worker of this group, and no coordinator is about to end it; or to a transactional id that
-    the brokers do not name, and it has written nothing for longer than a transaction may last.
+    Such a transaction belongs to a worker of this group, and no coordinator is about to end it; or to a transactional id that the
+    brokers do not name, and its last write is older than a transaction may last.
     """
     with broker_errors(settings, "looking for what holds the committed offsets open"):
         for at, (start, written_ms) in _open_offsets(settings, admin).items():
             partition, producer_id = at
             identity = identity_of(admin, producer_id)
             if identity is None:
-                # The only question to a clock: the id may be one that this user is not shown.
+                # The only use of a clock: this user may not be allowed to see the id.
                 is_over = time() * 1000 - written_ms > settings.kafka.transaction_timeout_ms
             else:
                 ours = identity.startswith(transactional_id(settings, ""))
@@ -225,7 +224,7 @@ _UNDER_WAY = {
 
 
 def hanging(settings: Settings, identity: str | None, found: Open) -> TransactionHanging:
-    """Error that names the hanging transaction and tells how a person ends it."""
+    """Error that names the hanging transaction and explains how to end it."""
     named = "of an unknown transactional id" if identity is None else f"of transactional id {identity!r}"
     return TransactionHanging(
         f"group {settings.kafka.group!r} stands still: a transaction {named} (producer id {found.producer_id}) was never "
@@ -235,7 +234,7 @@ def hanging(settings: Settings, identity: str | None, found: Open) -> Transactio
 
 
 def partition_of_group(group: str, partitions: int) -> int:
-    """Partition with the committed offsets of a group: the absolute value of Java's hash of its name, modulo."""
+    """Partition with a group's committed offsets: the absolute value of Java's hash of its name, modulo."""
     units = group.encode("utf-16-be")
     code = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -252,7 +251,7 @@ def _initialised(settings: Settings, instance: str, undo: ExitStack) -> KafkaPro
 
 
 def _last_state(settings: Settings, admin: KafkaAdminClient, identity: str) -> TransactionState | None:
-    """Coordinator's state of a transactional id; None where it knows none, or cannot be asked."""
+    """Coordinator's state of a transactional id; None if it knows none, or cannot be asked."""
     try:
         return _answer(settings, lambda: admin.describe_transactions([identity])[identity].state)
     except (TransactionalIdNotFoundError, UnsupportedVersionError):
@@ -260,9 +259,9 @@ def _last_state(settings: Settings, admin: KafkaAdminClient, identity: str) -> T
 
 
 def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
-    """Answer of `ask`, which is repeated until the delivery timeout; then raises the client's errors.
+    """Answer of `ask`, repeated until the delivery timeout; then raises the client's errors.
 
-    A broker that has just started needs a moment, and a cluster's very first request creates the coordinator's topic.
+    A broker needs a moment after its start, and a cluster's very first request creates the coordinator's topic.
     """
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
     while True:
@@ -275,7 +274,7 @@ def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
 
 
 def producer_id_of(producer: KafkaProducer) -> int:
-    """The id that the coordinator gave an initialised producer."""
+    """Id that the coordinator gave an initialised producer."""
     return producer_of(producer)[0]
 
 
@@ -286,7 +285,7 @@ def producer_of(producer: KafkaProducer) -> tuple[int, int]:
 
 
 def producer_of_identity(settings: Settings, admin: KafkaAdminClient, identity: str) -> tuple[int, int] | None:
-    """Id and epoch that the coordinator gave the last producer of a transactional id; None where it cannot be asked.
+    """Id and epoch of a transactional id's last producer; None if the coordinator cannot be asked.
 
     Raises the client's errors.
     """
@@ -333,7 +332,7 @@ def _known_to(
 ) -> Producers:
     """Producers known to the chosen partitions of the topics.
 
-    None, with a warning, where this user may not ask or the broker is too old.
+    None, with a warning, if this user may not ask or the broker is too old.
     """
     try:
         found = admin.describe_producers(choose(_partitions_of(admin, topics)))
@@ -384,10 +383,10 @@ def _how_to_end(
 def never_asked(
     noted: Unasked | None, forgotten: Open, positions: Sequence[Position | None], committed: Mapping[Source, int]
 ) -> bool:
-    """Whether all that is open belongs to the noted transaction, whose commit was never asked for.
+    """Whether everything open belongs to the noted transaction, whose commit was never asked for.
 
-    Of the same producer, a transaction before it was committed, and must not be aborted with it. Its outputs lie below the
-    first records of the noted one; its offsets, where they are what is open, are not committed yet.
+    The producer's earlier transaction was committed, and must not be aborted with it. Its outputs lie below the first records of
+    the noted one; the noted one's offsets, if they are open, are not committed yet.
     """
     if noted is None or {(forgotten.producer_id, epoch) for epoch in forgotten.epochs} != {noted.producer}:
         return False
@@ -397,7 +396,7 @@ def never_asked(
 
 
 def _end(settings: Settings, producer: KafkaProducer, forgotten: Open, *, commit: bool) -> None:
-    """End the forgotten transaction by one that contains its partitions and those of the group's offsets, and no record."""
+    """End the forgotten transaction with one that contains its partitions and the group's offsets, and no record."""
     producer.begin_transaction()
     for partition in forgotten.outputs:
         producer._transaction_manager.maybe_add_partition_to_transaction(partition)

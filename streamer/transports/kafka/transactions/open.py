@@ -1,7 +1,7 @@
 """Waiting for open transactions.
 
-An open transaction hides every later record, committed or not. A worker that died amid one must not make an output look
-empty. So whoever needs all records waits until readers of committed records get as far as the log does.
+An open transaction hides every later record, committed or not. A worker that died during one must not make an output look empty.
+So a full read waits until readers of committed records reach the end of the log.
 """
 
 import time
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 def whole_ranges(
     settings: Settings, reader: TopicReader, partitions: Collection[TopicPartition]
 ) -> Generator[list[Any], None, Ranges]:
-    """Offsets that each partition has at the call, returned once readers of committed records can read them all.
+    """Each partition's offsets at the call, returned once readers of committed records can read them all.
 
     Yields empty batches meanwhile. Raises BrokerUnavailable, TransactionHanging.
     """
@@ -61,7 +61,7 @@ def whole_ranges(
 
 
 def awaited(waiting: Generator[list[Any], None, Result]) -> Result:
-    """What a generator returns in the end."""
+    """A generator's return value."""
     while True:
         try:
             next(waiting)
@@ -71,7 +71,7 @@ def awaited(waiting: Generator[list[Any], None, Result]) -> Result:
 
 
 def _hidden(reader: TopicReader, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """First offset of an open transaction, per partition that cannot be read up to its end because of one."""
+    """First offset of an open transaction, per partition that it hides the end of."""
     stable = reader.ends(ends)
     return {partition: stable[partition] for partition, end in ends.items() if stable[partition] < end}
 
