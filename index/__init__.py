@@ -5,8 +5,8 @@
     with Index.open(directory, Parameters(bits=64, distance_max=3), map_bytes_max=2**30) as index:
         decisions = index.admit(entries, ends)
 
-`index.tools` looks after an index; `errors` holds what it raises; `minhash` and `second_look` are the pure comparisons that
-whoever makes fingerprints needs, too. Names are loaded when they are first asked for, so that importing `index` is cheap.
+`index.tools` maintains an index; `errors` has its exceptions; `minhash` and `second_look` are the pure comparisons
+that producers of fingerprints need too. Names load on first use, so `import index` is cheap.
 """
 
 from importlib import import_module

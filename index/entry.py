@@ -1,4 +1,4 @@
-"""The line between the streamer and the index: columns of numbers, and ids.
+"""The interface between the streamer and the index: columns of numbers, and ids.
 
 A batch enters as `Entries` and returns as `Decisions`; row i of one belongs to row i of the other.
 """
@@ -18,14 +18,14 @@ NO_DISTANCE = -1
 """No match, in a column of distances."""
 
 Insert = Literal["unique", "root", "all"]
-"""Which documents become entries: only unique ones, or duplicates too: those that stay near their root, or all."""
+"""Documents that become entries: only unique ones, also duplicates that stay near their root, or all."""
 
 RecrawlPolicy = Literal["duplicate", "update", "as-new"]
-"""What becomes of a document whose id is known with another text: ids play no role, or it is an update, or new."""
+"""Treatment of a document whose id is known with another text: ids ignored, an update, or a new document."""
 
 
 MinorPolicy = Literal["duplicate", "unique"]
-"""What becomes of a document whose id is known with another text of the same substance."""
+"""Treatment of a document whose id is known with another text of the same substance."""
 
 
 class Verdict(IntEnum):
@@ -36,35 +36,40 @@ class Verdict(IntEnum):
     UNDECIDABLE = 2
     DEAD_LETTER = 3
     TEMPLATE = 4
-    """Unique in spite of a match: all that both share is the frame of their hosts. Names the match that did not count."""
+    """Unique despite a match: both share only the frame of their hosts. Names the match that did not count."""
     UPDATE = 5
-    """A document whose id was known with another text: delivered like a UNIQUE, and an entry in place of the older version,
-    which it names as its original."""
+    """A document whose id was known with another text: delivered like a UNIQUE. As an entry it replaces the older
+    version, which it names as its original.
+    """
     SUSPECT = 6
     """A near but unequal duplicate that the guard lets pass: an entry like a DUPLICATE, delivered like a UNIQUE."""
     GIVEN_BACK = 7
-    """A duplicate that a person gave back: an entry and delivered like a UNIQUE, under a source of its own."""
+    """A duplicate that a person gave back: an entry, delivered like a UNIQUE, under its own source."""
 
     @property
     def label(self) -> str:
-        """The verdict's word for people, headers and metrics. What a template made unique is unique, by its reason."""
+        """The verdict's word in headers, metrics and output; TEMPLATE is "unique", with a reason that says why.
+
+        >>> Verdict.TEMPLATE.label, Verdict.GIVEN_BACK.label
+        ('unique', 'given-back')
+        """
         return _LABELS[self]
 
     @property
     def names_original(self) -> bool:
-        """Whether a row with this verdict names another document: one that it resembles, or that it replaces."""
+        """Whether a row with this verdict names another document: its match or the version it replaces."""
         return self in (Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.SUSPECT)
 
     @property
     def stands_for_itself(self) -> bool:
-        """Whether a row with this verdict is an entry of its own number, which others may name as their original."""
+        """Whether a row with this verdict is an entry with its own number, which others may name as their original."""
         return self in (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.GIVEN_BACK)
 
 
 _LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict} | {Verdict.TEMPLATE: "unique"}
 
 
-# By verdict: taking from a table is many times as fast as `np.isin`, which every batch would ask some times.
+# A table by verdict is many times as fast as `np.isin`, which every batch would call several times.
 _NAMING = np.isin(np.arange(256), [verdict for verdict in Verdict if verdict.names_original])
 _STANDING = np.isin(np.arange(256), [verdict for verdict in Verdict if verdict.stands_for_itself])
 
@@ -76,7 +81,7 @@ def naming_originals(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 
 
 def standing_for_themselves(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Whether each row is an entry of its own number: uint8 [n], values of `Verdict` -> bool [n]."""
+    """Whether each row is an entry with its own number: uint8 [n], values of `Verdict` -> bool [n]."""
     standing: npt.NDArray[np.bool_] = _STANDING[verdicts]
     return standing
 
@@ -108,22 +113,22 @@ _GIVEN_BACK = "given-back:"
 
 
 def given_back_source(source: Source) -> Source:
-    """Source under which the index knows what was given back of a source: the drop keeps its own position there."""
+    """Source for documents given back from a source; the drop keeps its own position there."""
     return Source(_GIVEN_BACK + source.stream, source.partition)
 
 
 def is_given_back(stream: str) -> bool:
-    """Whether a stream is that of given-back documents of another one."""
+    """Whether a stream holds given-back documents of another stream."""
     return stream.startswith(_GIVEN_BACK)
 
 
 def plain_source(source: Source) -> Source:
-    """The reverse of `given_back_source`; any other source as it is."""
+    """Revert `given_back_source`; returns any other source unchanged."""
     return Source(source.stream.removeprefix(_GIVEN_BACK), source.partition)
 
 
 class Position(NamedTuple):
-    """Place of a record in the input: the key of the journal."""
+    """Position of a record in the input: the key of the journal."""
 
     source: Source
     offset: int
@@ -131,9 +136,9 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A batch of n records, in the order in which the index decides them.
+    """A batch of n records, in the order of decision.
 
-    sources         the distinct sources of the batch
+    sources         distinct sources of the batch
     source_numbers  uint32 [n], row i comes from sources[source_numbers[i]]
     offsets         uint64 [n], strictly increasing within a source; gaps are allowed
     kinds           uint8 [n], values of `Kind`
@@ -141,13 +146,13 @@ class Entries:
     fingerprints    uint64 [n, words], words = bits / 64; ignored in UNDECIDABLE and DEAD_LETTER rows
     times_ms        int64 [n], the record's own time in milliseconds since 1970
     ids             n document ids
-    looks           uint8 [n, look bytes], for the second look at matches; ignored but in NEAR rows; None without one
-    hosts           n names of the sites that the documents come from, None or "" where unknown; None: all are
-    named           bool [n], whether the document brought its id along, so that another one with this id is another version
-                    of it; an empty id is none; None: all ids were brought along
-    digests         uint64 [n, 2]: of the exact text, and of its substance, without counters and dates; equal texts have equal
-                    substance. None: by the fingerprint and the look alone
-    host_digests    uint32 [n], digest of the host that each id belongs to; None: by `hosts`
+    looks           uint8 [n, look bytes], for the second look; used in NEAR rows only; None without one
+    hosts           n names of the documents' sites, None or "" if unknown; None: all unknown
+    named           bool [n], whether the document brought its id, so that a later one with this id is another version; an
+                    empty id is none; None: all brought theirs
+    digests         uint64 [n, 2]: digests of the exact text and its substance, without counters and dates; equal texts
+                    have equal substance. None: derived from fingerprint and look
+    host_digests    uint32 [n], digest of the host that each id belongs to; None: derived from `hosts`
     """
 
     sources: tuple[Source, ...]
@@ -169,11 +174,11 @@ class Entries:
 
     @property
     def look_rows(self) -> npt.NDArray[np.uint8]:
-        """Looks, uint8 [n, look bytes]; rows of no bytes without a second look."""
+        """Looks, uint8 [n, look bytes]; empty rows without a second look."""
         return np.zeros((len(self), 0), np.uint8) if self.looks is None else self.looks
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Entries":
-        """These rows alone, int64 [m], of all the same sources."""
+        """Only these rows, int64 [m], with the same sources."""
         return replace(
             self,
             source_numbers=self.source_numbers[rows],
@@ -192,11 +197,11 @@ class Entries:
 
 
 class HostShare(NamedTuple):
-    """What the index knows of a watched host, as `matching.host_sketch` counts it.
+    """Recent documents of a watched host, counted by `matching.host_sketch`.
 
     documents  its recent documents
-    unequal    near but unequal duplicates among them: no more than similar to their originals
-    beyond     whether that is beyond the limits
+    unequal    near but unequal duplicates among them: merely similar to their originals
+    beyond     whether it is beyond the limits
     """
 
     host: str
@@ -211,14 +216,14 @@ class Decisions:
 
     verdicts            uint8 [n], values of `Verdict`
     reasons             uint8 [n], as journaled at the first decision
-    distances           int16 [n], Hamming distance to the match, or ten-thousandths of 1 - similarity where the
-                        parameters are `by_similarity`; NO_DISTANCE without a match
-    originals           uint64 [n], number of the original; a row's own number where it stands for itself; else NO_NUMBER
+    distances           int16 [n], Hamming distance to the match, or ten-thousandths of 1 - similarity if the parameters
+                        are `by_similarity`; NO_DISTANCE without a match
+    originals           uint64 [n], number of the original; its own number for a row that is one; else NO_NUMBER
     original_ids        id of the original for rows that name one, else None
     original_positions  position of the original for rows that name one, else None
-    replayed            bool [n], whether the verdict came from the journal: the position was decided before
-    candidates          int64 [n], entries whose distance to the row was computed; 0 where replayed
-    crossings           hosts that this batch took beyond the limits of the guard, and those that came back
+    replayed            bool [n], whether the verdict comes from the journal, as the position was decided before
+    candidates          int64 [n], entries compared with the row; 0 if replayed
+    crossings           hosts that crossed the guard's limits with this batch, in either direction
     """
 
     verdicts: npt.NDArray[np.uint8]

@@ -2,41 +2,40 @@
 
 
 class IndexProblem(Exception):
-    """Base of all errors of the index; the message says what to do."""
+    """Base of all index errors; the message says what to do."""
 
 
 class ParametersDiffer(IndexProblem):
-    """The index on disk was built with other parameters than the opening asks for."""
+    """The index on disk has other parameters than requested."""
 
 
 class FormatUnknown(IndexProblem):
-    """The bytes on disk are of a format that this program does not know."""
+    """This program does not know the format on disk."""
 
 
 class IndexFull(IndexProblem):
-    """The index may not grow further: the map limit is reached or the disk is full. Nothing of the batch was kept."""
+    """The index cannot grow: the map limit is reached or the disk is full. The batch left no trace."""
 
 
 class IndexMissing(IndexProblem):
-    """The directory holds no index, and a read-only opening makes none; or it holds the one that was opened no longer."""
+    """The directory has no index and a read-only opening creates none, or the opened index is gone."""
 
 
 class AlreadyOpen(IndexProblem):
-    """The directory is open in this process already; a process may open it once."""
+    """This process already has the directory open; a process may open it once."""
 
 
 class IndexDamaged(IndexProblem):
-    """The file's structure is broken, or a write failed half-way so that only a fresh opening can judge the file."""
+    """The file's structure is broken, or a write failed halfway so that only a fresh opening can judge the file."""
 
 
 class IndexExists(IndexProblem):
-    """The place of a new index holds an index already."""
+    """The place of a new index already has one."""
 
 
 class IndexInUse(IndexProblem):
-    """Another process has the index open, so its file cannot be replaced; or the file was replaced just now; or a stopped
-    process keeps all others from writing."""
+    """Another process has the index open, just replaced its file, or has stopped while it blocks all writers."""
 
 
 class GivingBack(IndexProblem):
-    """Documents are being given back by another command, or the last one broke off: run it again."""
+    """Another command is giving documents back, or the last one broke off: run it again."""

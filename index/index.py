@@ -1,7 +1,7 @@
 """The index: fingerprints in, verdicts out, each position decided once.
 
-One write transaction per call holds the new entries, the journal rows and the applied offsets. So a crash at any point
-leaves either all of a batch or nothing, and deciding the batch again gives the same verdicts.
+One write transaction per call holds the new entries, the journal rows and the applied offsets. So a crash leaves
+either all of a batch or nothing, and deciding the batch again gives the same verdicts.
 """
 
 import os
@@ -57,8 +57,8 @@ class Match(NamedTuple):
 class WatchedHosts(NamedTuple):
     """Hosts with the most near but unequal duplicates.
 
-    worst   the worst first
-    beyond  number of hosts beyond the limits of the guard, also where they are not among the worst
+    worst   worst first
+    beyond  number of hosts beyond the guard's limits, including those not in `worst`
     """
 
     worst: list[HostShare]
@@ -66,18 +66,22 @@ class WatchedHosts(NamedTuple):
 
 
 class Index:
-    """An open index. Several processes may have it open; their writes take turns. Threads may share one `Index`."""
+    """An open index. Several processes may have it open; their writes take turns. Threads may share one `Index`.
+
+    with Index.open(directory, Parameters(bits=64, distance_max=3), map_bytes_max=2**30) as index:
+        decisions = index.admit(entries, ends)
+    """
 
     def __init__(self, opened: OpenIndex, secret: bytes | None = None) -> None:
         """Use `Index.open`."""
         self._opened = opened
         self._turn = Turn((opened.directory / DATA_FILE).absolute())
         self.parameters = opened.parameters
-        """Those that the index decides by; opened without any, those of its creation."""
+        """The parameters in effect; if opened without any, those from its creation."""
         self.retention = opened.retention
         self.identity = opened.identity
         self.secret = secret
-        """16 bytes made at random with the index, for its caller's hashes; None where it was made without."""
+        """16 random bytes made with the index, for the caller's hashes; None if the index has none."""
 
     @classmethod
     def open(
@@ -96,21 +100,20 @@ class Index:
         recrawl: Recrawl = IDS_PLAY_NO_ROLE,
         secret: bytes | None = None,
     ) -> Self:
-        """Open the index in `directory`, creating it where there is none.
+        """Open the index in `directory`, or create one if there is none.
 
-        parameters         must equal those of the index's creation, but that thresholds may be stricter (`Parameters.deciding`);
-                           None, with read_only: any. A callable makes them from the index's `secret`, which a new index
-                           gets then
+        parameters         must equal those from the index's creation, except stricter thresholds (`Parameters.deciding`); None,
+                           with read_only: any. A callable makes them from the index's `secret`, which a new index then gets
         map_bytes_initial  first size of the memory map; doubled when needed, up to map_bytes_max
         read_only          no writes, and the index must exist
         hooks              called around every commit
-        journal            False: positions are neither looked up nor noted, so deciding is not idempotent; only for tests
-                           of the tests
+        journal            False: positions are neither looked up nor noted, so deciding is not idempotent; only for negative
+                           controls in tests
         sizes              when the memtable freezes, and how large segments grow
         retention          how long entries count
-        guard              when a host is told
-        recrawl            what becomes of documents whose ids are known with another text
-        secret             16 bytes for a new index to keep, as the one that its entries come from keeps
+        guard              limits for hosts
+        recrawl            treatment of documents whose ids are known with another text
+        secret             16 bytes for a new index, copied from the index that its entries come from
 
         Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
         """
@@ -134,13 +137,13 @@ class Index:
             if guard.suspects and parameters is not None and parameters.insert == "unique":
                 raise ValueError('suspects enter the index, which insert = "unique" does not allow')
             stored = stamped(store, parameters, where)
-            # Every batch reads the numbers of the forgotten by their keys alone.
+            # Every batch reads the numbers of forgotten documents by key alone, so a walk verifies their values here.
             store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
             identity = identified(store, where)
             tree, ids = Tree(stored, sizes), IdTable(sizes)
             opened = OpenIndex(directory, identity, store, tree, ids, stored, retention, journal, guard, recrawl)
             if not read_only:
-                # Read the newest entries before the first batch waits for them, and without the writer lock.
+                # Load the newest entries now, without the writer lock, so the first batch does not wait for them.
                 opened.read(lambda session: (session.tree, session.ids))
                 tree.file()
             on_failure.pop_all()
@@ -162,40 +165,42 @@ class Index:
     def admit(
         self, entries: Entries, ends: Mapping[Source, int], marks: Mapping[Source, bytes] = NO_MARKS
     ) -> Decisions:
-        """Decide a batch, in one synced write transaction: all of it, or nothing if this raises.
+        """Decide a batch in one synced write transaction: all of it, or nothing if this raises.
 
-        A position decided before keeps its verdict (`replayed`) and enters nothing. All others are decided in order; each
-        sees all entries and the earlier documents of the batch. A NEAR document is a duplicate of the nearest entry within
-        distance_max, the earliest among equally near ones. An EXACT document is a duplicate of the earliest equal EXACT
-        entry. With a second look only matches that the look accepts count, at the distances of the look.
+        A position decided before keeps its verdict (`replayed`) and enters nothing. All others are decided in order;
+        each sees all entries and the earlier documents of the batch. A NEAR document is a duplicate of the nearest
+        entry within distance_max, the earliest on ties. An EXACT document is a duplicate of the earliest equal EXACT
+        entry. With a second look only matches that the look accepts count, at the look's distances.
 
-        With insert = "unique" only UNIQUE documents become entries. With "all" duplicates become entries, too. The
-        original of a duplicate is then the UNIQUE document at the root of its match, and `distances` holds the distance
-        to the match itself. With "root" duplicates far enough from their match become entries, and a match counts only
-        where the document is also near enough to its root; `distances` holds the distance to that root. Where the root is
-        retired, the match is its own root.
+        With insert = "unique" only UNIQUE documents become entries. With "all" duplicates do too: the original of a
+        duplicate is the UNIQUE document at the root of its match, and `distances` has the distance to the match. With
+        "root" duplicates far enough from their match become entries. A match then counts only if the document is also
+        near enough to its root, and `distances` has the distance to that root. A match with a retired root is its own
+        root.
 
-        With recrawl = "update" a document whose id stands for an entry with another text is an UPDATE, unless another entry
-        is nearer to it than the older version: then it is a DUPLICATE of that one, and the older version stays. An UPDATE is
-        an entry, names the older version as its original, and retires it; `distances` holds the distance to it where both
-        are NEAR. A document equal to its older version is a DUPLICATE of it. With "as-new" such a document is UNIQUE, and the
-        older version stays. The older version is what the last record with this id was, or was a duplicate of: a visible entry
-        of a UNIQUE or UPDATE row with the same id. Where it is none, the record before counts, back to the last 64.
+        With recrawl = "update" a document whose id is known with another text is an UPDATE. If another entry is
+        nearer than the older version, it is a DUPLICATE of that entry instead, and the older version stays. An UPDATE
+        is an entry, names the older version as its original, and retires it; `distances` has the distance between
+        them if both are NEAR. A document equal to its older version is a DUPLICATE of it. With "as-new" such a
+        document is UNIQUE, and the older version stays.
 
-        Retired entries match nothing (see `retention`, `forget`). Positions of a batch that has wholly expired are
-        unknown again.
+        The older version is the visible entry, from a UNIQUE or UPDATE row with the same id, that the last record
+        with this id was or duplicated. If there is none, the record before counts, back to the last 64.
 
-        `ends` moves each source's applied offset forward, never backwards; `marks` go with their ends. A stream that
-        was never begun becomes known without a name. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
+        Retired entries match nothing (see `retention`, `forget`). Positions in a wholly expired batch are unknown
+        again.
+
+        `ends` moves each source's applied offset forward, never backwards; `marks` go with their ends. A new stream
+        becomes known without a name. Raises IndexFull, IndexDamaged; ValueError for an unsound batch.
         """
         return admit.admit(self._opened, entries, ends, marks)
 
     def check(self, entries: Entries) -> Decisions:
-        """What `admit` would say to each of these documents if it came next, alone, at a new position; writes nothing.
+        """Decide each document as `admit` would if it came next, alone, at a new position; writes nothing.
 
-        Positions are not read: no row is `replayed`. Nothing is promised, so `originals` is NO_NUMBER for all rows that name
-        no other document. A document's own time does not move retention by age on, as admitting it might. Never waits for
-        a writer. Raises IndexDamaged; ValueError for a broken batch.
+        Positions are not read: no row is `replayed`. `originals` is NO_NUMBER for every row that names no other
+        document, as no numbers are assigned. A document's own time does not advance retention by age, as it might in
+        `admit`. Never waits for a writer. Raises IndexDamaged; ValueError for an unsound batch.
         """
         return check.check(self._opened, entries)
 
@@ -206,18 +211,19 @@ class Index:
         originals: Sequence[Position | None],
         ends: Mapping[Source, int] = NO_ENDS,
     ) -> Restored:
-        """Enter documents that were decided before: no matching; `ends` moves applied offsets forward.
+        """Enter documents that were decided before, without matching; `ends` moves applied offsets forward.
 
-        verdicts   uint8 [n], UNIQUE, UPDATE, DUPLICATE or SUSPECT; rows of kind UNDECIDABLE or DEAD_LETTER are journaled as such
-        originals  position of the original, for rows that name one; not read elsewhere
+        verdicts   uint8 [n], UNIQUE, TEMPLATE, UPDATE, DUPLICATE or SUSPECT; rows of kind UNDECIDABLE or DEAD_LETTER are
+                   journaled as such
+        originals  position of the original, for rows that name one; otherwise unused
 
-        The older version of an UPDATE is retired if it is known by then, also where the UPDATE itself was known before: give
-        updates once more after all others. An UPDATE whose older version is not told is entered as UNIQUE.
-        Rows whose position the journal knows stay as they are. The original of a DUPLICATE or SUSPECT row must be in the
-        journal, or a row of this batch that stands for itself; otherwise the row is left out and counted. Such rows become
-        entries only with
-        insert = "root" or "all"; with "all" their journaled distance is NO_DISTANCE, as the match is not known. Record
-        times advance as in `admit`. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
+        The older version of an UPDATE is retired if known, even if the UPDATE itself was known before: pass updates
+        once more after all others. An UPDATE without its older version's position enters as UNIQUE.
+
+        Rows whose position the journal knows stay unchanged. The original of a DUPLICATE or SUSPECT row must be in
+        the journal or an original in this batch; otherwise the row is left out and counted. Such rows become entries
+        only with insert = "root" or "all"; with "all" their journaled distance is NO_DISTANCE, as the match is
+        unknown. Record times advance as in `admit`. Raises IndexFull, IndexDamaged; ValueError for an unsound batch.
         """
         restore.require_restorable(entries, verdicts, originals, self.parameters)
         if not self._opened.journaling:
@@ -225,31 +231,31 @@ class Index:
         return self._opened.write(lambda session: restore.restore(session, entries, verdicts, originals, ends))
 
     def give_back(self, entries: Entries, *, delivered: bool = False) -> npt.NDArray[np.bool_]:
-        """Let documents that were dropped stand for themselves; returns which rows were not given back before, bool [n].
+        """Reverse the drop of documents; returns the rows not given back before, bool [n].
 
-        Rows have the positions at which they were dropped, which keep their verdicts. A NEAR or EXACT row becomes an entry;
-        another one is only remembered as given back. A later record with the id of such an entry is a duplicate of nothing
-        but its own earlier versions: `decide.give_back` has the exact rule.
+        Rows have the positions of their drops, which keep their verdicts. A NEAR or EXACT row becomes an entry; any
+        other is only remembered as given back. A later record with such an entry's id is a duplicate only of its own
+        earlier versions: `decide.give_back` has the exact rule.
 
-        The new rows are `undelivered` until `settle`; delivered: they are known to be out already, as at restoring.
-        Raises GivingBack where an earlier batch is not settled, IndexFull, IndexDamaged; ValueError for a broken batch.
+        The new rows are `undelivered` until `settle`; delivered: they are already out, as in a restoration. Raises
+        GivingBack if an earlier batch is not settled, IndexFull, IndexDamaged; ValueError for an unsound batch.
         """
         return give_back.give_back(self._opened, entries, delivered=delivered)
 
     def are_given_back(self, positions: Sequence[Position]) -> npt.NDArray[np.bool_]:
-        """Whether what was dropped at each of n positions was given back, as far as the index remembers it: bool [n]."""
+        """Whether the drop at each of n positions was given back, as far as the index remembers: bool [n]."""
         return give_back.are_known(self._opened, positions)
 
     def undelivered(self) -> list[Position]:
-        """Positions of the last batch that was given back, until its delivery is settled."""
+        """Positions of the last given-back batch, until its delivery is settled."""
         return give_back.undelivered(self._opened)
 
     def settle(self, positions: Collection[Position]) -> bool:
-        """Note that these positions, all that are `undelivered`, are out; returns whether it was they."""
+        """Note that these positions, all that are `undelivered`, are out; False if others are undelivered."""
         return give_back.settle(self._opened, positions)
 
     def begin(self, source: Source, name: str, offset: int) -> None:
-        """Register a source and name its stream; `offset` becomes the applied offset where the source has none."""
+        """Register a source and name its stream; `offset` becomes the applied offset of a new source."""
 
         def operation(transaction: Transaction) -> None:
             sources.set_name(transaction, source.stream, name)
@@ -265,9 +271,9 @@ class Index:
         )
 
     def take_turn(self) -> bool:
-        """Take the turn at bringing the index up to date, which one process at most has; returns whether this one has it.
+        """Take the turn to bring the index up to date, which at most one process has; returns whether this one has it.
 
-        Keeps nobody from writing: those who bring an index up to date agree to take turns. Raises IndexMissing.
+        Blocks no writer: processes that bring an index up to date agree to take turns. Raises IndexMissing.
         """
         try:
             return self._turn.take()
@@ -275,7 +281,7 @@ class Index:
             raise IndexMissing(f"The index in {self._opened.directory} was removed while it was in use.") from error
 
     def give_turn_back(self) -> None:
-        """Let another process take the turn. A turn also ends with its process, and at `close`."""
+        """Release the turn to another process. A turn also ends with its process, and at `close`."""
         self._turn.give_back()
 
     def applied(self) -> dict[Source, Applied]:
@@ -287,19 +293,19 @@ class Index:
         return [stream for stream, stream_name in self.stream_names().items() if stream_name == name]
 
     def stream_names(self) -> dict[str, str]:
-        """Name of every known stream, oldest first, "" where the stream was never begun. Reads all streams."""
+        """Every known stream's name, oldest first, "" for a stream without `begin`. Reads all streams."""
         return dict(self._opened.store.read(sources.named_streams))
 
     def query(
         self, fingerprints: npt.NDArray[np.uint64], distance_max: int | None = None, limit: int = 10
     ) -> list[list[Match]]:
-        """The nearest NEAR entries of each fingerprint, uint64 [m, words], nearest and earliest first; writes nothing.
+        """Nearest NEAR entries of each fingerprint, uint64 [m, words], nearest and earliest first; writes nothing.
 
         Compares fingerprints alone, without a second look.
 
         distance_max  None: that of `parameters`; may exceed it. SimHash: 0 to 7 bits, complete. MinHash: 0 to 10,000, among
                       entries that share a band
-        limit         matches of each fingerprint, at most
+        limit         most matches per fingerprint
         """
         radius = self.parameters.distance_max if distance_max is None else distance_max
         farthest = self.parameters.distance_limit
@@ -320,7 +326,7 @@ class Index:
         return self._opened.read(operation)
 
     def query_exact(self, fingerprints: npt.NDArray[np.uint64]) -> list[Match | None]:
-        """The earliest equal EXACT entry of each fingerprint, uint64 [m, words], or None; writes nothing."""
+        """Earliest equal EXACT entry of each fingerprint, uint64 [m, words], or None; writes nothing."""
         self._require_fingerprints(fingerprints)
 
         def operation(session: ReadSession) -> list[Match | None]:
@@ -337,7 +343,7 @@ class Index:
             raise ValueError(f"fingerprints must be uint64 [m, {self.parameters.words}]")
 
     def documents(self, numbers: Sequence[int]) -> list[Document | None]:
-        """Documents with these numbers, in the same order; None where none exists, or none exists any more."""
+        """Documents with these numbers, in the same order; None for a number without a document, or with an expired one."""
         asked = np.array(numbers, dtype=np.uint64)
         found = self._opened.read(lambda session: documents.read(session.transaction, asked, session.words))
         return [found.get(number) for number in numbers]
@@ -345,9 +351,9 @@ class Index:
     def forget(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
         """Remove the documents with these ids, so that their near-duplicates are unique again; returns those removed.
 
-        Verdicts do not change: the journal still answers for every position, and still names a forgotten original. Unless
-        insert = "unique" an original takes along the duplicates that entered after it, which are looked for among all
-        later documents. `progress` receives the number of documents examined so far. Raises IndexFull, IndexDamaged.
+        Verdicts do not change: the journal still answers for every position, and still names a forgotten original.
+        Unless insert = "unique", an original takes along its duplicates, which requires a scan of all later
+        documents. `progress` receives the number of documents examined so far. Raises IndexFull, IndexDamaged.
         """
         return forget.forget(self._opened, frozenset(ids), progress)
 
@@ -356,25 +362,25 @@ class Index:
         return find.find(self._opened, frozenset(ids))
 
     def decided(self, ids: Collection[str]) -> list[Decided]:
-        """All decisions in the log on records with one of these ids, oldest first, also on what entered nothing.
+        """All logged decisions on records with one of these ids, oldest first, including those without an entry.
 
         An empty id is none. Restored documents have decisions; duplicates that were not restored have none.
         """
         return find.decided(self._opened, frozenset(ids))
 
     def newest_near(self, limit: int) -> list[Decided]:
-        """Up to `limit` (at least 1) decisions that a record is near but unequal to another, the newest first.
+        """Up to `limit` (at least 1) decisions on near but unequal duplicates, newest first.
 
-        Looks at the last hundred batches, so it takes some milliseconds whatever the size of the index.
+        Reads the last hundred batches, so it takes some milliseconds at any index size.
         """
         return find.newest_near(self._opened, limit)
 
     def decided_at(self, positions: Sequence[Position]) -> list[Decided | None]:
-        """The decision on each position, in the same order; None where the journal knows none, or none any more."""
+        """Decision on each position, in the same order; None if the journal does not have it, or no longer."""
         return find.decided_at(self._opened, positions)
 
     def standings(self, numbers: Sequence[int]) -> list[Standing]:
-        """Whether each document still counts, in the same order; of numbers that were given to documents."""
+        """Whether each document still counts, in the same order; for assigned numbers."""
         return find.standings(self._opened, numbers)
 
     def watched_hosts(self, limit: int = 10) -> WatchedHosts:
@@ -383,10 +389,10 @@ class Index:
         return WatchedHosts(sketch.worst(limit), sketch.beyond_count())
 
     def statistics(self) -> Statistics:
-        """Size of the index, in counts and bytes; reads only a few pages."""
+        """Index size, in counts and bytes; reads only a few pages."""
         return self._opened.read(lambda session: statistics_of(session.transaction, session.words))
 
 
 def internals_of(index: Index) -> OpenIndex:
-    """Internals of an open index, for `index.tools` and for tests."""
+    """Internals of an open index, for `index.tools` and tests."""
     return index._opened

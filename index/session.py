@@ -1,7 +1,7 @@
-"""An open index, and the sessions of its operations: one transaction each, with everything that deciding needs.
+"""An open index, and the sessions of its operations: one transaction each, with everything a decision needs.
 
-A read session sees one snapshot. A write session begins by taking over the commits of other processes. It ends by storing
-the counters and compacting a little. A write session is atomic and synced.
+A read session sees one snapshot. A write session first takes over the commits of other processes. Finally it stores
+the counters and compacts a little. A write session is atomic and synced.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long entries count. Retention may differ from one opening to the next; expired entries stay expired.
+    """How long entries count. Retention may differ between openings; expired entries stay expired.
 
     entries_max  number of newest entries that count; None: all count
     age_max_ms   entries count until their source's record time has advanced by more than this; None: always
@@ -43,12 +43,12 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Beyond which share of near but unequal duplicates a host is told, and what then. May differ between openings.
+    """Limits for a host's share of near but unequal duplicates, and their effect. May differ between openings.
 
-    share_max      share of them among the host's recent documents
-    documents_min  recent documents from which on a share counts, at most RECENT_DOCUMENTS
-    suspects       whether further near but unequal duplicates of a host beyond the limits are SUSPECT, not DUPLICATE; not with
-                   insert = "unique", which would know no copy of a suspect again
+    share_max      their share among the host's recent documents
+    documents_min  least recent documents for a share to count, at most RECENT_DOCUMENTS
+    suspects       near but unequal duplicates of a host beyond the limits are SUSPECT, not DUPLICATE; not with
+                   insert = "unique", which would not recognise a suspect's copies
     """
 
     share_max: float = 0.8
@@ -63,21 +63,20 @@ class Guard:
 
     @property
     def limits(self) -> HostLimits:
-        """The limits of a host."""
+        """The limits for a host."""
         return HostLimits(self.share_max, self.documents_min)
 
 
 @dataclass(frozen=True, slots=True)
 class Recrawl:
-    """What becomes of a document whose id is known with another text. May differ between openings.
+    """Treatment of a document whose id is known with another text. May differ between openings.
 
     policy         "duplicate": ids play no role. "update": it is an UPDATE, and the older version is retired. "as-new": it is
                    UNIQUE, and the older version stays.
-    reasons        of "as-new": the reason to journal for such a document, by the reason that it came with; others keep theirs
-    minor          what a document with another text of the same substance is: a "duplicate", or "unique", as one of another
-                   substance
+    reasons        with "as-new": the reason to journal, by the document's own reason; others keep theirs
+    minor          treatment of another text with the same substance: "duplicate", or "unique" as for another substance
     minor_reasons  as `reasons`, for such documents
-    history        how often documents of one id may return to an earlier substance; further returns are minor
+    history        how often documents with one id may return to an earlier substance; further returns are minor
     """
 
     policy: RecrawlPolicy = "duplicate"
@@ -88,7 +87,7 @@ class Recrawl:
 
 
 class ReadSession:
-    """Snapshot of an index. Tree and ids follow on first use, so operations that only read tables need not wait for them."""
+    """Snapshot of an index. Tree and ids load on first use, so operations on tables alone need not wait for them."""
 
     def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
         """Use `OpenIndex.read`."""
@@ -103,13 +102,13 @@ class ReadSession:
 
     @cached_property
     def tree(self) -> Tree:
-        """All NEAR entries filed by blocks, at this moment."""
+        """All NEAR entries filed by blocks, as of this snapshot."""
         self._tree.follow(self.transaction)
         return self._tree
 
     @cached_property
     def ids(self) -> IdTable:
-        """All ids, at this moment."""
+        """All ids, as of this snapshot."""
         self._ids.follow(self.transaction)
         return self._ids
 
@@ -138,11 +137,11 @@ class WriteSession(ReadSession):
         self._counters_stored = self.counters
 
     def horizon_moved(self) -> None:
-        """Make the next use of `visibility` read it anew, after more entries have expired."""
+        """Reload `visibility` on its next use, after more entries have expired."""
         self.__dict__.pop("visibility", None)
 
     def end(self) -> None:
-        """Store the counters, and compact a little; no look-up may follow."""
+        """Store the counters and compact a little; no look-up may follow."""
         if self.counters != self._counters_stored:
             put_counters(self.transaction, self.counters)
         self.tree.end_batch(self.transaction, self.counters)
@@ -154,14 +153,14 @@ class OpenIndex:
     """Internals of an open index, for the operations of `Index`, `index.tools` and tests.
 
     directory   directory of the index
-    identity    id of the index, which its copies share
+    identity    id of the index, shared with its copies
     store       file of the index
     tree        this process's view of all entries
     ids         this process's view of all ids
     retention   how long entries count
     journaling  False: positions are neither looked up nor noted
-    guard       when a host is told
-    recrawl     what becomes of documents whose ids are known
+    guard       limits for hosts
+    recrawl     treatment of documents with known ids
     """
 
     directory: Path
@@ -178,12 +177,12 @@ class OpenIndex:
     def read(self, operation: Callable[[ReadSession], Result]) -> Result:
         """Run `operation` on a snapshot. Raises IndexDamaged.
 
-        Meanwhile pages that writers free are not reused: the file grows by about 1 KB for each document admitted.
+        Pages that writers free meanwhile are not reused: the file grows by about 1 KB per admitted document.
         """
         return self.store.read(lambda transaction: operation(ReadSession(transaction, self)))
 
     def write(self, operation: Callable[[WriteSession], Result]) -> Result:
-        """Run `operation` in one synced write transaction, perhaps twice. Raises IndexFull, IndexDamaged."""
+        """Run `operation` in one synced write transaction, possibly twice. Raises IndexFull, IndexDamaged."""
 
         def within(transaction: Transaction) -> Result:
             session = WriteSession(transaction, self)

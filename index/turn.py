@@ -1,8 +1,8 @@
-"""Turn of one process at bringing an index up to date. The turn ends with its process, however that ends.
+"""Turn of one process to bring an index up to date. The turn ends with its process, however that ends.
 
-It is a lock of an open file description (F_OFD_SETLK) on the data file. LMDB locks another file, and `storage.file.lock_file`
-holds this one by another call (flock), so neither meets it. A file that is removed or replaced takes its lock along: a turn
-belongs to one file and not to a path.
+It is a lock of an open file description (F_OFD_SETLK) on the data file. LMDB locks another file, and
+`storage.file.lock_file` locks this one by another call (flock), so they do not conflict. A removed or replaced file
+keeps its lock: a turn belongs to a file, not to a path.
 """
 
 import fcntl
@@ -15,16 +15,16 @@ _EXCLUSIVE = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 class Turn:
-    """Turn at the index in one data file, for one opening of it."""
+    """Turn at the index in one data file, for one opening."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._descriptor: int | None = None
 
     def take(self) -> bool:
-        """Take the turn, if no other process has it; returns whether this one has it now. Never waits.
+        """Take the turn if no other process has it; returns whether this process has it. Never waits.
 
-        Raises OSError where the file is gone.
+        Raises OSError if the file is gone.
         """
         if self._descriptor is not None:
             return True
@@ -38,7 +38,7 @@ class Turn:
         return True
 
     def give_back(self) -> None:
-        """Let another process take the turn; nothing where this one has it not."""
+        """Release the turn; does nothing without one."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)

@@ -1,9 +1,8 @@
-"""Deciding as a flow: operators with keyed state, whose verdicts are those of one index that is fed in the order of the log.
+"""Deciding as a flow: operators with keyed state, whose verdicts equal those of one index fed in log order.
 
     order ──► claim ──► [recall ──► verify] ──► resolve ──► name ──► join
 
-`Dataflow` has all operators; whatever runs them brings state, and tells how far time has come. docs/flink.md says why the
-verdicts are right.
+`Dataflow` has all operators; the runtime brings state and the progress of time. docs/flink.md says why the verdicts are right.
 """
 
 from index.dataflow.flow import Dataflow

@@ -19,7 +19,7 @@ _CHUNK = struct.Struct("<BQI")
 class Buckets:
     """Entries of one kind under pages.
 
-    A page has one open chunk, behind the number of its full ones: b"".join([count, entries]). Full chunks never change.
+    A page has one open chunk after the number of its full ones: b"".join([count, entries]). Full chunks never change.
     """
 
     def __init__(self, kind: Kind, entry: np.dtype[np.void], chunk_entries: int):
@@ -44,7 +44,7 @@ class Buckets:
         return Opened(np.frombuffer(b"".join(parts), self._entry), counts, pages, heads)
 
     def add(self, task: Task, opened: "Opened", places: npt.NDArray[np.intp], entries: Rows) -> None:
-        """Add entries behind those of opened pages; `places`: of their pages among the opened ones, intp [n], ascending."""
+        """Append entries to opened pages; places: intp [n], ascending, their pages among the opened ones."""
         content, size = entries.tobytes(), entries.dtype.itemsize
         of_pages, begins = np.unique(places, return_index=True)
         bounds = pairwise([*begins.tolist(), len(places)])
@@ -62,11 +62,11 @@ class Buckets:
 
 
 class Opened(NamedTuple):
-    """Pages as they were read.
+    """Pages as read.
 
-    entries  in the order in which they were added, one page behind the other
-    counts   int64 [pages], how many entries each page has
-    heads    count of full chunks and open chunk of each page, None where the page has no entry
+    entries  in insertion order, page after page
+    counts   int64 [pages], each page's entries
+    heads    full chunk count and open chunk of each page, None without entries
     """
 
     entries: Rows

@@ -1,9 +1,11 @@
-"""CLAIM: who has the same block or band meets here, in order. Keyed by shard of the keys.
+"""CLAIM: documents with the same block or band meet here, in order. Keyed by the keys' shard.
 
-A document meets every earlier one of its bucket. All documents enter, also those that turn out to be duplicates: who was
-rejected is not known here, and the rule asks. One exception keeps buckets small however often a page is copied: of documents that
-are alike in all that is compared only the first enters. Alike documents have the same matches, so a later one is no unique one
-unless the first is, and wherever it is near enough, the first is as near, and earlier.
+A document meets every earlier one in its bucket. All documents enter, including later duplicates: CLAIM does not know
+the verdicts, and the rule asks for them.
+
+One exception keeps buckets small however often a page is copied: among documents alike in everything compared, only
+the first enters. Alike documents have the same matches, so a later one is unique only if the first is. Wherever a
+later one is near enough, the first is as near, and earlier.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +37,7 @@ PAIRS_AT_ONCE = 2**18
 
 
 class Claim:
-    """Finds the earlier documents that share a key with each document: hits where that tells the distance, or candidates."""
+    """Finds the earlier documents that share a key with each document: hits if that gives the distance, else candidates."""
 
     def __init__(self, parameters: Parameters, layout: Layout, shards: int, chunk_entries: int):
         """See `Dataflow`."""
@@ -47,7 +49,7 @@ class Claim:
             self._radii = np.array(probe_radii(parameters.blocks, parameters.distance_max))
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
-        """Let the claims of a slot meet what is there, and each other, in order."""
+        """Match a slot's claims with the stored ones and with each other, in order."""
         exact = rows_of((each.content for each in messages if each.kind == Kind.EXACT_CLAIMS), self._layout.exact_claim)
         near = rows_of((each.content for each in messages if each.kind == Kind.NEAR_CLAIMS), self._layout.near_claim)
         if len(exact):
@@ -67,9 +69,10 @@ class Claim:
             yield Message(stage, shard, slot, kind, pairs[places].tobytes())
 
     def _meet(self, task: Task, claims: Rows, buckets: Buckets) -> Iterator[tuple[npt.NDArray[np.int64], Rows, Rows]]:
-        """Pairs of a claim and an earlier entry or claim of its page, in portions: pages int64 [m], claims and entries [m].
+        """Pairs of a claim and an earlier entry or claim in its page, in portions: pages int64 [m], claims and entries
+        [m].
 
-        Then enters the claims, but for those that something alike came before.
+        Then enters the claims, except those alike to an earlier one.
         """
         claims = claims[np.lexsort((claims["low"], claims["high"], claims["page"]))]
         pages, of_claims = np.unique(claims["page"], return_inverse=True)
@@ -80,7 +83,7 @@ class Claim:
         leaders = np.zeros(len(leading), stored.dtype)
         for name in stored.dtype.names or ():
             leaders[name] = claims[name][leading]
-        # A page's residents: what stood there, then its leaders in order. A claim meets those before it: a run of them.
+        # A page's residents: the stored entries, then its leaders in order. A claim meets a run of them, all earlier.
         pages_of_residents = np.concatenate([of_stored, of_claims[leading]])
         residents = np.concatenate([stored, leaders])[np.argsort(pages_of_residents, kind="stable")]
         begins = np.searchsorted(np.sort(pages_of_residents), np.arange(len(pages)))
@@ -92,7 +95,7 @@ class Claim:
         buckets.add(task, opened, of_claims[leading], leaders)
 
     def _compared(self, pages: npt.NDArray[np.int64], claims: Rows, others: Rows) -> Rows:
-        """Pairs that are near enough, or may be, by what a bucket tells."""
+        """Pairs that are near enough, or may be, by the bucket's data."""
         parameters = self._parameters
         if parameters.banding is not None:
             return _equal(claims, others, NO_DISTANCE)
@@ -100,7 +103,7 @@ class Claim:
         near = np.flatnonzero(distances <= parameters.distance_max)
         claims, others, distances = claims[near], others[near], distances[near]
         blocks = np.bitwise_count((claims["words"] ^ others["words"]).astype(">u8").view(">u2"))
-        # Whoever shares several blocks meets in each, and counts in the first.
+        # A pair that shares several blocks meets in each, and counts in the first.
         first = np.argmax(blocks <= self._radii, axis=1) == pages[near] >> PAGE_BITS
         claims, others, distances = claims[first], others[first], distances[first]
         if self._recalls:
@@ -115,7 +118,7 @@ class Claim:
 def _leading(
     claims: Rows, of_claims: npt.NDArray[np.intp], stored: Rows, of_stored: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.intp]:
-    """Claims that enter, ascending: nothing alike stands in their page, nor comes before them."""
+    """Claims that enter, ascending: no alike entry in their page, and no alike claim before them."""
     adding = np.flatnonzero(claims["use"] & ADDS)
     field = "alike" if "alike" in (stored.dtype.names or ()) else "words"
     alike = np.atleast_2d(np.concatenate([stored[field], claims[field][adding]]).T)
@@ -130,7 +133,9 @@ def _leading(
 def _runs(
     begins: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Each row with all places of its run, in portions: rows int64 [r], their places in `rows` int64 [m], places int64 [m]."""
+    """Each row with all places in its run, in portions: rows int64 [r], their places in `rows` int64 [m], places int64
+    [m].
+    """
     asking = np.flatnonzero(lengths)
     portions = np.cumsum(lengths[asking]) // PAIRS_AT_ONCE
     for _, some in by_group(portions):

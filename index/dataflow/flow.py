@@ -1,4 +1,4 @@
-"""The whole flow: its operators, and what must not change as long as their state lives."""
+"""The whole flow: its operators, and what must not change while their state lives."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,20 +17,20 @@ from index.matching.minhash import HASH_BITS
 from index.storage.parameters import Parameters
 
 FORMAT_VERSION = 1
-"""Of the state and of all messages."""
+"""Version of the state and all messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dataflow:
     """Deciding as a flow.
 
-    parameters     of the index whose verdicts these are; the fingerprint's own stamp comes with each batch
-    shards         keys of CLAIM, RECALL, VERIFY and NAME: a task has some of them. More than tasks, ever
-    slot_ms        documents are decided in slots of time so long: longer ones are cheaper, and verdicts come later
-    band_bits      MinHash: bits of a band's hash that name its bucket, 1 to 40: about log2 of the documents to come
-    chunk_entries  entries of a bucket that are written again where one is added, at most
+    parameters     the equivalent index's parameters; each batch carries the fingerprint's own stamp
+    shards         keys for CLAIM, RECALL, VERIFY and NAME, spread over the tasks; always more than tasks
+    slot_ms        a decision slot's length: longer ones are cheaper, and delay verdicts
+    band_bits      MinHash: hash bits that name a band's bucket, 1 to 40: about log2 of the expected documents
+    chunk_entries  most bucket entries rewritten by an insertion
 
-    Raises ParametersDiffer for what the flow does not carry.
+    Raises ParametersDiffer for unsupported parameters.
     """
 
     parameters: Parameters
@@ -50,13 +50,13 @@ class Dataflow:
 
     @property
     def stamp(self) -> Mapping[str, str]:
-        """All that must not change as long as the state lives, by name. A slot's length may, and so may chunks."""
+        """Everything that must not change while the state lives, by name. Slot and chunk lengths may change."""
         own = {"format": FORMAT_VERSION, "shards": self.shards, "band_bits": self.band_bits}
         return {name: str(value) for name, value in own.items()} | replace(self.parameters, fingerprint={}).by_name()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The operators that this flow needs: SimHash without a second look compares where documents meet."""
+        """The operators that this flow needs: SimHash without a second look compares in CLAIM already."""
         recalls = self.parameters.banding is not None or self.parameters.look is not None
         return tuple(stage for stage in Stage if recalls or stage not in (Stage.RECALL, Stage.VERIFY))
 
@@ -66,7 +66,7 @@ class Dataflow:
         return Order(self.parameters, layout, self.stamp, self.shards, self.slot_ms, self.band_bits)
 
     def operators(self) -> Mapping[Stage, Operator]:
-        """The operators behind ORDER."""
+        """The operators after ORDER."""
         parameters, layout = self.parameters, Layout.of(self.parameters)
         operators: dict[Stage, Operator] = {
             Stage.CLAIM: Claim(parameters, layout, self.shards, self.chunk_entries),

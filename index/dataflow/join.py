@@ -1,4 +1,4 @@
-"""JOIN: batches meet the rejects among their documents. Keyed by partition of the input."""
+"""JOIN: batches meet the rejects among their documents. Keyed by input partition."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -16,10 +16,10 @@ _COUNT = struct.Struct("<I")
 
 
 class Join:
-    """Gives the verdicts on whole batches, in the order of their offsets."""
+    """Emits the verdicts on whole batches, by ascending offset."""
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Decided]:  # noqa: ARG002
-        """Verdicts on all batches of the slot."""
+        """Verdicts on all the slot's batches."""
         decided: dict[tuple[int, int], Decided] = {}
         for message in messages:
             if message.kind == Kind.BATCH:
@@ -33,7 +33,7 @@ class Join:
 
 
 def _unique(content: bytes) -> tuple[int, int, Decided]:
-    """Key of a batch, and its verdicts before anything is rejected."""
+    """Key of a batch, and its verdicts before any rejects."""
     high, begin, first, count = _HEADING.unpack_from(content)
     kinds = np.frombuffer(content, "u1", count, _HEADING.size)
     verdicts = np.full(count, Verdict.UNIQUE, np.uint8)
@@ -46,7 +46,7 @@ def _unique(content: bytes) -> tuple[int, int, Decided]:
 
 
 def _reject(decided: dict[tuple[int, int], Decided], content: bytes) -> None:
-    """Enter rejects into the verdicts of their batches."""
+    """Enter rejects into their batches' verdicts."""
     (count,) = _COUNT.unpack_from(content)
     rows = np.frombuffer(content, NAMED, count, _COUNT.size)
     texts = unpack_texts(content, _COUNT.size + rows.nbytes)

@@ -1,4 +1,4 @@
-"""What is kept of documents in the state: leaves of a few rows of a batch, so that one document is read without its batch."""
+"""Stored documents: leaves with a batch's rows, a few each, so that reading one document does not read its batch."""
 
 import struct
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import numpy.typing as npt
 from index.dataflow.rows import Rows, by_group, numbered, row_numbers
 
 LEAF_BITS = 4
-"""A leaf has 16 rows. It is part of what the state looks like, and never changes."""
+"""A leaf has 16 rows. This is part of the state's format and never changes."""
 
 LEAF_ROWS = 2**LEAF_BITS
 
@@ -17,14 +17,14 @@ _LEAF = struct.Struct(">QQ")
 
 
 def leaf_name(high: int, low: int) -> bytes:
-    """Name of the leaf that holds the document with this key."""
+    """Name of the leaf with this document key."""
     return _LEAF.pack(high, low >> LEAF_BITS)
 
 
 def leaves_of(
     high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]
 ) -> Iterator[tuple[bytes, npt.NDArray[np.intp]]]:
-    """Name of each distinct leaf, with the places of its documents, n of which have these keys."""
+    """Name of each distinct leaf, with the places of its documents among n keys."""
     leaves = low >> np.uint64(LEAF_BITS)
     numbers, distinct = numbered(high, leaves)
     for leaf, places in by_group(numbers):
@@ -33,7 +33,7 @@ def leaves_of(
 
 
 def rows_in_leaf(low: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Place of each document in its leaf, int64 [n]."""
+    """Each document's place in its leaf, int64 [n]."""
     places: npt.NDArray[np.int64] = row_numbers(low) & (LEAF_ROWS - 1)
     return places
 

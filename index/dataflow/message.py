@@ -1,4 +1,4 @@
-"""What operators hand each other, and what they ask of whoever runs them."""
+"""Messages between operators, and the interface to their runtime."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Stage(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a message holds."""
+    """Message content."""
 
     NEAR_CLAIMS = 0
     """Rows of NEAR documents under the keys of their blocks or bands."""
@@ -33,27 +33,27 @@ class Kind(IntEnum):
     CANDIDATES = 2
     """Pairs of a document and an earlier one, to be verified."""
     SIGNATURES = 3
-    """Fingerprints and looks of a batch."""
+    """A batch's fingerprints and looks."""
     RECALLED = 4
-    """Candidates with the fingerprint and look of the earlier document."""
+    """Candidates with the earlier document's fingerprint and look."""
     HITS = 5
     """Pairs of a document and an earlier one that are near enough."""
     REJECTS = 6
-    """Documents that are no unique ones, with their originals."""
+    """Documents that are not unique, with their originals."""
     NAMES = 7
     """Ids and positions of the documents of a batch."""
     NAMED = 8
-    """Rejects with id and position of the original."""
+    """Rejects with their original's id and position."""
     BATCH = 9
-    """What arrived, until its verdicts are known."""
+    """An arrived batch, until its verdicts are known."""
     SETTLED = 10
-    """Documents that an index dropped and entered, with the documents that they count by."""
+    """Members that an index dropped and entered, with their roots."""
 
 
 class Message(NamedTuple):
-    """One message on its way to one key of one operator.
+    """One message to one key of one operator.
 
-    slot  end of the slot of time that it belongs to, in milliseconds: complete once the watermark has reached it
+    slot  end of its time slot, in milliseconds: complete once the watermark has reached it
     """
 
     stage: Stage
@@ -64,45 +64,45 @@ class Message(NamedTuple):
 
 
 class Task(Protocol):
-    """State of one key of one operator: bytes by name. What is put outlives every crash, or the flow goes back to before."""
+    """State of one key of one operator: bytes by name. A `put` survives every crash, or the flow rolls back with it."""
 
     def get(self, name: bytes) -> bytes | None:
-        """The bytes of this name; None where there are none."""
+        """Bytes of this name, or None."""
 
     def put(self, name: bytes, content: bytes) -> None:
         """Set the bytes of this name."""
 
 
 KEPT_AT_ONCE = frozenset({(Stage.RECALL, Kind.SIGNATURES), (Stage.NAME, Kind.NAMES)})
-"""Messages that go to `Keeper.keep` when they come. All others wait until their slot is complete."""
+"""Messages that go to `Keeper.keep` on arrival. All others wait until their slot is complete."""
 
 
 class Operator(Protocol):
-    """One step of the flow. It holds nothing itself: all it knows is in the state of the key at hand."""
+    """One step of the flow. It has no state of its own, only that of the current key."""
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> "Iterator[Message | Decided]":
-        """Work on all messages of a slot that waited, in any order: no further ones of this slot will come.
+        """Process all waiting messages from a slot, in any order: no more will come.
 
-        Slots of a key come in ascending order.
+        A key's slots come in ascending order.
         """
 
 
 class Keeper(Operator, Protocol):
-    """An operator that keeps some of what comes."""
+    """An operator that stores some messages on arrival."""
 
     def keep(self, task: Task, message: Message) -> None:
-        """Keep what all messages of this slot and of later ones may ask for."""
+        """Store what messages of this and later slots may ask for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """What an index says of a batch of its entries, which a flow goes on from. Nothing is decided on them again.
+    """Decisions of an index on a batch of its entries, as a starting point for a flow. They are final.
 
-    members       rows that count by another document, their root, int64 [m]; the others stand for themselves
-    roots         keys of those, uint64 [m, 2]: time and partition, batch and row, as in `rows.document_keys`
+    members       rows that have another document as root, int64 [m]; the others are originals
+    roots         those roots' keys, uint64 [m, 2]: time and partition, batch and row, as in `rows.document_keys`
     fingerprints  of the roots, uint64 [m, words]
     looks         of the roots, uint8 [m, look bytes]
-    ends          with the last batch of a partition: by stream, the offset below which all is decided; else None
+    ends          with the last batch of a partition: by stream, the exclusive end of the decided offsets; else None
     """
 
     members: npt.NDArray[np.int64]
@@ -114,15 +114,15 @@ class Seeds:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A batch of fingerprints as it stands in the log.
+    """A batch of fingerprints as in the log.
 
-    time_ms  when the log took it, milliseconds since 1970
-    source   the partition of the input that it is from, of which it has the offsets [begin, end)
+    time_ms  the log's append time, milliseconds since 1970
+    source   partition of the input; the batch covers its offsets [begin, end)
     name     of the input, for people
     stamp    everything that changes a fingerprint, as text
-    entries  its documents, all of this source
-    content  the batch as bytes, which the flow hands back with the verdicts, unread
-    seeds    entries of an index, with their place in its order for `time_ms`: no offsets are decided; None: documents to decide
+    entries  its documents, all from this source
+    content  the batch as bytes, returned unread with the verdicts
+    seeds    entries of an index, with their place in its order as `time_ms`, deciding no offsets; None: documents to decide
     """
 
     time_ms: int
@@ -138,16 +138,16 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Verdicts on n rows of a batch: those from `begin` on, which may be a later offset than that of the batch.
+    """Verdicts on n rows in a batch: those from `begin` on, which may be a later offset than the batch's.
 
     partition           of the input
-    begin               first offset that is decided here
+    begin               first offset decided here
     first               row of the batch that is the first row here
     verdicts            uint8 [n], values of `Verdict`
     distances           int16 [n], as in `Decisions`
-    original_ids        n ids; None for rows that name no original
-    original_positions  n positions; None for rows that name no original
-    names               names of the inputs that originals are from, by stream
+    original_ids        n ids; None for rows without an original
+    original_positions  n positions; None for rows without an original
+    names               names of the originals' inputs, by stream
     content             of the `Arrival`
     """
 

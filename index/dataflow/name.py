@@ -1,4 +1,4 @@
-"""NAME: ids and positions of documents. Keyed by shard of batches; rejects come to their original."""
+"""NAME: documents' ids and positions. Keyed by batch shard; rejects go to their original."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ _COUNT = struct.Struct("<I")
 
 
 class Name:
-    """Adds id and position of the original to rejects."""
+    """Adds the original's id and position to rejects."""
 
     def keep(self, task: Task, message: Message) -> None:
-        """Keep the names of a batch."""
+        """Keep a batch's names."""
         high, begin, _, count = _HEADING.unpack_from(message.content)
         offsets = np.frombuffer(message.content, "<u8", count, _HEADING.size)
         stream, name, *ids = unpack_texts(message.content, _HEADING.size + offsets.nbytes)

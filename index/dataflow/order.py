@@ -1,4 +1,4 @@
-"""ORDER: every document gets its place in the one order in which all are decided. Keyed by partition of the input."""
+"""ORDER: gives every document its place in the single decision order. Keyed by input partition."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -24,12 +24,12 @@ _OF_FINGERPRINTS = "fingerprint."
 
 
 class Recorded(NamedTuple):
-    """What ORDER knows of a partition.
+    """Known facts about a partition.
 
-    stamp    settings of its fingerprints and of the flow, by name; empty before its first document
-    ends     by stream: every offset below is decided
-    time_ms  of its last batch, in the order
-    seeding  whether entries of an index came, and more are to come
+    stamp    settings for its fingerprints and the flow, by name; empty before its first document
+    ends     by stream: exclusive end of the decided offsets
+    time_ms  time of its last batch, in the order
+    seeding  whether seeds from an index came, and more will
     """
 
     stamp: dict[str, str]
@@ -39,7 +39,7 @@ class Recorded(NamedTuple):
 
 
 class Order:
-    """Gives out places in the order, and hands every document to whoever looks it up, keeps it, and waits for its verdict."""
+    """Assigns places in the order, and sends every document to look-up, storage and the wait for its verdict."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Order:
         slot_ms: int,
         band_bits: int,
     ):
-        """See `Dataflow`; stamp: all of the flow that must not change as long as its state lives, by name."""
+        """See `Dataflow`; stamp: by name, everything in the flow that must not change while its state lives."""
         self._parameters, self._layout = parameters, layout
         self._stamp, self._shards, self._slot_ms, self._band_bits = dict(stamp), shards, slot_ms, band_bits
         self._recalls = parameters.banding is not None or parameters.look is not None
@@ -59,10 +59,10 @@ class Order:
             self._adds = np.concatenate(masks) == 0
 
     def arrive(self, task: Task, arrival: Arrival) -> Iterator[Message]:
-        """Take a batch from the log; batches of a partition come in the order of the log, and may come again.
+        """Take a batch from the log; a partition's batches come in log order, and may come again.
 
-        Raises ParametersDiffer where the batch, or the state, belongs to other settings; ValueError for a broken batch, and
-        where entries of an index come in between, or not all of them came before.
+        Raises ParametersDiffer if the batch or the state has other settings; ValueError for an unsound batch, and for
+        seeds that are late or incomplete.
         """
         known = self._recorded(task)
         of_flow = {name: value for name, value in known.stamp.items() if not name.startswith(_OF_FINGERPRINTS)}
@@ -76,13 +76,13 @@ class Order:
                 "job that seeds, from this state, until it has all; docs/flink.md says how to tell."
             )
         stream, ends = arrival.source.stream, known.ends
-        # Time goes on with every batch, also an empty one: the watermark does. It never goes back, as the log's clock may.
+        # Every batch advances time, even an empty one, as the watermark does. The log's clock may go back; this time does not.
         time_ms = max(arrival.time_ms, known.time_ms)
         begin = max(arrival.begin, ends.get(stream, 0))
         new = begin < arrival.end
         if new:
             if ends and stream not in ends:
-                # A topic that was made again begins at the same offsets: keys must differ all the same.
+                # A recreated topic reuses its offsets, so only a later time keeps keys unique.
                 time_ms = max(time_ms, known.time_ms + 1)
             ends = {**ends, stream: arrival.end}
             known = self._of_settings(known, arrival)
@@ -102,13 +102,13 @@ class Order:
         task.put(_STATE, json.dumps(known).encode())
 
     def _of_settings(self, known: Recorded, arrival: Arrival) -> Recorded:
-        """What is known, with the settings of its first batch; raises where this one is of others."""
+        """The known facts with the first batch's settings; raises if this batch has others."""
         own = self._stamp | {f"{_OF_FINGERPRINTS}{name}": value for name, value in json.loads(arrival.stamp).items()}
         _require_same(known.stamp, own)
         return known._replace(stamp=own)
 
     def _seeded(self, task: Task, known: Recorded, arrival: Arrival, seeds: Seeds) -> Iterator[Message]:
-        """Entries of an index come before all others, in its order, and nobody waits for a verdict on them."""
+        """Seeds from an index come before all other documents, in its order, and need no verdict."""
         if known.ends or arrival.time_ms <= known.time_ms:
             raise ValueError(
                 f"Partition {arrival.source.partition} of {arrival.name} gets entries of an index twice, or too late: seed a job "
@@ -175,7 +175,7 @@ class Order:
     def _near_claims(
         self, entries: Entries, rows: npt.NDArray[np.intp], high: int, low: npt.NDArray[np.uint64]
     ) -> Rows:
-        """Claims of NEAR rows under all keys that they enter or ask."""
+        """NEAR rows' claims under all keys that they enter or ask."""
         fingerprints, banding = entries.fingerprints[rows], self._parameters.banding
         if banding is not None:
             keys = band_keys(fingerprints, banding)
@@ -214,7 +214,7 @@ class Order:
 
 
 def _require_same(stored: Mapping[str, str], asked: Mapping[str, str]) -> None:
-    """Raise ParametersDiffer where a state is of other settings than these; an empty one is of none."""
+    """Raise ParametersDiffer if a state has other settings than these; an empty state has none."""
     names = sorted(name for name in stored.keys() | asked.keys() if stored.get(name) != asked.get(name))
     if stored and names:
         lines = (

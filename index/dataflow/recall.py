@@ -1,4 +1,6 @@
-"""RECALL: what is kept of each document for comparing it. Keyed by shard of batches; candidates come to the earlier document."""
+"""RECALL: documents' fingerprints and looks, for comparison. Keyed by batch shard; candidates go to the earlier
+document.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,14 +12,14 @@ from index.dataflow.rows import CANDIDATE, Layout, by_group, rows_of, shard_of_b
 
 
 class Recall:
-    """Adds fingerprint and look of the earlier document to candidates. Pairs that met in several bands go on once."""
+    """Adds the earlier document's fingerprint and look to candidates. Passes pairs that met in several bands on once."""
 
     def __init__(self, layout: Layout, shards: int):
         """See `Dataflow`."""
         self._layout, self._shards = layout, shards
 
     def keep(self, task: Task, message: Message) -> None:
-        """Keep the signatures of a batch."""
+        """Keep a batch's signatures."""
         signatures = rows_of([message.content], self._layout.signature)
         for name, places in leaves_of(signatures["high"], signatures["low"]):
             task.put(name, signatures[places].tobytes())

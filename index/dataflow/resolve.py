@@ -1,7 +1,7 @@
-"""RESOLVE: the rule, for all documents that resemble an earlier one. One key: every decision sees those before it.
+"""RESOLVE: the rule, for all documents with an earlier match. One key: every decision sees the earlier ones.
 
-Most documents never come here: who hits nobody is unique. The others are decided by `index.decide.rule`, with the documents of a
-slot as its rows and all earlier ones as its index.
+Most documents never come here: a document without a hit is unique. `index.decide.rule` decides the others, with a
+slot's documents as its rows and all earlier ones as its index.
 """
 
 import struct
@@ -24,17 +24,17 @@ _NAME = struct.Struct(">cQQ")
 _REJECTED, _SIGNATURE = b"r", b"s"
 
 _STATUS = np.dtype([("low", "<u8"), ("root_high", "<u8"), ("root_low", "<u8"), ("entered", "?")])
-"""What became of a rejected document, in the state of its batch: its original, and whether it is an entry itself."""
+"""Fate of a rejected document, in its batch's state: its original, and whether it is an entry itself."""
 
 _Numbers = npt.NDArray[np.int64]
 
 
 class _Known(NamedTuple):
-    """The documents that a slot asks of: those that hit, those that are hit, and roots of these. Numbered in their order.
+    """The documents that a slot needs: both sides of all hits, and their roots. Numbered in their order.
 
     high, low  uint64 [n] each, the keys
-    counts     bool [n], whether a document is an entry, as far as it was decided before
-    roots      int64 [n], of an entry that was rejected the number of its original; of all others their own
+    counts     bool [n], whether a document is an entry, by the decisions so far
+    roots      int64 [n], for a rejected entry the number of its original; for all others their own
     """
 
     high: npt.NDArray[np.uint64]
@@ -44,21 +44,21 @@ class _Known(NamedTuple):
 
 
 class _Signatures(NamedTuple):
-    """Fingerprints uint64 [n, words] and looks uint8 [n, look bytes] of known documents, as far as the rule asks of them."""
+    """Fingerprints uint64 [n, words] and looks uint8 [n, look bytes] of known documents, if the rule needs them."""
 
     fingerprints: npt.NDArray[np.uint64]
     looks: npt.NDArray[np.uint8]
 
 
 class Resolve:
-    """Decides in order who is rejected, and by whom."""
+    """Decides in order which documents are rejected, and by which original."""
 
     def __init__(self, parameters: Parameters, layout: Layout, shards: int):
         """See `Dataflow`."""
         self._parameters, self._layout, self._shards = parameters, layout, shards
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
-        """Decide the documents of a slot that hit anybody."""
+        """Decide a slot's documents that have hits."""
         settled = [message.content for message in messages if message.kind == Kind.SETTLED]
         if settled:
             self._settle(task, rows_of(settled, self._layout.settled))
@@ -68,7 +68,7 @@ class Resolve:
             return
         known, hitting, hit = _known(task, hits)
         signatures = None if self._parameters.root is None else self._signatures(task, hits, known, hitting, hit)
-        # All before the first that hits anybody are decided; the others are rows, also the unique ones of this slot.
+        # All before the first document with a hit are decided; the others are rows, including this slot's unique ones.
         first = int(hitting.min())
         matches = Matches(hitting, hits["distance"].astype(np.int16), hit.astype(np.uint64))
         outcome = self._decided(matches, known, first, signatures)
@@ -83,7 +83,7 @@ class Resolve:
             yield Message(Stage.NAME, shard, slot, Kind.REJECTS, rejects[places].tobytes())
 
     def _settle(self, task: Task, settled: Rows) -> None:
-        """Take over what an index decided: members that it dropped and entered, and their roots."""
+        """Take over an index's decisions: members that it dropped and entered, and their roots."""
         status = np.zeros(len(settled), _STATUS)
         status["low"], status["entered"] = settled["low"], True
         status["root_high"], status["root_low"] = settled["of_high"], settled["of_low"]
@@ -98,7 +98,7 @@ class Resolve:
             task.put(name, root["fingerprint"].tobytes() + look)
 
     def _decided(self, matches: Matches, known: _Known, first: int, signatures: _Signatures | None) -> Outcome:
-        """The rule, with the documents from `first` on as its rows, and those before as its index."""
+        """Apply the rule, with the documents from `first` on as its rows, and the earlier ones as its index."""
         count = len(known.high) - first
         before = matches.numbers < first
         in_index = matches.take(before)
@@ -121,7 +121,7 @@ class Resolve:
         return self._parameters.root_distances(fingerprints[rows], fingerprints[roots], looks[rows], looks[roots])
 
     def _roots(self, matched: Matched, first: int, signatures: _Signatures | None) -> Roots | None:
-        """Roots as the rule takes them: the rows, and behind them all documents before."""
+        """Roots as the rule takes them: the rows, followed by all earlier documents."""
         rule, count = self._parameters.root, len(matched.kinds)
         if rule is None or signatures is None:
             return None
@@ -131,7 +131,7 @@ class Resolve:
         return Roots(self._parameters.root_distances, rule.apart, fingerprints, looks, places)
 
     def _signatures(self, task: Task, hits: Rows, known: _Known, hitting: _Numbers, hit: _Numbers) -> _Signatures:
-        """What travels with the hits, and what is kept of roots."""
+        """Signatures that travel with the hits, and stored ones of roots."""
         parameters = self._parameters
         fingerprints = np.zeros((len(known.high), parameters.words), np.uint64)
         looks = np.zeros((len(known.high), parameters.look_bytes), np.uint8)
@@ -158,7 +158,7 @@ class Resolve:
         first: int,
         signatures: _Signatures | None,
     ) -> None:
-        """Note who was rejected, and the signatures of roots that have members."""
+        """Note the rejected documents, and signatures for roots with members."""
         status = np.zeros(len(rows), _STATUS)
         low = known.low[first + rows]
         status["low"], status["entered"] = low, outcome.entering[rows]
@@ -173,7 +173,7 @@ class Resolve:
 
 
 def _known(task: Task, hits: Rows) -> tuple[_Known, _Numbers, _Numbers]:
-    """All documents that hits ask of, with what is known of them; and the numbers of both documents of each hit."""
+    """All documents that hits mention, with their known status; and both documents' numbers for each hit."""
     high, low, of_high, of_low = (hits[name].astype(np.uint64) for name in ("high", "low", "of_high", "of_low"))
     statuses = []
     for name, places in _batches(of_high, of_low):
@@ -195,14 +195,14 @@ def _known(task: Task, hits: Rows) -> tuple[_Known, _Numbers, _Numbers]:
 
 
 def _originals(outcome: Outcome, rows: _Numbers, first: int) -> _Numbers:
-    """Numbers of the originals of these rows, among the known documents. The rule counts entering rows from `first` on."""
+    """Numbers of these rows' originals, among the known documents. The rule numbers entering rows from `first` on."""
     originals = outcome.originals[rows].astype(np.int64)
     entering = np.concatenate([np.arange(first), first + np.flatnonzero(outcome.entering)])
     return entering[originals]
 
 
 def _batches(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> Iterator[tuple[bytes, npt.NDArray[np.intp]]]:
-    """Name of the state of each distinct batch, with the places of its documents."""
+    """Each distinct batch's state name, with its documents' places."""
     begins = low >> np.uint64(ROW_BITS)
     keys = np.stack([high, begins], axis=1)
     distinct, inverse = np.unique(keys, axis=0, return_inverse=True)

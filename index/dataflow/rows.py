@@ -1,7 +1,7 @@
-"""Rows of messages and of state: arrays of records, whose bytes are what is kept and sent.
+"""Message and state rows: record arrays, whose bytes are stored and sent.
 
-A document has a key of 128 bits that says where it stands in the order: `high` is the time of its batch in milliseconds and its
-partition, `low` the first offset of its batch and its row there. Keys are unique, and never given twice.
+A document has a 128-bit key for its place in the order. `high` is its batch's time in milliseconds and partition,
+`low` its batch's first offset and its row there. Keys are unique and never reused.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from index.matching.minhash import mixed
 from index.storage.parameters import Parameters
 
 Rows = npt.NDArray[np.void]
-"""A record array; its dtype is one of those below."""
+"""A record array with one of the dtypes below."""
 
 PARTITION_BITS = ROW_BITS = 16
 TIME_MAX = 2 ** (64 - PARTITION_BITS) - 1
@@ -25,22 +25,22 @@ OFFSET_MAX = 2 ** (64 - ROW_BITS) - 1
 ROW_MAX = 2**ROW_BITS - 1
 
 PAGE_BITS = 40
-"""A page is the number of a block or band times 2^40, and the value that is looked up there."""
+"""A page is the number of a block or band times 2^40, plus the value to look up there."""
 
 ADDS, ASKS = 1, 2
-"""Uses of a claim: it is entered under the key; it asks who was there before. Most do both."""
+"""Uses of a claim: enter under the key, and ask for earlier documents. Most claims do both."""
 
 _KEY = [("high", "<u8"), ("low", "<u8")]
 _PAIR = [*_KEY, ("of_high", "<u8"), ("of_low", "<u8"), ("distance", "<i2")]
 
 CANDIDATE = np.dtype(_PAIR)
-"""A document and an earlier one; the distance where it is known, else NO_DISTANCE."""
+"""A document and an earlier one, with the distance if known, else NO_DISTANCE."""
 
 REJECT = np.dtype(_PAIR)
 """A document and its original."""
 
 NAMED = np.dtype([*_KEY, ("offset", "<u8"), ("partition", "<u4"), ("source", "<u4"), ("distance", "<i2")])
-"""A document and the position of its original; source: place among the texts of the message."""
+"""A document and its original's position; source: place among the message's texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,11 @@ class Layout:
 
     @classmethod
     def of(cls, parameters: Parameters) -> "Layout":
-        """Records of a flow that decides by these parameters.
+        """Records of a flow with these parameters.
 
-        Of MinHash a claim holds the hash of its band, of SimHash the whole fingerprint. Where that does not tell whether two
-        documents are alike in all that is compared, `alike` holds a hash of it all. What the rule needs of both documents
-        travels with a hit.
+        A MinHash claim holds its band's hash, a SimHash claim the whole fingerprint. If that leaves open whether two
+        documents are alike in everything compared, `alike` holds a hash of it all. A hit carries what the rule needs
+        from both documents.
         """
         fingerprint = ("fingerprint", "<u8", (parameters.words,))
         look: list[Any] = [("look", "u1", (parameters.look_bytes,))] if parameters.look_bytes else []
@@ -88,12 +88,12 @@ class Layout:
 
 
 def rows_of(contents: Iterable[bytes], kind: np.dtype[np.void]) -> Rows:
-    """Contents of messages, one behind the other, as rows; they can be read, not written."""
+    """Concatenated message contents as read-only rows."""
     return np.frombuffer(b"".join(contents), kind)
 
 
 def document_keys(time_ms: int, partition: int, begin: int, count: int) -> tuple[int, npt.NDArray[np.uint64]]:
-    """Keys of the rows of a batch: high, and low uint64 [count]. Raises ValueError beyond what a key can hold."""
+    """A batch's row keys: high, and low uint64 [count]. Raises ValueError beyond a key's range."""
     for value, most, what in (
         (time_ms, TIME_MAX, "time"),
         (partition, PARTITION_MAX, "partition"),
@@ -106,7 +106,7 @@ def document_keys(time_ms: int, partition: int, begin: int, count: int) -> tuple
 
 
 def partitions(high: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Partition of each document, int64 [n]."""
+    """Each document's partition, int64 [n]."""
     return (high & np.uint64(PARTITION_MAX)).astype(np.int64)
 
 
@@ -116,17 +116,17 @@ def row_numbers(low: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
 
 
 def shard_of_batches(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[np.int64]:
-    """Shard that keeps what is known of each document, int64 [n]: one for a whole batch."""
+    """Shard that stores each document, int64 [n]: the same for a whole batch."""
     return shard_of(high * np.uint64(0x9E3779B97F4A7C15) + (low >> np.uint64(ROW_BITS)), shards)
 
 
 def shard_of(numbers: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[np.int64]:
-    """Shard of each number, int64 [n], spread evenly."""
+    """Each number's shard, int64 [n], spread evenly."""
     return (mixed(numbers) % np.uint64(shards)).astype(np.int64)
 
 
 def by_group(groups: npt.NDArray[Any]) -> Iterable[tuple[int, npt.NDArray[np.intp]]]:
-    """Each distinct number with the places where it stands, in their order."""
+    """Each distinct number with its places, in their order."""
     order = np.argsort(groups, kind="stable")
     values, begins = np.unique(groups[order], return_index=True)
     bounds = [*begins.tolist(), len(order)]
@@ -136,7 +136,7 @@ def by_group(groups: npt.NDArray[Any]) -> Iterable[tuple[int, npt.NDArray[np.int
 def numbered(
     high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
-    """Numbers of documents in their order, equal ones for equal keys, int64 [n]; a place of each distinct one, in order."""
+    """Rank of each document's key, int64 [n], equal for equal keys; and one place of each distinct key, in order."""
     order = np.lexsort((low, high))
     new = np.ones(len(order), np.bool_)
     new[1:] = (high[order[1:]] != high[order[:-1]]) | (low[order[1:]] != low[order[:-1]])

@@ -1,4 +1,4 @@
-"""Texts in messages and state: their number, their lengths, and their UTF-8, one behind the other."""
+"""Texts in messages and state: their number, their lengths, and their concatenated UTF-8."""
 
 import struct
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ _COUNT = struct.Struct("<I")
 
 
 def pack_texts(texts: Sequence[str]) -> bytes:
-    """Bytes of texts; surrogates are kept."""
+    """Bytes of texts, including surrogates."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     return struct.pack(f"<{1 + len(encoded)}I", len(encoded), *map(len, encoded)) + b"".join(encoded)
 
 
 def unpack_texts(content: bytes, begin: int = 0) -> list[str]:
-    """The reverse of `pack_texts`, from this byte on."""
+    """Revert `pack_texts`, from this byte on."""
     (count,) = _COUNT.unpack_from(content, begin)
     lengths = struct.unpack_from(f"<{count}I", content, begin + _COUNT.size)
     at, texts = begin + _COUNT.size * (1 + count), []

@@ -1,4 +1,4 @@
-"""VERIFY: candidates become hits, by the pure comparisons of `index.matching`. Keyed by shard of batches."""
+"""VERIFY: the pure comparisons from `index.matching` turn candidates into hits. Keyed by batch shard."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,21 +11,21 @@ from index.storage.parameters import Parameters
 
 
 class Verify:
-    """Compares each document with its candidates: signatures of MinHash, or the second looks of SimHash."""
+    """Compares each document with its candidates: by MinHash signatures, or by SimHash's second look."""
 
     def __init__(self, parameters: Parameters, layout: Layout):
         """See `Dataflow`."""
         self._parameters, self._layout = parameters, layout
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:  # noqa: ARG002
-        """Compare the candidates of a slot; nothing is kept."""
+        """Compare a slot's candidates; keeps nothing."""
         pairs = rows_of((each.content for each in messages if each.kind == Kind.RECALLED), self._layout.recalled)
         if not len(pairs):
             return
         contents = (each.content for each in messages if each.kind == Kind.SIGNATURES)
         signatures = rows_of(contents, self._layout.signature)
         own, parameters = signatures[_places(signatures, pairs)], self._parameters
-        # Not by compiled loops: they let the interpreter's lock go, and in a JVM's threads the interpreter then stood still.
+        # Not by compiled loops: they release the interpreter's lock, and in a JVM's threads the interpreter then hung.
         distances = parameters.distances(own["fingerprint"], pairs["of_fingerprint"])
         counts = distances <= parameters.distance_max
         if parameters.look is not None:

@@ -1,6 +1,6 @@
 """Admission: look up a batch, decide it by the rule, and write it, in one transaction.
 
-`prepare` computes beforehand, without the writer lock, all that needs no storage.
+`prepare` does all work without storage first, outside the writer lock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ def _admitted(
 def decided(
     session: ReadSession, portion: Prepared, found: "Found", versions: Versions | None, next_number: int
 ) -> Outcome:
-    """Decide prepared rows: by the rule, or with regard to ids where any is known."""
+    """Decide prepared rows: by the rule, or by versions if any id is known."""
     if versions is None:
         return decide(found.matched, session.parameters.insert, next_number, found.roots, found.framed)
 
@@ -97,7 +97,7 @@ def decided(
 
 
 def with_reasons(session: ReadSession, portion: Prepared, outcome: Outcome) -> Prepared:
-    """The rows with the reasons to journal: minor versions, and versions that are UNIQUE, have ones of their own."""
+    """Give minor versions and UNIQUE versions the reasons to journal; other rows keep theirs."""
     if outcome.recrawled is None or outcome.minor is None or not (outcome.recrawled | outcome.minor).any():
         return portion
     reasons = portion.entries.reasons.copy()
@@ -110,21 +110,22 @@ def with_reasons(session: ReadSession, portion: Prepared, outcome: Outcome) -> P
 def _enter(
     session: WriteSession, batch: Batch, portion: Prepared, outcome: Outcome, found: "Found"
 ) -> dict[int, Origin]:
-    """Enter decided rows, as `Batch.enter`, and retire the older versions that they replace."""
+    """Enter decided rows, as `Batch.enter`, and retire the older versions they replace."""
     equal = found.equal
     if found.framed is not None:
-        # Equal signatures in different frames are filed under different bands.
+        # Equal signatures in different frames have different bands, so an equal row may still need its own.
         equal = equal & _equal_to_entries(session, portion, equal & outcome.entering)
     former = {row: batch.origin_of(portion.entries, where) for row, where in outcome.former.items()}
     enter = partial(batch.enter, session, portion.entries, outcome, replaced=former, hashes=portion.hashes)
     if outcome.replaced is None:
         return enter(equal, found.stale)
+    # Versions to replace are entries, which leave first, or rows of this batch, which enter and leave at once.
     leaving = outcome.entering & np.isin(outcome.numbers, outcome.replaced)
     first = np.uint64(session.counters.next_number)
     in_index = np.unique(outcome.replaced[outcome.replaced < first])
     if len(in_index):
         remove(session, in_index)
-        # What was equal to a row may have left.
+        # A row's equal may just have left; the row then enters the blocks itself.
         equal = equal & _equal_to_entries(session, portion, equal & outcome.entering)
     origins = enter(equal, found.stale, leaving=leaving)
     if leaving.any():
@@ -133,7 +134,7 @@ def _enter(
 
 
 def _equal_to_entries(session: WriteSession, portion: Prepared, asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Whether rows that are asked for, bool [n], equal a visible entry by now: bool [n]; True for the others."""
+    """Whether the asked rows, bool [n], still equal a visible entry: bool [n]; True for all others."""
     rows = np.flatnonzero(asked)
     equal = np.ones(len(asked), np.bool_)
     if len(rows):
@@ -147,10 +148,10 @@ class Found:
     """Matches of prepared rows, in the index and among themselves.
 
     matched   input of the rule
-    roots     roots of the matches, for the rule, where insert = "root"
-    framed    what resembles the rows, for the rule, where frames are learnt
-    compared  int64 [n], comparisons made for each row so far; see `comparisons`
-    stale     retired entries still in the tables whose fingerprint equals that of a NEAR row, by row
+    roots     roots of the matches, with insert = "root"
+    framed    the rows' candidates, if frames are learnt
+    compared  int64 [n], comparisons so far for each row; see `comparisons`
+    stale     retired entries, still in the tables, whose fingerprint equals that of a NEAR row
     equal     bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
     """
 
@@ -162,15 +163,15 @@ class Found:
     equal: npt.NDArray[np.bool_]
 
     def comparisons(self) -> npt.NDArray[np.int64]:
-        """Comparisons made for each row, int64 [n]: in all, once the rows are decided."""
+        """Comparisons for each row, int64 [n]; complete once the rows are decided."""
         return self.compared if self.framed is None else self.compared + self.framed.compared
 
 
 def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, comes_again: bool = False) -> Found:
     """Look up prepared rows.
 
-    settle       where frames are learnt: whether a row that equals a root is decided by that alone
-    comes_again  whether the portion is one row with the id of a given-back document
+    settle       with frames: equality with a root decides a row at once
+    comes_again  the portion is one row with a given-back document's id
     """
     if session.parameters.frames is not None and not comes_again:
         return _look_up_framed(session, portion, settle=settle)
@@ -197,6 +198,7 @@ def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, com
     else:
         _look_up_exact(session, portion, distances, originals)
     matched = originals != NO_NUMBER
+    # A match that is a duplicate passes its original on.
     if parameters.insert != "unique" and matched.any():
         originals[matched] = documents.roots(session.transaction, session.visibility, originals[matched], session.words)
     found = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
@@ -219,7 +221,7 @@ def _look_up_exact(
 
 
 def _look_up_framed(session: ReadSession, portion: Prepared, *, settle: bool) -> Found:
-    """As `look_up`, where frames are learnt."""
+    """Look up rows like `look_up`, with learnt frames."""
     count, near = len(portion.rows), portion.near
     compared = portion.compared.copy()
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
@@ -229,6 +231,7 @@ def _look_up_framed(session: ReadSession, portion: Prepared, *, settle: bool) ->
     equal[near] = answer.equal
     compared[near] += answer.compared
     stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
+    # A row that equals a root needs no further candidates; only the rest take part in the walk over frames.
     best = answer.best
     settled = (best.distances == 0) & settle
     equals = best.numbers[settled]
@@ -256,6 +259,7 @@ def _roots(session: ReadSession, rule: RootRule, rows: Entries, originals: npt.N
     """Roots of these rows: the rows themselves, and their originals in the index, uint64 [n]."""
     distinct = np.unique(originals[originals != NO_NUMBER])
     fingerprints, looks = stored(session, distinct)
+    # Two rows, originals [NO_NUMBER, 7]: distinct is [7], and the rows' roots are at places [0, 2].
     places = len(rows) + np.searchsorted(distinct, originals)
     return Roots(
         session.parameters.root_distances,
@@ -267,7 +271,7 @@ def _roots(session: ReadSession, rule: RootRule, rows: Entries, originals: npt.N
 
 
 def _fill_in(batch: Batch, portion: Prepared, outcome: Outcome) -> None:
-    """Add new verdicts to those of the journal."""
+    """Add new verdicts to the journaled ones."""
     rows = batch.journaled.rows
     rows["offset"][portion.rows] = portion.entries.offsets
     rows["number"][portion.rows] = outcome.originals
@@ -301,7 +305,7 @@ def _decisions(
 def named(
     session: ReadSession, origins: Mapping[int, Origin], count: int
 ) -> tuple[list[str | None], list[Position | None]]:
-    """Id and position of the original of each of `count` rows, by row; None where there is none."""
+    """Id and position of each row's original, for `count` rows; None without an original."""
     ids: list[str | None] = [None] * count
     positions: list[Position | None] = [None] * count
     source_of: dict[tuple[int, int], Source] = {}

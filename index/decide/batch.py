@@ -1,6 +1,6 @@
-"""A batch within its write transaction: sources of its rows, decisions in the journal, and entering of rows.
+"""A batch within its write transaction: its sources, its journaled decisions, and the entering of rows.
 
-`admit`, `restore` and the import decide in different ways; all of them enter decided rows through `Batch`.
+`admit`, `restore` and the import decide differently; all enter decided rows through `Batch`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ NO_ORIGINS: Mapping[int, Origin] = MappingProxyType({})
 
 
 class Batch:
-    """Rows of a batch, with the index's own numbers of their sources.
+    """Rows of a batch, with the index's numbers for their sources.
 
     entries     row i belongs to source source_numbers[i]
-    streams     uint32 [sources], the index's own numbers of the streams
+    streams     uint32 [sources], stream numbers
     partitions  uint32 [sources]
     sources     LOG_SOURCE [sources], streams and partitions together
-    journaled   decisions in the journal before this batch, row by row
+    journaled   journaled decisions from earlier batches, row by row
     """
 
     def __init__(self, session: WriteSession, entries: Entries) -> None:
@@ -73,15 +73,15 @@ class Batch:
         leaving: npt.NDArray[np.bool_] | None = None,
         hashes: npt.NDArray[np.uint64] | None = None,
     ) -> dict[int, Origin]:
-        """Log decided rows of this batch, file those that enter, note their positions, and count them.
+        """Log decided rows, file those that enter, journal their positions, and count them.
 
-        rows     these rows alone, all unknown to the journal; their numbers follow those given before
-        equal    bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
-        stale    retired entries still in the tables whose fingerprint equals that of a NEAR row, by row
-        origins  originals of the rows that name one, in order; None: originals stand in the log, or are rows of this batch
-        replaced  older versions of UPDATE rows, by row, where `outcome` does not tell them; the log need not hold them
-        leaving  bool [n], rows about to be forgotten, which do not enter the blocks; None: no such row
-        hashes   uint64 [n, bands], `Shape.band_hashes` of the rows, where they are known
+        rows      rows unknown to the journal; their numbers follow the last ones
+        equal     bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
+        stale     retired entries, still in the tables, whose fingerprint equals that of a NEAR row
+        origins   originals of the rows that name one, in order; None: the log or this batch has them
+        replaced  older versions by UPDATE row, if `outcome` lacks them; the log need not hold them
+        leaving   bool [n], rows about to be forgotten, which skip the blocks; None: no such row
+        hashes    uint64 [n, bands], the rows' `Shape.band_hashes`, if known
 
         Returns the original of every row that names one, by row.
         """
@@ -101,13 +101,14 @@ class Batch:
         return dict(zip(duplicates, origins, strict=True))
 
     def _origins(self, session: WriteSession, rows: Entries, outcome: Outcome, duplicates: list[int]) -> list[Origin]:
-        """Originals of these rows; some originals enter with this batch, and have the next numbers."""
+        """Originals of these rows; an original that enters with this batch has one of the next numbers."""
         first_number = session.counters.next_number
         numbers = (outcome.originals if outcome.named is None else outcome.named)[duplicates]
         stored = documents.origins(session.transaction, numbers[numbers < np.uint64(first_number)], session.words)
         row_of = np.flatnonzero(outcome.entering)
         found = []
         for number in numbers.tolist():
+            # next_number 10, rows 0 and 2 enter: number 11 is row 2.
             if number < first_number:
                 found.append(stored[number])
                 continue
@@ -115,7 +116,7 @@ class Batch:
         return found
 
     def origin_of(self, rows: Entries, where: int | tuple[str, int, int, int]) -> Origin:
-        """The origin of one of these rows; an origin as it is."""
+        """Origin of a row; returns an origin unchanged."""
         if not isinstance(where, int):
             return Origin(*where)
         source = int(rows.source_numbers[where])
@@ -131,7 +132,7 @@ class Batch:
         origins: Sequence[Origin],
         hashes: npt.NDArray[np.uint64] | None,
     ) -> None:
-        """Log, file, journal and count these rows. filings: uint8 [n], values of `layout.Filing`."""
+        """Log, file, journal and count these rows; filings: uint8 [n], values of `layout.Filing`."""
         transaction, counters = session.transaction, session.counters
         key = LOG_KEY.pack(counters.next_number, counters.journal_rows)
         columns: dict[str, npt.NDArray[np.generic]] = {
@@ -143,6 +144,7 @@ class Batch:
         if outcome.returns is not None:
             columns["returns"] = outcome.returns
         log.write(transaction, key, rows, self.sources, columns, origins)
+        # A NEAR entry equal to one in the blocks is filed aside, and so is every EXACT entry.
         session.ids.add(transaction, key)
         for kind, table in ((Kind.NEAR, Table.REPEATS), (Kind.EXACT, Table.EXACT)):
             aside = (filings == Filing.ASIDE) & (rows.kinds == kind)
@@ -172,24 +174,25 @@ class Batch:
 
 
 def _filings(rows: Entries, entering: npt.NDArray[np.bool_], equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    """Filing of each row, uint8 [n]: a row equal to an entry does not enter the blocks again."""
+    """Filing of each row, uint8 [n]: a row equal to an entry stays out of the blocks."""
     filings = np.where(entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
     near = np.flatnonzero(entering & (rows.kinds == Kind.NEAR) & ~equal)
+    # Among equal rows in this batch only the first enters the blocks.
     filings[near[first_of_equals(rows.fingerprints[near]) == np.arange(len(near))]] = Filing.BLOCKS
     return filings
 
 
 def _retire_stale(session: WriteSession, stale: Matches, filings: npt.NDArray[np.uint8]) -> None:
-    """Remove retired entries whose equals are about to be filed by blocks.
+    """Remove retired entries whose equals are about to enter the blocks.
 
-    The blocks hold at most one entry of a fingerprint, because entries leave them by fingerprint.
+    The blocks hold at most one entry per fingerprint, because entries leave them by fingerprint.
     """
     stale = stale.take(filings[stale.rows] == Filing.BLOCKS)
     stale = stale.take(~session.visibility.are_retired(stale.numbers))
     if not len(stale):
         return
     numbers = np.unique(stale.numbers)
-    # Entries no longer in the log left the tables together with their batch. An equal one may have another frame.
+    # Entries missing from the log left the tables with their batch. An equal one may have another frame.
     fingerprints, there = log.fingerprints(session.transaction, numbers, session.words)
     kinds, blocks = np.full(int(there.sum()), Kind.NEAR, np.uint8), np.full(int(there.sum()), Filing.BLOCKS, np.uint8)
     retire(session, Leaving(numbers[there], fingerprints[there], kinds, blocks), Change.FORGOTTEN)

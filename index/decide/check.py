@@ -1,4 +1,4 @@
-"""Check: what admitting would say, by the same look-up, rule and guard, in a read session. Writes nothing."""
+"""Check: the decision of `admit` by the same look-up, rule and guard, in a read session. Writes nothing."""
 
 import numpy as np
 
@@ -23,6 +23,7 @@ def check(opened: OpenIndex, entries: Entries, *, are_known: bool = False) -> De
 
 def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Decisions:
     entries = with_frames(session, entries, np.arange(len(entries)), are_known=are_known)
+    # No row of a check sees another, so every row is prepared alone.
     portions = prepared(entries, np.arange(len(entries)), session.parameters, alone=True)
     count, next_number = len(entries), counters_of(session.transaction).next_number
     if session.retention.entries_max is not None:
@@ -42,7 +43,7 @@ def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Deci
         candidates[portion.rows] = found.comparisons()
         of_batch = portion.rows.tolist()
         origins |= {of_batch[row]: Origin(*of) for row, of in outcome.former.items() if not isinstance(of, int)}
-    # The others would get numbers of their own, which nobody has given.
+    # Other rows have no number: a check assigns none.
     originals[~naming_originals(verdicts)] = NO_NUMBER
     naming = np.flatnonzero(originals != NO_NUMBER)
     stored = documents.origins(session.transaction, originals[naming], session.words)

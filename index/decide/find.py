@@ -1,4 +1,4 @@
-"""Finding by id or position: documents, and all decisions, also on what entered nothing; whether entries still count."""
+"""Search by id or position: documents, all decisions (also those without an entry), and whether entries still count."""
 
 from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
@@ -22,7 +22,7 @@ from index.storage.documents import Document
 from index.storage.sources import known_number, streams_of
 
 BATCHES_LOOKED_AT_MAX = 100
-"""Batches that `newest_near` reads at most: a stream without near-duplicates must not cost the whole log."""
+"""Most batches that `newest_near` reads: a stream without near-duplicates must not cost the whole log."""
 
 
 class Standing(StrEnum):
@@ -36,11 +36,11 @@ class Standing(StrEnum):
 class Decided(NamedTuple):
     """One decision on a record.
 
-    distance           distance to the match, as `Decisions` gives it; None where there is none
-    original_id        id of the document that the verdict names as its original, else None
+    distance           distance to the match, as in `Decisions`; None without a match
+    original_id        id of the original that the verdict names, else None
     original_position  its position
-    document           the document that entered, if one did
-    next_number        number of the next document to enter then: the index knew documents below it, and no others
+    document           the document that entered, or None
+    next_number        number of the next document at that time: the index had exactly the documents below it
     """
 
     id: str
@@ -145,7 +145,7 @@ def numbers(session: ReadSession, ids: Collection[str]) -> npt.NDArray[np.uint64
 
 
 def _rows(session: ReadSession, ids: Collection[str]) -> Iterator[tuple[log.Batch, npt.NDArray[np.int64]]]:
-    """Batches of the log with the rows, int64 [n], whose id is one of these; both ascending."""
+    """Log batches with the rows, int64 [n], whose id is one of these; both ascending."""
     places = session.ids.find(session.transaction, ids)
     for key, of_batch in groupby(places, lambda place: place.batch):
         rows = np.array([place.row for place in of_batch], np.int64)

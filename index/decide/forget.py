@@ -1,7 +1,7 @@
-"""Forgetting: removal of documents, which then match nothing any more.
+"""Forgetting: removed documents match nothing any more.
 
-A forgotten document leaves the tables of entries. All decisions stay: its own verdict and the verdicts that name it as
-their original. Its number stays, too, and is never reused.
+A forgotten document leaves the entry tables. All decisions stay: its own, and those that name it as original.
+Its number stays and is never reused.
 """
 
 from collections.abc import Callable, Collection
@@ -19,33 +19,35 @@ from index.storage.layout import Change
 
 
 def ignored(_: int) -> None:
-    """A `progress` that does nothing."""
+    """Ignore progress."""
 
 
 class IdScan:
-    """Scan of the documents from the first with one of the ids on, portion by portion: an original takes along the duplicates
-    that entered after it, which no table names. Their numbers are higher, so one pass finds them.
+    """Scans the documents from the first with one of the ids on, portion by portion.
+
+    An original takes along its duplicates, which no table lists. Duplicates have higher numbers, so one pass
+    suffices.
     """
 
     def __init__(self, ids: Collection[str]) -> None:
         self._ids = ids
         self._originals: set[int] = set()
         self.numbers: list[int] = []
-        """Numbers of the documents found so far, ascending."""
+        """Numbers of the chosen documents, ascending."""
         self.roots: list[int] = []
         """Number of each document's original."""
         self.asked: list[bool] = []
-        """Whether each document itself has one of the ids."""
+        """Whether the document itself has one of the ids."""
         self.next_number = 0
         """End of the documents examined so far."""
 
     def begin(self, session: ReadSession) -> None:
-        """Pass over the documents before the first with one of the ids."""
+        """Skip the documents before the first with one of the ids."""
         numbers = find.numbers(session, self._ids)
         self.next_number = int(numbers[0]) if len(numbers) else counters_of(session.transaction).next_number
 
     def step(self, session: ReadSession) -> bool:
-        """Examine the next portion; returns False at the end."""
+        """Examine the next portion; False at the end."""
         stored = scan.portion(session.transaction, session.words, self.next_number)
         if stored is None:
             return False
@@ -70,8 +72,8 @@ def forget(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], No
 def _with_duplicates(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], None]) -> list[Document]:
     """Forget documents, and originals together with their duplicates.
 
-    Scans without the writer lock; takes it for the last steps and the removal. Every portion has a read session of its own,
-    because a long one keeps writers from reusing free pages.
+    Scans without the writer lock; takes it for the last steps and the removal. Every portion has its own read
+    session, because a long one keeps writers from reusing free pages.
     """
     of_ids = IdScan(ids)
     opened.read(of_ids.begin)
@@ -83,6 +85,7 @@ def _with_duplicates(opened: OpenIndex, ids: Collection[str], progress: Callable
         while of_ids.step(session):
             pass
         numbers, roots = np.array(of_ids.numbers, np.uint64), np.array(of_ids.roots, np.uint64)
+        # A duplicate leaves only with an original that still counts.
         visible, asked = session.visibility.are(session.transaction, numbers), np.array(of_ids.asked, np.bool_)
         return _removed(session, numbers[asked | np.isin(roots, numbers[visible & asked & (roots == numbers)])])
 
@@ -90,7 +93,7 @@ def _with_duplicates(opened: OpenIndex, ids: Collection[str], progress: Callable
 
 
 def _removed(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> list[Document]:
-    """Remove the visible ones of documents uint64 [n], ascending; returns them."""
+    """Remove and return the visible documents among `numbers`, uint64 [n], ascending."""
     numbers = numbers[session.visibility.are(session.transaction, numbers)]
     found = documents.read(session.transaction, numbers, session.words)
     remove(session, numbers)
@@ -98,7 +101,7 @@ def _removed(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> list[Doc
 
 
 def remove(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> None:
-    """Remove documents from the tables of entries; numbers uint64 [n], ascending, none of them retired."""
+    """Remove documents from the entry tables; numbers uint64 [n], ascending, none retired."""
     parts = []
     for batch, places, _ in log.holding(session.transaction, numbers, session.words):
         rows = batch.rows[batch.entered()[places]]

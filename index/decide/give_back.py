@@ -1,18 +1,22 @@
-"""Giving back: a person takes a drop back, and the document stands for itself from then on.
+"""Giving back: a person reverses a drop, and the document counts as unique from then on.
 
-The drop stays as it was decided. The document enters once more, with the verdict GIVEN_BACK, under a source of its own
-(`entry.given_back_source`), where its position stands once: what was given back is not given back again. As any document
-that was kept, it makes later documents that equal it, or are near it, its duplicates.
+The drop stays as decided. The document enters again with the verdict GIVEN_BACK, under its own source
+(`entry.given_back_source`). A position enters there once, so nothing is given back twice. Later documents equal or
+near to it are its duplicates, as with any kept document.
 
-The rule for what comes again. As long as a given-back document counts (it was not forgotten, and has not expired), a record
-with its id is a DUPLICATE of nothing but its own earlier versions, and else UNIQUE, however near it is to other documents.
-An earlier version is an entry with the same id whose root, which the verdict would name, has that id too. It matches as any
-entry does: NEAR ones within the distance, by the second look and by the limits of roots where there are any, the nearest,
-and of equally near ones the earliest; EXACT ones where they are equal. Versions are found by their id, so that bands miss none.
-The guard and the policies of the streamer see such a duplicate as any other.
+The rule applies while a given-back document counts, that is, until it is forgotten or expires. A record with its id
+is then a DUPLICATE only of its own earlier versions, and otherwise UNIQUE, however near other documents are.
 
-Deciding and delivering are two steps, as everywhere. A batch that was decided stands in `giving back` until its delivery is
-settled, and no other is decided meanwhile.
+An earlier version is an entry with the same id whose root has that id too. Versions match like any entries:
+
+- NEAR: within the distance, by the second look and the root limits if configured; the nearest, then the earliest.
+- EXACT: if equal.
+
+The look-up is by id, so bands miss no version. The guard and the streamer's policies treat such a duplicate as any
+other.
+
+Deciding and delivering are two steps. The key `giving back` names a decided batch until its delivery is settled, and
+blocks other batches meanwhile.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -53,11 +57,11 @@ def give_back(opened: OpenIndex, entries: Entries, *, delivered: bool) -> npt.ND
 
 
 def enter(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
-    """`give_back` within one session."""
-    # The page was taken into the sample of its host when it was dropped.
+    """Give documents back within one session."""
+    # The host's sample took the page in when the filter dropped it.
     entries = stored_form(entries, session.parameters)
     entries = with_frames(session, entries, np.arange(len(entries)), are_known=True)
-    # Why it was dropped stays with the drop.
+    # The reason stays with the drop.
     sources, reasons = tuple(map(given_back_source, entries.sources)), np.zeros_like(entries.reasons)
     entries = replace(entries, sources=sources, reasons=reasons)
     batch, counters = Batch(session, entries), session.counters
@@ -93,7 +97,7 @@ def settle(opened: OpenIndex, positions: Collection[Position]) -> bool:
     """Implementation of `Index.settle`."""
 
     def operation(session: WriteSession) -> bool:
-        # Another command may have settled it, and decided the next.
+        # Another command may have settled it and decided the next batch.
         theirs = set(_undelivered(session)) != set(positions)
         return not theirs and session.transaction.delete(Table.META, GIVING_BACK_KEY)
 
@@ -101,7 +105,7 @@ def settle(opened: OpenIndex, positions: Collection[Position]) -> bool:
 
 
 def _undelivered(session: ReadSession) -> list[Position]:
-    """Positions of the batch whose delivery is not settled; none where there is none, or all its entries have expired."""
+    """Positions in the unsettled batch; empty if none exists or all its entries have expired."""
     transaction, key = session.transaction, session.transaction.get(Table.META, GIVING_BACK_KEY)
     if key is None or transaction.get(Table.LOG, key) is None:
         return []
@@ -133,18 +137,19 @@ def told_apart(
     *,
     alone: bool = False,
 ) -> Iterator[tuple[Prepared, bool]]:
-    """Portions of the new rows of a batch, bool [n]; and whether each is one row with the id of a given-back document.
+    """Split new rows, bool [n], into portions, each with whether it is one row with a given-back document's id.
 
     alone  as in `prepared`
 
-    Matches among the rows of a portion do not tell versions from other documents, so such a row has a portion of its own.
-    Where there is none, these are the portions that were prepared before.
+    Matches within a portion do not separate versions from other documents, so such a row gets its own portion.
+    Without such rows the prepared portions come back unchanged.
     """
     again = new & documents.are_given_back(session.transaction, session.visibility, entries.ids)
     if not again.any():
         yield from ((portion, False) for portion in portions)
         return
     rows = np.flatnonzero(new)
+    # Rows again = [F, T, F, F]: edges are [1, 2], so the parts have rows [0], [1] and [2, 3].
     edges = np.flatnonzero(again[rows][1:] | again[rows][:-1]) + 1
     for part in np.split(rows, edges):
         yield from (
@@ -153,7 +158,7 @@ def told_apart(
 
 
 def nearest_version(session: ReadSession, portion: Prepared) -> Answer:
-    """As `nearest_visible`, of a portion with one row, which is NEAR: its nearest earlier version."""
+    """Look up one NEAR row like `nearest_visible`, among its earlier versions only."""
     row, parameters = portion.entries, session.parameters
     equals = nearest_visible(session, exact_lookup_of(row.fingerprints, parameters))
     numbers, roots = _versions(session, row.ids[0])
@@ -164,6 +169,7 @@ def nearest_version(session: ReadSession, portion: Prepared) -> Answer:
     if parameters.look is not None:
         judged = parameters.look.judge(distances, np.repeat(row.look_rows, len(numbers), axis=0), looks)
         distances, counts = judged.distances, counts & judged.counts
+    # A version counts only if the row is also near enough to the version's root.
     if parameters.root is not None:
         distinct, inverse = np.unique(roots, return_inverse=True)
         of_roots, looks = stored(session, distinct)
@@ -179,7 +185,7 @@ def nearest_version(session: ReadSession, portion: Prepared) -> Answer:
 
 
 def equal_version(session: ReadSession, portion: Prepared) -> npt.NDArray[np.uint64]:
-    """Earliest equal version, uint64 [1], of a portion with one row, which is EXACT; NO_NUMBER where there is none."""
+    """Number of the earliest version equal to the one EXACT row of a portion, uint64 [1], or NO_NUMBER."""
     numbers, _ = _versions(session, portion.entries.ids[0])
     fingerprints, _ = log.fingerprints(session.transaction, numbers, session.words)
     counts = (_kinds(session, numbers) == Kind.EXACT) & (fingerprints == portion.entries.fingerprints).all(axis=1)
@@ -187,7 +193,7 @@ def equal_version(session: ReadSession, portion: Prepared) -> npt.NDArray[np.uin
 
 
 def _versions(session: ReadSession, id_: str) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Numbers of the earlier versions with this id, uint64 [n] ascending, and of their roots, uint64 [n]."""
+    """Numbers of the earlier versions with this id, uint64 [n] ascending, and their roots, uint64 [n]."""
     transaction, words = session.transaction, session.words
     numbers = find.numbers(session, {id_})
     numbers = numbers[session.visibility.are(transaction, numbers)]
@@ -199,7 +205,7 @@ def _versions(session: ReadSession, id_: str) -> tuple[npt.NDArray[np.uint64], n
 
 
 def _kinds(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
-    """Kind of each document in the log: numbers uint64 [n], ascending and distinct -> uint8 [n]."""
+    """Kinds of documents in the log: numbers uint64 [n], ascending and distinct -> uint8 [n]."""
     kinds = np.zeros(len(numbers), np.uint8)
     for batch, at, places in log.holding(session.transaction, numbers, session.words):
         kinds[places] = batch.rows["kind"][batch.entered()[at]]

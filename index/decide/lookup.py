@@ -1,4 +1,4 @@
-"""Look-up of visible entries: those of the tree that are not retired, and those filed aside."""
+"""Look-up of visible entries: those in the tree that are not retired, and those filed aside."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ REPEATS_AT_ONCE = 64
 class Answer:
     """Result of looking up n fingerprints.
 
-    best      per row the nearest entry that counts, the earliest among equally near ones
-    compared  int64 [n], comparisons made
-    stale     retired entries with an equal fingerprint that the tables still hold, by row
-    equal     bool [n], whether an entry with an equal fingerprint is not retired
+    best      per row the nearest entry that counts, the earliest on ties
+    compared  int64 [n], comparisons
+    stale     retired entries, still in the tables, with a row's fingerprint
+    equal     bool [n], whether an entry with the row's fingerprint is not retired
     """
 
     best: Matches
@@ -50,6 +50,7 @@ def nearest_visible(session: ReadSession, lookup: Lookup) -> Answer:
         compared += comparisons
         visible = visibility.are(transaction, matches.numbers)
         retired = matches.take(~visible)
+        # A retired entry in the blocks also represents its equals filed aside.
         equals = _replacements(session, retired)
         best = nearest(joined([best, matches.take(visible), equals]), 1)
         stale = joined([stale, retired.take(retired.distances == 0)])
@@ -59,10 +60,10 @@ def nearest_visible(session: ReadSession, lookup: Lookup) -> Answer:
 def nearest_judged(
     session: ReadSession, lookup: Lookup, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
 ) -> Answer:
-    """Look up fingerprints, uint64 [n, words], with looks, uint8 [n, look bytes], where not every match counts.
+    """Look up fingerprints, uint64 [n, words], with looks, uint8 [n, look bytes], if not every match counts.
 
-    A second look and the root of a match decide which do. Without a second look the nearest match mostly counts, so only the
-    rows whose nearest does not count are looked up again, among all their matches.
+    The second look and the match's root decide which counts. Without a second look the nearest match usually counts.
+    So only rows whose nearest match fails are looked up again, among all their matches.
     """
     judge = _Judge(session, fingerprints, looks)
     if session.parameters.look is not None:
@@ -81,9 +82,9 @@ def nearest_judged(
 
 
 def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") -> Answer:
-    """Examine all matches. `best` holds those that count, at the distances of the second look.
+    """Examine all matches; `best` has those that count, at the second look's distances.
 
-    Entries of one fingerprint differ in their looks. So entries filed aside are examined too, until none of the rest can be
+    Entries with one fingerprint differ in their looks, so equals filed aside take part until no other entry can be
     nearer.
     """
     best, stale = no_matches(), no_matches()
@@ -97,7 +98,7 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
         equal |= _equal_rows(matches.take(visible), len(equal))
         counting = visible & (told != NO_DISTANCE)
         best = nearest(joined([best, Matches(matches.rows, told, matches.numbers).take(counting)]), 1)
-        # An entry in the blocks entered before all its equals filed aside.
+        # The entry in the blocks precedes all its equals filed aside, so on ties it wins.
         settled = counting & (told == second.least(matches.distances))
         for beside, of_beside in second.repeats(matches.take(~settled)):
             equal |= _equal_rows(beside, len(equal))
@@ -106,7 +107,7 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
 
 
 def nearest_and_all(session: ReadSession, lookup: Lookup) -> tuple[Answer, Matches | None]:
-    """As `nearest_visible`, and all matches in order, where the same look-up tells them: where nothing was ever retired."""
+    """Look up like `nearest_visible`, with all matches in order if nothing was ever retired, else None."""
     if not session.visibility.all_are:
         return nearest_visible(session, lookup), None
     found, compared = [no_matches()], np.zeros(len(lookup), np.int64)
@@ -119,14 +120,14 @@ def nearest_and_all(session: ReadSession, lookup: Lookup) -> tuple[Answer, Match
 
 
 def with_equals(session: ReadSession, matches: Matches) -> Matches:
-    """What `resembling` gives, from all matches, where nothing was ever retired."""
+    """Add equal entries to all matches, as `resembling`, if nothing was ever retired."""
     return nearest(joined([matches, _repeats(session, matches, REPEATS_AT_ONCE)]), None)
 
 
 def resembling(session: ReadSession, lookup: Lookup) -> tuple[Matches, npt.NDArray[np.int64]]:
-    """All visible entries that each row finds, nearest and earliest first, and the comparisons made.
+    """All visible entries near each row, nearest and earliest first, and the comparisons.
 
-    Of equal entries the one in the blocks may not count, so up to REPEATS_AT_ONCE others are among them.
+    The entry in the blocks may not count, so up to REPEATS_AT_ONCE of its equals take part.
     """
     found, compared = [no_matches()], np.zeros(len(lookup), np.int64)
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
@@ -139,7 +140,7 @@ def resembling(session: ReadSession, lookup: Lookup) -> tuple[Matches, npt.NDArr
 def stored(
     session: ReadSession, numbers: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
-    """Fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of documents in the log.
+    """Fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of logged documents.
 
     numbers  uint64 [n], ascending and distinct
     """
@@ -151,7 +152,7 @@ def stored(
 
 
 class _Judge:
-    """Judgement of matches of some fingerprints, within one session: which count, and at which distance."""
+    """Judges the matches of some fingerprints within one session: which count, and at which distance."""
 
     def __init__(
         self, session: ReadSession, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
@@ -165,13 +166,13 @@ class _Judge:
         self._looks = looks
 
     def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
-        """The least distance at which matches at these Hamming distances can count: int16 [m] -> int16 [m]."""
+        """Least distance at which matches at these Hamming distances can count: int16 [m] -> int16 [m]."""
         return distances if self._look is None else self._look.least(distances)
 
     def told(self, matches: Matches) -> npt.NDArray[np.int16]:
-        """Distance of each match, by the second look where there is one: int16 [m].
+        """Distance of each match, by the second look if there is one: int16 [m].
 
-        NO_DISTANCE where the match does not count, or has left the log.
+        NO_DISTANCE if the match does not count or has left the log.
         """
         told = matches.distances if self._look is None else self._by_second_look(matches, self._look)
         if self._session.parameters.root is None:
@@ -184,7 +185,7 @@ class _Judge:
         return near
 
     def _are_near_to_roots(self, matches: Matches) -> npt.NDArray[np.bool_]:
-        """Whether each row is near enough to the root of its match, which is visible, and the root counts: bool [m]."""
+        """Whether each row is near enough to its visible match's root, and the root counts: bool [m]."""
         of_matches = documents.counting_roots(self._transaction, self._visibility, matches.numbers, self._words)
         near: npt.NDArray[np.bool_] = of_matches != NO_NUMBER
         distinct, inverse = np.unique(of_matches[near], return_inverse=True)
@@ -199,6 +200,7 @@ class _Judge:
     def _by_second_look(self, matches: Matches, look: Look) -> npt.NDArray[np.int16]:
         told = np.full(len(matches), NO_DISTANCE, np.int16)
         order = np.argsort(matches.numbers, kind="stable")
+        # Ascending numbers read each log batch once; portions bound the memory.
         for begin in range(0, len(order), LOOKS_AT_ONCE):
             places = order[begin : begin + LOOKS_AT_ONCE]
             some = matches.take(places)
@@ -209,16 +211,17 @@ class _Judge:
         return told
 
     def repeats(self, matches: Matches) -> Iterator[tuple[Matches, Matches]]:
-        """Visible entries filed aside that equal these matches, in portions; and those of them that count.
+        """Visible entries filed aside that equal these matches, in portions, and those that count.
 
-        Entries that count have the distances of the second look. Equals of a match are read in order of arrival, until
-        one that counts has the least distance possible.
+        Entries that count have the second look's distances. A match's equals are read in arrival order
+        until one that counts has the least possible distance.
         """
         if not len(matches) or not self._transaction.count(Table.REPEATS):
             return
         distinct, inverse = np.unique(matches.numbers, return_inverse=True)
         fingerprints, there = log.fingerprints(self._transaction, distinct, self._words)
         keys = pack_fingerprints(fingerprints)
+        # Each step reads the next equals for every unsettled match: 0 to 64, 64 to 256, 256 to 1,024, and so on.
         left, begin, end = np.flatnonzero(there[inverse]), 0, REPEATS_AT_ONCE
         while len(left):
             unsettled = [left[:0]]
@@ -257,7 +260,7 @@ def _equal_rows(matches: Matches, count: int) -> npt.NDArray[np.bool_]:
 
 
 def _replacements(session: ReadSession, retired: Matches) -> Matches:
-    """Replacements of retired matches: the earliest equal entry filed aside that is not retired, where one exists."""
+    """Replacements of retired matches: the earliest equal entry filed aside that is not retired, if any."""
     transaction = session.transaction
     if not len(retired) or not transaction.count(Table.REPEATS):
         return no_matches()
@@ -270,7 +273,7 @@ def _replacements(session: ReadSession, retired: Matches) -> Matches:
 
 
 def _repeats(session: ReadSession, matches: Matches, limit: int) -> Matches:
-    """Entries filed aside that equal these matches, at most `limit` for each match."""
+    """Entries filed aside that equal these matches, at most `limit` per match."""
     transaction = session.transaction
     parts = [no_matches()]
     if len(matches) and transaction.count(Table.REPEATS):

@@ -1,6 +1,6 @@
-"""Preparation of a batch: check its columns, and compute all that the write transaction need not compute.
+"""Preparation of a batch: check its columns and compute everything the write transaction need not compute.
 
-This heavy part of deciding touches no storage.
+This heavy part touches no storage.
 """
 
 from dataclasses import dataclass, replace
@@ -27,21 +27,21 @@ ROWS_AT_ONCE = 2_048
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Consecutive undecided rows of a batch. Row numbers below are places among these rows.
+    """Consecutive undecided rows in a batch. Row numbers below are places among these rows.
 
     rows      int64 [n], rows of the batch
     entries   these rows alone
     near      int64 [m], NEAR rows
     lookup    look-up of the NEAR rows; its row i is near[i]
-    pairs     matches among these rows, as `Lookup.pairs` gives them; with a second look only those that count; none where
-              frames are learnt, for `framed` looks for them
-    compared  int64 [n], comparisons made for the pairs
+    pairs     matches among these rows, as `Lookup.pairs`; with a second look only those that count; with frames none,
+              as `framed` covers them
+    compared  int64 [n], comparisons for the pairs
     exact     int64 [e], EXACT rows
     firsts    int64 [n], for NEAR and EXACT rows the first row of the same kind with an equal fingerprint
-    hosts     uint64 [n], key of each row's host: XXH3 of its name; NO_HOST where it has none
-    framed    the rows as `frames` takes them, where frames are learnt
-    hashes    uint64 [n, bands], MinHash: `Shape.band_hashes` of NEAR rows, not defined for others
-    alone     whether each row is to be decided as if it came alone
+    hosts     uint64 [n], `host_keys` of the rows' hosts; NO_HOST without a host
+    framed    the rows as `frames` takes them, if frames are learnt
+    hashes    uint64 [n, bands], MinHash: NEAR rows' `Shape.band_hashes`, undefined for others
+    alone     decide each row as if it came alone
     """
 
     rows: npt.NDArray[np.int64]
@@ -84,7 +84,7 @@ def require_sound(entries: Entries, parameters: Parameters) -> None:
 
 
 def stored_form(entries: Entries, parameters: Parameters) -> Entries:
-    """A batch with digests, and fingerprints as the index holds them, without frames. Raises ValueError for a broken batch."""
+    """Add digests and take fingerprints as the index stores them, without frames. Raises ValueError for an unsound batch."""
     require_sound(entries, parameters)
     if entries.digests is None:
         entries = replace(entries, digests=_digests_of_fingerprints(entries))
@@ -96,7 +96,7 @@ def stored_form(entries: Entries, parameters: Parameters) -> Entries:
 
 
 def _digests_of_fingerprints(entries: Entries) -> npt.NDArray[np.uint64]:
-    """Digests of texts of which only fingerprints and looks are known, uint64 [n, 2]: equal ones have equal digests."""
+    """Digests of texts from fingerprints and looks alone, uint64 [n, 2]: equal ones have equal digests."""
     looks = np.where((entries.kinds == Kind.NEAR)[:, None], entries.look_rows, np.uint8(0))
     octets = np.hstack([entries.kinds[:, None], np.ascontiguousarray(entries.fingerprints).view(np.uint8), looks])
     digests = [xxhash.xxh3_64_intdigest(row) for row in octets]
@@ -104,7 +104,7 @@ def _digests_of_fingerprints(entries: Entries) -> npt.NDArray[np.uint64]:
 
 
 def prepared_batch(entries: Entries, parameters: Parameters) -> tuple[Entries, list[Prepared]]:
-    """A batch in `stored_form`, and all of its rows, as `prepared`. Raises ValueError for a broken batch."""
+    """A batch in `stored_form`, and all its rows as `prepared`. Raises ValueError for an unsound batch."""
     stored = stored_form(entries, parameters)
     return stored, prepared(stored, np.arange(len(stored)), parameters)
 
@@ -114,8 +114,8 @@ def prepared(
 ) -> list[Prepared]:
     """Prepare these rows of a sound batch, ROWS_AT_ONCE at a time; decide the results in order.
 
-    alone  whether each row is to be decided as if it came alone, so that no row matches another of the batch
-    pairs  whether matches among the rows are wanted where frames are learnt, too
+    alone  decide each row as if it came alone, so that no row matches another in the batch
+    pairs  also match rows with each other if frames are learnt
     """
     return [
         _prepared(_of_rows(entries, some), some, parameters, alone=alone, pairs=pairs)
@@ -124,7 +124,7 @@ def prepared(
 
 
 def _of_rows(entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
-    """These rows alone; mostly they are all."""
+    """Only these rows; usually they are all."""
     return entries if np.array_equal(rows, np.arange(len(entries))) else entries.take(rows)
 
 
@@ -140,6 +140,7 @@ def _prepared(
     matches, compared = no_matches(), np.zeros(len(rows), np.int64)
     if not alone and (framed is None or pairs):
         matches, compared[near] = _pairs(lookup, looks, parameters)
+        # Pairs name places among the NEAR rows: with near [0, 3, 4], the pair (2, 1) means rows (4, 3).
         earlier = near[matches.numbers.astype(np.int64)].astype(np.uint64)
         matches = Matches(near[matches.rows], matches.distances, earlier)
     firsts = np.arange(len(rows))
@@ -153,7 +154,7 @@ def _prepared(
 def _pairs(
     lookup: Lookup, looks: npt.NDArray[np.uint8], parameters: Parameters
 ) -> tuple[Matches, npt.NDArray[np.int64]]:
-    """Matches among the NEAR rows that count, and the comparisons made, int64 [m]."""
+    """Matches among the NEAR rows that count, and the comparisons, int64 [m]."""
     look = parameters.look
     if look is None:
         return lookup.pairs(nearest_only=parameters.insert == "all")
@@ -163,7 +164,7 @@ def _pairs(
 
 
 def _spread(of_near: npt.NDArray[np.uint64], near: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.uint64]:
-    """What belongs to NEAR rows, uint64 [m, ..], among zeros for all `count` rows; mostly they are all."""
+    """Spread NEAR rows' values, uint64 [m, ..], over all `count` rows, with zeros elsewhere; usually all rows are NEAR."""
     if len(near) == count:
         return of_near
     wide = np.zeros((count, *of_near.shape[1:]), np.uint64)

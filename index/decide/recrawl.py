@@ -1,19 +1,19 @@
-"""Pages crawled again: documents whose id and host are known with another text.
+"""Pages crawled again: documents with a known id and host but another text.
 
-`index.versions.history` says what the versions of a document are. What stands for a document is its last version that was
-delivered and still counts. A version that was dropped as a copy of another document is known by that document. A record is, in
-this order:
+`index.versions.history` defines a document's versions. The current version is the last one delivered that still
+counts. A version dropped as a copy of another document is known by that document. A record is, in this order:
 
-1. A DUPLICATE of what stands for its document, where the texts are equal.
-2. Minor, where the substance is that of what stands, or of the last version: digits of counters and dates differ alone.
-3. An UPDATE, where nothing is near, or the last version, or what stands, is as near as any other document. It replaces what
-   stands. With "as-new" it is UNIQUE, and both stay. A document that returns to an earlier substance too often is minor.
-4. What the rule says of its text in any other case. What stands for the document stays, as nothing replaced it.
+1. A DUPLICATE of the current version if the texts are equal.
+2. Minor if its substance equals that of the current or the last version: only digits of counters and dates differ.
+3. An UPDATE if nothing is near, or if the last or the current version is as near as any other document. It replaces the
+   current version. With "as-new" it is UNIQUE and both stay. A document that returns to an earlier substance too often is
+   minor.
+4. Otherwise decided by the rule on its text. The current version stays, as nothing replaced it.
 
-A minor version is a DUPLICATE of what it is compared with, or decided as in 3, by `Recrawl.minor`.
+A minor version is a DUPLICATE of its counterpart, or decided as in 3, by `Recrawl.minor`.
 
-An update changes what later rows of its batch may match. So rows are decided one after the other here; `rule` decides the
-batches in which no id is known.
+An update changes the matches of later rows in its batch, so this module decides rows one by one. `rule` decides the
+batches without a known id.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from index.versions.history import Version, Versions, latest_versions
 from index.versions.texts import Texts
 
 Again = Callable[[npt.NDArray[np.int64], npt.NDArray[np.uint64]], Matched]
-"""Looks rows, int64 [m], up once more, without entries that are gone meanwhile: uint64 [g]."""
+"""Looks rows, int64 [m], up again, without entries that are gone meanwhile, uint64 [g]."""
 
 _NO_NUMBER = int(NO_NUMBER)
 _RETURNS_MAX = 255
@@ -49,11 +49,11 @@ def decide_versions(
     again: Again,
     framed: FrameRule | None = None,
 ) -> Outcome:
-    """Decide rows in order, as `rule.decide`, some of which have older versions.
+    """Decide rows in order, as `rule.decide`, if some have older versions.
 
-    framed  knows of all that NEAR rows resemble, where frames are learnt
+    framed  candidates of NEAR rows, with learnt frames
     """
-    # The pairs prepared are the nearest of each row alone; an update may let others count.
+    # The prepared pairs are the nearest of each row alone; an update may let others count.
     anew = session.parameters.insert == "all" and session.parameters.look is None and not portion.alone
     pairs = _pairs_of(portion, matched, anew=anew)
     walk = _Walk(session, portion, matched, versions, again, pairs, framed)
@@ -65,12 +65,12 @@ def decide_versions(
 
 
 class _Match(NamedTuple):
-    """What a row resembles.
+    """Match of a row.
 
     distance     to the match
-    told         distance that the verdict tells: with insert = "root" that to the root
-    root_row     row of the match's root, -1 where it stands in the index
-    root_number  its number, NO_NUMBER where it is a row
+    told         distance in the verdict: with insert = "root" that to the root
+    root_row     row of the match's root, -1 if it is in the index
+    root_number  its number, NO_NUMBER if it is a row
     """
 
     distance: int
@@ -80,11 +80,11 @@ class _Match(NamedTuple):
 
 
 class _Older(NamedTuple):
-    """A version of a document, by the document that it is, or was a duplicate of.
+    """A version of a document, by the document that it is or was a duplicate of.
 
-    row      row of that document, -1 where it stands in the index
-    number   its number, NO_NUMBER where it is a row
-    digests  of a text, and of its substance
+    row      row of that document, -1 if it is in the index
+    number   its number, NO_NUMBER if it is a row
+    digests  of a text and its substance
     """
 
     row: int
@@ -94,15 +94,15 @@ class _Older(NamedTuple):
 
 @dataclass(slots=True)
 class _Page:
-    """What is known of a document with an id, before the next row.
+    """Known versions of a document with an id, before the next row.
 
     last        its last version
-    dropped     whether that is known by the document of another key
-    origin      where the last version comes from, as an update names it: an origin, or a row
-    standing    what stands for the document
+    dropped     whether that is known by a document with another key
+    origin      the last version's origin or row, as an update names it
+    standing    the current version
     returns     how often it has returned to an earlier substance
-    substances  of all versions, as far as `whole`
-    whole       whether `standing` and `substances` hold all that is known
+    substances  of the known versions, complete if `whole`
+    whole       whether `standing` and `substances` cover all versions
     """
 
     last: _Older
@@ -115,7 +115,7 @@ class _Page:
 
 
 class _Walk:
-    """Rows decided so far, and what of the index and of them counts no more."""
+    """Rows decided so far, and the rows and entries that no longer count."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class _Walk:
             self._note(row, page)
 
     def _match_of(self, sight: Sight, framed: FrameRule) -> _Match | None:
-        """What a row resembles, where frames are learnt."""
+        """Match of a row, with learnt frames."""
         if sight.match == NONE:
             return None
         root = int(framed.gallery.columns.roots[sight.match])
@@ -192,14 +192,14 @@ class _Walk:
         return (root, _NO_NUMBER) if root < len(self._verdicts) else (-1, int(framed.gallery.columns.order[root]))
 
     def forget(self) -> None:
-        """Let the next row be decided as if it were the first."""
+        """Decide the next row as if it were the first."""
         self._gone_numbers.clear()
         self._pages.clear()
         if self._framed is not None:
             self._framed.forget()
 
     def _page(self, key: int) -> _Page | None:
-        """What is known of the document of a key; None where it is new."""
+        """Known versions for a key; None for a new document."""
         if key < 0:
             return None
         if key not in self._pages and self._versions.known[key]:
@@ -211,20 +211,20 @@ class _Walk:
         return self._pages.get(key)
 
     def _take(self, page: _Page, versions: list[Version]) -> None:
-        """Fill in what versions in the index tell of a page."""
+        """Add versions in the index to a page."""
         page.substances.update(version.substance for version in versions)
         stands = next((version for version in versions if version.stands), None)
         if page.standing is None and stands is not None and stands.number not in self._gone_numbers:
             page.standing = _Older(-1, stands.number, stands.delivered)
 
     def _complete(self, row: int, page: _Page) -> None:
-        """Know all of a page, be it that only its last version was looked at."""
+        """Load all versions of a page, if only the last one was read."""
         if not page.whole:
             self._take(page, latest_versions(self._session, [self._versions.keys[self._keys[row]]])[0])
             page.whole = True
 
     def _decide_by_versions(self, row: int, page: _Page, match: _Match | None) -> bool:
-        """Decide a row by the versions of its document; False where they say nothing."""
+        """Decide a row by its document's versions; False if they do not decide."""
         (text, substance), last = self._digests[row], page.last
         visible = page.dropped and self._is_visible(last)
         if visible and last.digests[0] == text:
@@ -269,14 +269,15 @@ class _Walk:
         return self._texts.to_document(row, older.number)
 
     def _decides(self, row: int, older: _Older, match: _Match | None) -> bool:
-        """Whether an older version decides on a row, and not what it resembles."""
+        """Whether an older version, rather than the row's match, decides the row."""
+        # A match at distance 3 and the current version at 3: the version decides.
         if match is None or (match.root_row, match.root_number) == (older.row, older.number):
             return True
         near, distance = self._compared(row, older)
         return near and distance <= match.distance
 
     def _note(self, row: int, page: _Page | None) -> None:
-        """Let a row that was decided be the last version of its document."""
+        """Make a decided row the last version of its document."""
         digests, key = self._digests[row], self._keys[row]
         itself, origin = _Older(row, _NO_NUMBER, digests), row
         stands = Verdict(int(self._verdicts[row])).stands_for_itself
@@ -292,14 +293,14 @@ class _Walk:
             page.standing = itself
 
     def _is_own(self, row: int, older: _Older) -> bool:
-        """Whether the document that a duplicate names has the row's own key, and stands for itself."""
+        """Whether the document that a duplicate names is an original with the row's own key."""
         if older.row >= 0:
             stands = Verdict(int(self._verdicts[older.row])).stands_for_itself
             return stands and bool(self._keys[older.row] == self._keys[row])
         return self._texts.has_key_of(older.number, self._versions.keys[self._keys[row]])
 
     def _enter(self, row: int) -> None:
-        """Let a row that stands for itself become an entry."""
+        """Make an original an entry."""
         self._entering[row] = True
         self._alive.setdefault(self._leaders[row], []).append(row)
 
@@ -324,7 +325,7 @@ class _Walk:
         self._enter(row)
 
     def _replace(self, row: int, older: _Older) -> None:
-        """Let a row that is an update take the place of what stands for its document."""
+        """Replace the current version with a row that is an update."""
         self._told[row] = self._compared(row, older)[1]
         self._replaced_rows[row], self._replaced[row] = older.row, older.number
         if older.row >= 0:
@@ -336,7 +337,7 @@ class _Walk:
             self._framed.retire(older.row, older.number)
 
     def _enter_duplicate(self, row: int, match: _Match, plain: int | None = None) -> None:
-        """Decide a row that is a duplicate; plain: distance to its match without frames, where it is another."""
+        """Decide a row that is a duplicate; plain: distance to its match without frames, if different."""
         self._verdicts[row], self._told[row] = Verdict.DUPLICATE, match.told
         self._root_rows[row], self._root_numbers[row] = match.root_row, match.root_number
         root = self._parameters.root
@@ -348,7 +349,7 @@ class _Walk:
             self._alive.setdefault(self._leaders[row], []).append(row)
 
     def _match(self, row: int) -> _Match | None:
-        """What the row resembles: an earlier row only where it is nearer than any entry of the index."""
+        """Match of a row: an earlier row only if it is nearer than any indexed entry."""
         if int(self._originals[row]) in self._gone_numbers:
             self._look_up_again(row)
         found, number = None, int(self._originals[row])
@@ -369,14 +370,14 @@ class _Walk:
         return found
 
     def _counting(self, leader: int) -> list[int]:
-        """Earlier rows equal to a row that are entries; the first of them, where all of them count alike."""
+        """Entries among the earlier rows equal to a row; only the first if all count alike."""
         alive = self._alive.get(leader, [])
         if self._parameters.root is None:
             return alive[:1]
         return [row for row in alive if not self._is_gone(*self._root(row))]
 
     def _root(self, row: int) -> tuple[int, int]:
-        """Row and number of what an earlier row stands for: itself, where it stands for itself or its root is gone."""
+        """Root of an earlier row, as row and number: the row itself if it is an original or its root is gone."""
         if self._verdicts[row] != Verdict.DUPLICATE:
             return row, _NO_NUMBER
         root = int(self._root_rows[row]), int(self._root_numbers[row])
@@ -386,13 +387,13 @@ class _Walk:
         return row in self._gone_rows or number in self._gone_numbers
 
     def _told_to(self, row: int, root_row: int, root_number: int, distance: int) -> int:
-        """Distance that a verdict tells of a match at a distance; NO_DISTANCE where its root is too far."""
+        """Distance in the verdict for a match at a distance; NO_DISTANCE if its root is too far."""
         if self._parameters.root is None or self._kinds[row] == Kind.EXACT:
             return distance
         return self._texts.to_root(row, root_row, root_number)
 
     def _look_up_again(self, row: int) -> None:
-        """Look up this row and all later ones whose match stands for what is gone."""
+        """Look up this row again, and all later ones whose match is gone."""
         gone = np.fromiter(self._gone_numbers, np.uint64)
         rows = row + np.flatnonzero(np.isin(self._originals[row:], gone))
         matched = self._again(rows, gone)
@@ -425,7 +426,7 @@ class _Walk:
 
 
 def _pairs_of(portion: Prepared, matched: Matched, *, anew: bool) -> dict[int, list[tuple[int, int]]]:
-    """Distances and earlier rows that each row matches; of equal earlier rows the first. anew: not those prepared."""
+    """Distances and earlier rows that each row matches, the first among equal earlier rows; anew: ignore the prepared pairs."""
     pairs: dict[int, list[tuple[int, int]]] = {}
     found = matched.pairs
     rows, earlier = found.rows, found.numbers.astype(np.int64)

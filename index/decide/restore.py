@@ -1,4 +1,4 @@
-"""Restoration: documents come back from the outputs after lost commits, and enter with their verdicts of then."""
+"""Restoration: after lost commits, documents return from the outputs and enter with their original verdicts."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -39,7 +39,7 @@ NO_ENDS: Mapping[Source, int] = MappingProxyType({})
 
 
 class Restored(NamedTuple):
-    """Counts of the rows given to `restore`; the three add up to all of them."""
+    """Counts of the rows given to `restore`; the three add up to all rows."""
 
     restored: int
     already_known: int
@@ -68,7 +68,7 @@ def restore(
     batch, insert = Batch(session, entries), session.parameters.insert
     known = batch.journaled.known
     entries = learn_frames(session, stored_form(entries, session.parameters), np.flatnonzero(~known))
-    # An older version of which nothing is told, not even the stream, is one that nobody can retire.
+    # An UPDATE without its older version's stream names nothing that could be retired, so it is UNIQUE.
     told = np.array([where is not None and bool(where.source.stream) for where in originals], np.bool_)
     decided = np.where((verdicts == Verdict.UPDATE) & ~told, Verdict.UNIQUE, verdicts).astype(np.uint8)
     decided[entries.kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
@@ -87,7 +87,7 @@ def restore(
     numbers_of_originals[naming] = _known_numbers(session, asked)
     lost = np.zeros(len(entries), np.bool_)
     lost[naming] = (original_rows[naming] < 0) & (numbers_of_originals[naming] == NO_NUMBER)
-    # What a page resembled may be gone; the page stands for itself.
+    # The index may have lost a page's match; the page then counts as UNIQUE.
     decided[of_templates & lost] = Verdict.UNIQUE
     of_templates &= ~lost
     lost &= dropped
@@ -97,7 +97,7 @@ def restore(
     if insert == "all":
         entering |= new & dropped
     elif insert == "root":
-        # The same number for rows of one root, be it a row or a document of the index.
+        # Rows with one root get one number, whether the root is a row or an indexed document.
         same = np.where(original_rows >= 0, original_rows.astype(np.uint64), ~numbers_of_originals)
         same = np.where(standing, np.arange(len(entries), dtype=np.uint64), same)
         entering |= dropped & _members(session, entries, new, decided, same)
@@ -131,7 +131,7 @@ def enter_undecided(
     replaced: Mapping[int, Origin] = NO_ORIGINS,
     leaving: npt.NDArray[np.bool_] | None = None,
 ) -> None:
-    """Enter rows whose verdicts are known, as `Batch.enter`; looks up only equal entries."""
+    """Enter rows with known verdicts, as `Batch.enter`; looks up only equal entries."""
     staying = outcome.entering if leaving is None else outcome.entering & ~leaving
     near = np.flatnonzero(staying & (rows.kinds == Kind.NEAR))
     answer = nearest_visible(session, exact_lookup_of(rows.fingerprints[near], session.parameters))
@@ -144,7 +144,7 @@ def enter_undecided(
 def _origins(
     session: WriteSession, entries: Entries, updates: npt.NDArray[np.int64], originals: Sequence[Position | None]
 ) -> dict[int, Origin]:
-    """What UPDATE rows, int64 [m], name as their older versions, by row: an older version has the same id."""
+    """Origins of the older versions that UPDATE rows, int64 [m], name, by row: an older version has the same id."""
     numbers: dict[str, int] = {}
     found = {}
     for row in updates.tolist():
@@ -160,7 +160,7 @@ def _origins(
 def retire_replaced(
     session: WriteSession, entries: Entries, updates: npt.NDArray[np.int64], originals: Sequence[Position | None]
 ) -> None:
-    """Retire the older versions of UPDATE rows, int64 [m], as far as the index knows them and they still count."""
+    """Retire the older versions of UPDATE rows, int64 [m], if the index knows them and they still count."""
     numbers = _known_numbers(session, [originals[row] for row in updates.tolist()])
     hosts = log.host_digests(entries)
     keys = [(entries.ids[row], int(hosts[row])) for row in updates.tolist()]
@@ -176,9 +176,9 @@ def _positions(entries: Entries, rows: npt.NDArray[np.int64]) -> list[tuple[Sour
 
 
 def _known_numbers(session: ReadSession, positions: Sequence[Position | None]) -> npt.NDArray[np.uint64]:
-    """Number that the journal holds for each position, uint64 [n]; NO_NUMBER where its document is unknown.
+    """Journaled number for each position, uint64 [n]; NO_NUMBER for an unknown document.
 
-    What was dropped, and given back, stands for itself: that is the later word on the position.
+    A given-back document counts as unique, so its later position overrides the drop's.
     """
     transaction, words = session.transaction, session.words
     numbers = np.full(len(positions), NO_NUMBER, np.uint64)
@@ -207,16 +207,17 @@ def _members(
     decided: npt.NDArray[np.uint8],
     roots: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.bool_]:
-    """Duplicates that become members, bool [n]: those far enough from every match, and from earlier ones here; all suspects.
+    """Duplicates that become members, bool [n]: all suspects, and duplicates far from every match and every earlier row
+    here.
 
-    The matches of then are not known, and entries come in another order. So the members may be others than before. But of
-    every document that stays out a match is left that counts for its next copy, too.
+    The original matches are unknown and entries come in another order, so the members may differ from before. But
+    every document that stays out leaves a match that also counts for its next copy.
 
-    roots  uint64 [n], equal for rows of one root
+    roots  uint64 [n], equal for rows with one root
     """
     assert session.parameters.root is not None
     apart, entering = session.parameters.root.apart, new & (decided != Verdict.DUPLICATE)
-    # Uniques are mostly restored by themselves.
+    # Uniques usually come back without duplicates and need no look-up.
     asked = new & (entries.kinds == Kind.NEAR) & (new & (decided == Verdict.DUPLICATE)).any()
     for portion in prepared(entries, np.flatnonzero(asked), session.parameters, pairs=True):
         best = nearest_judged(session, portion.lookup, portion.entries.fingerprints, portion.entries.look_rows).best
@@ -242,17 +243,17 @@ def _distances(
     original_rows: npt.NDArray[np.int64],
     roots: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.int16]:
-    """Distances to journal, int16 [n]: known where verdicts tell the distance to the original, so not with insert = "all"."""
+    """Distances to journal, int16 [n]: known if verdicts name the distance to the original, so not with insert = "all"."""
     transaction, parameters = session.transaction, session.parameters
     distances = np.full(len(entries), NO_DISTANCE, np.int16)
     if parameters.insert != "all" and duplicates.any():
-        # The log does not hold the originals of this batch yet.
+        # The log does not hold this batch's originals yet.
         originals = entries.fingerprints[original_rows]
         stored = np.flatnonzero(duplicates & (original_rows < 0))
         numbers, inverse = np.unique(roots[stored], return_inverse=True)
         originals[stored] = log.fingerprints(transaction, numbers, session.words)[0][inverse]
         distances[duplicates] = parameters.distances(entries.fingerprints[duplicates], originals[duplicates])
-        # A page that was kept for its frame tells how near it is without regard to frames.
+        # A page kept for its frame has the plain distance, without frames.
         plain = duplicates & of_templates
         signatures = (column[plain, : parameters.words] for column in (entries.fingerprints, originals))
         distances[plain] = parameters.distances(*signatures)

@@ -1,12 +1,12 @@
-"""Retention: how long entries count, and how the space of expired entries is reused.
+"""Retention: how long entries count, and how expired entries free their space.
 
-By number: the newest `entries_max` entries count. By age: an entry counts until the record time of its source has advanced
-by more than `age_max_ms` since its decision. The time of a source is its watermark, the median of its latest record times.
-A watermark never goes back, and a few records with a wrong time do not move it. Retention reads no clock. What was given
-back has the time of the source that it came from.
+By number: the newest `entries_max` entries count. By age: an entry counts until the record time of its source has
+advanced by more than `age_max_ms` since its decision. A source's time is its watermark, the median of its latest
+record times. A watermark never goes back, and a few records with a wrong time do not move it. Retention reads no
+clock. Given-back documents use their original source's time.
 
-Expired entries are retired at once. Every batch then removes some wholly expired batches from the log: their entries leave
-the tables (a tombstone, see `layout`), their positions leave the journal.
+Expired entries are retired at once. Every batch then removes some wholly expired batches from the log: their entries
+leave the tables (a tombstone, see `layout`), their positions leave the journal.
 """
 
 from collections.abc import Sequence
@@ -43,19 +43,19 @@ LATEST_RECORDS = 63
 """Number of latest record times whose median is the watermark."""
 
 LATEST_RECORDS_MIN = 15
-"""Number of known record times below which there is no watermark."""
+"""Number of known record times required for a watermark."""
 
 CLEANED_MAX = 4
-"""Batches that leave the log for each that enters, at most: more than one, so cleaning keeps up."""
+"""Most batches that leave the log for each that enters: more than one, so cleaning keeps up."""
 
 EXAMINED_MAX = 16
-"""Batches examined for cleaning, at most: it passes over batches of a source whose time does not advance."""
+"""Most batches examined for cleaning: it skips batches from a source whose time does not advance."""
 
 AGES_DROPPED_MAX = 64
 
 
 def watermark_ms(times: Times, new_ms: npt.NDArray[np.int64]) -> Times:
-    """Times of a source after more records, int64 [n] ms in order of arrival; times that are not positive do not count."""
+    """Times of a source after more records, int64 [n] ms in order of arrival; ignores times that are not positive."""
     latest = np.concatenate([times.latest_ms, new_ms[new_ms > 0]])[-LATEST_RECORDS:]
     if len(latest) < LATEST_RECORDS_MIN:
         return Times(times.watermark_ms, latest)
@@ -63,9 +63,9 @@ def watermark_ms(times: Times, new_ms: npt.NDArray[np.int64]) -> Times:
 
 
 def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_]) -> None:
-    """Advance record times and horizons by the rows of a batch.
+    """Advance record times and horizons by a batch's rows.
 
-    new  bool [n], rows that were not decided before
+    new  bool [n], rows not decided before
     """
     retention, transaction, entries = session.retention, session.transaction, batch.entries
     horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
@@ -90,20 +90,20 @@ def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_
 
 
 def note_undecided(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_]) -> None:
-    """Advance horizons and note ages, as `admit`, for rows that entered with known verdicts; new: bool [n], those rows."""
+    """Advance horizons and note ages, as `admit`, for rows with known verdicts; new: bool [n], those rows."""
     move_horizons(session, batch, new)
     _note_ages(session, batch)
 
 
 def note_ages_and_clean(session: WriteSession, batch: Batch) -> None:
-    """Note the record times at which the entries of a batch came, and clean the log; after deciding."""
+    """Note the record times at which a batch's entries came, then clean the log. Call after deciding."""
     _note_ages(session, batch)
     if session.visibility.some_have_expired:
         _clean(session)
 
 
 def _advance(transaction: Transaction, source: np.void, times_ms: npt.NDArray[np.int64]) -> int:
-    """Advance the time of a source, LOG_SOURCE; returns its watermark."""
+    """Advance a source's time, LOG_SOURCE; returns its watermark."""
     key = SOURCE_KEY.pack(int(source["stream"]), int(source["partition"]))
     times = watermark_ms(unpack_times(transaction.get(Table.TIMES, key)), times_ms)
     transaction.put(Table.TIMES, key, pack_times(times))
@@ -111,9 +111,9 @@ def _advance(transaction: Transaction, source: np.void, times_ms: npt.NDArray[np
 
 
 def _reached(transaction: Transaction, stream: int, partition: int, oldest_ms: int) -> bytes | None:
-    """Log key below which the batches of a source have expired, now that it counts from `oldest_ms` on.
+    """Log key below which a source's batches have expired, if it counts from `oldest_ms` on.
 
-    None where the key has not advanced.
+    None if the key has not advanced.
     """
     key = SOURCE_KEY.pack(stream, partition)
     if oldest_ms <= 0:
@@ -131,7 +131,7 @@ def _reached(transaction: Transaction, stream: int, partition: int, oldest_ms: i
 def _with_source(
     horizons: npt.NDArray[np.void], stream: int, partition: int, reached: bytes | None
 ) -> npt.NDArray[np.void]:
-    """Horizons, SOURCE_HORIZON [s], with one source advanced to `reached`; the same array where nothing changes."""
+    """Advance one source of the horizons, SOURCE_HORIZON [s], to `reached`; returns the same array if nothing changes."""
     if reached is None:
         return horizons
     number, rows = LOG_KEY.unpack(reached)

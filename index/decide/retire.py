@@ -1,4 +1,4 @@
-"""Retirement: expired or forgotten entries leave the tables of entries."""
+"""Retirement: expired or forgotten entries leave the tables."""
 
 from typing import NamedTuple
 
@@ -30,10 +30,10 @@ class Leaving(NamedTuple):
 def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
     """Remove entries from the tables.
 
-    One entry in the blocks represents all its equals. When that entry leaves, the earliest equal that is not retired is
-    raised into its place.
+    One entry in the blocks represents all its equals. When it leaves, the earliest equal that is not retired takes
+    its place.
 
-    change  EXPIRED if the batches of the entries leave the log in this transaction, else FORGOTTEN
+    change  EXPIRED if the entries' batches leave the log in this transaction, else FORGOTTEN
     """
     if not len(leaving.numbers):
         return
@@ -44,7 +44,7 @@ def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
     for row in np.flatnonzero(~in_blocks).tolist():
         table = Table.REPEATS if near[row] else Table.EXACT
         was_there = transaction.delete(table, keys[row], numbers[row])
-        # A NEAR entry filed aside but missing from `repeats` was raised into the blocks.
+        # A NEAR entry filed aside but missing from `repeats` has been raised into the blocks.
         in_blocks[row] = near[row] and not was_there
     if change is Change.FORGOTTEN:
         for number in numbers:
@@ -54,6 +54,7 @@ def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
     session.counters = counters._replace(near_entries=counters.near_entries - int(np.count_nonzero(near)))
     if not len(removed):
         return
+    # Entries 5, 8 and 9 are equal, 5 in the blocks: when 5 leaves, 8 moves from `repeats` into the blocks.
     raised = np.full(len(removed), NO_NUMBER, np.uint64)
     if transaction.count(Table.REPEATS):
         raised = earliest_equals(transaction, visibility, Table.REPEATS, fingerprints)

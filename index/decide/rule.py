@@ -1,10 +1,11 @@
 """The rule: from matches to verdicts. Pure; touches no storage.
 
-A NEAR document is a duplicate of the nearest entry within the distance, the earliest among equally near ones. An EXACT
-document is a duplicate of the earliest equal entry. Documents are decided in order; each sees the ones before it.
+A NEAR document is a duplicate of the nearest entry within the distance, the earliest on ties. An EXACT document is a
+duplicate of the earliest equal entry. Documents are decided in order; each sees the earlier ones.
 
-With insert = "root" a match counts only where the document is also near enough to the root of the match: the UNIQUE document
-that the match, if it is a duplicate, resembles. The verdict then tells the distance to the root, which is what was kept.
+With insert = "root" a match counts only if the document is also near enough to the match's root. The root is the
+UNIQUE document that a duplicate resembles. The verdict then gives the distance to the root, which is the kept
+document.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,11 +23,11 @@ from index.matching.distance import Matches
 class Matched:
     """Matches of n documents of a batch.
 
-    kinds           uint8 [n], values of `Kind`
-    distances       int16 [n], distance to the nearest entry of the index, NO_DISTANCE where there is none
-    originals       uint64 [n], original of that entry, NO_NUMBER where there is none
-    pairs           matches among the NEAR rows, as `tree.Lookup.pairs` gives them
-    firsts          int64 [n], for EXACT rows the first EXACT row with an equal fingerprint; not read elsewhere
+    kinds      uint8 [n], values of `Kind`
+    distances  int16 [n], distance to the nearest indexed entry, or NO_DISTANCE
+    originals  uint64 [n], that entry's original, or NO_NUMBER
+    pairs      matches among the NEAR rows, as `tree.Lookup.pairs`
+    firsts     int64 [n], for EXACT rows the first EXACT row with an equal fingerprint; unused for others
     """
 
     kinds: npt.NDArray[np.uint8]
@@ -38,11 +39,11 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """Roots of n rows where insert = "root".
+    """Roots of n rows with insert = "root".
 
-    fingerprints  uint64 [n + r, words]: those of the n rows, and of r roots in the index
+    fingerprints  uint64 [n + r, words]: those of the n rows, then those of r roots in the index
     looks         uint8 [n + r, look bytes]
-    places        int64 [n], where the root of each row's match in the index stands; the row itself where there is none
+    places        int64 [n], place of the root of each row's match in the index; the row itself without a match
     compare       `Parameters.root_distances`
     apart         see `RootRule`
     """
@@ -54,7 +55,7 @@ class Roots:
     places: npt.NDArray[np.int64]
 
     def distances(self, rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
-        """Distance of rows to the roots at these places, int64 [m] twice -> int16 [m]; NO_DISTANCE where one is too far."""
+        """Distance of rows to the roots at these places, int64 [m] twice -> int16 [m]; NO_DISTANCE if too far."""
         return self.compare(self.fingerprints[rows], self.fingerprints[places], self.looks[rows], self.looks[places])
 
 
@@ -63,15 +64,15 @@ class Outcome:
     """Verdicts on n rows.
 
     verdicts   uint8 [n], values of `Verdict`
-    distances  int16 [n], distance to the match, or with insert = "root" to its root; NO_DISTANCE where there is none
+    distances  int16 [n], distance to the match, or with insert = "root" to its root, or NO_DISTANCE
     entering   bool [n], whether the row becomes an entry
     numbers    uint64 [n], number of an entering row, else NO_NUMBER
-    originals  uint64 [n], number of the original; a row's own number where it stands for itself; else NO_NUMBER
-    named      uint64 [n], number of the document that a row names, where it names one; None: `originals` has them
-    replaced   uint64 [n], number of the older version that an UPDATE replaces, else NO_NUMBER; None without any
-    recrawled  bool [n], UNIQUE rows that are another version of an entry; None without any
-    minor      bool [n], other versions of the same substance, or that came too often; None without any
-    former     by UPDATE row that replaces no entry: the origin of the version that it names, or its row
+    originals  uint64 [n], number of the original; its own number for a row that is one; else NO_NUMBER
+    named      uint64 [n], number of the document that a row names, if any; None: `originals` has them
+    replaced   uint64 [n], number of the older version that an UPDATE replaces, else NO_NUMBER; None: no row has one
+    recrawled  bool [n], UNIQUE rows that are another version of an entry; None: no row is
+    minor      bool [n], versions with the same substance, or that came too often; None: no row is
+    former     by UPDATE row that replaces no entry: the origin of the version it names, or its row
     returns    uint8 [n], how often an id has returned to an earlier substance; None: never
     """
 
@@ -89,7 +90,7 @@ class Outcome:
 
 
 class FrameWalk(Protocol):
-    """Decides rows that resemble anything, where frames are learnt: see `frames.rule.FrameRule`."""
+    """Decides rows that resemble anything, with learnt frames: see `frames.rule.FrameRule`."""
 
     def decide(
         self,
@@ -106,8 +107,8 @@ def decide(
 ) -> Outcome:
     """Decide n rows in order; entering rows get ascending numbers from `next_number`.
 
-    roots     with insert = "root"
-    framed    where frames are learnt; it knows of all matches but those that are equal to a root, and of the pairs
+    roots   with insert = "root"
+    framed  with learnt frames; covers the pairs, and all matches except those equal to a root
     """
     kinds, distances, originals = matched.kinds, matched.distances.copy(), matched.originals.copy()
     verdicts = np.where(originals != NO_NUMBER, Verdict.DUPLICATE, Verdict.UNIQUE).astype(np.uint8)
@@ -115,6 +116,7 @@ def decide(
     verdicts[kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
     original_rows = np.full(len(kinds), -1, np.int64)
 
+    # EXACT fingerprints [a, b, a]: firsts is [0, 1, 0], so row 2 is a DUPLICATE of row 0.
     repeats = (kinds == Kind.EXACT) & (matched.firsts < np.arange(len(kinds))) & (verdicts == Verdict.UNIQUE)
     verdicts[repeats] = Verdict.DUPLICATE
     distances[repeats] = 0
@@ -145,7 +147,8 @@ def _decide_pairs_by_root(
     originals: npt.NDArray[np.uint64],
     original_rows: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
-    """As `_decide_pairs`, with insert = "root"; leaves the distances to the roots. Returns which rows enter, bool [n].
+    """Decide like `_decide_pairs`, with insert = "root" and distances to the roots. Returns the rows that enter, bool
+    [n].
 
     Only earlier rows that entered are matches: UNIQUE rows, and duplicates far enough from their own match.
     """
@@ -153,6 +156,7 @@ def _decide_pairs_by_root(
     entering: npt.NDArray[np.bool_] = verdicts == Verdict.UNIQUE
     duplicates = np.flatnonzero((matched.kinds == Kind.NEAR) & (verdicts == Verdict.DUPLICATE))
     entering[duplicates] = distances[duplicates] > roots.apart
+    # The verdict reports the distance to the root; `distances` keeps those to the matches for the comparison below.
     to_roots = distances.copy()
     to_roots[duplicates] = roots.distances(duplicates, places[duplicates])
 
@@ -185,10 +189,11 @@ def _decide_pairs(
     originals: npt.NDArray[np.uint64],
     original_rows: npt.NDArray[np.int64],
 ) -> None:
-    """Decide the rows that match an earlier row of the batch, in order; changes the columns in place.
+    """Decide the rows that match an earlier row in the batch, in order; changes the columns in place.
 
-    Every entry of the index is earlier than any row, so a matching row counts only if it is strictly nearer.
+    Every indexed entry precedes any row, so a matching row counts only if it is strictly nearer.
     """
+    # Row 2 is 5 from an entry and 3 from row 0: row 0 wins. At 5 from row 0 the entry wins.
     pairs = matched.pairs
     of_entries = distances[pairs.rows]
     counts = (of_entries == NO_DISTANCE) | (pairs.distances < of_entries)

@@ -1,1 +1,1 @@
-"""Frames of hosts: what the pages of a host have often, and the rule by which pages are compared beside it."""
+"""Host frames: what a host's pages often share, and the rule that compares pages without it."""

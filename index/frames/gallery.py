@@ -1,4 +1,4 @@
-"""Gallery: all documents that decisions on some rows look at, the rows themselves among them."""
+"""Gallery: all documents that take part in decisions on some rows, including the rows."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ from index.storage import documents, log
 NOBODY = -1
 
 ROW_ORDER = 2**63
-"""Rows come after all documents of the index."""
+"""Rows come after all indexed documents."""
 
 
 class Column:
-    """A column that grows at its end; as its capacity doubles, appending copies each value but a few times."""
+    """A column that grows at its end. Its capacity doubles, so appending copies each value only a few times."""
 
     def __init__(self, values: npt.NDArray[Any]) -> None:
         self._room = values.copy()
@@ -33,34 +33,38 @@ class Column:
 
 
 class NumberTable:
-    """Places of numbers, uint64, in the order in which they were entered."""
+    """Places of numbers, uint64, in order of entry.
+
+    >>> NumberTable().entered(np.array([7, 5, 7], np.uint64))
+    array([0, 1, 0])
+    """
 
     def __init__(self) -> None:
         self._slots, self._places = np.full(64, numbers.EMPTY, np.uint64), np.empty(64, np.int64)
         self.count = 0
 
     def found(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Places of numbers, uint64 [m] -> int64 [m]; NOBODY of unknown ones."""
+        """Places of numbers, uint64 [m] -> int64 [m]; NOBODY for unknown ones."""
         return numbers.found(self._slots, self._places, asked)
 
     def entered(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Places of numbers, uint64 [m] -> int64 [m]; unknown ones get the next places."""
+        """Places of numbers, uint64 [m] -> int64 [m]; unknown numbers get the next places."""
         places, self._slots, self._places, self.count = numbers.entered(self._slots, self._places, asked, self.count)
         return places
 
 
 class Gallery:
-    """Documents by place: the rows come first, then documents of the index as they are asked for.
+    """Documents by place: first the rows, then indexed documents in request order.
 
     Columns, by place:
     fingerprints  uint64 [m, words]
-    order         uint64 [m], in which documents entered, or would: the number of a document, ROW_ORDER + row
+    order         uint64 [m], entry order: a document's number, or ROW_ORDER + row
     roots         int64 [m], place of the root
-    lost          bool [m], documents that count no more; a document whose root is lost counts no more, either
+    lost          bool [m], documents that no longer count; a document with a lost root does not count either
     """
 
     def __init__(self, session: ReadSession, fingerprints: npt.NDArray[np.uint64]) -> None:
-        """fingerprints: uint64 [n, words] of the rows."""
+        """Start with the fingerprints of the rows, uint64 [n, words]."""
         self._session = session
         self.rows = len(fingerprints)
         self._fingerprints = Column(fingerprints)
@@ -76,14 +80,14 @@ class Gallery:
         return minhash.Documents(*(each.values for each in (self._fingerprints, self._order, self._roots, self._lost)))
 
     def places(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Places of visible documents of the index: uint64 [m] -> int64 [m]."""
+        """Places of visible indexed documents: uint64 [m] -> int64 [m]."""
         session = self._session
         unknown = _ascending(asked[self._numbers.found(asked) == NOBODY])
         if len(unknown):
             roots, fingerprints = documents.counting(session.transaction, session.visibility, unknown, session.words)
             gone = roots == NO_NUMBER
             roots = np.where(gone, unknown, roots)
-            # Roots stand for themselves.
+            # A root is its own root, so this needs no second round.
             others = _ascending(roots[roots != unknown])
             others = others[self._numbers.found(others) == NOBODY]
             others = others[unknown[np.searchsorted(unknown, others).clip(max=len(unknown) - 1)] != others]
@@ -98,16 +102,16 @@ class Gallery:
         return self._of_numbers(asked)
 
     def _of_numbers(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Places of documents that were asked for before."""
+        """Places for documents requested before."""
         return self._numbers.found(asked) + self.rows
 
     def lose(self, order: int) -> None:
-        """Let a document, by its order, count no more, nor what it is the root of."""
+        """Exclude a document, by its order, and all documents whose root it is."""
         self._gone.append(order)
         self._set_lost(order, lost=True)
 
     def regain(self) -> None:
-        """Take back all calls of `lose`."""
+        """Revert all calls of `lose`."""
         for order in self._gone:
             self._set_lost(order, lost=False)
         self._gone.clear()
@@ -123,6 +127,6 @@ class Gallery:
 
 
 def _ascending(asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Each of these numbers once, ascending. As `np.unique`, which is ten times as slow."""
+    """Sort the numbers and drop repeats: ten times as fast as `np.unique`."""
     ordered = np.sort(asked)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered

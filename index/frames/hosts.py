@@ -1,12 +1,12 @@
-"""Samples of hosts in the file, and the frames that pages get by them, within the transaction that decides.
+"""Samples of hosts in the file, and the frames they give pages, within the deciding transaction.
 
-A host's frame does not depend on verdicts. So the frames of a batch are set before anything is looked up, each by the pages of
-its host before it.
+A host's frame does not depend on verdicts. So a batch gets its frames before any look-up, each from the host's
+earlier pages.
 
-Most hosts of a wide crawl show a page or two, and a sample of each would write a page of the file for each document. So a host
-has a sample only after others came before: `hosts met` counts documents by a hash of their host, and all counts are halved as
-TinyLFU does (Einziger, Friedman, Manes, ACM Transactions on Storage 2017). There are HOSTS_MAX samples; a new one takes the
-place of one that was not changed for long.
+Most hosts in a wide crawl show a page or two, and a sample for each would cost a file page per document. So a
+host needs earlier documents before its sample begins. `hosts met` counts documents by their host's hash, and
+halves all counts regularly, as TinyLFU (Einziger, Friedman, Manes, ACM Transactions on Storage 2017). An index has at
+most HOSTS_MAX samples; a new one replaces one that has not changed for long.
 """
 
 from collections.abc import Sequence
@@ -44,16 +44,16 @@ from index.storage.layout import (
 from index.storage.store import Transaction
 
 HOSTS_MAX = 10_000
-"""Samples in an index: some 160 MB of the default signatures at most, where all hosts have shown hundreds of pages."""
+"""Most samples in an index: some 160 MB with default signatures, if all hosts have shown hundreds of pages."""
 
 MET_MIN = 2
 """Documents of a host before its sample begins."""
 
 HALVED_EVERY = HOSTS_MET // 4
-"""Documents with a host after which all counts are halved."""
+"""Documents with a host between two halvings."""
 
 EXAMINED = 8
-"""Samples of which the one unchanged for longest leaves."""
+"""Samples to choose from on eviction; the longest unchanged one leaves."""
 
 _MET_MAX = 255
 
@@ -61,21 +61,22 @@ _MET_MAX = 255
 def with_frames(
     session: ReadSession, entries: Entries, rows: npt.NDArray[np.int64], *, are_known: bool = False
 ) -> Entries:
-    """Entries with the frames of these rows, int64 [m], each as if it came alone; the same where no row has one.
+    """Set these rows' frames, int64 [m], each as if it came alone; returns the same entries if no row has a frame.
 
-    are_known  the rows came before: their own pages in the samples do not make them bring nothing new
+    are_known  the rows came before, so their own pages in the samples do not count against their novelty
     """
     keys, rows = _with_host(session, entries, rows)
     return _framed(session, entries, keys, rows, np.zeros(len(rows), np.bool_), are_known=are_known)
 
 
 def learn_frames(session: WriteSession, entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
-    """As `with_frames`, in order, each by the rows before it too; takes the pages into the samples of their hosts."""
+    """Set frames in order, each row after the earlier ones, and take the pages into their hosts' samples."""
     transaction = session.transaction
     keys, rows = _with_host(session, entries, rows)
     if not len(rows):
         return entries
     counted, counts = unpack_hosts_met(transaction.get(Table.META, HOSTS_MET_KEY))
+    # Slots [4, 9, 4] of three rows have ranks [0, 0, 1]: the third row counts the first as an earlier document.
     slots = (keys[rows] % np.uint64(HOSTS_MET)).astype(np.int64)
     order = np.argsort(slots, kind="stable")
     ordered = slots[order]
@@ -91,7 +92,7 @@ def learn_frames(session: WriteSession, entries: Entries, rows: npt.NDArray[np.i
 
 
 def note_kept(session: WriteSession, keys: npt.NDArray[np.uint64]) -> None:
-    """Count pages that were unique by the frames of their hosts alone: uint64 [n], keys of hosts, in any order."""
+    """Count pages that are unique only by their hosts' frames: uint64 [n], host keys, in any order."""
     distinct, counts = np.unique(keys[keys != NO_HOST], return_counts=True)
     if len(distinct):
         kept = dict(zip(distinct.tolist(), counts.tolist(), strict=True))
@@ -101,14 +102,14 @@ def note_kept(session: WriteSession, keys: npt.NDArray[np.uint64]) -> None:
 
 
 def counting_by(rule: FrameRule, bin_bits: int) -> frames.Counting:
-    """What the kernel of frames asks for."""
+    """Parameters for the frames kernel."""
     often = OFTEN_PAGES_MIN, OFTEN_SHARE_MIN, NEW_BINS_MIN
     versions = VERSION_SHARE_MIN, VERSION_SHARE_MIN_UNFRAMED
     return frames.Counting(rule.pages_min, rule.sample_max, rule.every, *often, *versions, bin_bits)
 
 
 def read_samples(transaction: Transaction, keys: npt.NDArray[np.uint64]) -> dict[int, HostSample]:
-    """Samples of hosts, by key: uint64 [n], ascending and distinct; leaves out hosts without one."""
+    """Host samples, by key: uint64 [n], ascending and distinct; omits hosts without one."""
     if not transaction.count(Table.FRAMES):
         return {}
     found = transaction.get_many(Table.FRAMES, pack_numbers(keys))
@@ -117,7 +118,7 @@ def read_samples(transaction: Transaction, keys: npt.NDArray[np.uint64]) -> dict
 
 
 def write_samples(transaction: Transaction, samples: dict[int, HostSample]) -> None:
-    """Store samples of hosts, by key."""
+    """Store host samples, by key."""
     keys = pack_numbers(np.array(list(samples), np.uint64))
     transaction.put_all(Table.FRAMES, keys, [pack_sample(sample) for sample in samples.values()])
 
@@ -132,10 +133,10 @@ def _framed(
     learn: WriteSession | None = None,
     are_known: bool = False,
 ) -> Entries:
-    """Entries with frames; stores the samples where they are to be learnt.
+    """Set frames; stores the samples if `learn` is a session.
 
-    keys       uint64 [n], key of each row's host; rows: int64 [m]
-    admitted   bool [m], rows of hosts that have shown enough for a sample
+    keys      uint64 [n], each row's host key; rows: int64 [m]
+    admitted  bool [m], rows whose hosts have shown enough pages for a sample
     """
     rule, banding = session.parameters.frames, session.parameters.banding
     if rule is None or banding is None or not len(rows):
@@ -156,7 +157,7 @@ def _framed(
         if key in known:
             samples[begins[place] : begins[place] + stored[place]] = known[key].signatures
             taken[place] = known[key].taken
-    # An operation may run twice: its entries stay as they are.
+    # An operation may run twice, so its input stays unchanged.
     fingerprints = entries.fingerprints.copy()
     counting = counting_by(rule, banding.bin_bits)
     if are_known:
@@ -172,7 +173,7 @@ def _framed(
 def _with_host(
     session: ReadSession, entries: Entries, rows: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Keys of all hosts, uint64 [n], and those of these rows that are NEAR and have one, int64 [m]."""
+    """All host keys, uint64 [n], and the given rows that are NEAR and have a host, int64 [m]."""
     if session.parameters.frames is None or entries.hosts is None:
         return np.empty(0, np.uint64), rows[:0]
     keys = host_keys(entries.hosts)
@@ -180,7 +181,7 @@ def _with_host(
 
 
 def _names(hosts: Sequence[str | None], keys: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64]) -> dict[int, str]:
-    """Names of the hosts of rows, by key."""
+    """Names of the rows' hosts, by key."""
     distinct, firsts = np.unique(keys[rows], return_index=True)
     named = [(hosts[row] or "")[:NAME_CHARACTERS_MAX] for row in rows[firsts].tolist()]
     return dict(zip(distinct.tolist(), named, strict=True))
@@ -194,7 +195,7 @@ def _store(
     known: dict[int, HostSample],
     names: dict[int, str],
 ) -> None:
-    """Store changed samples, and let others leave where there are too many."""
+    """Store changed samples, and evict others beyond HOSTS_MAX."""
     at, written = session.counters.next_number, {}
     for key, sample, count in zip(keys.tolist(), samples, taken.tolist(), strict=True):
         kept = known[key].kept if key in known else 0
@@ -206,7 +207,7 @@ def _store(
 
 
 def _evict(transaction: Transaction, near: int) -> None:
-    """Remove the sample unchanged for longest, of some that follow this key: keys are hashes, so these are any."""
+    """Remove the longest unchanged sample among some that follow this key; keys are hashes, so the choice is random."""
     begin = pack_numbers(np.array([near], np.uint64))[0]
     behind = chain(transaction.walk(Table.FRAMES, begin), transaction.walk(Table.FRAMES))
     examined = {bytes(key): changed_at(value) for key, value in islice(behind, EXAMINED)}

@@ -1,10 +1,11 @@
-"""The rule where frames are learnt: from documents that a row may resemble to its verdict, in order.
+"""The rule with learnt frames: from a row's candidates to its verdict, in order.
 
-As insert = "root" (see `decide.rule`), by the distance of `matching.frame`, and:
+It decides like insert = "root" (see `decide.rule`) by the distance of `matching.frame`, with two differences:
 
-- A document that no other counts for, but would by the plain distance, is TEMPLATE: unique, and names the nearest of them.
-- A duplicate enters where it is far enough from its match by the plain distance: in another frame it may find what its match
-  does not.
+- A row is TEMPLATE if it has no match, but would have one by the plain distance. It is delivered as unique, and names
+  the nearest such document.
+- A duplicate enters if it is far enough from its match by the plain distance: in another frame it may match documents
+  that its match does not.
 """
 
 from typing import NamedTuple
@@ -27,8 +28,8 @@ class Rows(NamedTuple):
     """Rows to decide.
 
     fingerprints  uint64 [n, words]
-    near          bool [n], NEAR rows: the others play no role
-    hashes        uint64 [n, bands], hashes of the bands of NEAR rows; None: each row is decided as if it came alone
+    near          bool [n], NEAR rows; others take no part
+    hashes        uint64 [n, bands], NEAR rows' band hashes; None: decide each row as if it came alone
     sharing       bool [n], rows that share a band with an earlier one
     """
 
@@ -39,10 +40,10 @@ class Rows(NamedTuple):
 
 
 class FrameRule:
-    """Decision of the rows of a portion."""
+    """Decides a portion's rows."""
 
     def __init__(self, session: ReadSession, rows: Rows, matches: Matches) -> None:
-        """matches: visible documents of the index that a row may resemble, by row."""
+        """Start with `matches`, the visible indexed candidates, by row."""
         parameters, count = session.parameters, len(rows.fingerprints)
         assert parameters.banding is not None
         assert parameters.root is not None
@@ -75,10 +76,11 @@ class FrameRule:
         originals: npt.NDArray[np.uint64],
         original_rows: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.bool_]:
-        """Decide, in order, the UNIQUE rows that resemble anything; changes the columns, and returns which rows enter.
+        """Decide, in order, the UNIQUE rows with candidates; changes the columns and returns the rows that enter, bool
+        [n].
 
-        originals      uint64 [n], number of the document of the index that a row names, else NO_NUMBER
-        original_rows  int64 [n], the row that it names instead, else -1
+        originals      uint64 [n], number of the indexed document that a row names, else NO_NUMBER
+        original_rows  int64 [n], row that it names instead, else -1
         """
         count = len(verdicts)
         entering: npt.NDArray[np.bool_] = verdicts == Verdict.UNIQUE
@@ -106,7 +108,7 @@ class FrameRule:
         told.entering[row] = self.enters(sight)
 
     def look(self, row: int) -> minhash.Sight:
-        """What a row resembles, now that all rows before it are concluded."""
+        """Judge a row's candidates, after all earlier rows are concluded."""
         of_index = self._seen.places[slice(*self._seen.begins[row : row + 2])]
         places = np.empty(len(of_index) + row, np.int64)
         places[: len(of_index)], found = of_index, 0
@@ -122,7 +124,7 @@ class FrameRule:
         return sight.match == NONE or sight.plain > self._limits.root_apart
 
     def conclude(self, row: int, root: int, *, entering: bool) -> None:
-        """Let a row that was decided be found by later ones; root: place of what it stands for."""
+        """Make a decided row available to later rows; root: place of its root."""
         self.gallery.columns.roots[row] = root
         self._standing[row] = entering and self._in_bands is not None
 
@@ -131,12 +133,12 @@ class FrameRule:
         self.gallery.lose(number if row == NONE else ROW_ORDER + row)
 
     def forget(self) -> None:
-        """Let everything count again."""
+        """Make all documents count again."""
         self.gallery.regain()
 
 
 def _rows_in_bands(hashes: npt.NDArray[np.uint64]) -> minhash.RowsInBands:
-    """Bands of rows with these hashes, which no row has entered."""
+    """Empty chains for rows with these hashes."""
     count, bands = hashes.shape
     slots = 1 << (2 * count).bit_length()
     heads, following = np.full((bands, slots), -1, np.int32), np.empty((count, bands), np.int32)

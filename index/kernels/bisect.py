@@ -1,6 +1,6 @@
-"""Compiled lookup of keys in segments, many keys at once. See `index.kernels`.
+"""Compiled look-up of keys in segments, many keys at once. See `index.kernels`.
 
-The key of an entry of SimHash is its first two columns, 32 bits: two blocks.
+The key of a SimHash entry is its first two columns, 32 bits: two blocks.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from index.kernels.jit import array_at, compiled, pointer_at, prefetch
 from index.kernels.scan import Spans
 
 AT_ONCE = 64
-"""Keys looked up together: enough to keep the memory busy, few enough that what it brings stays in the cache."""
+"""Keys looked up together: enough to keep the memory busy, few enough to stay in the cache."""
 
 STEP = 16
 """First step away from a guess, in places: half a cache line."""
@@ -20,33 +20,34 @@ STEP = 16
 
 @compiled
 def _count_at(address: Any) -> Any:
-    """The number of entries of a segment: int64."""
+    """Number of entries in a segment: int64."""
     halves = array_at(pointer_at(address), 2)
     return np.int64(halves[0]) | np.int64(halves[1]) << 16
 
 
 @compiled
 def _columns_at(address: Any, count: int) -> Any:
-    """The first columns of a segment, uint16 [count, entries], as a view."""
+    """A segment's first columns, uint16 [count, entries], as a view."""
     return array_at(pointer_at(address + np.uint64(8)), (count, _count_at(address)))
 
 
 @compiled
 def _key_at(columns: npt.NDArray[np.uint16], place: Any) -> Any:
-    """The key of an entry of columns uint16 [columns, n]: int64."""
+    """Key of an entry in columns uint16 [columns, n]: int64."""
     return np.int64(columns[0, place]) << 16 | np.int64(columns[1, place])
 
 
 @compiled
 def _prefetch_key(address: Any, size: Any, place: Any) -> None:
-    """Begin to load the key of the entry at a place of a segment with `size` entries."""
+    """Prefetch the key at a place in a segment with `size` entries."""
     prefetch(address + np.uint64(8 + 2 * place))
     prefetch(address + np.uint64(8 + 2 * (size + place)))
 
 
 @compiled
 def _first_near(columns: npt.NDArray[np.uint16], key: Any, guess: Any) -> Any:
-    """The first place whose key is not below this one, by steps of doubling length away from a guess."""
+    """First place whose key is not below this one, by doubling steps from a guess."""
+    # Keys 0 2 4 .. 98, key 61, guess 10: `high` goes 10, 26, 50, then bisection ends at place 31.
     low, high, step = guess, guess, STEP
     while low > 0 and _key_at(columns, low) >= key:
         low, step = max(0, low - step), step * 2
@@ -73,12 +74,12 @@ def fill_spans(
     begins: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
 ) -> None:
-    """Fill in begins and ends, int64 [n, k]: the segments that may hold entries of tables int64 [k] between two bounds.
+    """Fill in begins and ends, int64 [n, k]: segments that may hold entries of tables int64 [k] between two bounds.
 
-    lowest, highest  uint64 [n, k] twice, the bounds, both included
-    order            int64 [n * k], the places of the bounds, ascending by table and lowest bound
-    edges            int64 [tables + 1], the first segment of each table
-    bounds           uint64 [segments], the bound of each segment, ascending in each table
+    lowest, highest  uint64 [n, k] twice, inclusive bounds
+    order            int64 [n * k], places of the bounds, ascending by table and lowest bound
+    edges            int64 [tables + 1], each table's first segment
+    bounds           uint64 [segments], each segment's bound, ascending within a table
     """
     lows, highs = lowest.reshape(-1), highest.reshape(-1)
     of_begins, of_ends = begins.reshape(-1), ends.reshape(-1)
@@ -105,17 +106,16 @@ def fill_places(
     widths: npt.NDArray[np.int64],
     spans: Spans,
 ) -> None:
-    """Fill in spans.places: the first entry, in the first segment of each span, whose key is not below a key uint32 [n, k].
+    """Fill in spans.places: the first entry, in each span's first segment, whose key is not below its key uint32 [n, k].
 
-    Also moves spans.begins to the segment of that entry. A span becomes empty, by spans.ends, where the key of that entry
-    is `breadth` or more above the key asked for.
+    Also moves spans.begins to the segment of that entry. A span becomes empty, by spans.ends, if that entry's key is
+    `breadth` or more above the requested key.
 
-    A place is guessed by proportion, and guessed again from there: the keys of a segment are spread evenly where they are
-    hashes. The guesses for AT_ONCE keys are loaded together.
+    Two proportional guesses come first, as hashed keys are spread evenly. The guesses for AT_ONCE keys load together.
 
-    order   int64 [n * k], the places of the keys in the order of the lookup: neighbours share pages
-    firsts  int64 [segments], a lower bound of the keys of each segment
-    widths  int64 [segments], all keys of a segment are less than this above its `firsts`
+    order   int64 [n * k], the keys' places in look-up order: neighbours share pages
+    firsts  int64 [segments], lower bound of each segment's keys
+    widths  int64 [segments], exclusive bound of a segment's keys above its `firsts`
     """
     asked, begins, ends = keys.reshape(-1), spans.begins.reshape(-1), spans.ends.reshape(-1)
     places = spans.places.reshape(-1)
@@ -123,6 +123,7 @@ def fill_places(
         some = order[start : start + AT_ONCE]
         for which in some:
             prefetch(spans.addresses[begins[which]])
+        # Rounds 0 and 1 guess and prefetch; round 2 searches from the guess.
         for again in range(3):
             for which in some:
                 segment, place, key = begins[which], places[which], np.int64(asked[which])
@@ -142,7 +143,7 @@ def fill_places(
 
 @compiled
 def _lower(column: npt.NDArray[np.uint16], value: Any, low: Any, high: Any) -> Any:
-    """The first place in column[low:high], ascending, whose value is not below this one; `high`: there is none."""
+    """First place in column[low:high], ascending, whose value is not below this one, or `high`."""
     while low < high:
         middle = (low + high) >> 1
         if np.int64(column[middle]) < value:
@@ -158,7 +159,7 @@ def places_in_segments(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """SimHash: places of entries uint16 [n, columns] in segments of table 0; the spans are int64 [n, 1].
 
-    Gives the segment and the place in it, int64 [n] twice; -1: the entry is in no segment.
+    Returns the segment and the place in it, int64 [n] twice; -1 for an entry in no segment.
     """
     segments, places = np.full(len(entries), -1, np.int64), np.full(len(entries), -1, np.int64)
     for row in range(len(entries)):
@@ -167,6 +168,7 @@ def places_in_segments(
             columns = _columns_at(spans.addresses[segment], entries.shape[1])
             low = spans.places[row, 0] if segment == spans.begins[row, 0] else 0
             high = _first_near(columns, key + 1, min(low, columns.shape[1] - 1))
+            # Each further column narrows low..high to the entries that equal the row so far.
             for column in range(2, entries.shape[1]):
                 value = np.int64(entries[row, column])
                 low = _lower(columns[column], value, low, high)

@@ -1,6 +1,6 @@
-"""Compiled XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md): checksums of values, and hashes of document ids.
+"""Compiled XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md): value checksums and document id hashes.
 
-Compiled functions of other modules may call `xxh64`: it never changes. See `index.kernels.jit`.
+Other modules' compiled functions may call `xxh64`: it never changes. See `index.kernels.jit`.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from index.kernels.jit import compiled, word_at
 
 NO_HASH = np.uint64(2**64 - 1)
-"""The hash of an empty id, which is not an id."""
+"""Hash of an empty id, which is no id."""
 
 _LOW_BITS = np.uint64(2**24 - 1)
 _P1 = np.uint64(0x9E3779B185EBCA87)
@@ -49,6 +49,7 @@ def xxh64(octets: npt.NDArray[np.uint8], at: int, end: int, seed: Any) -> Any:
     """XXH64 of octets at <= place < end: uint64."""
     base, size = np.uint64(octets.ctypes.data), np.uint64(end - at)
     mixed = seed + _P5
+    # Four lanes take 32 bytes at a time. 45 bytes are one such step, one word, one half word and one single byte.
     if end - at >= 32:
         first, second, third, fourth = seed + _P1 + _P2, seed + _P2, seed + np.uint64(0), seed - _P1
         while end - at >= 32:
@@ -79,7 +80,7 @@ def xxh64(octets: npt.NDArray[np.uint8], at: int, end: int, seed: Any) -> Any:
 
 @compiled
 def id_hashes(octets: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Hashes of n concatenated ids with these ends int64 [n]: uint64 [n], 40 bits at the top of a word; NO_HASH if empty."""
+    """Hashes of n concatenated ids with these ends int64 [n]: uint64 [n], 40 bits at the top; NO_HASH for an empty id."""
     found, begin = np.empty(len(ends), np.uint64), 0
     for place in range(len(ends)):
         end = ends[place]
@@ -96,7 +97,7 @@ def _of_word(content: Any, seed: Any) -> Any:
 
 @compiled
 def short_checksums(contents: npt.NDArray[np.uint64], seeds: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Checksums of values of 8 bytes, as little-endian numbers uint64 [n], with the seeds of their keys: uint64 [n]."""
+    """Checksums of 8-byte values, as little-endian numbers uint64 [n], with their keys' seeds: uint64 [n]."""
     found = np.empty(len(contents), np.uint64)
     for place in range(len(contents)):
         found[place] = _of_word(contents[place], seeds[place])
@@ -109,11 +110,11 @@ def checked_values(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int]:
     """Number of pairs of each key, int64 [n]; their values, uint64 [m]; and the first wrong pair, or -1.
 
-    A pair is a key, a value of 8 bytes and its checksum: uint8 [m, length + 16], in the order of the keys. It is wrong if
-    its checksum does not fit or its key is not among the keys.
+    A pair is a key, an 8-byte value and its checksum: uint8 [m, length + 16], in key order. A pair is
+    wrong if its checksum does not fit or its key is not in `keys`.
 
     keys   uint8 [n, length], distinct
-    seeds  uint64 [n], seeds of the checksums under each key
+    seeds  uint64 [n], the keys' checksum seeds
     """
     counts, values = np.zeros(len(keys), np.int64), np.empty(len(pairs), np.uint64)
     length, key, base = keys.shape[1], 0, np.uint64(pairs.ctypes.data)

@@ -1,6 +1,6 @@
-"""Compiled loops over pages of hosts: their frames, and the samples that these are counted in. See `index.kernels`.
+"""Compiled loops over hosts' pages: their frames, and the samples that count them. See `index.kernels`.
 
-`index.matching.frame` defines what a frame is.
+`index.matching.frame` defines a frame.
 """
 
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ _OF_OCTETS = 0x0101_0101_0101_0101
 
 
 class Counting(NamedTuple):
-    """Numbers that stay the same: fields of `FrameRule`, and constants of `frame`."""
+    """Constants: fields from `FrameRule` and limits from `index.matching.frame`."""
 
     pages_min: int
     sample_max: int
@@ -29,7 +29,8 @@ class Counting(NamedTuple):
 
 @compiled
 def _equal(one: Any, other: Any, bin_bits: int) -> Any:
-    """The lowest bit of every value of two words, set where both have the same value."""
+    """Lowest bit of every value of two words, set if both have the same value."""
+    # Words 0x3A and 0x3B, 4 bits a value: the low values differ, so bit 0 is clear and bit 4 set.
     differing = one ^ other
     folded = differing | (differing >> np.uint64(2))
     folded |= folded >> np.uint64(1)
@@ -48,7 +49,7 @@ def _set_frame(
     counting: Counting,
     own: npt.NDArray[np.uint64],
 ) -> bool:
-    """Set the frame's bits of a row: bins whose value enough pages of the sample have. Gives whether it brings anything new.
+    """Set the frame's bits of a row: bins whose value enough pages of the sample have. Returns whether the row is novel.
 
     own  uint64 [signature words], changed: the lowest bit of each value that is the page's own
     """
@@ -59,7 +60,7 @@ def _set_frame(
     for word in range(words):
         value = fingerprints[row, word]
         own[word] = 0
-        # Eight counters of 8 bits each; values of 4 bits have two times eight.
+        # Eight counters of 8 bits each; 4-bit values need two such words.
         even, odd = np.uint64(0), np.uint64(0)
         for page in range(begin, end):
             equal = _equal(value, samples[page, word], bin_bits)
@@ -75,6 +76,7 @@ def _set_frame(
                 fingerprints[row, words + (bit >> 6)] |= np.uint64(1) << np.uint64(bit & 63)
             else:
                 own[word] |= np.uint64(1) << np.uint64(place * bin_bits)
+    # A page without novelty has all bins in its frame: the plain distance applies.
     if new >= counting.new_min or end - begin < counting.pages_min:
         return True
     for word in range(words, fingerprints.shape[1]):
@@ -92,7 +94,7 @@ def _is_version(
     end: int,
     counting: Counting,
 ) -> bool:
-    """Whether a page of the sample has so many of a row's own values that the two are versions of one page, or equal."""
+    """Whether a sampled page has enough of a row's own values to be a version of the same page, or equal."""
     count = np.int64(0)
     for word in own:
         count += np.int64(ones(word))
@@ -101,7 +103,7 @@ def _is_version(
     for page in range(begin, end):
         alike, left = np.int64(0), count
         for word in range(len(own)):
-            # Most pages are out after a few words.
+            # Most pages drop out after a few words.
             if own[word] == 0 or alike + left < least:
                 continue
             alike += np.int64(ones(_equal(fingerprints[row, word], samples[page, word], counting.bin_bits) & own[word]))
@@ -122,15 +124,15 @@ def set_frames(
     learning: bool,
     counting: Counting,
 ) -> npt.NDArray[np.bool_]:
-    """Set the frames of rows, in order, each by the pages of its host before it: changes fingerprints, uint64 [n, words].
+    """Set the rows' frames, in order, each from the host's earlier pages: changes fingerprints, uint64 [n, words].
 
-    rows      int64 [m]
-    hosts     int64 [m], the sample of each
-    samples   uint64 [p, signature words], of all hosts; changed, unless no row is to be learnt from
-    begins    int64 [h], where the pages of each begin: it has room for all that its rows may add, up to sample_max
-    taken     int64 [h], pages taken into each, ever; changed too
+    rows     int64 [m]
+    hosts    int64 [m], sample of each row
+    samples  uint64 [p, signature words], for all hosts; changed if `learning`
+    begins   int64 [h], each sample's first page, with room for all its rows, up to sample_max
+    taken    int64 [h], pages ever taken into each sample; changed too
 
-    Gives which samples were changed, bool [h].
+    Returns the changed samples, bool [h].
     """
     changed, most = np.zeros(len(taken), np.bool_), counting.sample_max
     words = samples.shape[1]
@@ -142,6 +144,7 @@ def set_frames(
         is_new = _set_frame(fingerprints, row, samples, begin, end, counting, own)
         if not learning or not is_new or _is_version(own, fingerprints, row, samples, begin, end, counting):
             continue
+        # A full sample takes one page in `every`. A hash of the page decides, so a replay decides alike.
         if taken[host] >= most:
             chance = np.uint64(0)
             for word in range(words):

@@ -1,4 +1,4 @@
-"""Compiled loops over segments of hashes and numbers, as `index.storage.segments.hash_codec` packs them. See `index.kernels`."""
+"""Compiled loops over segments of hashes and numbers, packed by `index.storage.segments.hash_codec`. See `index.kernels`."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ AT_ONCE = 64
 """Keys looked up together: enough to keep the memory busy."""
 
 LOW_BITS = 24
-"""Bits of a word below a hash."""
+"""Bits below a hash in its word."""
 
 HEAD_WORDS = 5
-"""Words of a head before the checksums of the numbers."""
+"""Head words before the number checksums."""
 
 BLOCK_WORDS = 512
-"""Words of numbers under one checksum: a page of 4 KiB."""
+"""Number words under one checksum: a page of 4 KiB."""
 
 
 @compiled
@@ -30,10 +30,11 @@ def _checksum_of(words: npt.NDArray[np.uint64], seed: Any) -> Any:
 
 @compiled
 def _bits_at(column: Any, place: Any, bits: Any) -> Any:
-    """Value `place` of a column of `bits` bits each, at most 56: uint64. Reads up to a word behind the last one.
+    """Value `place` in a column of `bits` bits each, at most 56: uint64. Reads up to a word past the last one.
 
-    column  its address: an array would be counted at every call, which takes ten times as long as all the rest
+    column  its address: reference counting of an array at every call would take ten times as long as all the rest
     """
+    # Bits 10, place 13: the value begins at bit 130, that is, 2 bits into byte 16.
     bit = np.uint64(place) * np.uint64(bits)
     value = word_at(column + (bit >> np.uint64(3))) >> (bit & np.uint64(7))
     return value & ((np.uint64(1) << np.uint64(bits)) - np.uint64(1))
@@ -48,7 +49,7 @@ def _words_at(address: Any, count: Any) -> npt.NDArray[np.uint64]:
 
 @compiled
 def _shape_at(address: Any) -> Any:
-    """Entries, bits of a rest, bits of a number, parts, and the words at which starts, rests and numbers begin."""
+    """Entries, rest bits, number bits, parts, and the words at which starts, rests and numbers begin."""
     one, three = word_at(address + np.uint64(8)), word_at(address + np.uint64(24))
     count, bits = np.int64(one & np.uint64(0xFFFFFFFF)), one >> np.uint64(32)
     rest_bits, number_bits = np.int64(bits & np.uint64(0xFF)), np.int64((bits >> np.uint64(8)) & np.uint64(0xFF))
@@ -64,18 +65,19 @@ def fill(
     numbers: npt.NDArray[np.uint64],
     key: npt.NDArray[np.uint64],
 ) -> None:
-    """Fill in the columns and checks of a segment, uint64 [w], whose head tells its shape.
+    """Fill in a segment's columns and checksums, uint64 [w], by the shape in its head.
 
     hashes, numbers  uint64 [n] twice, ascending
-    key              uint64 [3], the key of the segment
+    key              uint64 [3], the segment's key
     """
     count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
     of_starts, part, base = words[starts:rests].view(np.uint32), 0, words[2]
     mask = (np.uint64(1) << np.uint64(rest_bits)) - np.uint64(1)
-    # The last word of each column is held until it is full: a word that is read again waits for its own writing.
+    # Each column's last word stays in a register until full: reading it back would wait for the write.
     rest_word, rest_used, rest_held = rests, 0, np.uint64(0)
     number_word, number_used, number_held = at_numbers, 0, np.uint64(0)
     for place in range(count):
+        # With 4 rest bits, offset 0x2F is part 2 and rest 0xF.
         off = (hashes[place] - base) >> np.uint64(LOW_BITS)
         own = np.int64(off >> np.uint64(rest_bits))
         while part < own:
@@ -111,7 +113,7 @@ def fill(
 
 @compiled
 def _fits(words: npt.NDArray[np.uint64]) -> bool:
-    """Whether the head of a segment fits its length."""
+    """Whether a segment's head fits its length."""
     if len(words) <= HEAD_WORDS:
         return False
     count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
@@ -124,7 +126,7 @@ def _fits(words: npt.NDArray[np.uint64]) -> bool:
 
 @compiled
 def _first_from(entries: npt.NDArray[np.uint64], low: Any, bound: npt.NDArray[np.uint64]) -> Any:
-    """The first place, not below `low`, of an entry of uint64 [2, n], ascending, that is not below a bound, uint64 [2] or [0]."""
+    """First entry's place, from `low` on, in uint64 [2, n], ascending, not below a bound, uint64 [2] or [0]."""
     high = entries.shape[1]
     if len(bound) == 0:
         return high
@@ -147,16 +149,16 @@ def merged_entries(
     bound: npt.NDArray[np.uint64],
     first_number: int,
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], int, int, int]:
-    """A segment's entries without removed ones, merged with new ones below a bound; and removed entries it did not hold.
+    """Merge a segment's entries, without the removed ones, with new entries below a bound.
 
     words         uint64 [w], the segment; w = 0: no segment
     new, removed  entries, uint64 [2, n] each, hashes and numbers, ascending
-    other, gone   begin at these places of them
+    other, gone   first places to use in `new` and `removed`
     bound         uint64 [2], hash and number; uint64 [0]: no bound
     first_number  drops the segment's entries with lower numbers
 
-    Returns both as entries; the places after the last new and the last removed entry below the bound; and the segment's
-    number of entries, -1 if its head does not fit its length.
+    Returns the merged entries and the removed entries missing from the segment; the places after the last new and the
+    last removed entry below the bound; and the segment's entry count, -1 if its head does not fit its length.
     """
     nothing, count, size = np.empty((2, 0), np.uint64), 0, 0
     if len(words):
@@ -174,6 +176,7 @@ def merged_entries(
         for part in range(parts):
             base = words[2] + ((np.uint64(part) << np.uint64(rest_bits)) << np.uint64(LOW_BITS))
             end = min(np.int64(size), np.int64(of_starts[part + 1]))
+            # Each entry first lets smaller new and removed entries pass.
             while place < end:
                 hashed = base + (_bits_at(of_rests, place, rest_bits) << np.uint64(LOW_BITS))
                 number = _bits_at(of_numbers, place, number_bits)
@@ -206,14 +209,14 @@ def merged_entries(
 
 @compiled
 def unpacked(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Hashes and numbers of a segment, uint64 [2, n]; none where its head does not fit its length."""
+    """A segment's hashes and numbers, uint64 [2, n]; empty if its head does not fit its length."""
     nothing = np.empty((2, 0), np.uint64)
     return merged_entries(words, nothing, nothing, 0, 0, np.empty(0, np.uint64), 0)[0] if _fits(words) else nothing
 
 
 @compiled
 def _is_sound(words: npt.NDArray[np.uint64], size: Any, key: npt.NDArray[np.uint64]) -> bool:
-    """Whether the head of a segment, and what look-ups search, are what was written; size: its words."""
+    """Whether a segment's head and search columns match their checksums; size: its words."""
     starts = np.int64(words[1] >> np.uint64(48))
     if not HEAD_WORDS <= starts < size or words[0] != _checksum_of(words[1:starts], _checksum_of(key, np.uint64(0))):
         return False
@@ -229,12 +232,11 @@ def first_unsound(
     keys: npt.NDArray[np.uint64],
     known: npt.NDArray[np.uint64],
 ) -> int:
-    """The first wanted segment, bool [segments], that is not what was written; -1: none.
+    """First wanted segment, bool [segments], with a wrong checksum, or -1.
 
-    addresses, sizes  uint64 and int64 [segments], where segments stand, and their bytes
+    addresses, sizes  uint64 and int64 [segments], address and bytes of each segment
     keys              uint64 [segments, 3]
-    known             uint64 [segments], the check of each head that was found sound, which need not be found again; 0: none;
-                      filled in
+    known             uint64 [segments], head checksum of each verified segment, 0: none; filled in
     """
     count = len(wanted)
     for segment in range(count):
@@ -251,7 +253,7 @@ def first_unsound(
 
 @compiled
 def _first_rest(rests: Any, bits: Any, value: Any, low: Any, high: Any) -> Any:
-    """The first place in [low, high) whose rest is not below a value; `high`: there is none. rests: their address."""
+    """First place in [low, high) whose rest is not below a value, or `high`; rests: their address."""
     while low < high:
         middle = (low + high) >> 1
         if _bits_at(rests, middle, bits) < value:
@@ -263,7 +265,7 @@ def _first_rest(rests: Any, bits: Any, value: Any, low: Any, high: Any) -> Any:
 
 @compiled
 def _span_in(address: Any, hashed: Any) -> Any:
-    """First place and the one behind the last, and the rest, at which a hash may stand in a segment; an empty span: nowhere."""
+    """First place, end place and rest of a hash in a segment; an empty span if it cannot be there."""
     base = word_at(address + np.uint64(16))
     _, rest_bits, _, parts, starts, _, _ = _shape_at(address)
     off = (hashed - base) >> np.uint64(LOW_BITS)
@@ -277,7 +279,7 @@ def _span_in(address: Any, hashed: Any) -> Any:
 
 @compiled
 def _prefetch_starts(address: Any, hashed: Any) -> None:
-    """Begin to load where the part of a hash begins."""
+    """Prefetch the start of a hash's part."""
     _, rest_bits, _, _, starts, _, _ = _shape_at(address)
     part = ((hashed - word_at(address + np.uint64(16))) >> np.uint64(LOW_BITS)) >> np.uint64(rest_bits)
     prefetch(address + np.uint64(8 * starts) + np.uint64(4) * part)
@@ -285,7 +287,7 @@ def _prefetch_starts(address: Any, hashed: Any) -> None:
 
 @compiled
 def _prefetch_rests(address: Any, low: Any, high: Any) -> None:
-    """Begin to load the rests of the entries of a part."""
+    """Prefetch a part's rests."""
     if low < high:
         _, rest_bits, _, _, _, rests, _ = _shape_at(address)
         prefetch(address + np.uint64(8 * rests + ((low * rest_bits) >> 3)))
@@ -302,9 +304,9 @@ def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @compiled
 def _checked_number(address: Any, place: Any, checked: Any) -> Any:
-    """The number at a place, uint64; the block of numbers it stands in and whether all that was read is sound.
+    """Number at a place, uint64; its last number block; and whether all blocks read are sound.
 
-    checked  the block that was checked last; only a later one is checked
+    checked  last verified block; only later blocks are verified
     """
     count, _, number_bits, _, _, _, at_numbers = _shape_at(address)
     end = at_numbers + ((count * number_bits + 63) >> 6)
@@ -331,20 +333,21 @@ def candidates(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int, int, int]:
     """Entries that share a hash with a row, uint64 [n, k], once for each shared hash.
 
-    begins, ends  int64 [n, k] twice, the segments that may hold the hash
-    addresses     uint64 [segments], of segments that `first_unsound` found sound
-    order         int64, places in `hashes` in the order of the look-up
-    turn          begin at this place of `order`
-    passed        entries of the first hash that an earlier call returned
-    limit         highest numbers of a hash to return from each segment
+    begins, ends  int64 [n, k] twice, segments that may hold the hash
+    addresses     uint64 [segments], those that passed `first_unsound`
+    order         int64, places in `hashes` in look-up order
+    turn          first place in `order`
+    passed        entries for the first hash that an earlier call returned
+    limit         highest numbers per hash to return from each segment
 
-    Returns rows int64 [m] and numbers uint64 [m], at most `hits_max`; the turn and passed to go on at; and a segment whose
-    numbers are not what was written, or -1.
+    Returns rows int64 [m] and numbers uint64 [m], at most `hits_max`; the turn and passed to go on at; and a segment
+    with unsound numbers, or -1.
     """
     rows, numbers, count = np.empty(1024, np.int64), np.empty(1024, np.uint64), 0
     asked, of_begins, of_ends, columns = hashes.reshape(-1), begins.reshape(-1), ends.reshape(-1), hashes.shape[1]
     lows, highs, rests = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE, np.uint64)
     while turn < len(order):
+        # Three passes load what the last one reads: heads, then part starts, then rests.
         some = order[turn : turn + AT_ONCE]
         for which in some:
             prefetch(addresses[of_begins[which]])

@@ -1,10 +1,9 @@
 """JIT: functions as machine code, and intrinsics that numba lacks. The only importer of numba.
 
-numba keeps machine code beside the module of a function, for the next process. It compiles anew when size or time of that
-file has changed. It never looks at the files of the functions that the function calls: after a change there, stale code
-runs on. So a compiled function calls those of its own module alone. Exceptions are the intrinsics below, and functions
-that never change, as SplitMix64. After a change of an intrinsic delete the kept code, `*.nbi` and `*.nbc` in every
-`__pycache__`.
+numba keeps machine code next to a function's module, for the next process. It recompiles if that file's size or time
+changes, and ignores called functions' files: after a change there, stale code would run. So a compiled function
+calls only functions from its own module. Exceptions are the intrinsics below, and functions that never change, such as
+SplitMix64. After changing an intrinsic delete the kept code, `*.nbi` and `*.nbc` in every `__pycache__`.
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """The function as machine code, compiled at its first call and kept on disk; it runs without the interpreter's lock."""
+    """Compile the function at its first call, keep the code on disk, and release the interpreter's lock while it runs."""
     return cast(Function, numba.njit(cache=True, nogil=True)(function))
 
 
@@ -33,7 +32,7 @@ def _pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
 
 
 def _population(typing_context: Any, value: Any) -> Any:  # noqa: ARG001
-    """The number of set bits of a uint64, as uint64."""
+    """Number of set bits in a uint64, as uint64."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         return builder.ctpop(arguments[0])
@@ -42,7 +41,7 @@ def _population(typing_context: Any, value: Any) -> Any:  # noqa: ARG001
 
 
 def _high(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
-    """The high half of the product of two uint64, as uint64."""
+    """High half of the product of two uint64, as uint64."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         wide = ir.IntType(128)
@@ -53,7 +52,7 @@ def _high(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
 
 
 def _apart(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
-    """The number of bits in which two uint16 differ, as uint16; a loop of nothing else takes some 30 in one step."""
+    """Number of bits in which two uint16 differ, as uint16; a loop with nothing else handles some 30 at a time."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         return builder.ctpop(builder.xor(*arguments))
@@ -62,7 +61,7 @@ def _apart(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
 
 
 def _lesser(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
-    """The lesser of two uint16, as uint16; see `_apart`."""
+    """Lesser of two uint16, as uint16; see `_apart`."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         return builder.select(builder.icmp_unsigned("<", *arguments), *arguments)
@@ -71,7 +70,7 @@ def _lesser(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
 
 
 def _prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
-    """Begin to load an address, uint64, into the cache. Any address is allowed."""
+    """Prefetch an address, uint64, into the cache. Any address is allowed."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -86,7 +85,7 @@ def _prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
 
 
 def _word(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
-    """The little-endian word at an address, uint64, which need not be a multiple of 8; as uint64."""
+    """Little-endian word at an address, uint64, at any alignment; as uint64."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())

@@ -1,4 +1,4 @@
-"""Compiled walk through a tree of LMDB: where large values stand, without a look at them. See `index.kernels`."""
+"""Compiled walk through an LMDB tree: locates large values without reading them. See `index.kernels`."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def _value(octets: npt.NDArray[np.uint8], at: Any, count: int) -> Any:
 
 @compiled
 def copied(address: Any, count: Any) -> npt.NDArray[np.uint8]:
-    """Bytes at an address, uint8 [count]; count: even."""
+    """Copy of the bytes at an address, uint8 [count]; count: even."""
     return _bytes_at(address, count).copy()
 
 
@@ -44,15 +44,17 @@ def large_values(
     pages: npt.NDArray[np.int64],
     sizes: npt.NDArray[np.int64],
 ) -> int:
-    """Fill in all keys, uint8 [n, bytes of a key], ascending, with the first page and the bytes of each value, int64 [n] twice.
+    """Fill in all keys, uint8 [n, key bytes], ascending, with each value's first page and bytes, int64 [n] twice.
 
     base  address of page 0, uint64
     root  page of the tree's root
 
-    Gives how many were filled in: fewer than n where a key has another length, or a value is so small that it stands beside it.
+    Returns how many were filled in: fewer than n if a key has another length, or a value is small enough to lie in
+    the leaf.
     """
     count, depth = 0, 0
     path, nodes = np.empty(_DEPTH_MAX, np.int64), np.zeros(_DEPTH_MAX, np.int64)
+    # Depth-first: `path` has the pages from the root down, `nodes` each one's next child.
     path[0] = root
     while depth >= 0:
         page = _bytes_at(base + np.uint64(path[depth]) * np.uint64(page_bytes), page_bytes)
@@ -81,7 +83,7 @@ def large_values(
 
 @compiled
 def words_at(addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The little-endian words at addresses, uint64 [n]: uint64 [n]."""
+    """Little-endian words at addresses, uint64 [n]: uint64 [n]."""
     words = np.empty(len(addresses), np.uint64)
     for place in range(len(addresses)):
         words[place] = word_at(addresses[place])

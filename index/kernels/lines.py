@@ -1,7 +1,7 @@
-"""Compiled loops over batches of the log, as `index.storage.codec.Lines` draws them. See `index.kernels`.
+"""Compiled loops over log batches as `index.storage.codec.Lines` packs them. See `index.kernels`.
 
-A batch is named by the address of its value, which its checksum follows: so a word may be read at its last byte. A document is
-named by its place among the rows of its batch that entered.
+The address of its value names a batch. A checksum follows each value, so reading a word at its last byte is safe. A
+document's name is its place among the batch's rows that entered.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ _READ_AT_ONCE = 8
 
 @compiled
 def _number(address: Any) -> Any:
-    """The little-endian number of 4 bytes at an address: int64."""
+    """Little-endian number of 4 bytes at an address: int64."""
     return np.int64(word_at(address) & np.uint64(0xFFFF_FFFF))
 
 
@@ -41,7 +41,7 @@ def _stored_words(value: Any) -> Any:
 
 @compiled
 def _row(value: Any, row: Any) -> Any:
-    """The address of a row: uint64."""
+    """Address of a row: uint64."""
     return value + np.uint64(_HEADER_BYTES + _SOURCE_BYTES * _number(value + np.uint64(4)) + _ROW_BYTES * row)
 
 
@@ -49,14 +49,14 @@ def _row(value: Any, row: Any) -> Any:
 def batches_of(
     numbers: npt.NDArray[np.uint64], firsts: npt.NDArray[np.uint64], ends: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.int64]:
-    """Which batch holds each document, int64 [n]; -1: none.
+    """Each document's batch, int64 [n], or -1.
 
     numbers       uint64 [n], ascending document numbers
-    firsts, ends  uint64 [b] twice, ascending: the first number of each batch, and the one behind its last
+    firsts, ends  uint64 [b] twice, ascending: first number and exclusive end of each batch
     """
     found, behind, step = np.empty(len(numbers), np.int64), 0, 0
     for document in range(len(numbers)):
-        # The batches before `behind` begin at or before the number. The next such number is seldom far.
+        # Batches before `behind` begin at or before the number. The next such batch is usually close.
         step = 1
         while behind + step <= len(firsts) and firsts[behind + step - 1] <= numbers[document]:
             behind, step = behind + step, step * 2
@@ -79,7 +79,7 @@ def _entered(address: Any) -> Any:
 
 @compiled
 def _anchor(value: Any, row: Any, first: Any, count: Any) -> Any:
-    """The place of a UNIQUE row among those that entered: its own number tells it. -1 where the row is no such row."""
+    """Position of a UNIQUE row among the entered rows, by its own number, or -1."""
     address = _row(value, row)
     place = np.int64(word_at(address + np.uint64(_NUMBER_AT)) - first)
     unique = word_at(address + np.uint64(_VERDICT_AT)) & np.uint64(0xFF) == np.uint64(_UNIQUE)
@@ -90,18 +90,19 @@ def _anchor(value: Any, row: Any, first: Any, count: Any) -> Any:
 def places(
     values: npt.NDArray[np.uint64], firsts: npt.NDArray[np.uint64], documents: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Places of documents among all rows of their batches, int64 [n].
+    """Documents' places among all rows in their batches, int64 [n].
 
-    values     uint64 [n], the batch of each
-    firsts     uint64 [n], the first number of that batch
-    documents  int64 [n], which of those that entered with the batch
+    values     uint64 [n], each document's batch
+    firsts     uint64 [n], that batch's first number
+    documents  int64 [n], place among the entered rows
     """
     found = np.empty(len(documents), np.int64)
     for document in range(len(documents)):
         value, wanted = values[document], documents[document]
         rows, count = _number(value), _number(value + np.uint64(8))
-        # Rows before `low` hold `passed` documents. The row wanted is not above `high`; it is about as far as all are apart.
+        # Rows before `low` hold `passed` documents. The wanted row is at most `high`; the guess assumes an even spread.
         low, passed, high = np.int64(0), np.int64(0), wanted + rows - count
+        # 8 rows, 4 documents, the third wanted: the first guess is row 4. If row 4 is the second, the next guess is row 6.
         guess = wanted * rows // count
         while high - low > max(wanted - passed, np.int64(_READ_AT_ONCE)):
             row = min(max(guess, low), high)
@@ -118,7 +119,7 @@ def places(
                 high = row - (place - wanted)
             else:
                 low, passed, high = row, place, row
-        # As many as are left to pass: all of them entered.
+        # If as many rows as documents remain, all of them entered.
         while high - low > wanted - passed:
             passed += np.int64(_entered(_row(value, low)))
             if passed > wanted:
@@ -133,7 +134,7 @@ def places(
 def columns(
     values: npt.NDArray[np.uint64], at: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
-    """Of the rows at `places`: offsets, numbers, verdicts, and sources, each of these a word: uint64 [n], but verdicts uint8."""
+    """Offsets, numbers, verdicts and sources (one word each) for the rows at `places`: uint64 [n], verdicts uint8."""
     offsets, numbers = np.empty(len(at), np.uint64), np.empty(len(at), np.uint64)
     verdicts, sources = np.empty(len(at), np.uint8), np.empty(len(at), np.uint64)
     for document in range(len(at)):
@@ -150,7 +151,7 @@ def columns(
 def fingerprints(
     values: npt.NDArray[np.uint64], documents: npt.NDArray[np.int64], words: int
 ) -> npt.NDArray[np.uint64]:
-    """Fingerprints of documents, uint64 [n, words]; the rest as for `places`."""
+    """Documents' fingerprints, uint64 [n, words]; otherwise as `places`."""
     found = np.empty((len(documents), words), np.uint64)
     for document in range(len(documents)):
         first, stored = _row(values[document], _number(values[document])), _stored_words(values[document])
@@ -165,7 +166,7 @@ def fingerprints(
 def ids(
     values: npt.NDArray[np.uint64], at: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Ids of the rows at `places`, one behind the other, uint8 [m], and the end of each, int64 [n]."""
+    """Concatenated ids for the rows at `places`, uint8 [m], and each one's end, int64 [n]."""
     begins, id_ends, size = np.empty(len(at), np.uint64), np.empty(len(at), np.int64), np.int64(0)
     for document in range(len(at)):
         value, row, first = values[document], at[document], np.int64(0)

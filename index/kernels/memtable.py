@@ -1,4 +1,4 @@
-"""Compiled loops of a memtable: filing entries in its pages, and merging them into segments. See `index.kernels`."""
+"""Compiled memtable loops: filing entries in its pages, and merging them into segments. See `index.kernels`."""
 
 from typing import Any
 
@@ -9,32 +9,32 @@ from index.kernels.jit import compiled, prefetch
 from index.kernels.scan import DIVIDED, PARTS, Pages
 
 SORTED_MAX = 64
-"""The first so many entries of a bucket are sorted by insertion: more would take the square of their number."""
+"""Entries of a bucket that insertion sorts: the cost grows with the square of their number."""
 
 
 PAGES_AHEAD = 3
-"""Pages of a bucket that are loaded before it is their turn."""
+"""Bucket pages to load ahead."""
 
 BUCKETS_APART = 3
-"""A page is loaded so many buckets before the next one of its bucket is."""
+"""Buckets between two successive page prefetches."""
 
 ROWS_AHEAD = 2
-"""Pages are loaded so many rows before an entry is filed there; what names them, as many before that."""
+"""Rows between a page's prefetch and its use; the heads load as many rows earlier."""
 
 ENTRIES_AHEAD = 16
-"""Entries of MinHash are loaded so many before it is their turn."""
+"""MinHash entries between a prefetch and its use."""
 
 
 @compiled
 def _page_of(pages: Pages, table: int, key: Any) -> Any:
-    """The newest page for the entries with a page key, int64; -1: none."""
+    """Newest page for a page key, int64, or -1."""
     head = np.int64(pages.heads[table, key >> 16])
     return np.int64(pages.parts[DIVIDED - head, (key >> 8) & 0xFF]) if head <= DIVIDED else head
 
 
 @compiled
 def _put_page(pages: Pages, table: int, key: Any, page: Any) -> None:
-    """Make this page the newest one for the entries with a page key, int64."""
+    """Make this page the newest for a page key, int64."""
     head = np.int64(pages.heads[table, key >> 16])
     if head <= DIVIDED:
         pages.parts[DIVIDED - head, (key >> 8) & 0xFF] = page
@@ -44,7 +44,7 @@ def _put_page(pages: Pages, table: int, key: Any, page: Any) -> None:
 
 @compiled
 def _prefetch_whole(pages: Pages, page: Any) -> None:
-    """Begin to load a page, and which entries come next in it."""
+    """Prefetch a page: its links, places and following halves."""
     if page < 0:
         return
     prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(12 * page))
@@ -54,11 +54,11 @@ def _prefetch_whole(pages: Pages, page: Any) -> None:
 
 @compiled
 def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_entries: int) -> None:
-    """File entries with the places from `begin` on under their page keys, uint32 [n, tables]; changes pages.
+    """File entries with places from `begin` on under their page keys, uint32 [n, tables]; changes pages.
 
-    hot_entries  a bucket with so many entries is divided before the next one
+    hot_entries  a bucket with this many entries is divided before the next one
 
-    There must be n * tables further pages, and a division for as many entries as are hot, in all tables.
+    Requires n * tables free pages, and a free division for every `hot_entries` entries in all tables.
     """
     size, heads, buckets = pages.places.shape[1], np.uint64(pages.heads.ctypes.data), pages.heads.shape[1]
     for row in range(keys.shape[0]):
@@ -72,6 +72,7 @@ def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_ent
         for table in range(keys.shape[1]):
             key = np.int64(keys[row, table])
             page = _page_of(pages, table, key)
+            # A full or missing page gets a new one in front. Only a head page has room.
             if page < 0 or pages.links[page, 1] == size:
                 older, page = page, np.int64(pages.used[0])
                 pages.used[0] += 1
@@ -91,7 +92,7 @@ def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_ent
 
 @compiled
 def take_back(keys: npt.NDArray[np.uint32], pages: Pages) -> None:
-    """The reverse of `file_entries` for the entries filed last."""
+    """Revert `file_entries` for the entries filed last."""
     for row in range(keys.shape[0] - 1, -1, -1):
         for table in range(keys.shape[1] - 1, -1, -1):
             key = np.int64(keys[row, table])
@@ -109,9 +110,9 @@ def take_back(keys: npt.NDArray[np.uint32], pages: Pages) -> None:
 
 @compiled
 def _chain(pages: Pages, table: int, bucket: int, part: int) -> Any:
-    """The newest page of a part of a bucket, and the page behind its last one; -1: none.
+    """Newest page in a bucket's part, and the page past its last one; -1: none.
 
-    Part 0 also has what came before the bucket was divided. In a bucket that is not divided it has all.
+    Part 0 also has the entries from before the division. In an undivided bucket it has all.
     """
     head = np.int64(pages.heads[table, bucket])
     if head > DIVIDED:
@@ -124,14 +125,14 @@ def _chain(pages: Pages, table: int, bucket: int, part: int) -> Any:
 def gathered(
     pages: Pages, table: int, begin: int, end: int, count_max: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32], int]:
-    """Entries in the buckets of a table from `begin` to below `end`, which are high halves of page keys.
+    """Entries in the buckets from `begin` to below `end` in a table; buckets are page keys' high halves.
 
-    Stops before the first bucket that finds `count_max` entries gathered. Gives places int32 [m], in no promised order,
-    page keys uint32 [m], and the bucket to go on at; `end`: none is left.
+    Stops before the first bucket after `count_max` entries. Returns places int32 [m], in no particular order, page
+    keys uint32 [m], and the bucket to go on at; `end`: all done.
     """
     count, stopped = 0, begin
     while stopped < end and count < count_max:
-        # The newest page of a bucket further on; of one less far the page behind it, and so on.
+        # Prefetch a distant bucket's newest page, a closer one's second page, and so on.
         for depth in range(PAGES_AHEAD):
             bucket = stopped + (PAGES_AHEAD - depth) * BUCKETS_APART
             if bucket < end:
@@ -168,9 +169,9 @@ def gathered_bands(
     end: int,
     count_max: int,
 ) -> tuple[npt.NDArray[np.uint64], int]:
-    """MinHash: as `gathered`, but entries themselves: uint64 [2, m], hashes and numbers, ascending but for large buckets.
+    """MinHash: like `gathered`, but the entries: uint64 [2, m], hashes and numbers, ascending except in large buckets.
 
-    rests    uint8 [capacity, tables], the bits of the hashes below those of the page keys
+    rests    uint8 [capacity, tables], hash bits below those in the page keys
     numbers  uint64 [capacity]
     """
     places, keys, stopped = gathered(pages, table, begin, end, count_max)
@@ -182,6 +183,7 @@ def gathered_bands(
             prefetch(of_rests + np.uint64(ahead * rests.shape[1] + table))
             prefetch(of_numbers + np.uint64(8 * ahead))
         place = places[count]
+        # Page key 0xABCD1234, rest 0x56: the hash is 0xABCD123456 at the top of the word.
         hashed = np.uint64(keys[count]) << np.uint64(32) | np.uint64(rests[place, table]) << np.uint64(24)
         number, to = numbers[place], count
         if count and keys[count] >> np.uint32(16) != keys[count - 1] >> np.uint32(16):
@@ -199,7 +201,7 @@ def gathered_bands(
 
 @compiled
 def _order(left: npt.NDArray[np.uint16], one: int, right: npt.NDArray[np.uint16], other: int) -> int:
-    """-1, 0 or 1: entry `one` of left, uint16 [columns, n], is below entry `other` of right, equal, or above."""
+    """-1, 0 or 1: entry `one` of left, uint16 [columns, n], is below, equal to, or above entry `other` of right."""
     for column in range(left.shape[0]):
         if left[column, one] != right[column, other]:
             return -1 if left[column, one] < right[column, other] else 1
@@ -214,10 +216,10 @@ def merged(
     new_numbers: npt.NDArray[np.uint64],
     removed: npt.NDArray[np.uint16],
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
-    """Old entries without the removed ones, merged with new entries: columns uint16 [columns, m] and numbers uint64 [m].
+    """Merge old entries, without the removed ones, with new ones: columns uint16 [columns, m] and numbers uint64 [m].
 
-    Old, new and removed entries are uint16 [columns, n] each, ascending. Both numbers may have length 0; so has the result
-    then.
+    Old, new and removed entries are uint16 [columns, n] each, ascending. If both numbers have length 0, the result's
+    do too.
     """
     total, kept_numbers = old.shape[1] + new.shape[1], len(old_numbers) + len(new_numbers)
     columns, numbers = np.empty((old.shape[0], total), np.uint16), np.empty(kept_numbers, np.uint64)

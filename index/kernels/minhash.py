@@ -1,7 +1,6 @@
-"""Compiled loops over MinHash fingerprints, and over rows that resemble something; see `index.kernels`.
+"""Compiled loops over MinHash fingerprints and over rows with candidates; see `index.kernels`.
 
-`index.matching.minhash` and, of frames, `index.matching.frame` define what they compute; `index.frames.rule` says what is
-decided.
+`index.matching.minhash` and `index.matching.frame` define the results, `index.frames.rule` the decisions.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ NONE = -1
 
 
 class OwnLimits(NamedTuple):
-    """Limits of `index.matching.frame`: OWN_BINS_MIN, OWN_DOUBT, APART_BINS_MIN and OWN_SHARE_MIN."""
+    """Limits from `index.matching.frame`: OWN_BINS_MIN, OWN_DOUBT, APART_BINS_MIN and OWN_SHARE_MIN."""
 
     bins_min: int
     doubt: int
@@ -24,12 +23,12 @@ class OwnLimits(NamedTuple):
 
 
 class RowsInBands(NamedTuple):
-    """Rows of a batch in chains, by a hash of each band.
+    """A batch's rows in chains, by each band's hash.
 
-    hashes     uint64 [n, bands], as `band_hashes` gives them
-    heads      int32 [bands, slots], the last row of each chain, or -1; slots is a power of two
-    following  int32 [n, bands], the next row of the chain, or -1
-    met        int64 [n], the last row that has met this one
+    hashes     uint64 [n, bands], as `band_hashes`
+    heads      int32 [bands, slots], each chain's last row, or -1; slots is a power of two
+    following  int32 [n, bands], the chain's next row, or -1
+    met        int64 [n], last row that has met this one
     """
 
     hashes: npt.NDArray[np.uint64]
@@ -39,7 +38,7 @@ class RowsInBands(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """Columns of a gallery, by place: see `index.frames.gallery`.
+    """A gallery's columns, by place: see `index.frames.gallery`.
 
     fingerprints  uint64 [m, words]
     order         uint64 [m]
@@ -54,7 +53,7 @@ class Documents(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Documents of the index that n rows may resemble: those of row r stand from begins[r] to begins[r + 1].
+    """Indexed candidates for n rows: those for row r are at begins[r] to begins[r + 1].
 
     begins  int64 [n + 1]
     places  int64 [m]
@@ -69,9 +68,9 @@ class Verdicts(NamedTuple):
 
     verdicts   uint8 [n]
     distances  int16 [n]
-    roots      int64 [n], place of the root that a row names; the row itself where it names none
+    roots      int64 [n], the place a row names as root, or the row itself
     entering   bool [n]
-    standing   bool [n], whether later rows find the row by its bands
+    standing   bool [n], whether later rows can meet the row by its bands
     compared   int64 [n]
     """
 
@@ -84,7 +83,7 @@ class Verdicts(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Numbers that stay the same: limits as `Parameters`, `RootRule` and `frame` have them, shape, and two verdicts."""
+    """Constants: limits as in `Parameters`, `RootRule` and `frame`, the shape, and two verdicts."""
 
     distance_max: int
     root_distance_max: int
@@ -97,13 +96,13 @@ class Limits(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What a row resembles.
+    """Judgement of a row's candidates.
 
-    match    place of the document that makes it a duplicate; NONE where there is none
-    failed   place of the nearest document that would, but for the frames; NONE where there is none
+    match    the document that makes the row a duplicate, or NONE
+    failed   the nearest document that would, but for the frames, or NONE
     nearest  distance to the match
-    plain    plain distance to the match; 0 where the row brings nothing new, so that it does not enter
-    told     distance to the root of the match, or plain distance to the root of `failed`
+    plain    plain distance to the match; 0 for a row without novelty, which does not enter
+    told     distance to the root of the match, or to the root of `failed` by the plain distance
     """
 
     match: int
@@ -117,13 +116,13 @@ class Sight(NamedTuple):
 def band_hashes(
     values: npt.NDArray[np.uint8], draws: npt.NDArray[np.int64], bands: int, rows: int
 ) -> npt.NDArray[np.uint64]:
-    """Hashes of the bands of signatures: values uint8 [n, bins] -> uint64 [n, bands].
+    """Band hashes for signatures: values uint8 [n, bins] -> uint64 [n, bands].
 
-    The low 40 bits of `band_keys`, as the top bits of a word. draws: int64 [bins, bins - 1], those of `densify`.
+    They are the low 40 bits of `band_keys`, as the top bits of a word. draws: int64 [bins, bins - 1], from `densify`.
     """
     count, used, orders = values.shape[0], bands * rows, draws.shape[1]
     hashes, filled = np.empty((count, bands), np.uint64), np.empty(used, np.uint8)
-    # Whether a bin is empty is chance: so the first draws are looked up in any case, without a branch.
+    # Empty bins are random, so reading every bin's first two draws without a branch is faster.
     first, second = draws[:used, 0].copy(), draws[:used, 1].copy()
     for place in range(count):
         row = values[place]
@@ -131,6 +130,7 @@ def band_hashes(
             value, drawn, other = row[own], row[first[own]], row[second[own]]
             drawn = drawn if drawn else other
             filled[own] = value if value else drawn
+        # A bin [0] with draws [5, 2, 7] takes the first value that is not 0 among bins 5, 2 and 7.
         for own in range(used):
             draw = 2
             while filled[own] == 0 and draw < orders:
@@ -147,7 +147,7 @@ def band_hashes(
 
 @compiled
 def _slot(band_hash: Any, slots: Any) -> Any:
-    """The slot of a band's hash in a table of so many slots, a power of two: int64."""
+    """Slot of a band's hash in a table with `slots` slots, a power of two: int64."""
     return np.int64((band_hash >> np.uint64(32)) & np.uint64(slots - 1))
 
 
@@ -155,10 +155,10 @@ def _slot(band_hash: Any, slots: Any) -> Any:
 def sharing(
     hashes: npt.NDArray[np.uint64], leading: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Pairs of a row and an earlier leading row that share a hash in some band: int64 [m] twice, by row, each pair once.
+    """Pairs of a row and an earlier leading row that share a band's hash: int64 [m] twice, by row, each pair once.
 
-    hashes   uint64 [n, bands], as `band_hashes` gives them
-    leading  bool [n], whether later rows may be paired with this one
+    hashes   uint64 [n, bands], as `band_hashes`
+    leading  bool [n], whether later rows may pair with this one
     """
     count, bands = hashes.shape
     slots = 1
@@ -170,6 +170,7 @@ def sharing(
     rows, earlier = np.empty(1024, np.int64), np.empty(1024, np.int64)
     found = 0
     for row in range(count):
+        # `met` keeps a pair that shares several bands from appearing twice.
         for band in range(bands):
             slot = _slot(hashes[row, band], slots)
             place = heads[band, slot]
@@ -189,7 +190,7 @@ def sharing(
 
 @compiled
 def shared(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Whether each row shares a hash with an earlier one in some band: hashes uint64 [n, bands] -> bool [n]."""
+    """Whether each row shares a hash with an earlier row in some band: hashes uint64 [n, bands] -> bool [n]."""
     count, bands = hashes.shape
     slots = 1
     while slots < 2 * count:
@@ -210,7 +211,8 @@ def shared(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
 
 @compiled
 def _filled(word: Any, bin_bits: int, lowest: Any) -> Any:
-    """The lowest bit of every value of a word, set where the value is not 0; lowest: these bits of all values."""
+    """Lowest bit of every value of a word, set if the value is not 0; lowest: these bits for all values."""
+    # 4 bits a value: 0x0A40 folds to bits 0x0110.
     folded = word | (word >> np.uint64(2))
     folded |= folded >> np.uint64(1)
     if bin_bits == 8:
@@ -220,13 +222,13 @@ def _filled(word: Any, bin_bits: int, lowest: Any) -> Any:
 
 @compiled
 def _lowest(bin_bits: int) -> Any:
-    """The lowest bit of every value of a word."""
+    """Lowest bit of every value of a word."""
     return np.uint64(0x1111_1111_1111_1111 if bin_bits == 4 else 0x0101_0101_0101_0101)
 
 
 @compiled
 def _signature_words(words: int) -> Any:
-    """`frame.signature_words`."""
+    """See `frame.signature_words`."""
     of_signature = 1
     while 2 * of_signature <= words:
         of_signature *= 2
@@ -235,7 +237,8 @@ def _signature_words(words: int) -> Any:
 
 @compiled
 def _spread(bits: Any, bin_bits: int) -> Any:
-    """The bits of the values of one word, from the lowest on, at the lowest bit of each value."""
+    """Spread one word's frame bits, from the lowest on, to each value's lowest bit."""
+    # 8 bits a value: 0b101 becomes 0x010001.
     if bin_bits == 8:
         bits = (bits | bits << np.uint64(28)) & np.uint64(0x0000_000F_0000_000F)
         bits = (bits | bits << np.uint64(14)) & np.uint64(0x0003_0003_0003_0003)
@@ -248,7 +251,7 @@ def _spread(bits: Any, bin_bits: int) -> Any:
 
 @compiled
 def _in_frame(fingerprints: npt.NDArray[np.uint64], row: Any, word: Any, of_signature: Any, bin_bits: int) -> Any:
-    """Which values of a word of a fingerprint are in its frame, at the lowest bit of each."""
+    """Values in a fingerprint's word that are in its frame, at the lowest bit of each."""
     of_word = 64 // bin_bits
     bit = word * of_word
     bits = fingerprints[row, of_signature + (bit >> 6)] >> np.uint64(bit & 63)
@@ -266,7 +269,7 @@ def _brings_nothing_new(fingerprints: npt.NDArray[np.uint64], row: Any, of_signa
 
 @compiled
 def _distance(either: Any, both: Any, differing: Any, bin_bits: int, units: int) -> Any:
-    """`minhash.distances_of` one pair."""
+    """`minhash.distances_of` for one pair."""
     values = (1 << bin_bits) - 1
     above, below = values * differing - either + both, max((values - 1) * either, np.int64(1))
     distance = (2 * units * above + below) // (2 * below) if either else np.int64(units)
@@ -283,7 +286,7 @@ def _apart(
     units: int,
     limits: OwnLimits,
 ) -> Any:
-    """The plain distance of a row of left to an earlier one of right, and `frame.framed_distances`: int64 twice."""
+    """Plain distance of a row of left to an earlier one of right, and `frame.framed_distances`: int64 twice."""
     either, both, differing = np.int64(0), np.int64(0), np.int64(0)
     lowest, of_signature = _lowest(bin_bits), _signature_words(left.shape[1])
     for word in range(of_signature):
@@ -298,6 +301,7 @@ def _apart(
         framed |= left[row, word] | right[other, word]
     if framed == 0 or differing == 0 or _brings_nothing_new(left, row, of_signature):
         return plain, plain
+    # Frames matter only from here on: count the bins that are the pages' own.
     shared, unlike, any_side, alike = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for word in range(of_signature):
         of_one, of_other = left[row, word], right[other, word]
@@ -312,9 +316,11 @@ def _apart(
         any_side += np.int64(ones(on_any_side))
         alike += np.int64(ones(on_any_side & ~unequal))
     found = np.int64(units)
+    # Few own bins must agree better than many.
     if shared >= limits.bins_min:
         alone = _distance(shared, shared, unlike, bin_bits, units) * (shared + limits.doubt) // shared
         found = max(np.int64(1), min(np.int64(units), alone))
+    # Too few equal own bins: two pages with one template, so the plain distance does not count.
     if any_side < limits.apart_min or alike >= limits.share_min * any_side:
         found = min(found, plain)
     return plain, found
@@ -330,7 +336,7 @@ def least_distances(
     units: int,
     limits: OwnLimits,
 ) -> npt.NDArray[np.int16]:
-    """The lesser of both distances of left[left_rows[i]] and right[right_rows[i]], as `_apart` gives them: int16 [m]."""
+    """Lesser of both distances, see `_apart`, of left[left_rows[i]] and right[right_rows[i]]: int16 [m]."""
     found = np.empty(len(left_rows), np.int16)
     for place in range(len(left_rows)):
         plain, framed = _apart(left, left_rows[place], right, right_rows[place], bin_bits, units, limits)
@@ -342,9 +348,9 @@ def least_distances(
 def earlier_rows(
     row: int, begin: int, standing: npt.NDArray[np.bool_], rows: RowsInBands, met: npt.NDArray[np.int64]
 ) -> int:
-    """Put earlier rows that share a band with a row into met, int64 [n]; gives how many there are.
+    """Put earlier rows that share a band with a row into met, int64 [n]; returns their number.
 
-    The rows from `begin` to the row are filed first, if they are standing, bool [n]; changes rows.
+    Rows from `begin` up to the row enter the chains first, if standing, bool [n]; changes rows.
     """
     bands, slots = rows.heads.shape
     for other in range(begin, row):
@@ -367,10 +373,10 @@ def earlier_rows(
 
 @compiled
 def judged(row: int, places: npt.NDArray[np.int64], count: int, documents: Documents, limits: Limits) -> Sight:
-    """What a row resembles of the first `count` documents at these places.
+    """Judge the first `count` documents at these places as a row's candidates.
 
-    The match is the nearest of the documents that count: within the distance, whose root the row is near enough to; of equally
-    near ones the earliest. Of those that fail by the frames the nearest and earliest is named, by the plain distance.
+    The match is the nearest document that counts, the earliest on ties: one within the distance, whose root is near
+    enough too. `failed` is the nearest and earliest by the plain distance among those that fail by the frames.
     """
     prints, order = documents.fingerprints, documents.order
     match, failed, nearest, plain_of_match, told, plain_of_failed = NONE, NONE, 0, 0, 0, 0
@@ -378,6 +384,7 @@ def judged(row: int, places: npt.NDArray[np.int64], count: int, documents: Docum
     for each in range(count):
         place = places[each]
         root = documents.roots[place]
+        # A member counts only while its root does.
         if documents.lost[place] or documents.lost[root]:
             continue
         plain, distance = _apart(prints, row, prints, place, limits.bin_bits, limits.units, limits.own)

@@ -8,12 +8,12 @@ import numpy.typing as npt
 from index.kernels.jit import compiled
 
 EMPTY = np.uint64(2**64 - 1)
-"""Number of an empty slot; no document has it."""
+"""Number in an empty slot; no document has it."""
 
 
 @compiled
 def _slot_of_number(numbers: npt.NDArray[np.uint64], number: Any) -> Any:
-    """The slot of a number, uint64 [slots]: where it stands, or the empty one where it would."""
+    """Slot of a number, uint64 [slots], or the empty slot for it."""
     last = len(numbers) - 1
     mixed = number * np.uint64(0x9E3779B97F4A7C15)
     slot = np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(last))
@@ -26,9 +26,9 @@ def _slot_of_number(numbers: npt.NDArray[np.uint64], number: Any) -> Any:
 def found(
     numbers: npt.NDArray[np.uint64], places: npt.NDArray[np.int64], asked: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.int64]:
-    """Places of the numbers asked for, uint64 [m] -> int64 [m]; -1 of those that were not entered.
+    """Places of the requested numbers, uint64 [m] -> int64 [m]; -1 for absent ones.
 
-    numbers, places  uint64 [slots] and int64 [slots], a power of two, some of them EMPTY: what was entered
+    numbers, places  uint64 [slots] and int64 [slots], the table; slots is a power of two, some EMPTY
     """
     of_asked = np.empty(len(asked), np.int64)
     for one in range(len(asked)):
@@ -41,7 +41,7 @@ def found(
 def entered(
     numbers: npt.NDArray[np.uint64], places: npt.NDArray[np.int64], asked: npt.NDArray[np.uint64], count: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64], int]:
-    """As `found`, entering unknown numbers at the next places. Gives also the table, perhaps a larger one, and its count.
+    """Like `found`, but unknown numbers enter at the next places. Also returns the table, perhaps larger, and its count.
 
     count  numbers entered so far; changes numbers and places
     """
@@ -49,6 +49,7 @@ def entered(
     for one in range(len(asked)):
         slot = _slot_of_number(numbers, asked[one])
         if numbers[slot] == EMPTY:
+            # At most half the slots are in use, so probing stays short.
             if 2 * count >= len(numbers):
                 former, of_former = numbers, places
                 numbers, places = np.full(2 * len(former), EMPTY, np.uint64), np.empty(2 * len(former), np.int64)

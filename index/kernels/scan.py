@@ -1,4 +1,4 @@
-"""Compiled scans of the entries that keys name, in the pages of a memtable and in segments. See `index.kernels`."""
+"""Compiled scans of the entries that keys name, in memtable pages and in segments. See `index.kernels`."""
 
 from typing import Any, NamedTuple
 
@@ -10,38 +10,38 @@ from index.kernels.jit import array_at, bits_apart, compiled, lesser, ones, poin
 Hits = tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.uint64], int]
 
 HOT_ENTRIES = 4096
-"""Of a bucket with more entries in a segment, only parts that may hold the wanted next block are read."""
+"""Entries of a segment's bucket above which a scan reads only parts that may hold the wanted next block."""
 
 BUCKETS_AHEAD = 4
-"""Buckets between the one being scanned and the one that begins to load."""
+"""Buckets between a prefetch and its scan."""
 
 BUCKET_LINES = 6
-"""Part of a bucket that is loaded ahead, in cache lines of 32 entries."""
+"""Part of a bucket to prefetch, in cache lines of 32 entries."""
 
 DIVIDED = -2
-"""A head of a memtable's bucket from here down names a division."""
+"""A bucket's head from here down names a division."""
 
 PARTS = 256
-"""Parts of a divided bucket."""
+"""Parts in a divided bucket."""
 
 AT_ONCE = 64
-"""Values tested together before any is tested by itself."""
+"""Values tested together before any single test."""
 
 
 class Pages(NamedTuple):
-    """Entries of a memtable in buckets by the high half of their page keys; buckets are chains of pages.
+    """Memtable entries in buckets by their page keys' high half; buckets are page chains.
 
-    heads      int32 [tables, 65536], the newest page of each bucket; -1: the bucket is empty; DIVIDED - d: it has division d
-    links      int32 [pages, 3], the next older page of the bucket or -1, the number of entries in this page, and that of the
-               pages behind it
-    following  uint16 [pages, p], the low half of the page key of each entry
-    places     int32 [pages, p], the place of each entry in the columns of the memtable
-    parts      int32 [divisions, PARTS], of a divided bucket the newest page of each part, by the top byte of `following`
-    firsts     int32 [divisions], the page with which a bucket was divided
-    used       int64 [2], the pages and the divisions in use; the others are undefined
+    heads      int32 [tables, 65536], each bucket's newest page; -1: empty; DIVIDED - d: it has division d
+    links      int32 [pages, 3], next older page of the bucket or -1, number of entries in this page, and number of older
+               pages
+    following  uint16 [pages, p], each entry's page key, low half
+    places     int32 [pages, p], each entry's place in the memtable's columns
+    parts      int32 [divisions, PARTS], each part's newest page in a divided bucket, by the top byte of `following`
+    firsts     int32 [divisions], page that divided the bucket
+    used       int64 [2], pages and divisions in use; the others are undefined
 
-    A bucket is divided once it is hot. Older entries stay where they are: every part's chain leads on to them. All pages of a
-    chain but the newest are full, and so are all that are older than a division.
+    A hot bucket is divided. Older entries stay in place: every part's chain leads on to them. All pages in a chain
+    except the newest are full, and so are all pages older than a division.
     """
 
     heads: npt.NDArray[np.int32]
@@ -57,8 +57,8 @@ class Spans(NamedTuple):
     """Ranges of segments in which to look keys up.
 
     begins, ends  int64 [n, keys] twice, a span's segments from begins to below ends, as places in addresses
-    places        int64 [n, keys], the first entry of the span in its first segment; the other segments count whole
-    addresses     uint64 [segments]; never read for a segment in no span
+    places        int64 [n, keys], the span's first entry in its first segment; later segments count whole
+    addresses     uint64 [segments]; never read for a segment outside all spans
     """
 
     begins: npt.NDArray[np.int64]
@@ -69,32 +69,32 @@ class Spans(NamedTuple):
 
 @compiled
 def address_of(value: Any) -> Any:
-    """The address of the first byte of a buffer, which has one at least: uint64."""
+    """Address of the first byte of a buffer with at least one byte: uint64."""
     return np.frombuffer(value, np.uint8).ctypes.data
 
 
 @compiled
 def _bits(value: Any) -> Any:
-    """The number of set bits: int64."""
+    """Number of set bits: int64."""
     return np.int64(ones(np.uint64(value)))
 
 
 @compiled
 def _count_at(address: Any) -> Any:
-    """The number of entries of a segment: int64."""
+    """Number of entries in a segment: int64."""
     halves = array_at(pointer_at(address), 2)
     return np.int64(halves[0]) | np.int64(halves[1]) << 16
 
 
 @compiled
 def _columns_at(address: Any, count: int) -> Any:
-    """The first columns of a segment, uint16 [count, entries], as a view."""
+    """A segment's first columns, uint16 [count, entries], as a view."""
     return array_at(pointer_at(address + np.uint64(8)), (count, _count_at(address)))
 
 
 @compiled
 def _lower(column: npt.NDArray[np.uint16], value: Any, low: Any, high: Any) -> Any:
-    """The first place in column[low:high], ascending, whose value is not below this one; `high`: there is none."""
+    """First place in column[low:high], ascending, whose value is not below this one, or `high`."""
     while low < high:
         middle = (low + high) >> 1
         if np.int64(column[middle]) < value:
@@ -114,12 +114,12 @@ def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @compiled
 def _next_near(column: npt.NDArray[np.uint16], value: Any, begin: int, end: Any, bits: Any) -> Any:
-    """The first place in column[begin:end] whose value differs from this one in at most `bits` bits; `end`: none does."""
+    """First place in column[begin:end] whose value differs in at most `bits` bits, or `end`."""
     wanted = np.uint16(value)
     while begin < end:
         part_end, least = min(end, begin + AT_ONCE), np.uint16(16)
         for place in range(begin, part_end):
-            # Some 30 values in one step. An unsigned index cannot count from the end, which numba knows.
+            # Vector code takes some 30 values at a time. It needs an unsigned index, which never counts from the end.
             least = lesser(least, bits_apart(column[np.uint64(place)], wanted))
         if np.int64(least) <= bits:
             for place in range(begin, part_end):
@@ -131,7 +131,7 @@ def _next_near(column: npt.NDArray[np.uint16], value: Any, begin: int, end: Any,
 
 @compiled
 def _bucket_end(column: npt.NDArray[np.uint16], value: Any, begin: int) -> Any:
-    """The first place from `begin` on with another value; the column ascends, and holds no lower value from there on."""
+    """First place from `begin` on with another value, in a column that ascends and has no lower value there."""
     low, step = begin, 32
     while low + step < len(column) and np.int64(column[low + step]) == value:
         low, step = low + step, step * 2
@@ -140,7 +140,7 @@ def _bucket_end(column: npt.NDArray[np.uint16], value: Any, begin: int) -> Any:
 
 @compiled
 def _prefetch_page(pages: Pages, page: Any) -> None:
-    """Begin to load what a scan reads first of a page; -1: no page."""
+    """Prefetch the first reads of a page; -1: no page."""
     if page >= 0:
         prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(page * 12))
         prefetch(np.uint64(pages.following.ctypes.data) + np.uint64(page * 2 * pages.following.shape[1]))
@@ -148,7 +148,7 @@ def _prefetch_page(pages: Pages, page: Any) -> None:
 
 @compiled
 def _prefetch_pages(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newest: bool) -> None:
-    """Begin to load the newest pages of the buckets that a row's keys name, or the pages behind; no such row: nothing."""
+    """Prefetch the newest pages in the buckets that a row's keys name, or the next pages; ignores a missing row."""
     for probe in range(keys.shape[1] if row < keys.shape[0] else 0):
         page = np.int64(pages.heads[np.int64(keys[row, probe] >> 16), keys[row, probe] & 0xFFFF])
         if page >= 0 and not newest:
@@ -158,7 +158,7 @@ def _prefetch_pages(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newest
 
 @compiled
 def _prefetch_buckets(hashes: npt.NDArray[np.uint64], pages: Pages, row: int, newest: bool) -> None:
-    """Begin to load the newest pages that a row's hashes name, or the heads that name them; no such row: nothing."""
+    """Prefetch the newest pages that a row's hashes name, or their heads; ignores a missing row."""
     heads, buckets = np.uint64(pages.heads.ctypes.data), pages.heads.shape[1]
     for table in range(hashes.shape[1] if row < hashes.shape[0] else 0):
         bucket = np.int64(hashes[row, table] >> np.uint64(48))
@@ -177,15 +177,16 @@ def _find_chains(
     here: npt.NDArray[np.int64],
     behind: npt.NDArray[np.int64],
 ) -> Any:
-    """The number of chains of a division that may hold a block that differs from the next one in at most so many bits.
+    """Number of a division's chains that may hold a block within `bits` bits from the next block.
 
-    Fills in the newest page of each, and the page behind its last one.
+    Fills in each chain's newest page and the page past its last one.
     """
     older, count = np.int64(pages.links[pages.firsts[division], 0]), 0
     for off in range(PARTS):
         if _bits(off) <= bits:
+            # A block differs in at least as many bits as its top byte, which names the part.
             page = np.int64(pages.parts[division, np.int64(next_block >> 8) ^ off])
-            # The first chain leads on to what is older than the division.
+            # The first chain leads on to the pages older than the division.
             last = older if off else np.int64(-1)
             if page != last:
                 _prefetch_page(pages, page)
@@ -222,15 +223,15 @@ def scan_pages(
 ) -> Hits:
     """SimHash: compare rows, uint64 [n, words], with the entries that their keys name in pages.
 
-    keys      uint32 [n, probes], `simhash.probe_keys` of the rows
-    allowed   int8 [probes], an entry is compared only where its next block differs in at most so many bits
-    filed     uint64 [capacity, words], the fingerprints of the entries
-    ends      int64 [n], entries from this place on are no hits of the row
-    best      int16 [n], the largest distance of a hit; with `nearest_only`, every hit lowers it to its own distance
-    compared  int64 [n], raised by the comparisons made
-    row       begin at this row; stop behind the row that brings the `hits_max`-th hit
+    keys      uint32 [n, probes], `simhash.probe_keys` for the rows
+    allowed   int8 [probes], most differing bits in the next block of a compared entry
+    filed     uint64 [capacity, words], the entries' fingerprints
+    ends      int64 [n], entries from this place on are no hits for the row
+    best      int16 [n], largest distance of a hit; with `nearest_only`, every hit lowers it to its own distance
+    compared  int64 [n], raised by the comparisons
+    row       first row; stops after the row of the `hits_max`-th hit
 
-    Gives rows int64 [m], distances int16 [m] and places uint64 [m, 1] of the hits, and the row to go on at.
+    Returns rows int64 [m], distances int16 [m] and places uint64 [m, 1] of the hits, and the row to go on at.
     """
     rows, distances, found = np.empty(1024, np.int64), np.empty(1024, np.int16), np.empty((1024, 1), np.uint64)
     asked, here, behind = _block_values(fingerprints), np.empty(PARTS, np.int64), np.empty(PARTS, np.int64)
@@ -245,7 +246,7 @@ def scan_pages(
             left = int(here[0] != -1)
             if here[0] <= DIVIDED:
                 left = _find_chains(pages, DIVIDED - here[0], next_block, allowed[probe], here, behind)
-            # A page of every chain, then the next page of every chain, so that they load beside each other.
+            # One page from every chain, then the next from every chain, so that the loads overlap.
             while left:
                 still = 0
                 for chain in range(left):
@@ -280,7 +281,7 @@ def scan_pages(
 
 @compiled
 def _prefetch_bucket(spans: Spans, row: Any, probe: Any) -> None:
-    """Begin to load the first entries that a probe names, if any: their values and their next blocks."""
+    """Prefetch the first entries that a probe names, if any: their values and their next blocks."""
     segment = spans.begins[row, probe]
     if segment < spans.ends[row, probe]:
         address, place = spans.addresses[segment], spans.places[row, probe]
@@ -305,11 +306,10 @@ def scan_segments(
 ) -> Hits:
     """SimHash: compare rows with the entries that their keys name in segments. As `scan_pages`, except:
 
-    order  int64 [n * probes], the places in `keys` in the order of the lookup; ascending keys are fastest, for neighbours
-           share the cache
-    turn   begin at this place of `order`; stop behind the key that brings the `hits_max`-th hit
+    order  int64 [n * probes], places in `keys` in look-up order; ascending keys are fastest, as neighbours share the cache
+    turn   first place in `order`; stops after the key of the `hits_max`-th hit
 
-    Gives fingerprints of the hits, uint64 [m, words], in place of places, and the turn to go on at.
+    Returns the hits' fingerprints, uint64 [m, words], instead of places, and the turn to go on at.
     """
     words, probes, count = fingerprints.shape[1], keys.shape[1], 0
     blocks, asked = words * 4, _block_values(fingerprints)
@@ -329,7 +329,7 @@ def scan_segments(
             for off in range(PARTS if hot else 1):
                 entry, high = begin - 1, end
                 if hot:
-                    # A bucket is sorted by the next block: entries with the same top byte of it stand together.
+                    # A bucket is sorted by the next block, so entries with the same top byte are adjacent.
                     if _bits(off) > allowed[probe]:
                         continue
                     top = (following >> 8 ^ off) << 8
@@ -340,6 +340,7 @@ def scan_segments(
                     if entry == high:
                         break
                     distance = 0
+                    # Segments in table t have their columns rotated: block t comes first.
                     for block in range(blocks):
                         distance += _bits(asked[row, (table + block) % blocks] ^ columns[block, entry])
                     compared[row] += 1
@@ -368,12 +369,12 @@ def page_candidates(
     hits_max: int,
     limit: int,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """Entries that share a hash with a row, uint64 [n, tables], each once for a row.
+    """Entries that share a hash with a row, uint64 [n, tables], each once per row.
 
-    rests  uint8 [capacity, tables], the bits of the hashes below those of the page keys
-    met    int64 [capacity], the last row that matched each entry, changed; [0] if there is one table
-    row    begin at this row; stop after the row of the `hits_max`-th entry
-    limit  entries of a row to return; of one table the last ones
+    rests  uint8 [capacity, tables], hash bits below those in the page keys
+    met    int64 [capacity], last row that matched each entry, changed; [0] if there is one table
+    row    first row; stops after the row of the `hits_max`-th entry
+    limit  entries to return per row; of one table the last ones
 
     Returns rows and places, int64 [m] twice, and the row to go on at.
     """
@@ -387,7 +388,7 @@ def page_candidates(
             here[table] = pages.heads[table, np.int64(hashes[row, table] >> np.uint64(48))]
             if here[table] <= DIVIDED:
                 here[table] = pages.parts[DIVIDED - here[table], np.int64(hashes[row, table] >> np.uint64(40)) & 0xFF]
-        # A page of every table, then the next page of every table, so that they load beside each other.
+        # One page from every table, then the next from every table, so that the loads overlap.
         left = hashes.shape[1]
         while left and count < end:
             left = 0

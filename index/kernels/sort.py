@@ -1,4 +1,4 @@
-"""Compiled loops over entries by the million: finding equal fingerprints, and sorting. See `index.kernels`."""
+"""Compiled loops over millions of entries: search for equal fingerprints, and sorting. See `index.kernels`."""
 
 from typing import Any
 
@@ -12,21 +12,21 @@ AT_ONCE = 64
 
 DIGIT_BITS = 11
 HIGH_BIT = 31
-"""The bits of a key from this bit on are three digits."""
+"""A key's bits from this bit on are three digits."""
 
 OCTET_BITS = 8
-"""Bits of a digit where few keys are sorted."""
+"""Bits of a digit in a sort of few keys."""
 
 INDEX_BITS = 24
 """Bits of a word below the hash of a band."""
 
 INSERTED_MAX = 16
-"""So few keys, or keys that are so few steps from their places, are sorted by insertion."""
+"""Insertion sorts at most this many keys, or keys at most this many steps from their places."""
 
 
 @compiled
 def _slot_of(fingerprints: npt.NDArray[np.uint64], row: int, slots: int) -> Any:
-    """The slot at which a fingerprint's probing begins; slots: their number, a power of two."""
+    """First slot to probe for a fingerprint; slots: their number, a power of two."""
     mixed = np.uint64(0)
     for word in range(fingerprints.shape[1]):
         mixed = (mixed ^ fingerprints[row, word]) * np.uint64(0x9E3779B97F4A7C15)
@@ -42,7 +42,7 @@ def _find_slots(
     slots: npt.NDArray[np.int32],
     here: npt.NDArray[np.int64],
 ) -> None:
-    """Fill in `_slot_of` of `count` fingerprints from `first` on, and begin to load their slots."""
+    """Fill in `_slot_of` for `count` fingerprints from `first` on, and prefetch their slots."""
     base = np.uint64(slots.ctypes.data)
     for place in range(count):
         here[place] = _slot_of(fingerprints, first + place, len(slots))
@@ -51,9 +51,9 @@ def _find_slots(
 
 @compiled
 def hash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slots: npt.NDArray[np.int32]) -> None:
-    """Enter places begin <= p < end of fingerprints, uint64 [capacity, words], into a hash table; changes slots.
+    """Enter places begin <= p < end in fingerprints, uint64 [capacity, words], into a hash table; changes slots.
 
-    slots  int32 [s], s a power of two and above `end`: a place, or -1 where the slot is empty
+    slots  int32 [s], s a power of two and above `end`: a place, or -1 for an empty slot
     """
     here = np.empty(AT_ONCE, np.int64)
     for first in range(begin, end, AT_ONCE):
@@ -68,7 +68,7 @@ def hash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slo
 
 @compiled
 def unhash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slots: npt.NDArray[np.int32]) -> None:
-    """The reverse of `hash_entries` for the places entered last."""
+    """Revert `hash_entries` for the places entered last."""
     for place in range(end - 1, begin - 1, -1):
         slot = _slot_of(fingerprints, place, len(slots))
         while slots[slot] != place:
@@ -80,9 +80,9 @@ def unhash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, s
 def equal_places(
     asked: npt.NDArray[np.uint64], fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Equal fingerprints, entered by `hash_entries`, of rows asked, uint64 [n, words].
+    """Equal fingerprints, from `hash_entries`, for rows asked, uint64 [n, words].
 
-    Gives rows and places, int64 [m] twice, ascending by row.
+    Returns rows and places, int64 [m] twice, ascending by row.
     """
     rows, places = np.empty(1024, np.int64), np.empty(1024, np.int64)
     count, here = 0, np.empty(AT_ONCE, np.int64)
@@ -111,7 +111,7 @@ def equal_places(
 
 @compiled
 def first_equals(fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """The first equal row of every row: uint64 [n, words] -> int64 [n]; slots: as in `hash_entries`, all -1, changed."""
+    """First equal row of every row: uint64 [n, words] -> int64 [n]; slots: as in `hash_entries`, all -1, changed."""
     firsts = np.empty(len(fingerprints), np.int64)
     for row in range(len(fingerprints)):
         slot = _slot_of(fingerprints, row, len(slots))
@@ -140,7 +140,7 @@ def _by_digits(
     low_bit: int,
     high_bit: int,
 ) -> bool:
-    """Sort stably by bits low_bit <= b < high_bit of the keys; gives whether the result stands in the other arrays."""
+    """Sort stably by the keys' bits low_bit <= b < high_bit; True if the result is in the other arrays."""
     in_others = False
     for first_bit in range(low_bit, high_bit, DIGIT_BITS):
         bits = min(DIGIT_BITS, high_bit - first_bit)
@@ -148,6 +148,7 @@ def _by_digits(
         begins = np.zeros((1 << bits) + 1, np.int64)
         for key in keys:
             begins[np.int64((key >> shift) & mask) + 1] += 1
+        # All keys share this digit, so the pass would only copy them.
         if begins.max() == len(keys):
             continue
         for digit in range(1 << bits):
@@ -164,7 +165,7 @@ def _by_digits(
 
 @compiled
 def _by_insertion(keys: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32], steps: int) -> bool:
-    """Sort nearly sorted keys stably, in place; False: gave up after so many steps."""
+    """Sort nearly sorted keys stably, in place; False after too many steps."""
     for place in range(1, len(keys)):
         key, own, to = keys[place], places[place], place
         while to > 0 and keys[to - 1] > key:
@@ -181,9 +182,9 @@ def _by_insertion(keys: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32], 
 def by_top_bits(keys: npt.NDArray[np.uint64], bits: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
     """Places of keys, uint64 [n], sorted stably by their `bits` top bits, uint32 [n].
 
-    Also gives where each value of those bits begins there, int64 [2^bits + 1].
+    Also returns the begin of each value of those bits, int64 [2^bits + 1].
     """
-    # In two shifts, as one shift by all 64 bits would shift by none.
+    # Two shifts, because one shift by all 64 bits would not shift.
     shift, begins = np.uint64(63 - bits), np.zeros((1 << bits) + 1, np.int64)
     for key in keys:
         begins[np.int64((key >> np.uint64(1)) >> shift) + 1] += 1
@@ -203,8 +204,8 @@ def sorted_by(
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
     """Keys uint64 [n] with their places uint32 [n], sorted stably by key, as new arrays.
 
-    A radix sort from the lowest digit on. Where keys are spread evenly, as hashes are, their high half is enough but for a
-    few steps of insertion.
+    A radix sort from the lowest digit on. Hashes are spread evenly, so their high half and a few insertion steps
+    suffice.
     """
     keys, places = keys.copy(), places.copy()
     other_keys, other_places = np.empty_like(keys), np.empty_like(places)
@@ -235,13 +236,14 @@ def _sort_span(
             target[begins[own]] = source[place]
             begins[own] += 1
         source, target = target, source
+    # After an odd number of passes the result is in the other array.
     if ((high_bit - low_bit + OCTET_BITS - 1) // OCTET_BITS) & 1:
         keys[begin:end] = others[begin:end]
 
 
 @compiled
 def _inserted(keys: npt.NDArray[np.uint64], begin: int, end: int, steps: int) -> bool:
-    """Sort nearly sorted keys begin <= p < end, in place; False: gave up after so many steps."""
+    """Sort nearly sorted keys begin <= p < end, in place; False after too many steps."""
     for place in range(begin + 1, end):
         key, to = keys[place], place
         while to > begin and keys[to - 1] > key:
@@ -260,13 +262,14 @@ def sorted_band(
 ) -> npt.NDArray[np.uint64]:
     """MinHash: entries at places uint32 [m], ascending: hashes and numbers, uint64 [2, m], ascending by hash and place.
 
-    hashes, numbers  uint64 [n] twice; hashes have 40 bits at the top of a word, so there may be 2^24 places
+    hashes, numbers  uint64 [n] twice; hashes take a word's top 40 bits, so there may be 2^24 places
 
-    By their high bits first, into parts that fit the nearest cache; each is then sorted by itself.
+    Sorts by the high bits into parts that fit the nearest cache, then each part by itself.
     """
     count, differing = len(places), np.uint64(0)
     found, keys, others = np.empty((2, count), np.uint64), np.empty(count, np.uint64), np.empty(count, np.uint64)
     for place in range(count):
+        # The low 24 bits carry the place, so sorting single words also sorts the places.
         others[place] = hashes[places[place]] | np.uint64(place)
         differing |= others[place] ^ others[0]
     high_bit = INDEX_BITS

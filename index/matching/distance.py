@@ -13,8 +13,8 @@ from index.entry import NO_NUMBER
 class Matches:
     """Pairs of a row and an entry within a distance; place i of each column belongs together.
 
-    rows       int64 [m], the row of the batch that was looked up
-    distances  int16 [m], the distance of the pair
+    rows       int64 [m], row in the batch
+    distances  int16 [m], distance of the pair
     numbers    uint64 [m], document number of the entry
     """
 
@@ -26,7 +26,7 @@ class Matches:
         return len(self.rows)
 
     def take(self, places: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> "Matches":
-        """These places alone: a mask bool [m], or indices."""
+        """Only these places: a mask bool [m], or indices."""
         return Matches(self.rows[places], self.distances[places], self.numbers[places])
 
 
@@ -36,7 +36,7 @@ def no_matches() -> Matches:
 
 
 def joined(parts: Sequence[Matches]) -> Matches:
-    """Parts of matches, at least one, as one."""
+    """Join parts, at least one."""
     return Matches(
         np.concatenate([part.rows for part in parts]),
         np.concatenate([part.distances for part in parts]),
@@ -45,7 +45,11 @@ def joined(parts: Sequence[Matches]) -> Matches:
 
 
 def hamming(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:
-    """Number of differing bits, row by row: uint64 [n, words] twice, or broadcast to it -> int16 [n]."""
+    """Differing bits, row by row: uint64 [n, words] twice, or broadcast to it -> int16 [n].
+
+    >>> hamming(np.array([[0b1011]], np.uint64), np.array([[0b0001]], np.uint64))
+    array([2], dtype=int16)
+    """
     total: npt.NDArray[np.int16] = np.bitwise_count(left[..., 0] ^ right[..., 0]).astype(np.int16)
     for word in range(1, left.shape[-1]):
         total += np.bitwise_count(left[..., word] ^ right[..., word])
@@ -55,8 +59,8 @@ def hamming(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.
 def nearest(matches: Matches, limit: int | None) -> Matches:
     """Each row's `limit` nearest entries (None: all), each once, ordered by row, distance, number.
 
-    A pair may come more than once, as it may agree on several blocks. Of entries at the same distance the earliest, which
-    has the lowest number, is nearer.
+    A pair that agrees on several blocks may appear more than once. At equal distance the earliest entry, with the
+    lowest number, is nearer.
     """
     if len(matches) == 0:
         return matches
@@ -73,7 +77,7 @@ def nearest(matches: Matches, limit: int | None) -> Matches:
 
 
 def _nearest_of_each(matches: Matches) -> Matches:
-    """`nearest` for a limit of 1, without sorting: that dominates where everything matches everything."""
+    """`nearest` for a limit of 1, without a sort, which would dominate if everything matches everything."""
     row_count = int(matches.rows.max()) + 1
     distances = np.full(row_count, np.iinfo(np.int16).max, np.int16)
     np.minimum.at(distances, matches.rows, matches.distances)

@@ -1,20 +1,21 @@
-"""Frames: what the pages of one host have often, and how two pages are compared beside their frames. Pure.
+"""Frames: bins that a host's pages often share, and the comparison of two pages without them. Pure.
 
-A host's *sample* holds signatures of its pages, no two of them versions of one page. A bin of a page is in its *frame* where
-enough pages of the sample have the same value there. All other filled bins are the page's own. A page *brings nothing new* where
-the sample has all but NEW_BINS_MIN - 1 of its values; then all its bins are in the frame. A fingerprint is a signature followed
-by the frame's bins, one bit a bin, the lowest bit first; no bit is set where no frame is known. So a fingerprint tells on its own
-how it is compared.
+A host's *sample* holds signatures of its pages, no two of them versions of one page. A page's bin is in its *frame*
+if enough sampled pages have the same value there. All other filled bins are the page's own. A page *brings nothing
+new* if the sample has all but NEW_BINS_MIN - 1 of its values; then all its bins are in the frame.
 
-The distance of a document's fingerprint to that of an earlier one, from the plain one of their signatures (see `minhash`):
+A fingerprint is a signature followed by the frame's bins, one bit a bin, the lowest bit first. No bit is set for an
+unknown frame. So a fingerprint alone determines its comparison.
+
+The distance from a document's fingerprint to an earlier one starts from the plain distance of their signatures (see
+`minhash`):
 
 - Equal signatures: 0. No frame on either side, or a document that brings nothing new: the plain distance.
-- `both`: the bins that are own on both sides. From OWN_BINS_MIN of them on, their distance alone counts too, times
-  1 + OWN_DOUBT / both: few bins must agree better than many. It is 1 at least.
-- `either`: the bins that are own on any side, without those in which both agree and one has the value from its frame. Where
-  there are APART_BINS_MIN of them, and less than OWN_SHARE_MIN of them are equal, the two are different pages of one template:
-  the plain distance does not count.
-- The least distance that counts; DISTANCE_UNITS where none does.
+- `both`: the bins that are own on both sides. From OWN_BINS_MIN on, their distance alone counts too, times
+  1 + OWN_DOUBT / both: few bins must agree better than many. It is at least 1.
+- `either`: the bins that are own on any side, except those that agree and are in a frame on one side. From APART_BINS_MIN on,
+  with less than OWN_SHARE_MIN equal, the two are different pages with one template: the plain distance does not count.
+- The least distance that counts, or DISTANCE_UNITS.
 """
 
 from dataclasses import dataclass
@@ -26,65 +27,65 @@ from index.kernels.minhash import OwnLimits
 from index.matching.minhash import DISTANCE_UNITS, distances_of, unpack_bins
 
 OWN_BINS_MIN = 16
-"""Bins that are own on both sides, from which on their agreement alone makes a duplicate."""
+"""Least bins own on both sides whose agreement alone makes a duplicate."""
 
 OWN_DOUBT = 64
-"""Bins that are own on both sides, with which the distance over them counts twice."""
+"""Bins own on both sides at which the distance over them counts twice."""
 
 APART_BINS_MIN = 4
-"""Own bins of either page, below which nothing tells the two apart: chance alone changes so many."""
+"""Least own bins of either page that separate two pages: chance alone changes fewer."""
 
 OWN_SHARE_MIN = 0.25
-"""Least share of equal bins, among those that are own on any side, at which the plain distance counts."""
+"""Least share of equal bins, among those own on any side, at which the plain distance counts."""
 
 OFTEN_PAGES_MIN = 3
-"""Least number of sampled pages with a value that make it the frame's."""
+"""Least number of sampled pages that put a value into the frame."""
 
 OFTEN_SHARE_MIN = 0.02
-"""Least share of sampled pages with a value that makes it the frame's."""
+"""Least share of sampled pages that puts a value into the frame."""
 
 NEW_BINS_MIN = 2
 """Bins with a value that no sampled page has, below which a page brings nothing new."""
 
 VERSION_SHARE_MIN = 0.75
-"""Share of a page's own bins that a sampled page has too, from which on the page is a version of that one and not sampled."""
+"""Share of a page's own bins in a sampled page, from which on both are versions of one page, and only one is sampled."""
 
 VERSION_SHARE_MIN_UNFRAMED = 0.95
 """The same before the frame is known, when all bins are own."""
 
 OWN_FORM_FRAME = 0.125
-"""Share of the bins in the frame, from which on a page keeps PLAIN_BANDS alone; with half of it, about half of all bands."""
+"""Share of bins in the frame at which a page keeps only PLAIN_BANDS; at half of it, it keeps about half of all bands."""
 
 OWN_FORM_OWN_MIN = 0.25
 """Share of own bins that a page needs to be filed by them."""
 
 PLAIN_BANDS = 4
-"""Bands that a page with a large frame keeps where it is filed by its own bins: the first ones."""
+"""First bands that a page with a large frame keeps if filed by its own bins."""
 
 OWN_IN_BAND_MIN = 2
-"""Own bins of a band that is kept. By a single one a page shares a bucket with each 255th page of its template."""
+"""Own bins of a band to keep. By a single bin, a page shares a bucket with one in 255 pages of its template."""
 
 SINGLE_BANDS = 6
-"""Bands that are kept with a single own bin too: the first ones. Copies are met by them, and their buckets are few."""
+"""First bands kept even with a single own bin: copies meet in them, and their buckets are few."""
 
 OWN_FEW = 12
 """A page with fewer own bins keeps each band that has any: hardly one has two."""
 
 OWN_ROWS = 3
-"""Own bins of a band of own bins, at most."""
+"""Most own bins in a band of own bins."""
 
 
 OWN_LIMITS = OwnLimits(OWN_BINS_MIN, OWN_DOUBT, APART_BINS_MIN, OWN_SHARE_MIN)
-"""The limits above that kernels ask for."""
+"""The limits above, for kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameRule:
     """When a frame is known.
 
-    pages_min   sampled pages of a host from which on its frame is known
-    sample_max  pages of a sample, at most 255: a newer page takes the place of the oldest
-    every       once a sample is full, one page of so many is taken into it
+    pages_min   least sampled pages on a host with a known frame
+    sample_max  pages in a sample, at most 255: a newer page replaces the oldest
+    every       a full sample takes in one page out of this many
     """
 
     pages_min: int = 5
@@ -97,24 +98,24 @@ class FrameRule:
 
 
 def frame_words(signature_words: int, bin_bits: int) -> int:
-    """64-bit words that the frame's bits take behind a signature."""
+    """64-bit words for the frame's bits, which follow a signature."""
     return signature_words // bin_bits
 
 
 def signature_words(words: int) -> int:
-    """64-bit words of the signature in a fingerprint of so many: a power of two, and the frame has fewer."""
+    """64-bit words of the signature in a fingerprint with `words` words: a power of two, and the frame has fewer."""
     return 1 << (words.bit_length() - 1)
 
 
 def without_frames(signatures: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.uint64]:
-    """Fingerprints of signatures whose frames are not known: uint64 [n, signature words] -> uint64 [n, words]."""
+    """Fingerprints without known frames: uint64 [n, signature words] -> uint64 [n, words]."""
     fingerprints = np.zeros((len(signatures), words), np.uint64)
     fingerprints[:, : signatures.shape[1]] = signatures
     return fingerprints
 
 
 def frame_bins(fingerprints: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[np.bool_]:
-    """Which bins are in the frame: uint64 [n, words] -> bool [n, bins]."""
+    """Bins in the frame: uint64 [n, words] -> bool [n, bins]."""
     of_signature = signature_words(fingerprints.shape[1])
     octets = np.ascontiguousarray(fingerprints[:, of_signature:].astype("<u8")).view(np.uint8)
     bins = of_signature * 64 // bin_bits
@@ -124,18 +125,19 @@ def frame_bins(fingerprints: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArr
 
 
 def bins_of(fingerprints: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[np.uint8]:
-    """Values of the bins of fingerprints: uint64 [n, words] -> uint8 [n, bins]."""
+    """Values of fingerprints' bins: uint64 [n, words] -> uint8 [n, bins]."""
     return unpack_bins(np.ascontiguousarray(fingerprints[:, : signature_words(fingerprints.shape[1])]), bin_bits)
 
 
 def bands_of_own(
     values: npt.NDArray[np.uint8], frames: npt.NDArray[np.bool_], bands: int, rows: int
 ) -> npt.NDArray[np.bool_]:
-    """In which places pages have bands of their own bins: values uint8 [n, bins], frames bool [n, bins] -> bool [n, bands].
+    """Bands that a page replaces by bands of its own bins: values uint8 [n, bins], frames bool [n, bins] -> bool [n,
+    bands].
 
-    Every page of a template has the bands that lie in its frame, so a band of own bins takes the place of each. A page with
-    enough own bins has them in the last places too, the more the larger its frame: by these it meets a copy in another frame,
-    by the first ones a copy in a smaller frame.
+    Every page of a template has the bands inside its frame, so a band of own bins replaces each. A page with enough
+    own bins also has them in the last places, more with a larger frame. Through these it meets a copy in another
+    frame, and through the first ones a copy in a smaller frame.
     """
     bins = values.shape[1]
     own = (values != 0) & ~frames
@@ -153,7 +155,7 @@ def bands_of_own(
 def framed_distances(
     left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64], bin_bits: int
 ) -> npt.NDArray[np.int16]:
-    """Distances of documents, left, to earlier ones, row by row: uint64 [n, words] twice -> int16 [n]. See above."""
+    """Distances from documents, left, to earlier ones, row by row: uint64 [n, words] twice -> int16 [n]. See above."""
     one, other = bins_of(left, bin_bits), bins_of(right, bin_bits)
     of_one, of_other = frame_bins(left, bin_bits), frame_bins(right, bin_bits)
     filled, differing = (one != 0, other != 0), one != other
@@ -173,6 +175,6 @@ def framed_distances(
 
 
 def _counts(columns: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Number of set columns, bool [n, m] -> int64 [n]."""
+    """Set columns per row, bool [n, m] -> int64 [n]."""
     counted: npt.NDArray[np.int64] = np.count_nonzero(columns, axis=1).astype(np.int64)
     return counted

@@ -1,18 +1,18 @@
 """Hosts with the most near but unequal duplicates among recent documents, in bounded memory. Pure; knows no clock.
 
-The sketch is Space-Saving (Metwally, Agrawal, El Abbadi, ICDT 2005) over the stream of unequal duplicates: a host that
-is not watched takes the place of the one with the lowest count, and inherits that count. A batch is entered at once, as
-such sketches are merged (Agarwal et al., PODS 2012). With N unequal duplicates and m places,
+The sketch is Space-Saving (Metwally, Agrawal, El Abbadi, ICDT 2005) over the stream of unequal duplicates: a new host
+replaces the watched one with the lowest count, and inherits that count. A batch enters at once, as such sketches
+merge (Agarwal et al., PODS 2012). With N unequal duplicates and m places,
 
-- no host outside of a full sketch has more than the lowest count, and that is at most N / m;
+- no host outside a full sketch has more than the lowest count, and that is at most N / m;
 - a host's count is at least its number of unequal duplicates.
 
-"Recent" is counted in documents. After every AGEING_DOCUMENTS of all hosts together all numbers are halved, as TinyLFU
-does (Einziger, Friedman, Manes, ACM Transactions on Storage 2017). A host's own numbers are halved as soon as it has
-2 * RECENT_DOCUMENTS. So a host is known by its latest 1,000 to 2,000 documents, and an idle one fades.
+"Recent" is counted in documents. After every AGEING_DOCUMENTS documents from all hosts together all numbers are
+halved, as in TinyLFU (Einziger, Friedman, Manes, ACM Transactions on Storage 2017). A host's own numbers are halved
+as soon as it has 2 * RECENT_DOCUMENTS. So its latest 1,000 to 2,000 documents describe a host, and an idle one fades.
 
-`documents` and `unequal` of a host are exact from its first unequal duplicate on, but for the halving: what a host inherits
-stands in its count alone.
+A host's `documents` and `unequal` are exact from its first unequal duplicate on, except for the halving: an inherited
+number is part only of `count`.
 """
 
 from collections.abc import Sequence
@@ -31,17 +31,18 @@ RECENT_DOCUMENTS = 1_000
 NAME_CHARACTERS_MAX = 80
 
 NO_HOST = np.uint64(0)
-"""No host, in a column of hosts' keys."""
+"""No host, in a column of host keys."""
 
 HOST = np.dtype(
     [("key", "<u8"), ("count", "<u4"), ("documents", "<u4"), ("unequal", "<u4"), ("beyond", "<u4")], align=True
 )
-"""A watched host: hash of its name, count by which it keeps its place, recent documents, the near but unequal duplicates
-among them, and whether it is beyond the limits (0 or 1)."""
+"""A watched host: hash of its name, count that keeps its place, recent documents, near but unequal duplicates among
+them, and whether it is beyond the limits (0 or 1).
+"""
 
 
 def host_keys(hosts: Sequence[str | None]) -> npt.NDArray[np.uint64]:
-    """Key of each host: XXH3 of its name, uint64 [n]; NO_HOST where there is none."""
+    """Key of each host: XXH3 of its name, uint64 [n]; NO_HOST without a name."""
     if not any(hosts):
         return np.full(len(hosts), NO_HOST)
     names = [(host or "").encode("utf-8", "surrogatepass") for host in hosts]
@@ -49,7 +50,8 @@ def host_keys(hosts: Sequence[str | None]) -> npt.NDArray[np.uint64]:
 
 
 class HostLimits(NamedTuple):
-    """A host is beyond the limits from `documents_min` recent documents on, where `share_max` of them are unequal duplicates.
+    """A host is beyond the limits from `documents_min` recent documents on, if a share of `share_max` are unequal
+    duplicates.
 
     It stays so until its share is below nine tenths of `share_max`, or half of `documents_min` documents are left.
     """
@@ -60,7 +62,7 @@ class HostLimits(NamedTuple):
     def exceeded(
         self, documents: npt.NDArray[np.int64], unequal: npt.NDArray[np.int64], before: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
-        """Whether hosts with these numbers are beyond, int64 [n] each; before: bool [n], whether they were."""
+        """Whether hosts with these numbers, int64 [n] each, are beyond the limits; before: bool [n], whether they were."""
         enough = documents >= np.where(before, self.documents_min / 2, self.documents_min)
         above = unequal >= np.where(before, 0.9 * self.share_max, self.share_max) * documents
         return enough & above
@@ -103,7 +105,7 @@ class HostSketch:
         return found
 
     def are_beyond(self, keys: npt.NDArray[np.uint64], limits: HostLimits) -> npt.NDArray[np.bool_]:
-        """Whether each host, uint64 [n], is beyond the limits now: bool [n]; as `beyond_before` of each row by itself."""
+        """Whether each host, uint64 [n], is beyond the limits now: bool [n]; like `beyond_before` for single rows."""
         places, watched = self._places(keys)
         columns = np.zeros((3, len(keys)), np.int64)
         for column, name in zip(columns, ("documents", "unequal", "beyond"), strict=True):
@@ -120,9 +122,9 @@ class HostSketch:
         *,
         hosts_max: int = HOSTS_MAX,
     ) -> "HostSketch":
-        """The sketch after n more documents, and with it who is beyond the limits.
+        """The sketch after n more documents, including which hosts are beyond the limits.
 
-        keys     uint64 [n], hash of each row's host; NO_HOST where it has none
+        keys     uint64 [n], each row's host hash, or NO_HOST
         names    n names
         unequal  bool [n], near but unequal duplicates
         """
@@ -151,23 +153,23 @@ class HostSketch:
         )
         kept = np.flatnonzero(aged["count"])
         if len(kept) > hosts_max:
-            # Of equal counts the first place: who was watched before stays.
+            # On equal counts the first place wins: a host watched before stays.
             ranks = aged["count"][kept].astype(np.int64) * len(aged) - kept
             kept = kept[np.argpartition(-ranks, hosts_max)[:hosts_max]]
         kept = kept[np.argsort(aged["key"][kept])]
         return HostSketch(self.counted + len(there), aged[kept], [all_names[place] for place in kept.tolist()])
 
     def worst(self, limit: int) -> list[HostShare]:
-        """Up to `limit` hosts, the worst first: those beyond the limits, then by share.
+        """Up to `limit` hosts, worst first: those beyond the limits, then by share.
 
-        A host's share counts as if it had 100 more documents that are no duplicates: three of three say little.
+        A host's share counts as if it had 100 more documents without duplicates: three out of three say little.
         """
         share = self.hosts["unequal"] / (self.hosts["documents"] + 100.0)
         order = np.lexsort((self.hosts["key"], -share, 1 - self.hosts["beyond"].astype(np.int64)))[:limit]
         return self._shares(order)
 
     def crossed(self, before: "HostSketch") -> list[HostShare]:
-        """Hosts that are beyond the limits and were not before; and those that were, with what was last known of them."""
+        """Hosts newly beyond the limits; and those no longer beyond, with their last known numbers."""
         now, then = (sketch.hosts["key"][sketch.hosts["beyond"] == 1] for sketch in (self, before))
         entered, left = np.setdiff1d(now, then), np.setdiff1d(then, now)
         places, watched = self._places(left)
@@ -179,11 +181,11 @@ class HostSketch:
         ]
 
     def beyond_count(self) -> int:
-        """Number of hosts beyond the limits."""
+        """How many hosts are beyond the limits."""
         return int(self.hosts["beyond"].sum())
 
     def _places(self, keys: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Place of each host, int64 [n], and whether it is watched, bool [n]; the place of another is any."""
+        """Place of each host, int64 [n], and whether it is watched, bool [n]; the place of an unwatched host is arbitrary."""
         if not len(self.hosts):
             return np.full(len(keys), -1), np.zeros(len(keys), np.bool_)
         places = np.searchsorted(self.hosts["key"], keys)
@@ -202,7 +204,7 @@ NOBODY = HostSketch(0, np.empty(0, HOST), ())
 
 
 class _Rows:
-    """Rows of a batch, host by host.
+    """A batch's rows, host by host.
 
     order    int64 [n], the rows by host, in order; the columns below follow it
     hosts    uint64 [h], distinct keys, ascending
@@ -217,19 +219,19 @@ class _Rows:
         self.unequal = unequal[self.order]
 
     def running(self, column: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        """How many of the host's rows up to each row, with it, have the property: bool [n] -> int64 [n]."""
+        """Running count of a property within each host, including the row: bool [n] -> int64 [n]."""
         running: npt.NDArray[np.int64] = np.cumsum(column)
         before = running[self.firsts] - column[self.firsts]
         counts: npt.NDArray[np.int64] = running - before[self.inverse]
         return counts
 
     def counting(self, watched: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Rows that count, bool [n]: of watched hosts, bool [h], all; of others those from the first unequal one on."""
+        """Rows that count, bool [n]: all rows of watched hosts, bool [h]; other hosts' rows from the first unequal one on."""
         return watched[self.inverse] | (self.running(self.unequal) > 0)
 
 
 def _aged(hosts: npt.NDArray[np.void], counted_before: int, counted: int) -> npt.NDArray[np.void]:
-    """Hosts after the halvings that are due; changes them in place."""
+    """Apply the due halvings to hosts, in place."""
     halvings = min(31, counted // AGEING_DOCUMENTS - counted_before // AGEING_DOCUMENTS)
     hosts["count"] >>= np.uint32(halvings)
     for column in ("documents", "unequal"):
@@ -241,5 +243,5 @@ def _aged(hosts: npt.NDArray[np.void], counted_before: int, counted: int) -> npt
 
 
 def _shown(name: str | None) -> str:
-    """A host's name as it is kept."""
+    """A host's name as stored."""
     return " ".join((name or "").split("\n"))[:NAME_CHARACTERS_MAX]

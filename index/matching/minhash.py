@@ -1,22 +1,22 @@
-"""MinHash signatures: their bits, the similarity that they estimate, and the bands that find candidates.
+"""MinHash signatures: their bits, the similarity they estimate, and the bands that yield candidates.
 
-A signature holds `bins` values of `bin_bits` bits. The value 0 marks an empty bin; any other value stands for the smallest
-hash of the shingles in the bin. A signature has two uses.
+A signature holds `bins` values with `bin_bits` bits each. The value 0 marks an empty bin; any other value represents
+the smallest hash among the bin's shingles. A signature has two uses.
 
-Similarity (one permutation hashing: Li, Owen, Zhang, NIPS 2012): among the bins that at least one of two signatures fills,
-the share with the same smallest hash in both estimates the Jaccard similarity without bias. Two different smallest hashes
-get the same value once in V = 2^bin_bits - 1 times; the formula corrects for that. `either` bins are filled by at least
-one signature, `both` by both, and `same` of them hold equal values:
+Similarity (one permutation hashing: Li, Owen, Zhang, NIPS 2012): among the bins filled in at least one of two
+signatures, the share with the same smallest hash in both estimates the Jaccard similarity without bias. Two different
+smallest hashes get the same value once in V = 2^bin_bits - 1 times; the formula corrects for that. `either` bins are
+filled in at least one signature, `both` in both, and `same` bins hold equal values:
 
     similarity = (same - both / V) / (1 - 1 / V) / either.
 
 Without empty bins that is (agreement - 1 / V) / (1 - 1 / V). Texts with fewer shingles than bins are compared nearly
 shingle by shingle.
 
-Block keys: `bands` bands of `rows` bins each; a key is the band's number and a hash of its values. Empty bins are first
-filled from others by fixed random draws ("optimal densification": Shrivastava, "Optimal Densification for Fast and
-Accurate Minwise Hashing", ICML 2017). Then an equal value in a bin is again as likely as the documents are similar.
-Two documents of similarity s share a key with probability 1 - (1 - s^rows)^bands.
+Block keys: `bands` bands of `rows` bins each; a key is the band's number and a hash of its values. Fixed random draws
+first fill empty bins from others ("optimal densification": Shrivastava, "Optimal Densification for Fast and Accurate
+Minwise Hashing", ICML 2017). Then the probability of equal values in a bin is again the documents' similarity. Two
+documents with similarity s share a key with probability 1 - (1 - s^rows)^bands.
 """
 
 from dataclasses import dataclass
@@ -28,29 +28,30 @@ import numpy.typing as npt
 BINS = (64, 128, 256)
 BIN_BITS = (4, 8)
 DISTANCE_UNITS = 10_000
-"""Units of distance in 1 - similarity = 1; a distance of two signatures is rounded to the nearest unit."""
+"""Units of distance in 1 - similarity = 1; a distance is rounded to the nearest unit."""
 
 HASH_BITS = 40
-"""Bits of the hash of a band, as many as five values of 8 bits have: hardly two documents share one by chance."""
+"""Bits of a band's hash, as many as in five 8-bit values: two documents hardly share one by chance."""
 
 SHARED_MIN = 0.95
 """Least probability that two documents as similar as the threshold share a band, by the formula above.
 
-Right at the threshold the estimate itself is a toss of a coin; a little above it hardly a pair is missed."""
+Right at the threshold the estimate itself is a coin toss; a little above it hardly a pair is missed.
+"""
 
 _LOW_BITS = {4: np.uint64(0x1111_1111_1111_1111), 8: np.uint64(0x0101_0101_0101_0101)}
 
 
 @dataclass(frozen=True, slots=True)
 class Banding:
-    """Shape of signatures and of their bands.
+    """Shape of signatures and their bands.
 
     bins      values in a signature: 64, 128 or 256
-    bin_bits  bits of a value: 4 or 8
-    bands     block keys of a signature, at most 256
-    rows      values of a band
+    bin_bits  bits per value: 4 or 8
+    bands     block keys per signature, at most 256
+    rows      values per band
 
-    Raises ValueError for any other shape, and where the bands need more values than a signature has.
+    Raises ValueError for any other shape, and if the bands need more values than a signature has.
     """
 
     bins: int
@@ -66,54 +67,59 @@ class Banding:
 
     @property
     def bits(self) -> int:
-        """Length of a signature in bits."""
+        """Signature length in bits."""
         return self.bins * self.bin_bits
 
 
 def banding_for(bins: int, bin_bits: int, similarity_min: float) -> Banding:
-    """The shape whose bands documents of `similarity_min` share often enough: with probability SHARED_MIN.
+    """Shape whose bands documents with `similarity_min` share often enough: with probability SHARED_MIN.
 
-    It has as many rows as possible, for the fewest false candidates; then as few bands, for each is an entry in the index.
+    It has as many rows as possible, for the fewest false candidates; then as few bands, as each is an entry in the
+    index.
     """
     rows = max((rows for rows in range(1, bins + 1) if _bands_needed(bins, rows, similarity_min)), default=1)
     return Banding(bins, bin_bits, _bands_needed(bins, rows, similarity_min) or bins // rows, rows)
 
 
 def _bands_needed(bins: int, rows: int, similarity: float) -> int:
-    """The least sufficient number of bands of so many rows; 0 where there are too few bins."""
+    """Fewest sufficient bands with `rows` rows; 0 with too few bins."""
     possible = range(1, bins // rows + 1)
     return next((bands for bands in possible if shared_probability(similarity, bands, rows) >= SHARED_MIN), 0)
 
 
 def shared_probability(similarity: float, bands: int, rows: int) -> float:
-    """Probability that two documents of this similarity share a block key: 1 - (1 - s^rows)^bands."""
+    """Probability that two documents with this similarity share a block key: 1 - (1 - s^rows)^bands.
+
+    >>> round(shared_probability(0.8, bands=20, rows=5), 4)
+    0.9996
+    """
     return float(1.0 - (1.0 - similarity**rows) ** bands)
 
 
 def distance_of(similarity: float) -> int:
-    """The distance of a similarity: 0 to 1 -> 0 to DISTANCE_UNITS."""
+    """Distance for a similarity: 0 to 1 -> 0 to DISTANCE_UNITS."""
     return round((1.0 - similarity) * DISTANCE_UNITS)
 
 
 def similarity_of(distance: int) -> float:
-    """The reverse of `distance_of`."""
+    """Revert `distance_of`."""
     return round(1.0 - distance / DISTANCE_UNITS, 4)
 
 
 def similarities_of(distances: npt.NDArray[np.int16]) -> npt.NDArray[np.float64]:
-    """`similarity_of` of every distance: int16 [n] -> float64 [n]."""
+    """`similarity_of` for every distance: int16 [n] -> float64 [n]."""
     return np.round(1.0 - distances / DISTANCE_UNITS, 4)
 
 
 def pack_bins(values: npt.NDArray[np.uint8], bin_bits: int) -> npt.NDArray[np.uint64]:
-    """Values uint8 [n, bins] -> signatures uint64 [n, bins * bin_bits / 64]; bin 0 has the lowest bits of word 0."""
+    """Values uint8 [n, bins] -> signatures uint64 [n, bins * bin_bits / 64]; bin 0 has word 0's lowest bits."""
     if bin_bits == 4:
         values = values[:, ::2] | (values[:, 1::2] << np.uint8(4))
     return np.ascontiguousarray(values).view("<u8").astype(np.uint64, copy=False)
 
 
 def unpack_bins(signatures: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[np.uint8]:
-    """The reverse of `pack_bins`."""
+    """Revert `pack_bins`."""
     octets = np.ascontiguousarray(signatures.astype("<u8", copy=False)).view(np.uint8)
     if bin_bits == 8:
         return octets
@@ -121,9 +127,9 @@ def unpack_bins(signatures: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArra
 
 
 def densify(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Values with every empty bin filled: uint8 [n, bins] -> uint8 [n, bins].
+    """Fill every empty bin: uint8 [n, bins] -> uint8 [n, bins].
 
-    An empty bin takes the value of the first filled bin in its own fixed random order, `draws`, which is the same for all
+    An empty bin takes the value of the first filled bin in its fixed random order, `draws`, the same for all
     documents. A row without any value stays empty.
     """
     filled = values.copy()
@@ -142,9 +148,9 @@ def densify(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 def band_keys(signatures: npt.NDArray[np.uint64], banding: Banding) -> npt.NDArray[np.uint64]:
     """Block keys of signatures: uint64 [n, words] -> uint64 [n, bands].
 
-    A key is the band's number times 2^40 plus a hash of 40 bits: the top bits of D6E8FEB86659FD93 (hexadecimal) times h.
-    A chain over the band's values gives h: h = mix(h + value), from h = 0 on. `mix` multiplies by 9E3779B97F4A7C15 and
-    folds the high half onto the low half.
+    A key is the band's number times 2^40 plus a 40-bit hash: the top bits of D6E8FEB86659FD93 (hexadecimal) times h.
+    A chain over the band's values gives h: h = mix(h + value), from h = 0 on. `mix` multiplies by 9E3779B97F4A7C15
+    and folds the high half onto the low half.
     """
     values = densify(unpack_bins(signatures, banding.bin_bits))
     of_bands = values[:, : banding.bands * banding.rows].reshape(-1, banding.bands, banding.rows)
@@ -161,8 +167,8 @@ def signature_distances(
 ) -> npt.NDArray[np.int16]:
     """1 - similarity in units of 1 / DISTANCE_UNITS, row by row: uint64 [n, words] twice -> int16 [n], 0 to 10,000.
 
-    Computed in integers: 1 - similarity = (V differing - either + both) / ((V - 1) either), where `differing` of the bins
-    that either fills do not agree. Two signatures without any value have the largest distance.
+    Computed in integers: 1 - similarity = (V differing - either + both) / ((V - 1) either), with `differing` the bins
+    filled in either that do not agree. Two signatures without any value have the largest distance.
     """
     either = np.zeros(len(left), np.int64)
     both, differing = either.copy(), either.copy()
@@ -188,7 +194,7 @@ def distances_of(
 
 
 def _nonzero(words: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[np.uint64]:
-    """The lowest bit of every bin, set where the bin's value is not 0."""
+    """Lowest bit of every bin, set if the bin's value is not 0."""
     folded = words | (words >> np.uint64(2))
     folded |= folded >> np.uint64(1)
     if bin_bits == 8:
@@ -205,7 +211,7 @@ def mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @cache
 def draws(bins: int) -> npt.NDArray[np.int64]:
-    """The order in which each bin tries the others, int64 [bins, bins - 1]: sorted by a hash (SplitMix64) of the pair."""
+    """Order in which each bin tries the others, int64 [bins, bins - 1]: sorted by a hash (SplitMix64) of the pair."""
     pairs = np.arange(bins * bins, dtype=np.uint64) + np.uint64(1)
     hashes = mixed(pairs * np.uint64(0x9E3779B97F4A7C15)).reshape(bins, bins)
     order = np.argsort(hashes, axis=1)

@@ -1,8 +1,8 @@
-"""Roots: what insert = "root" asks of a document beside a match. Pure.
+"""Roots: the second condition for a match with insert = "root". Pure.
 
-A duplicate becomes a member of its root, the kept document that it resembles, and later documents may match the member. Along
-a chain of members documents could drift away from what was kept. So a match counts only where the document is near enough to
-the root as well: whatever is dropped resembles what was kept.
+A duplicate becomes a member of its root, the kept document that it resembles, and later documents may match the
+member. Along a chain of members, documents could drift away from the kept one. So a match counts only if the document
+is near enough to the root as well: every dropped document resembles a kept one.
 """
 
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 class RootRule:
     """Limits, in the unit of the index's `distance_max`.
 
-    distance_max  a match counts where the document is at most so far from the root of the match
-    apart         a duplicate becomes a member where it is farther than this from its match. A nearer one would find hardly
-                  anything that its match does not find.
+    distance_max  largest distance from a document to its match's root for the match to count
+    apart         a duplicate becomes a member if it is farther than this from its match; a nearer one would match hardly
+                  anything that its match does not
     """
 
     distance_max: int

@@ -1,20 +1,20 @@
-"""The second look: bytes kept of a document beside its fingerprint, which decide whether a match counts. Pure.
+"""The second look: bytes kept with a document's fingerprint that decide whether a match counts. Pure.
 
-No other module knows what the bytes of a look mean. The index stores looks, and compares two documents by them where their
+Only this module interprets the bytes of a look. The index stores looks, and compares two documents by them if their
 fingerprints lie within the distance.
 
-Cosine (the vector space model): cos(A, B) = A.B / (|A| |B|) over the weights of features. A look is a vector of signed
-8-bit cells, a sketch of all weights. The cosine of two sketches estimates the cosine of the whole vectors (feature
-hashing: Weinberger et al., ICML 2009). A match counts where the cosine is large enough; its verdict gives the Hamming
-distance.
+Cosine (the vector space model): cos(A, B) = A.B / (|A| |B|) over the weights of features. A look is a vector of
+signed 8-bit cells, a sketch of all weights. The cosine of two sketches estimates the cosine of the whole vectors
+(feature hashing: Weinberger et al., ICML 2009). A match counts if the cosine is large enough; its verdict gives the
+Hamming distance.
 
-Metadata (improved SimHash I): keywords, tags and references are a set; a look holds its MinHash signature (b-bit minwise
-hashing: Li, König, WWW 2010). A signature has one value of 8 bits for each hash function: 1 to 255, and 0 only for the
+Metadata (improved SimHash I): keywords, tags and references are a set; a look holds its MinHash signature (b-bit
+minwise hashing: Li, König, WWW 2010). A signature has one 8-bit value per hash function: 1 to 255, and 0 only for the
 empty set. Two different minima get the same value once in 255 times; the formula corrects for that:
 
     similarity = mu / (1 + Hamming distance) + (1 - mu) * m,   m = max(0, (agreement - 1/255) / (1 - 1/255))
 
-A match counts where the similarity is large enough. Its verdict and its rank are 1 - similarity in ten-thousandths.
+A match counts if the similarity is large enough. Its verdict and its rank are 1 - similarity in ten-thousandths.
 """
 
 from collections.abc import Mapping
@@ -27,10 +27,10 @@ import numpy.typing as npt
 from index.matching.minhash import DISTANCE_UNITS, distance_of
 
 SIGNATURE_VALUES = 255
-"""Values of a hash function in a signature, besides 0 for the empty set."""
+"""Values of a hash function in a signature, except 0 for the empty set."""
 
 ROWS_AT_ONCE = 2**12
-"""Looks compared at once: bounds the memory of their floats."""
+"""Looks compared at once: bounds the memory for their floats."""
 
 _REACH_LIMIT = 128
 
@@ -38,7 +38,7 @@ _REACH_LIMIT = 128
 class Judged(NamedTuple):
     """Judgement of a second look on n matches.
 
-    distances  int16 [n], the distance that the verdict gives and that ranks the match
+    distances  int16 [n], distance for the verdict and the match's rank
     counts     bool [n], whether the match is a near-duplicate
     """
 
@@ -50,8 +50,8 @@ class Judged(NamedTuple):
 class CosineLook:
     """Second look by the cosine of feature weights.
 
-    cells       cells of a vector, a byte each
-    cosine_min  the least cosine at which a match counts, 0 to 1
+    cells       cells per vector, a byte each
+    cosine_min  least cosine at which a match counts, 0 to 1
     """
 
     kind: ClassVar[str] = "cosine"
@@ -65,13 +65,13 @@ class CosineLook:
 
     @property
     def bytes(self) -> int:
-        """Of a look."""
+        """Bytes per look."""
         return self.cells
 
     def judge(
         self, distances: npt.NDArray[np.int16], left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]
     ) -> Judged:
-        """Judge matches at Hamming distances, int16 [n], by the looks of both documents, uint8 [n, bytes] twice."""
+        """Judge matches at Hamming distances, int16 [n], by both documents' looks, uint8 [n, bytes] twice."""
         counts = np.empty(len(distances), np.bool_)
         for begin in range(0, len(distances), ROWS_AT_ONCE):
             rows = slice(begin, begin + ROWS_AT_ONCE)
@@ -79,7 +79,7 @@ class CosineLook:
         return Judged(distances, counts)
 
     def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
-        """The least distance that `judge` can give at these Hamming distances: int16 [n] -> int16 [n]."""
+        """Least possible distance from `judge` at these Hamming distances: int16 [n] -> int16 [n]."""
         return distances
 
 
@@ -87,9 +87,9 @@ class CosineLook:
 class MetadataLook:
     """Second look by the similarity of metadata combined with that of the fingerprints.
 
-    functions       hash functions of a signature, a byte each
-    content_weight  mu, the weight of the fingerprints beside the metadata: above 0, at most 1
-    similarity_min  the least similarity at which a match counts: above 0, at most 1
+    functions       hash functions per signature, a byte each
+    content_weight  mu, the weight of the fingerprints against the metadata: above 0, at most 1
+    similarity_min  least similarity at which a match counts: above 0, at most 1
     """
 
     kind: ClassVar[str] = "metadata"
@@ -104,14 +104,14 @@ class MetadataLook:
 
     @property
     def bytes(self) -> int:
-        """Of a look."""
+        """Bytes per look."""
         return self.functions
 
     @property
     def reach(self) -> int:
-        """The largest Hamming distance at which a match can count: floor(mu / (similarity_min - (1 - mu)) - 1).
+        """Largest Hamming distance at which a match can count: floor(mu / (similarity_min - (1 - mu)) - 1).
 
-        128 where metadata alone is enough, so that every distance can count.
+        128 if metadata alone suffices, so that every distance can count.
         """
         near = self.least(np.arange(_REACH_LIMIT + 1, dtype=np.int16)) <= distance_of(self.similarity_min)
         return int(np.flatnonzero(near)[-1])
@@ -140,7 +140,7 @@ _KINDS: Mapping[str, type[Look]] = {look.kind: look for look in (CosineLook, Met
 
 
 def stricter_look(stored: Look, asked: Look) -> Look:
-    """The stored look with the threshold of the other, where only that differs and is stricter; else the stored one."""
+    """The stored look with the stricter threshold of both, if they are of one kind; else the stored one."""
     if isinstance(stored, CosineLook) and isinstance(asked, CosineLook):
         return replace(stored, cosine_min=max(stored.cosine_min, asked.cosine_min))
     if isinstance(stored, MetadataLook) and isinstance(asked, MetadataLook):
@@ -162,7 +162,7 @@ def cosine(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.fl
 
 
 def signature_similarity(left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
-    """The Jaccard similarity that two signatures estimate, row by row: uint8 [n, functions] twice -> float64 [n].
+    """Estimated Jaccard similarity of two signatures, row by row: uint8 [n, functions] twice -> float64 [n].
 
     An empty set is similar to nothing, not even to another empty set.
     """
@@ -174,16 +174,16 @@ def signature_similarity(left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint
 def combined_similarity(
     distances: npt.NDArray[np.int16], similarities: npt.NDArray[np.float64], content_weight: float
 ) -> npt.NDArray[np.float64]:
-    """mu / (1 + Hamming distance) + (1 - mu) * similarity of the metadata: int16 [n], float64 [n] -> float64 [n]."""
+    """mu / (1 + Hamming distance) + (1 - mu) * metadata similarity: int16 [n], float64 [n] -> float64 [n]."""
     return content_weight / (1.0 + distances) + (1.0 - content_weight) * similarities
 
 
 def look_fields(look: Look) -> dict[str, Any]:
-    """The fields of a second look, for JSON."""
+    """Fields of a second look, for JSON."""
     return {"kind": look.kind, **asdict(look)}
 
 
 def look_of(fields: Mapping[str, Any]) -> Look:
-    """The reverse of `look_fields`. Raises KeyError, TypeError, ValueError."""
+    """Revert `look_fields`. Raises KeyError, TypeError, ValueError."""
     rest = dict(fields)
     return _KINDS[rest.pop("kind")](**rest)

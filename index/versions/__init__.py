@@ -1,1 +1,1 @@
-"""Versions of documents: what came with an id before, and how near it is."""
+"""Versions of documents: earlier records with an id, and their distance."""

@@ -1,8 +1,8 @@
-"""Versions of a document: what the log knows of the records that came with its id before.
+"""Versions of a document: what the log knows about earlier records with its id.
 
-An id belongs to one document of one host: records with the same id and another host are another document's. Where a host is
-unknown, that counts as a host of its own. A version counts as long as neither its row nor the document that it was, or was a
-duplicate of, has expired. So what was dropped as a copy of another document is a version too.
+An id belongs to one document on one host; the same id on another host is another document. An unknown host counts as
+a host of its own. A version counts until its row expires or the document expires that it was or duplicated.
+So a record dropped as a copy of another document is a version too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,10 +20,10 @@ from index.storage import log
 from index.storage.log import Origin
 
 ROWS_OF_ID_MAX = 64
-"""Last rows with one id that are looked at."""
+"""Last rows with one id that the history reads."""
 
 Key = tuple[str, int]
-"""Id of a document, and the digest of its host."""
+"""Id of a document and its host's digest."""
 
 
 _DIGESTS = np.dtype([("text", np.uint64), ("substance", np.uint64)])
@@ -32,14 +32,14 @@ _DIGESTS = np.dtype([("text", np.uint64), ("substance", np.uint64)])
 class Version(NamedTuple):
     """One record of a document.
 
-    number     the document that it is, or was a duplicate of
-    text       digest of its text
+    number     the document that it is or duplicated
+    text       its text's digest
     substance  digest of the text's substance
     returns    how often the document had returned to an earlier substance
     origin     the record itself, as a later version names it
-    visible    whether that document counts, and was neither replaced nor forgotten
-    own        whether that document has this key and stands for itself, visible or not
-    delivered  digests of the text of that document, and of its substance
+    visible    whether that document counts, neither replaced nor forgotten
+    own        whether that document has this key and is an original, visible or not
+    delivered  digests of that document's text and substance
     """
 
     number: int
@@ -53,19 +53,19 @@ class Version(NamedTuple):
 
     @property
     def stands(self) -> bool:
-        """Whether its document is what was delivered for this key, and still counts."""
+        """Whether its document is the one delivered for this key and still counts."""
         return self.visible and self.own
 
 
 def newest_versions(session: ReadSession, keys: Sequence[Key]) -> list[list[Version] | None]:
-    """The last version of each document, where the last row with its id is one; None where no row has the id."""
+    """Each document's last version, if the last row with its id is one; None if no row has the id."""
     places = session.ids.newest(session.transaction, [id_ for id_, _ in keys])
     found = _versions(session, keys, [[] if place is None else [place] for place in places])
     return [None if place is None else versions for place, versions in zip(places, found, strict=True)]
 
 
 def latest_versions(session: ReadSession, keys: Sequence[Key]) -> list[list[Version]]:
-    """Versions of each document among the last ROWS_OF_ID_MAX rows with its id, the newest first."""
+    """Each document's versions among the last ROWS_OF_ID_MAX rows with its id, newest first."""
     ids = [id_ for id_, _ in keys]
     return _versions(session, keys, session.ids.latest(session.transaction, ids, ROWS_OF_ID_MAX))
 
@@ -74,10 +74,10 @@ def latest_versions(session: ReadSession, keys: Sequence[Key]) -> list[list[Vers
 class Versions:
     """Older versions of n rows.
 
-    of_rows  int64 [n], place of each row's key in `keys`; -1 where the id says nothing
-    keys     the distinct keys of the rows
-    known    versions of each key, the newest first: all that count, or the last alone
-    whole    whether those are all that count, by key
+    of_rows  int64 [n], each row's key, by place in `keys`; -1 without a usable id
+    keys     the rows' distinct keys
+    known    each key's versions, newest first: all that count, or only the last
+    whole    by key, whether `known` has all that count
     """
 
     of_rows: npt.NDArray[np.int64]
@@ -87,7 +87,7 @@ class Versions:
 
 
 def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
-    """Older versions of the rows; None where ids make no difference: by the policy, or as none is known and none repeats."""
+    """Older versions of the rows; None if ids make no difference: by policy, or if no id is known and none repeats."""
     if session.recrawl.policy == "duplicate":
         return None
     decided = (entries.kinds == Kind.NEAR) | (entries.kinds == Kind.EXACT)
@@ -101,7 +101,7 @@ def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
     keys = list(place_of)
     newest = newest_versions(session, keys)
     if len(keys) == len(rows) and not any(newest):
-        # An id may be known, but of another host.
+        # The id may be known, but on another host.
         others = [place for place, versions in enumerate(newest) if versions is not None]
         if not others or not any(latest_versions(session, [keys[place] for place in others])):
             return None
@@ -119,20 +119,20 @@ def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
 
 
 def _suffices(last: list[Version], text: int, substance: int) -> bool:
-    """Whether the last version alone decides on a text: it is the same, or of the substance that was delivered."""
+    """Whether the last version alone decides a text: the same text, or the delivered substance."""
     if not last or not last[0].visible:
         return False
     return last[0].delivered[1] == substance if last[0].own else last[0].text == text
 
 
 def stand_for_keys(session: ReadSession, numbers: npt.NDArray[np.uint64], keys: Sequence[Key]) -> npt.NDArray[np.bool_]:
-    """Whether each document, uint64 [n], has this key, stands for itself, and is visible: bool [n]; False for NO_NUMBER."""
+    """Whether each document, uint64 [n], is a visible original with this key: bool [n]; False for NO_NUMBER."""
     visible, own, _ = _documents(session, numbers, keys)
     return visible & own
 
 
 def _versions(session: ReadSession, keys: Sequence[Key], places: Sequence[Iterable[RowPlace]]) -> list[list[Version]]:
-    """The rows at these places, by key, that are versions of the key's document."""
+    """Rows at these places, by key, that are the key's versions."""
     transaction, visibility = session.transaction, session.visibility
     asked = sorted((place.batch, place.row, of_key) for of_key, of_id in enumerate(places) for place in of_id)
     kept: list[tuple[int, int]] = []
@@ -170,7 +170,7 @@ def _versions(session: ReadSession, keys: Sequence[Key], places: Sequence[Iterab
 def _documents(
     session: ReadSession, numbers: npt.NDArray[np.uint64], keys: Sequence[Key]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.void]]:
-    """Of documents, uint64 [n]: whether each is visible, and whether it has this key and stands for itself, bool [n] twice.
+    """For documents, uint64 [n]: whether each is visible, and whether it is an original with this key, bool [n] twice.
 
     Also the digests of its text and substance, structured [n].
     """

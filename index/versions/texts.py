@@ -1,4 +1,4 @@
-"""Texts of rows and of documents in the index, as far as fingerprints tell, to compare versions by."""
+"""Comparison of rows with versions by fingerprints and looks, for rows and for indexed documents."""
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ Columns = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.ui
 
 
 class Texts:
-    """What is known of the texts of rows, and of documents in the index, to compare them by."""
+    """Compares rows with each other and with indexed documents."""
 
     def __init__(self, session: ReadSession, entries: Entries, versions: Versions) -> None:
         self._session = session
@@ -22,7 +22,7 @@ class Texts:
         self._fingerprints, self._looks = entries.fingerprints, entries.look_rows
         self._documents: dict[int, Columns] = {}
         self._visible = {version.number: version.visible for known in versions.known for version in known[:1]}
-        # What is compared most: each row with the document of its last version.
+        # Most comparisons are between a row and its last version's document.
         last = [known[0].number if known else int(NO_NUMBER) for known in versions.known]
         of_rows = np.array([*last, int(NO_NUMBER)], np.uint64)[versions.of_rows]
         rows = np.flatnonzero(of_rows != NO_NUMBER)
@@ -33,7 +33,7 @@ class Texts:
         self._to_documents = dict(zip(pairs, zip(near.tolist(), distances.tolist(), strict=True), strict=True))
 
     def leaders(self, firsts: npt.NDArray[np.int64]) -> list[int]:
-        """The first row equal to each row, as the pairs of `Lookup.pairs` name rows.
+        """First row equal to each row, as the pairs of `Lookup.pairs` name rows.
 
         firsts  int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
         """
@@ -47,25 +47,25 @@ class Texts:
         return leaders.tolist()
 
     def compared(self, row: int, other: int) -> tuple[bool, int]:
-        """Whether a row would match another one, and at which distance."""
+        """Whether a row would match another row, and at which distance."""
         others = slice(other, other + 1)
         columns = self._kinds[others], self._fingerprints[others], self._looks[others]
         near, distances = self._comparison(np.array([row]), *columns)
         return bool(near[0]), int(distances[0])
 
     def to_document(self, row: int, number: int) -> tuple[bool, int]:
-        """As `compared`, with a document in the index."""
+        """As `compared`, with an indexed document."""
         if (row, number) not in self._to_documents:
             near, distances = self._comparison(np.array([row]), *self._document(number))
             self._to_documents[row, number] = bool(near[0]), int(distances[0])
         return self._to_documents[row, number]
 
     def has_key_of(self, number: int, key: Key) -> bool:
-        """Whether a visible document in the index has this key, and stands for itself."""
+        """Whether an indexed document is a visible original with this key."""
         return bool(stand_for_keys(self._session, np.array([number], np.uint64), [key])[0])
 
     def is_visible(self, number: int) -> bool:
-        """Whether a document in the index is visible before this batch."""
+        """Whether an indexed document was visible before this batch."""
         if number not in self._visible:
             numbers = np.array([number], np.uint64)
             self._visible[number] = bool(self._session.visibility.are(self._session.transaction, numbers)[0])
@@ -83,7 +83,7 @@ class Texts:
         fingerprints: npt.NDArray[np.uint64],
         looks: npt.NDArray[np.uint8],
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int16]]:
-        """Rows int64 [m] and other texts: near bool [m], distance int16 [m], NO_DISTANCE unless both are NEAR."""
+        """Compare rows, int64 [m], with other texts: near bool [m], distance int16 [m], NO_DISTANCE unless both are NEAR."""
         own, own_looks = self._fingerprints[rows], self._looks[rows]
         both_near = (self._kinds[rows] == kinds) & (kinds == Kind.NEAR)
         distances = self._parameters.distances(own, fingerprints)
@@ -106,7 +106,7 @@ class Texts:
 
 
 def _stored(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> Columns:
-    """Kinds, uint8 [n], fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of documents in the log.
+    """Kinds, uint8 [n], fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of logged documents.
 
     numbers  uint64 [n], ascending and distinct
     """
