@@ -5,7 +5,7 @@
     with Filter.open("index-data", load_settings()) as documents_seen:
         answers = documents_seen.check([{"id": "1", "text": "..."}])
 
-docs/api.md tells the rest. Names are loaded when they are first asked for, so that importing `streamer` is cheap.
+docs/api.md describes the rest. Names are loaded when they are first asked for, so that importing `streamer` is cheap.
 """
 
 from importlib import import_module

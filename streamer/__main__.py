@@ -17,7 +17,7 @@ INDEX = Path(__file__).resolve().parents[1] / "index" / "__init__.py"
 def main() -> None:
     """Run the command line, unless Python would import somebody else's `index`: then say so and exit with 78."""
     if sys.stderr is not None:
-        # A document that crashes a parser leaves a line for each frame; the next run tells which documents it may have been.
+        # A document that crashes a parser leaves a line for each frame; the next run names the suspected documents.
         faulthandler.enable()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end_interrupted)

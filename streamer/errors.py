@@ -68,7 +68,7 @@ class OutputUnwritable(StreamerError):
 
 
 class DeliveryDoubtful(StreamerError):
-    """A batch was not delivered, or nobody can tell. The worker ends, and a fresh worker replays the batch."""
+    """A batch was not delivered, or this is unknown. The worker ends, and a fresh worker replays the batch."""
 
     exit_code = os.EX_TEMPFAIL
 

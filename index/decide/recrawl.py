@@ -54,8 +54,8 @@ def decide_versions(
     framed  candidates of NEAR rows, with learnt frames
     """
     # The prepared pairs are the nearest of each row alone; an update may let others count.
-    anew = session.parameters.insert == "all" and session.parameters.look is None and not portion.alone
-    pairs = _pairs_of(portion, matched, anew=anew)
+    ignores_prepared = session.parameters.insert == "all" and session.parameters.look is None and not portion.alone
+    pairs = _pairs_of(portion, matched, ignores_prepared=ignores_prepared)
     walk = _Walk(session, portion, matched, versions, again, pairs, framed)
     for row in np.flatnonzero(portion.entries.kinds <= Kind.EXACT).tolist():
         walk.decide(row)
@@ -425,12 +425,12 @@ class _Walk:
         )
 
 
-def _pairs_of(portion: Prepared, matched: Matched, *, anew: bool) -> dict[int, list[tuple[int, int]]]:
-    """Distances and earlier rows that each row matches, the first among equal earlier rows; anew: ignore the prepared pairs."""
+def _pairs_of(portion: Prepared, matched: Matched, *, ignores_prepared: bool) -> dict[int, list[tuple[int, int]]]:
+    """Distances and earlier rows that each row matches, the first among equal earlier rows."""
     pairs: dict[int, list[tuple[int, int]]] = {}
     found = matched.pairs
     rows, earlier = found.rows, found.numbers.astype(np.int64)
-    if anew:
+    if ignores_prepared:
         found, _ = portion.lookup.pairs(nearest_only=False)
         rows, earlier = portion.near[found.rows], portion.near[found.numbers.astype(np.int64)]
     for row, distance, before in zip(rows.tolist(), found.distances.tolist(), earlier.tolist(), strict=True):

@@ -10,7 +10,7 @@ from index.kernels import minhash, numbers
 from index.session import ReadSession
 from index.storage import documents, log
 
-NOBODY = -1
+UNKNOWN = -1
 
 ROW_ORDER = 2**63
 """Rows come after all indexed documents."""
@@ -44,7 +44,7 @@ class NumberTable:
         self.count = 0
 
     def found(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Places of numbers, uint64 [m] -> int64 [m]; NOBODY for unknown ones."""
+        """Places of numbers, uint64 [m] -> int64 [m]; UNKNOWN for unknown ones."""
         return numbers.found(self._slots, self._places, asked)
 
     def entered(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
@@ -82,14 +82,14 @@ class Gallery:
     def places(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Places of visible indexed documents: uint64 [m] -> int64 [m]."""
         session = self._session
-        unknown = _ascending(asked[self._numbers.found(asked) == NOBODY])
+        unknown = _ascending(asked[self._numbers.found(asked) == UNKNOWN])
         if len(unknown):
             roots, fingerprints = documents.counting(session.transaction, session.visibility, unknown, session.words)
             gone = roots == NO_NUMBER
             roots = np.where(gone, unknown, roots)
             # A root is its own root, so this needs no second round.
             others = _ascending(roots[roots != unknown])
-            others = others[self._numbers.found(others) == NOBODY]
+            others = others[self._numbers.found(others) == UNKNOWN]
             others = others[unknown[np.searchsorted(unknown, others).clip(max=len(unknown) - 1)] != others]
             of_others, _ = log.fingerprints(session.transaction, others, session.words)
             added = np.concatenate([unknown, others])
@@ -120,7 +120,7 @@ class Gallery:
         place = order - ROW_ORDER
         if place < 0:
             (found,) = self._numbers.found(np.array([order], np.uint64)).tolist()
-            if found == NOBODY:
+            if found == UNKNOWN:
                 return
             place = self.rows + found
         self._lost.values[place] = lost

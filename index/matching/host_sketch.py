@@ -199,7 +199,7 @@ class HostSketch:
         ]
 
 
-NOBODY = HostSketch(0, np.empty(0, HOST), ())
+UNKNOWN = HostSketch(0, np.empty(0, HOST), ())
 """A sketch that watches no host."""
 
 

@@ -117,7 +117,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.matching.host_sketch import HOST, NOBODY, HostSketch
+from index.matching.host_sketch import HOST, UNKNOWN, HostSketch
 
 FORMAT_VERSION = 8
 
@@ -264,7 +264,7 @@ def pack_hosts(sketch: HostSketch) -> bytes:
 def unpack_hosts(value: bytes | None) -> HostSketch:
     """The reverse of `pack_hosts`; no hosts without a value."""
     if value is None:
-        return NOBODY
+        return UNKNOWN
     counted, count, _ = _HOSTS.unpack_from(value)
     names = value[_HOSTS.size + count * HOST.itemsize :]
     hosts = np.frombuffer(value, HOST, count, _HOSTS.size)

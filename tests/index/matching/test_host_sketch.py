@@ -12,8 +12,8 @@ from index.matching.host_sketch import (
     AGEING_DOCUMENTS,
     NAME_CHARACTERS_MAX,
     NO_HOST,
-    NOBODY,
     RECENT_DOCUMENTS,
+    UNKNOWN,
     HostLimits,
     HostSketch,
 )
@@ -34,7 +34,7 @@ def columns(documents: Documents) -> tuple[np.ndarray, list[str | None], np.ndar
     return keys, [f"host {host}" if host else None for host, _ in documents], np.array([d for _, d in documents], bool)
 
 
-def after(documents: Documents, sketch: HostSketch = NOBODY, hosts_max: int = 1_000) -> HostSketch:
+def after(documents: Documents, sketch: HostSketch = UNKNOWN, hosts_max: int = 1_000) -> HostSketch:
     keys, names, unequal = columns(documents)
     return sketch.with_rows(keys, names, unequal, LIMITS, hosts_max=hosts_max)
 
@@ -48,7 +48,7 @@ def test_a_full_sketch_holds_every_host_above_its_part_and_never_counts_too_litt
     stream: list[Documents], hosts_max: int
 ) -> None:
     exact: Counter[int] = Counter()
-    sketch = NOBODY
+    sketch = UNKNOWN
     for batch in stream:
         sketch = after(batch, sketch, hosts_max)
         exact.update(host for host, unequal in batch if host and unequal)
@@ -65,7 +65,7 @@ def test_a_full_sketch_holds_every_host_above_its_part_and_never_counts_too_litt
 def test_with_room_for_all_the_numbers_are_exact_from_the_first_unequal_duplicate_on(
     stream: list[Documents],
 ) -> None:
-    sketch = NOBODY
+    sketch = UNKNOWN
     documents: Counter[int] = Counter()
     unequal: Counter[int] = Counter()
     for batch in stream:
@@ -82,7 +82,7 @@ def test_with_room_for_all_the_numbers_are_exact_from_the_first_unequal_duplicat
 def test_whether_a_host_was_beyond_before_a_row_is_what_the_rows_before_it_say(
     stream: list[Documents], batch: Documents
 ) -> None:
-    sketch = NOBODY
+    sketch = UNKNOWN
     for earlier in stream:
         sketch = after([(1 + host % 3 if host else 0, True) for host, _ in earlier], sketch)
     known = {share.host: share for share in sketch.worst(1_000)}
@@ -103,7 +103,7 @@ def test_whether_a_host_was_beyond_before_a_row_is_what_the_rows_before_it_say(
 
 def test_a_host_is_told_once_when_it_crosses_the_limit_and_once_when_it_comes_back() -> None:
     told = []
-    sketch = NOBODY
+    sketch = UNKNOWN
     for unequal in [True] * 30 + [False] * 20:
         before, sketch = sketch, after([(1, unequal)], sketch)
         told += sketch.crossed(before)
@@ -161,7 +161,7 @@ def test_the_worst_are_those_beyond_the_limit_then_those_with_the_largest_share_
 
 def test_names_are_cut_and_hold_no_line_break() -> None:
     keys, unequal = np.array([1, 2], np.uint64), np.array([True, True])
-    sketch = NOBODY.with_rows(keys, ["a\nb", "x" * 5_000], unequal, LIMITS)
+    sketch = UNKNOWN.with_rows(keys, ["a\nb", "x" * 5_000], unequal, LIMITS)
     assert sketch.names == ["a b", "x" * NAME_CHARACTERS_MAX]
 
 

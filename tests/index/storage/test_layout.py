@@ -13,7 +13,7 @@ from index.entry import Kind, Source
 from index.errors import FormatUnknown, IndexDamaged
 from index.index import Index
 from index.lsm.compaction import TreeSizes
-from index.matching.host_sketch import NOBODY, HostLimits
+from index.matching.host_sketch import UNKNOWN, HostLimits
 from index.matching.second_look import CosineLook
 from index.session import Retention
 from index.storage import layout
@@ -257,7 +257,7 @@ def test_packed_numbers_sort_as_the_numbers_do(numbers: list[int]) -> None:
 
 def test_watched_hosts_stand_there_in_exactly_these_bytes() -> None:
     keys, names, unequal = np.array([7, 5], np.uint64), ["b.example", "é.example"], np.array([True, True])
-    sketch = NOBODY.with_rows(keys, names, unequal, HostLimits(0.8, 1))
+    sketch = UNKNOWN.with_rows(keys, names, unequal, HostLimits(0.8, 1))
     packed = layout.pack_hosts(sketch)
     one = "01000000010000000100000001000000"
     assert packed.hex() == (
@@ -266,7 +266,7 @@ def test_watched_hosts_stand_there_in_exactly_these_bytes() -> None:
     )  # fmt: skip
     again = layout.unpack_hosts(packed)
     assert (again.counted, again.hosts.tolist(), again.names) == (2, sketch.hosts.tolist(), sketch.names)
-    assert layout.unpack_hosts(layout.pack_hosts(NOBODY)).names == layout.unpack_hosts(None).names == ()
+    assert layout.unpack_hosts(layout.pack_hosts(UNKNOWN)).names == layout.unpack_hosts(None).names == ()
 
 
 def test_counters_of_a_new_index_are_zero() -> None:
