@@ -77,8 +77,9 @@ KINDS: Mapping[str, Kind] = {
     "index-disk-full": _kind("index", 3, index_faults.disk_full, index_faults.why_the_disk_cannot_fill_up),
 }
 
-HIDING_OUTPUTS = frozenset({"transaction-left-open-in-output"})
-"""Kinds after which outputs are written and their readers do not get them."""
+ANSWERED_ELSEWHERE = frozenset({"transaction-left-open-in-output", "rival-of-the-same-name", "rival-of-another-name"})
+"""Kinds after which documents wait for something else than the services that are asked: an output's readers do not get
+what is written, or a rival holds partitions, and says itself that it is not ready."""
 
 
 def obstacles(world: World, names: list[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from bench.chaos.ledger import Ledger, Place
 
 UNTRUE_SECONDS_MAX = 10.0
 _PAUSE_SECONDS = 0.25
+_SHOWN = 5
 
 
 class Answering(Protocol):
@@ -62,7 +63,7 @@ class Readiness:
 
     @contextmanager
     def excused(self) -> Iterator[None]:
-        """Judge nothing for a while: a fault hides the outputs from their readers, and no service can know that."""
+        """Judge nothing for a while: documents wait for something else than these services."""
         self._is_excused = True
         yield
         self._is_excused, self._judged_since = False, self._clock()
@@ -86,8 +87,9 @@ class Readiness:
 
     def problems(self) -> list[str]:
         """What is wrong with what the services said of themselves."""
+        worst = sorted(((seconds, place) for place, seconds in self.untrue.items()), reverse=True)[:_SHOWN]
         return [
             f"all services were ready for {seconds:.1f} s while partition {partition}, offset {offset} waited"
-            for (partition, offset), seconds in self.untrue.items()
+            for seconds, (partition, offset) in worst
             if seconds > UNTRUE_SECONDS_MAX
         ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psutil
 from kafka.errors import KafkaError
 
-from bench.chaos.kinds import HIDING_OUTPUTS, KINDS, SECOND_SERVICE, Kind
+from bench.chaos.kinds import ANSWERED_ELSEWHERE, KINDS, SECOND_SERVICE, Kind
 from bench.chaos.world import Stuck, World
 from deploy.local_kafka import LocalKafkaError
 
@@ -66,7 +66,7 @@ def _weighted(kinds: dict[str, Kind], chance: random.Random) -> str:
 
 def strike(world: World, names: Sequence[str], chance: random.Random) -> Struck:
     """Let faults happen, at the same time where there are several, and wait until the service is well. Raises Stuck."""
-    with world.readiness.excused() if HIDING_OUTPUTS & set(names) else nullcontext():
+    with world.readiness.excused() if ANSWERED_ELSEWHERE & set(names) else nullcontext():
         return _strike(world, names, chance)
 
 

@@ -55,7 +55,7 @@ _LINGER_MS_MAX = 1_000
 _FETCH_BYTES_MAX = 16 * 2**20
 _FETCH_PARTITION_BYTES_MAX = 2 * 2**20
 _HEARTBEAT_INTERVAL_MS_MAX = 3_000
-_METADATA_AGE_MS_MAX = 5_000
+_METADATA_AGE_MS_MAX = 3_000
 """Longest wait until the client sees a partition added to the input."""
 _RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"

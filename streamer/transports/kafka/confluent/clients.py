@@ -28,7 +28,7 @@ from streamer.transports.kafka.clients import (
 _log = logging.getLogger("kafka.confluent")
 """Below the other client's logger, so that repeated complaints are held back alike."""
 
-_METADATA_AGE_MS_MAX = 5_000
+_METADATA_AGE_MS_MAX = 3_000
 """Longest wait until the client sees a partition added to the input."""
 _RECONNECT_BACKOFF_MS_MAX = 2_000
 _MESSAGE_BYTES_MAX = 1_000_000_000
