@@ -29,6 +29,8 @@ CONTENTS = """
 :hidden:
 :maxdepth: 1
 docs/guarantee
+docs/decided
+docs/tutorial
 docs/design
 docs/minhash
 docs/simhash
@@ -36,7 +38,10 @@ docs/methods
 docs/accuracy
 docs/benchmarks
 docs/limits
-docs/operations
+docs/running
+docs/index-tools
+docs/questions
+docs/runbook
 docs/clusters
 docs/releases
 docs/scaling

@@ -1,7 +1,7 @@
 """`streamer index`: tools for the index. Each is safe while a service runs, or refuses to run.
 
 Exit codes: 0 done; 1 `verify` failed, or `query --id` or `forget` has no such document; 66 there is no index; 73 the new
-index cannot be written; 75 the index is open in another process; others as in docs/operations.md.
+index cannot be written; 75 the index is open in another process; others as in docs/index-tools.md.
 """
 
 import sys

@@ -134,7 +134,7 @@ def _why_it_ended(settings: Settings, worker: WorkerSeen) -> str:
     if worker.exit_code == os.EX_PROTOCOL:
         return (
             f"; group {settings.kafka.group!r} stands still: the broker holds a transaction open that a person has to "
-            "end; the log says which, and docs/operations.md under NeardupTransactionHanging how"
+            "end; the log says which, and docs/runbook.md under NeardupTransactionHanging how"
         )
     if worker.exit_code == os.EX_IOERR:
         return "; the one before ended for a disk that is full or fails: the log says which"

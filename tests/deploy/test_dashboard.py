@@ -20,7 +20,10 @@ from tests.support.paths import ROOT
 
 DASHBOARD = ROOT / "deploy" / "grafana" / "dashboards" / "neardup.json"
 RULES = ROOT / "deploy" / "prometheus" / "rules.yml"
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
+PAGES = "\n".join(
+    (ROOT / "docs" / f"{name}.md").read_text() for name in ("running", "index-tools", "questions", "runbook")
+)
 
 # Labels that Prometheus itself adds.
 TARGET_LABELS = {"job", "instance"}
@@ -176,8 +179,8 @@ def test_every_alert_says_what_it_means_and_what_to_do() -> None:
             assert len(rule["annotations"][annotation]) > 20, (rule["alert"], annotation)
 
 
-def test_operations_has_a_section_for_every_alert_and_for_no_other() -> None:
-    assert re.findall(r"^### (\w+)$", OPERATIONS, re.MULTILINE) == [rule["alert"] for rule in read_rules()]
+def test_the_runbook_has_a_section_for_every_alert_and_for_no_other() -> None:
+    assert re.findall(r"^### (\w+)$", RUNBOOK, re.MULTILINE) == [rule["alert"] for rule in read_rules()]
 
 
 def test_every_alert_has_a_test_in_which_it_fires() -> None:
@@ -188,7 +191,7 @@ def test_every_alert_has_a_test_in_which_it_fires() -> None:
 
 def test_settings_named_in_texts_for_people_exist() -> None:
     known = {f"{section}.{key}" for section, keys in Settings().model_dump().items() for key in keys}
-    texts = [OPERATIONS, RULES.read_text(), DASHBOARD.read_text()]
+    texts = [PAGES, RULES.read_text(), DASHBOARD.read_text()]
     sections = "|".join(Settings.model_fields)
     named = {name for text in texts for name in re.findall(rf"\b(?:{sections})\.[a-z_]+\b", text)}
     # Names of files that begin like a section.

@@ -63,7 +63,7 @@ def test_the_service_says_what_hangs_and_goes_on_by_itself_once_it_was_ended(
     service = start(run)
     wait_until(lambda: "stands still" in readiness(run))
     assert repr(run.name) in readiness(run)
-    assert "docs/operations.md" in readiness(run)
+    assert "docs/runbook.md" in readiness(run)
     assert not run.ready()
     log = service.log.read_text()
     assert f"transactional id '{transactional_id(settings, '0-0')}'" in log

@@ -152,8 +152,8 @@ class Right:
 
 
 def documented_rights() -> set[Right]:
-    """Rights that the commands of docs/operations.md allow, in the words of the default settings."""
-    page = (ROOT / "docs" / "operations.md").read_text()
+    """Rights that the commands of docs/running.md allow, in the words of the default settings."""
+    page = (ROOT / "docs" / "running.md").read_text()
     commands = page.partition("\n## Rights\n")[2].partition("```sh\n")[2].partition("```")[0]
     rights: set[Right] = set()
     for command in re.findall(r"^acls (.*)$", commands, re.MULTILINE):

@@ -20,7 +20,7 @@ from streamer.errors import SettingsError
 from streamer.settings.parts import Part, input_key, outputs_of
 from streamer.settings.settings import Settings
 
-DOCUMENTED_AT = "docs/operations.md, Rights"
+DOCUMENTED_AT = "docs/running.md, Rights"
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -101,7 +101,7 @@ def test_a_right_that_is_withheld_is_told_with_its_purpose(right: Right) -> None
             str(right),
             State.WRONG if right.required else State.ADVICE,
             f"not allowed; needed {right.purpose}",
-            "allow it: docs/operations.md, Rights",
+            "allow it: docs/running.md, Rights",
         )
     ]
 

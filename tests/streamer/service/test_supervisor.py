@@ -315,7 +315,7 @@ def test_ready_is_who_runs_and_says_who_does_not(play: Callable[..., Play]) -> N
     assert told[3] == (True, "ok")
     assert told[4][0] is False
     assert told[4][1].startswith("worker 1 is waiting to be restarted; group 'newsroom' stands still")
-    assert "docs/operations.md" in told[4][1]
+    assert "docs/runbook.md" in told[4][1]
     assert told[5] == (True, "ok")
     assert 'neardup_workers{state="running"} 1.0' in shown[0]
     assert 'neardup_workers{state="stopped"} 1.0' in shown[0]

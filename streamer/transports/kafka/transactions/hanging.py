@@ -67,7 +67,7 @@ Answer = TypeVar("Answer")
 Producers = Mapping[TopicPartition, Sequence[ProducerState]]
 """Producers known to each partition."""
 
-DOCUMENTED_AT = "docs/operations.md, NeardupTransactionHanging"
+DOCUMENTED_AT = "docs/runbook.md, NeardupTransactionHanging"
 
 _COMMITTED: dict[TransactionState, bool] = {
     TransactionState.COMPLETE_COMMIT: True,

@@ -83,7 +83,7 @@ def refused(transport: KafkaTransport) -> str:
     return str(raised.value)
 
 
-def test_the_rights_are_those_that_the_operations_page_allows() -> None:
+def test_the_rights_are_those_that_the_documents_allow() -> None:
     settings = Settings()
     assert documented_rights() == {acl_of(settings, named) for named in (*REQUIRED, *ADVISED)}
 
@@ -97,7 +97,7 @@ def test_a_right_that_is_missing_is_named_with_its_setting_and_the_user(
     message = refused(made.transport())
     assert str(right) in message
     assert f"user {made.user!r} (kafka.sasl_username)" in message
-    assert "docs/operations.md, Rights" in message
+    assert "docs/running.md, Rights" in message
 
 
 def test_all_rights_that_are_missing_on_topics_are_named_at_once(guarded: Callable[..., Guarded]) -> None:

@@ -126,7 +126,7 @@ def test_the_message_names_the_transaction_and_a_command_for_each_partition() ->
     message = str(hanging(settings, "group-0", found))
     assert "transactional id 'group-0' (producer id 7)" in message
     assert repr(settings.kafka.group) in message
-    assert "docs/operations.md" in message
+    assert "docs/runbook.md" in message
     for partition in ("unique --partition 2 --start-offset 40", f"{OFFSETS_TOPIC} --partition 3 --start-offset 50"):
         assert f"kafka-transactions.sh --bootstrap-server one:9092 abort --topic {partition}" in message
     assert "of an unknown transactional id" in str(hanging(settings, None, found))
