@@ -1,7 +1,8 @@
 """Pages crawled again: documents with a known id and host but another text.
 
-`index.versions.history` defines a document's versions. The current version is the last one delivered that still
-counts. A version dropped as a copy of another document is known by that document. A record is, in this order:
+`index.versions.history` defines a document's versions. The current version is the delivered one that the document's
+last record was or repeated, if it still counts. A version dropped as a copy of another document is known by that
+document. A record is, in this order:
 
 1. A DUPLICATE of the current version if the texts are equal.
 2. Minor if its substance equals that of the current or the last version: only digits of counters and dates differ.
@@ -279,25 +280,25 @@ class _Walk:
     def _note(self, row: int, page: _Page | None) -> None:
         """Make a decided row the last version of its document."""
         digests, key = self._digests[row], self._keys[row]
-        itself, origin = _Older(row, _NO_NUMBER, digests), row
-        stands = Verdict(int(self._verdicts[row])).stands_for_itself
-        last = itself
-        if not stands:
+        last = _Older(row, _NO_NUMBER, digests)
+        if not Verdict(int(self._verdicts[row])).stands_for_itself:
             last = _Older(int(self._root_rows[row]), int(self._root_numbers[row]), digests)
         if page is None:
-            page = self._pages[key] = _Page(last, False, origin, None, 0, set(), True)
-        page.last, page.origin, page.returns = last, origin, int(self._returns[row])
-        page.dropped = not stands and not self._is_own(row, last)
+            page = self._pages[key] = _Page(last, False, row, None, 0, set(), True)
+        page.last, page.origin, page.returns = last, row, int(self._returns[row])
+        delivered = self._delivered(row, last)
+        page.dropped = delivered is None
         page.substances.add(digests[1])
-        if stands:
-            page.standing = itself
+        page.standing = delivered or page.standing
 
-    def _is_own(self, row: int, older: _Older) -> bool:
-        """Whether the document that a duplicate names is an original with the row's own key."""
+    def _delivered(self, row: int, older: _Older) -> _Older | None:
+        """The original with the row's own key that the row is or duplicates, with its digests; None if there is none."""
         if older.row >= 0:
             stands = Verdict(int(self._verdicts[older.row])).stands_for_itself
-            return stands and bool(self._keys[older.row] == self._keys[row])
-        return self._texts.has_key_of(older.number, self._versions.keys[self._keys[row]])
+            own = stands and bool(self._keys[older.row] == self._keys[row])
+            return older._replace(digests=self._digests[older.row]) if own else None
+        digests = self._texts.delivered(older.number, self._versions.keys[self._keys[row]])
+        return None if digests is None else older._replace(digests=digests)
 
     def _enter(self, row: int) -> None:
         """Make an original an entry."""

@@ -131,6 +131,12 @@ def stand_for_keys(session: ReadSession, numbers: npt.NDArray[np.uint64], keys: 
     return visible & own
 
 
+def delivered(session: ReadSession, number: int, key: Key) -> tuple[int, int] | None:
+    """Digests of a document's text and substance, if it is a visible original with this key."""
+    (visible,), (own,), (digests,) = _documents(session, np.array([number], np.uint64), [key])
+    return (int(digests["text"]), int(digests["substance"])) if visible and own else None
+
+
 def _versions(session: ReadSession, keys: Sequence[Key], places: Sequence[Iterable[RowPlace]]) -> list[list[Version]]:
     """Rows at these places, by key, that are the key's versions."""
     transaction, visibility = session.transaction, session.visibility

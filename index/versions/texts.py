@@ -6,7 +6,7 @@ import numpy.typing as npt
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind
 from index.session import ReadSession
 from index.storage import log
-from index.versions.history import Key, Versions, stand_for_keys
+from index.versions.history import Key, Versions, delivered
 
 Columns = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.uint8]]
 """Kinds, fingerprints and looks."""
@@ -60,9 +60,9 @@ class Texts:
             self._to_documents[row, number] = bool(near[0]), int(distances[0])
         return self._to_documents[row, number]
 
-    def has_key_of(self, number: int, key: Key) -> bool:
-        """Whether an indexed document is a visible original with this key."""
-        return bool(stand_for_keys(self._session, np.array([number], np.uint64), [key])[0])
+    def delivered(self, number: int, key: Key) -> tuple[int, int] | None:
+        """Digests of an indexed document, if it is a visible original with this key."""
+        return delivered(self._session, number, key)
 
     def is_visible(self, number: int) -> bool:
         """Whether an indexed document was visible before this batch."""

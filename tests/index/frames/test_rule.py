@@ -62,11 +62,21 @@ def test_pages_that_are_crawled_again_are_decided_alike_in_all_batches(
     policy: RecrawlPolicy, seed: int, count: int, data: st.DataObject
 ) -> None:
     """Whatever comes in one batch: versions, pages of a template, copies of either."""
+    cuts = sorted(data.draw(st.sets(st.integers(1, count - 1), max_size=4)))
+    assert_decided_alike(policy, seed, count, cuts)
+
+
+def test_a_page_that_repeats_its_first_text_goes_on_from_there_in_all_batches() -> None:
+    """With "as-new" a document has two delivered versions; its tenth page is nearest to the first."""
+    assert_decided_alike("as-new", seed=11, count=11, cuts=[])
+
+
+def assert_decided_alike(policy: RecrawlPolicy, seed: int, count: int, cuts: list[int]) -> None:
+    """Crawled pages get the same verdicts in these batches as one by one."""
     generator = np.random.default_rng(seed)
     signatures = pack_bins(site(generator, count, 2, 1.0), 8)
     hosts = hosts_of(generator, count, 2)
     ids = [str(number) for number in generator.integers(0, max(1, count // 2), count).tolist()]
-    cuts = sorted(data.draw(st.sets(st.integers(1, count - 1), max_size=4)))
     answers = []
     for each in (cuts, list(range(1, count))):
         with TemporaryDirectory() as folder:
