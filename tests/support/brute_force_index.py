@@ -98,10 +98,7 @@ class BruteForceIndex:
         answers = [self._decide(entries, row) for row in range(len(entries))]
         for known in self.known[begin:]:
             self.decided_at[known.number] = self.watermarks.get(known.position.source)
-        for row in range(len(entries)):
-            for each in self.crawled.get(entries.ids[row], []):
-                if each.at is None:
-                    each.at = self.watermarks.get(each.position.source)
+        self._note_times()
         for source, end in ends.items():
             self.applied[source] = max(end, self.applied.get(source, 0))
         return answers
@@ -116,6 +113,7 @@ class BruteForceIndex:
             latest = sorted(times[-63:])
             if len(latest) >= 15:
                 self.watermarks[source] = max(self.watermarks.get(source, -1), latest[len(latest) // 2])
+        self._note_times()
         for known in self.known:
             watermark = self.watermarks.get(known.position.source)
             if self.decided_at[known.number] is None:
@@ -128,6 +126,11 @@ class BruteForceIndex:
             if self.entries_max is not None and known.number < len(self.known) - self.entries_max:
                 self.retired.add(known.number)
                 self.expired.add(known.number)
+
+    def _note_times(self) -> None:
+        """Records that came before their source had a watermark get its first one."""
+        for each in (each for of_id in self.crawled.values() for each in of_id if each.at is None):
+            each.at = self.watermarks.get(each.position.source)
 
     def forget(self, ids: set[str]) -> list[str]:
         """The ids of what was forgotten: those asked for, and the duplicates that entered after such an original."""
