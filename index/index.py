@@ -43,6 +43,7 @@ SIZES = TreeSizes()
 KEEP_ALL = Retention()
 GUARD = Guard()
 IDS_PLAY_NO_ROLE = Recrawl()
+NO_REASONS: Mapping[int, int] = MappingProxyType({})
 
 NO_MARKS: Mapping[Source, bytes] = MappingProxyType({})
 
@@ -98,6 +99,7 @@ class Index:
         retention: Retention = KEEP_ALL,
         guard: Guard = GUARD,
         recrawl: Recrawl = IDS_PLAY_NO_ROLE,
+        equal_reasons: Mapping[int, int] = NO_REASONS,
         secret: bytes | None = None,
     ) -> Self:
         """Open the index in `directory`, or create one if there is none.
@@ -113,6 +115,7 @@ class Index:
         retention          how long entries count
         guard              limits for hosts
         recrawl            treatment of documents whose ids are known with another text
+        equal_reasons      reason to journal for a duplicate with its original's text, by its own reason
         secret             16 bytes for a new index, copied from the index that its entries come from
 
         Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
@@ -141,7 +144,9 @@ class Index:
             store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
             identity = identified(store, where)
             tree, ids = Tree(stored, sizes), IdTable(sizes)
-            opened = OpenIndex(directory, identity, store, tree, ids, stored, retention, journal, guard, recrawl)
+            opened = OpenIndex(
+                directory, identity, store, tree, ids, stored, retention, journal, guard, recrawl, equal_reasons
+            )
             if not read_only:
                 # Load the newest entries now, without the writer lock, so the first batch does not wait for them.
                 opened.read(lambda session: (session.tree, session.ids))

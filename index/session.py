@@ -97,6 +97,7 @@ class ReadSession:
         self.retention = opened.retention
         self.guard = opened.guard
         self.recrawl = opened.recrawl
+        self.equal_reasons = opened.equal_reasons
         self._tree = opened.tree
         self._ids = opened.ids
 
@@ -161,6 +162,7 @@ class OpenIndex:
     journaling  False: positions are neither looked up nor noted
     guard       limits for hosts
     recrawl     treatment of documents with known ids
+    equal_reasons  reason to journal for a duplicate with its original's text, by its own reason
     """
 
     directory: Path
@@ -173,6 +175,7 @@ class OpenIndex:
     journaling: bool
     guard: Guard
     recrawl: Recrawl
+    equal_reasons: Mapping[int, int]
 
     def read(self, operation: Callable[[ReadSession], Result]) -> Result:
         """Run `operation` on a snapshot. Raises IndexDamaged.

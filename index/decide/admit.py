@@ -23,6 +23,7 @@ from index.decide.lookup import (
     with_equals,
 )
 from index.decide.prepare import Prepared, prepared, prepared_batch
+from index.decide.reasons import with_reasons
 from index.decide.recrawl import decide_versions
 from index.decide.rule import Matched, Outcome, Roots, decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source, Verdict
@@ -67,7 +68,7 @@ def _admitted(
         outcome = decided(session, portion, found, versions, session.counters.next_number)
         outcome, crossed = guarded(session, portion, outcome, found.equal)
         crossings += crossed
-        portion = with_reasons(session, portion, outcome)
+        portion = with_reasons(session, portion, outcome, session.counters.next_number)
         origins = _enter(session, batch, portion, outcome, found)
         note_kept(session, portion.hosts[outcome.verdicts == Verdict.TEMPLATE])
         candidates[portion.rows] = found.comparisons()
@@ -94,17 +95,6 @@ def decided(
         return anew.matched
 
     return decide_versions(session, portion, found.matched, versions, next_number, again, found.framed)
-
-
-def with_reasons(session: ReadSession, portion: Prepared, outcome: Outcome) -> Prepared:
-    """Give minor versions and UNIQUE versions the reasons to journal; other rows keep theirs."""
-    if outcome.recrawled is None or outcome.minor is None or not (outcome.recrawled | outcome.minor).any():
-        return portion
-    reasons = portion.entries.reasons.copy()
-    for row in np.flatnonzero(outcome.recrawled | outcome.minor).tolist():
-        of_row = session.recrawl.minor_reasons if outcome.minor[row] else session.recrawl.reasons
-        reasons[row] = of_row.get(int(reasons[row]), int(reasons[row]))
-    return replace(portion, entries=replace(portion.entries, reasons=reasons))
 
 
 def _enter(

@@ -3,9 +3,10 @@
 import numpy as np
 
 from index.decide import give_back
-from index.decide.admit import decided, look_up, named, with_reasons
+from index.decide.admit import decided, look_up, named
 from index.decide.guard import foreseen
 from index.decide.prepare import prepared, stored_form
+from index.decide.reasons import with_reasons
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, Verdict, naming_originals, standing_for_themselves
 from index.frames.hosts import with_frames
 from index.session import OpenIndex, ReadSession
@@ -39,7 +40,7 @@ def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Deci
         outcome = foreseen(session, portion, outcome, found.equal, next_number)
         verdicts[portion.rows], distances[portion.rows] = outcome.verdicts, outcome.distances
         originals[portion.rows] = outcome.originals if outcome.named is None else outcome.named
-        reasons[portion.rows] = with_reasons(session, portion, outcome).entries.reasons
+        reasons[portion.rows] = with_reasons(session, portion, outcome, next_number).entries.reasons
         candidates[portion.rows] = found.comparisons()
         of_batch = portion.rows.tolist()
         origins |= {of_batch[row]: Origin(*of) for row, of in outcome.former.items() if not isinstance(of, int)}

@@ -21,6 +21,7 @@ _SOURCE_AT = 24
 _ID_END_AT = 28
 _VERDICT_AT = 34
 _FILING_AT = 37
+_TEXT_AT = 38
 _UNIQUE = 0
 
 _READ_AT_ONCE = 8
@@ -145,6 +146,15 @@ def columns(
         source = _number(address + np.uint64(_SOURCE_AT))
         sources[document] = word_at(values[document] + np.uint64(_HEADER_BYTES + _SOURCE_BYTES * source))
     return offsets, numbers, verdicts, sources
+
+
+@compiled
+def texts(values: npt.NDArray[np.uint64], at: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Digests of the texts of the rows at `places`: uint64 [n]."""
+    digests = np.empty(len(at), np.uint64)
+    for document in range(len(at)):
+        digests[document] = word_at(_row(values[document], at[document]) + np.uint64(_TEXT_AT))
+    return digests
 
 
 @compiled

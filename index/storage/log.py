@@ -261,6 +261,10 @@ class Documents:
         """Fingerprint of each document, uint64 [n, words]."""
         return lines.fingerprints(self._values, self._of_batches, self._words)
 
+    def texts(self) -> npt.NDArray[np.uint64]:
+        """Digest of each document's text, uint64 [n]."""
+        return lines.texts(self._values, self._at)
+
     def ids(self) -> list[str]:
         """Id of each document."""
         octets, ends = lines.ids(self._values, self._at)

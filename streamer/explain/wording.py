@@ -85,6 +85,7 @@ _MINOR = {
 _WORDINGS = {
     ("unique", "no-match"): Wording("Kept: nothing that counted then was near enough.", _matching),
     ("duplicate", "similar"): Wording("Dropped as a near-duplicate of the original.", _matching),
+    ("duplicate", "same-text"): Wording("Dropped: its normalised text equals the original's.", _matching),
     ("suspect", "host-beyond-limits"): Wording(
         "Kept as a suspect: it is a near-duplicate of the original, but most of its site's recent pages were, as pages of one "
         "template are. So the guard let it pass.",

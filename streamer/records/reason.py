@@ -15,6 +15,7 @@ class Reason(IntEnum):
     RECRAWLED_SHORT_TEXT = 4
     UPDATE_MINOR = 5
     UPDATE_MINOR_SHORT_TEXT = 6
+    SAME_TEXT = 7
     CRAFTED = 8
     RECRAWLED_CRAFTED = 9
     TOMBSTONE = 16
@@ -46,9 +47,13 @@ MINOR = {
 }
 """Reason for a new version with unchanged substance, by the reason of its fingerprint."""
 
+SAME = {Reason.ORDINARY: Reason.SAME_TEXT}
+"""Reason for a duplicate with its original's text, by the reason of its fingerprint."""
+
 _LABELS = {
     (Verdict.UNIQUE, Reason.ORDINARY): "no-match",
     (Verdict.DUPLICATE, Reason.ORDINARY): "similar",
+    (Verdict.DUPLICATE, Reason.SAME_TEXT): "same-text",
     (Verdict.TEMPLATE, Reason.ORDINARY): "template",
     (Verdict.UNIQUE, Reason.SHORT_TEXT): "short-text-new",
     (Verdict.DUPLICATE, Reason.SHORT_TEXT): "short-text-same",

@@ -10,7 +10,7 @@ from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, key_for, knows_key, parameters_for, scheme_for, settings_digest
 from streamer.records.decode import Decoder
 from streamer.records.missing_hosts import MissingHosts
-from streamer.records.reason import AS_NEW, MINOR
+from streamer.records.reason import AS_NEW, MINOR, SAME
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener
 from streamer.service.poison.attempts import Attempts
@@ -57,6 +57,7 @@ def _open(
             retention=retention_of(settings.index),
             guard=guard_of(settings.guard),
             recrawl=recrawl_of(settings.index),
+            equal_reasons={int(own): int(same) for own, same in SAME.items()},
         )
 
 

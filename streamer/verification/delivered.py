@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Position, Source, Verdict
-from streamer.records.reason import AS_NEW, MINOR, Reason, label
+from streamer.records.reason import AS_NEW, MINOR, SAME, Reason, label
 from streamer.records.record import Destination
 from streamer.records.route import DESTINATIONS, destination_of
 from streamer.transports.output_log import Extent, Output
@@ -20,6 +20,7 @@ _EVERYTHING = 2**63
 _VERSIONS = {(Verdict.UNIQUE, label(Verdict.UNIQUE, reason)) for reason in AS_NEW.values()} | {
     (verdict, label(verdict, reason)) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE) for reason in MINOR.values()
 }
+_SAME_TEXT = {label(Verdict.DUPLICATE, reason) for reason in SAME.values()}
 _UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 
 
@@ -249,6 +250,7 @@ class DeliveredCheck:
         state["verdict"][rows] = [NO_VERDICT if each.verdict is None else each.verdict for each in headers]
         state["recrawled"][rows] = [(each.verdict, each.reason) in _VERSIONS for each in headers]
         state["by_other_settings"][rows] = [self._is_by_other_settings(each) for each in outputs]
+        state["same_text"][rows] = [each.reason in _SAME_TEXT for each in headers]
         state["distance"][rows] = [each.distance for each in headers]
         state["id"][rows] = [digest_of_text(each.id) for each in headers]
         state["original_id"][rows] = [digest_of_text(each.original_id) for each in headers]

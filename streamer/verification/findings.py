@@ -25,6 +25,7 @@ CHECKS = {
     "original-id": "duplicates that name their original by another id than its own",
     "fingerprint": "outputs whose fingerprint, reason or id their text does not give",
     "similarity": "duplicates that are not as similar to their original as they tell, or not enough",
+    "same-text": "duplicates with the reason same-text whose text is not the original's",
     "update-id": "updates that name a version with another id",
     "update-equal": "updates whose text is the same as that of the version that they name",
     "update-beside": "updates beside whose entry that of the version that they replaced still counts",

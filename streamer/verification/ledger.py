@@ -40,6 +40,7 @@ STATE = np.dtype(
         ("resembles", "u1"),
         ("recrawled", "u1"),
         ("by_other_settings", "u1"),
+        ("same_text", "u1"),
         ("distance", "<i2"),
         ("original", "<i8"),
         ("id", "<u8"),
@@ -59,6 +60,7 @@ frame        FRAMED if its entry has a frame; FRAME_UNKNOWN if it may have had o
 resembles    1 if it is unique and a near-duplicate of an earlier entry
 recrawled    1 if its output marks it as a new version next to the old one, or a minor one
 by_other_settings  1 if other settings than the present ones gave its text, id and fingerprint
+same_text    1 if its output says that its text is its original's
 distance     in its output
 original     row of its original, by its output; NONE, or ELSEWHERE
 id           digest of the id in its output

@@ -41,6 +41,7 @@ class SimilarityCheck:
                 (~known).sum()
             )
             rows, originals = rows[known], originals[known]
+            self._check_equal_texts(rows, originals)
             self._findings.examine("similarity", len(rows))
             distances, counts = self._comparison.compared_to_roots(rows, originals)
             # The distance ignores frames if a page was kept for its frame.
@@ -61,6 +62,18 @@ class SimilarityCheck:
             progress(part.stop)
         if self._inserts_all:
             self._explain(unexplained)
+
+    def _check_equal_texts(self, rows: Rows, originals: Rows) -> None:
+        """Compare the texts of duplicates that say that theirs is the original's, if both were read."""
+        state, prints = self._ledger.state, self._comparison.prints
+        by_now = (state["by_other_settings"][rows] == 0) & (state["by_other_settings"][originals] == 0)
+        asked = (state["same_text"][rows] > 0) & by_now & prints.read[rows] & prints.read[originals]
+        rows, originals = rows[asked], originals[asked]
+        differ = prints.texts[rows] != prints.texts[originals]
+        self._findings.examine("same-text", len(rows))
+        self._findings.note(
+            "same-text", self._ledger.pairs(rows[differ], "has another text than", originals[differ]), int(differ.sum())
+        )
 
     def _explain(self, unexplained: Sequence[Rows]) -> None:
         """Look for the match of duplicates whose distance to their original differs: another duplicate of the same one."""

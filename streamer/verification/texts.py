@@ -12,7 +12,7 @@ from index import Kind, Parameters, Position, Verdict
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.reason import AS_NEW, MINOR, Reason, label
+from streamer.records.reason import AS_NEW, MINOR, SAME, Reason, label
 from streamer.records.record import Record
 from streamer.service.pipeline import fingerprint_documents
 from streamer.transports.output_log import Output
@@ -184,6 +184,8 @@ class TextCheck:
             expected = {label(headers.verdict, Reason(reason))}
             if headers.verdict is Verdict.UNIQUE:
                 expected.add(label(Verdict.UNIQUE, AS_NEW[Reason(reason)]))
+            if headers.verdict is Verdict.DUPLICATE and Reason(reason) in SAME:
+                expected.add(label(Verdict.DUPLICATE, SAME[Reason(reason)]))
             if headers.verdict in _VERSIONS:
                 expected.add(label(headers.verdict, MINOR[Reason(reason)]))
         except KeyError:

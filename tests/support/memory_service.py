@@ -9,6 +9,7 @@ import orjson
 from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.records.reason import SAME
 from streamer.records.record import Headers
 from streamer.service.batch_report import BatchReport
 from streamer.service.loop import Listener, State
@@ -79,6 +80,7 @@ class World:
             retention=retention_of(self.settings.index),
             guard=guard_of(self.settings.guard),
             recrawl=recrawl_of(self.settings.index),
+            equal_reasons={int(own): int(same) for own, same in SAME.items()},
         ) as index:
             transport = MemoryTransport(self.broker, self.settings, self.instance, index.identity)
             service: Service

@@ -129,6 +129,7 @@ def test_verdicts_without_a_line_are_found() -> None:
         ("similarity", 0.5, "similarity"),
         ("id", "another", "fingerprint"),
         ("reason", "no-match", "fingerprint"),
+        ("reason", "same-text", "same-text"),
     ],
 )
 def test_a_verdict_that_is_not_true_is_found(field: str, value: object, check: str) -> None:

@@ -26,7 +26,7 @@ def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
         for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 37
+    assert len(listed) == len(set(listed)) == 38
     # What a person gives back is no decision of the service, and no metric.
     assert set(listed) == {*labels(), ("given-back", "given-back")}
 
@@ -61,6 +61,7 @@ def test_an_ordinary_document_is_explained_by_its_verdict() -> None:
     assert label(Verdict.DUPLICATE, Reason.ORDINARY) == "similar"
     assert label(Verdict.UNIQUE, Reason.SHORT_TEXT) == "short-text-new"
     assert label(Verdict.DUPLICATE, Reason.SHORT_TEXT) == "short-text-same"
+    assert label(Verdict.DUPLICATE, Reason.SAME_TEXT) == "same-text"
 
 
 def test_a_pair_that_cannot_occur_has_no_label() -> None:
@@ -79,6 +80,7 @@ def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
         "RECRAWLED_SHORT_TEXT": 4,
         "UPDATE_MINOR": 5,
         "UPDATE_MINOR_SHORT_TEXT": 6,
+        "SAME_TEXT": 7,
         "CRAFTED": 8,
         "RECRAWLED_CRAFTED": 9,
         "TOMBSTONE": 16,
