@@ -25,8 +25,9 @@ class _Connection(NamedTuple):
 class Connections:
     """The open connections, oldest first.
 
-    >>> stream, _client = socket.socketpair()
-    >>> Connections().admit("192.0.2.1", stream, lambda: False)
+    >>> stream, client = socket.socketpair()
+    >>> with stream, client:
+    ...     Connections().admit("192.0.2.1", stream, lambda: False)
     True
     """
 
