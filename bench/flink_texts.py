@@ -32,7 +32,7 @@ def through(folder: Path, scheme: str) -> None:
         given = [_record(json.loads(line)) for line in lines]
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-flink-texts-")))
-        settings, _ = stack.enter_context(flink_service(directory, overrides=SCHEMES[scheme]))
+        settings, _, _ = stack.enter_context(flink_service(directory, overrides=SCHEMES[scheme]))
         records = stack.enter_context(reading(settings))
         begin = time.perf_counter()
         produce(settings, settings.topics.input, given)

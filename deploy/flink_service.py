@@ -21,6 +21,9 @@ from streamer.transports.kafka.topics import create_topics
 PARTITIONS = 4
 CARRIED = ("index.templates=false", "index.recrawl=duplicate", "fingerprint.key=public")
 
+ENDED = ("FAILED", "FINISHED", "CANCELED", "SUSPENDED")
+"""Job states that nothing follows."""
+
 log = logging.getLogger("deploy.flink_service")
 
 
@@ -75,11 +78,44 @@ def split_service(directory: Path, bootstrap_servers: str, overrides: Sequence[s
         service.end()
 
 
+class Watch:
+    """Replaces TaskManagers that died, and logs each change in the job's state."""
+
+    def __init__(self, service: SplitService, flink: LocalFlink, job: str) -> None:
+        self._service, self._flink, self._job = service, flink, job
+        self._state = ""
+
+    def look(self) -> None:
+        """Look once. Raises LocalFlinkError for an end that nothing here mends: of the job, the JobManager or a part."""
+        for part, process in self._service.parts.items():
+            if process.poll() is not None:
+                raise LocalFlinkError(f"{part} ended: see {self._service.directory / part}.log, and start again")
+        if not self._flink.job_manager_runs():
+            raise LocalFlinkError(f"the JobManager ended: see {self._flink.directory}/jobmanager.out, and start again")
+        replaced = self._flink.replace_dead_task_managers()
+        if replaced:
+            log.warning("%d TaskManager(s) died; started as many", replaced)
+        state = self._job_state()
+        if state != self._state:
+            self._state = state
+            log.info("the job: %s", state)
+
+    def _job_state(self) -> str:
+        try:
+            status = self._flink.get(f"/jobs/{self._job}")
+        except OSError:
+            return "the JobManager does not answer"
+        if status["state"] in ENDED:
+            raise LocalFlinkError(f"the job is {status['state']}: {self._flink.get(f'/jobs/{self._job}/exceptions')}")
+        running = sum(each["status"] == "RUNNING" for each in status["vertices"])
+        return f"{status['state'].lower()}, {running} of {len(status['vertices'])} tasks run"
+
+
 @contextmanager
 def flink_service(
     directory: Path, port: int | None = None, overrides: Sequence[str] = ()
-) -> Iterator[tuple[Settings, LocalFlink]]:
-    """Run a service with these settings; yields its settings and its Flink cluster. Data stays in the directory."""
+) -> Iterator[tuple[Settings, LocalFlink, Watch]]:
+    """Run a service with these settings; yields them, its Flink cluster and its watch. Data stays in the directory."""
     with ExitStack() as stack:
         log.info("starting Kafka ...")
         kafka = stack.enter_context(LocalKafka(directory / "kafka", port))
@@ -87,9 +123,9 @@ def flink_service(
         log.info("starting Flink: a JobManager and two TaskManagers ...")
         flink = stack.enter_context(LocalFlink(directory / "flink"))
         log.info("submitting the job ...")
-        flink.submit(*service.options, command=True)
+        job = flink.submit(*service.options, command=True)
         service.begin("fingerprint", "route")
-        yield service.settings, flink
+        yield service.settings, flink, Watch(service, flink, job)
 
 
 def _set(chosen: Sequence[str]) -> list[str]:
@@ -109,13 +145,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log.setLevel(logging.INFO)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with flink_service(options.directory.resolve(), options.port, options.set) as (settings, flink):
+        with flink_service(options.directory.resolve(), options.port, options.set) as (settings, flink, watch):
             log.info("Flink's page: %s; logs in %s", flink.address, options.directory)
             log.info(
                 "try: .venv/bin/streamer produce examples/documents.jsonl; the outputs are the topics under [topics]"
             )
             log.info("ready at %s, stop with Ctrl-C", settings.kafka.bootstrap_servers[0])
             while True:
+                watch.look()
                 time.sleep(1)
     except (LocalKafkaError, LocalFlinkError) as error:
         log.error("%s", error)

@@ -84,6 +84,7 @@ class LocalFlink:
         self._submitter: subprocess.Popen[bytes] | None = None
         self._asking = threading.Lock()
         self.task_managers: list[subprocess.Popen[bytes]] = []
+        self._task_managers_started = 0
 
     @property
     def address(self) -> str:
@@ -104,7 +105,20 @@ class LocalFlink:
 
     def start_task_manager(self) -> None:
         """Start one more TaskManager."""
-        self.task_managers.append(self._run("taskmanager.sh", f"taskmanager-{len(self.task_managers)}"))
+        self.task_managers.append(self._run("taskmanager.sh", f"taskmanager-{self._task_managers_started}"))
+        self._task_managers_started += 1
+
+    def replace_dead_task_managers(self) -> int:
+        """Start a TaskManager for each that ended by itself; returns their number."""
+        dead = [process for process in self.task_managers if process.poll() is not None]
+        for process in dead:
+            self.task_managers.remove(process)
+            self.start_task_manager()
+        return len(dead)
+
+    def job_manager_runs(self) -> bool:
+        """Whether the JobManager's process lives."""
+        return self._job_manager is not None and self._job_manager.poll() is None
 
     def wait_for_task_managers(self, count: int, timeout_seconds: float = 120.0) -> None:
         """Wait until `count` TaskManagers have registered."""

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from deploy.flink_outputs import decided_by_one_index, delivered, reading
-from deploy.flink_service import split_service
+from deploy.flink_service import Watch, split_service
 from deploy.local_flink import LocalFlink
 from streamer.demo.demo import documents
 from streamer.transports.kafka.topics import produce
@@ -60,3 +60,28 @@ def test_documents_come_out_as_by_one_index_though_workers_die_and_so_they_do_wh
             records.wait_for(DOCUMENTS + len(again))
             expected = decided_by_one_index(settings, one)
             assert delivered(records.headers[DOCUMENTS:]) == expected
+
+
+@pytest.mark.timeout(300)
+def test_a_task_manager_that_dies_is_replaced_and_the_job_goes_on(
+    kafka: SimpleNamespace, flink: LocalFlink, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with split_service(tmp_path, kafka.bootstrap_servers) as service, caplog.at_level("INFO", "deploy.flink_service"):
+        settings, count = service.settings, len(flink.task_managers)
+        watch = Watch(service, flink, flink.submit(*service.options, command=True))
+        service.begin("fingerprint", "route")
+        watch.look()
+        given = [each for each in documents(100, 3) if readable(each)]
+        produce(settings, settings.topics.input, given[:40])
+        with reading(settings) as records:
+            records.wait_for(40)
+            for process in flink.task_managers:
+                process.kill()
+                process.wait()
+            watch.look()
+            assert len(flink.task_managers) == count
+            produce(settings, settings.topics.input, given[40:])
+            records.wait_for(len(given))
+            watch.look()
+    assert f"{count} TaskManager(s) died; started as many" in caplog.text
+    assert "the job: running, " in caplog.text
