@@ -22,16 +22,14 @@ Values come from these places; a later one wins over an earlier one:
 1. the defaults below,
 2. one TOML file: `--config FILE`, or the file that the variable `STREAMER_CONFIG` names,
 3. variables `STREAMER_<SECTION>__<KEY>`,
-4. `--preset NAME`: a method as a whole, in place of all that file and variables say of `minhash`, `second_look`,
-   `index.distance_max` and `fingerprint`, but for its `markup`, `simplify`, `segmenter` and `dictionary`
-   ([the presets](methods.md#one-line-each)),
+4. `--preset NAME`: a whole method ([presets](methods.md#one-line-each)). It replaces `minhash`, `second_look`, `index.distance_max` and
+   `fingerprint` except for `markup`, `simplify`, `segmenter` and `dictionary`,
 5. `--set section.key=value`, as often as needed.
 
-In a variable or behind `--set` a list is a JSON array or is separated by commas, and an empty text unsets a setting
-that may be unset. Relative paths are relative to the folder that the service is started in. A value of the wrong type,
-an unknown key, an unknown `STREAMER_` variable and settings that contradict each other end the start with exit code 78
-and one line per problem; nothing is guessed. `streamer config check` ends in the same way, also where an extra that a
-setting needs is not installed or a setting has no effect; `streamer config show` prints what is in force.
+In a variable or after `--set` a list is a JSON array or is separated by commas, and an empty text unsets a setting. Relative paths are
+relative to the folder that the service is started in. A wrong type, an unknown key or variable, or settings that contradict each other end
+the start with exit code 78 and one line per problem. `streamer config check` also fails if an extra is missing or a setting has no effect;
+`streamer config show` prints what is in force.
 """
 
 _RELATIONS = """
@@ -46,19 +44,16 @@ _RELATIONS = """
 - `decode.value_bytes_max` <= `batch.bytes_max`
 - `kafka.request_bytes_max` >= `decode.value_bytes_max` + 65536 (key and headers)
 - the six topics differ from each other
-- `kafka.sasl_mechanism`, `kafka.sasl_username` and `kafka.sasl_password` are set exactly where
-  `kafka.security_protocol` is a SASL one, and the `kafka.ssl_` files only where it is an SSL one, certificate and key
-  together
-- `observe.tls_certificate_file` and `observe.tls_key_file` are set together, and so are `observe.user` and
-  `observe.password_file`
-- `ask.token` and `ask.token_file` are not set together; one of them is where `ask.enabled` is set and `observe.host` is no
-  address of the loopback
+- `kafka.sasl_mechanism`, `kafka.sasl_username` and `kafka.sasl_password` are set exactly if
+  `kafka.security_protocol` is a SASL one, and the `kafka.ssl_` files only if it is an SSL one, certificate and key together
+- together: `observe.tls_certificate_file` and `observe.tls_key_file`; `observe.user` and `observe.password_file`
+- not together: `ask.token` and `ask.token_file`; one of them if `ask.enabled` is set and `observe.host` is no loopback address
 - `fingerprint.markers` is set only with a `fingerprint.marker_factor` over 1
 - `fingerprint.second_look` is set only with `fingerprint.scheme = "simhash"`; `"metadata"` needs `decode.metadata`
-- with `fingerprint.scheme = "simhash"` a `fingerprint.second_look` that is left out is `"cosine"`. An `index.distance_max` that
-  is left out is 7 with `"cosine"`, 4 with `"none"`. `streamer config show` prints what follows
-- with `fingerprint.second_look = "metadata"` `index.distance_max` is left out: it follows, floor(`second_look.content_weight` /
-  (`second_look.similarity_min` - (1 - `second_look.content_weight`)) - 1), and must not be over 7
+- with `fingerprint.scheme = "simhash"` `fingerprint.second_look` is `"cosine"` unless set, and `index.distance_max` 7 with
+  `"cosine"`, 4 with `"none"`
+- with `fingerprint.second_look = "metadata"` `index.distance_max` is not set. It is floor(`second_look.content_weight` /
+  (`second_look.similarity_min` - (1 - `second_look.content_weight`)) - 1), at most 7
 - with `index.insert = "root"` `index.root_similarity_min` <= `minhash.similarity_min`, and `index.distance_max` <=
   `index.root_distance_max` <= `fingerprint.bits`
 - `guard.policy = "pass"` needs an `index.insert` other than `"unique"`: a suspect is an entry
@@ -68,11 +63,9 @@ _RELATIONS = """
 - `fingerprint.key_file` needs `fingerprint.key = "secret"`
 
 SimHash does not read the section `minhash`, `index.root_similarity_min` and `index.templates`. MinHash does not read
-`index.distance_max`,
-`index.root_distance_max`, the section `second_look` and, of the section `fingerprint`, anything but `markup`, `simplify`, `key`
-and `key_file`.
-Where such a setting differs from its default, `streamer run` and `streamer filter` warn, and `streamer config check` fails. With
-`--preset` it is an error for every command.
+`index.distance_max`, `index.root_distance_max`, the section `second_look` and, in the section `fingerprint`, anything but `markup`,
+`simplify`, `key` and `key_file`. If such a setting differs from its default, `streamer run` and `streamer filter` warn, and
+`streamer config check` fails. With `--preset` it is an error for every command.
 
 ## Presets of crawlers
 
