@@ -172,7 +172,7 @@ def loaded(index: Index, stream: Stream, entries: int, progress: Progress) -> di
         batch = stream.batch(min(rows_max, entries - begin))
         verdicts, originals = np.full(len(batch), Verdict.UNIQUE, np.uint8), [None] * len(batch)
         began, began_processor = time.perf_counter(), time.process_time()
-        load.add(batch, verdicts, originals, {SOURCE: begin + len(batch)})
+        load.restore(batch, verdicts, originals, {SOURCE: begin + len(batch)})
         if begin + len(batch) == entries:
             load.finish()
         clock, processor = clock + time.perf_counter() - began, processor + time.process_time() - began_processor

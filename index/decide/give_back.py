@@ -25,11 +25,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import find, retention
+from index.decide import find
 from index.decide.batch import Batch
 from index.decide.lookup import Answer, nearest_visible, stored
 from index.decide.prepare import Prepared, prepared, stored_form
-from index.decide.restore import enter_undecided
+from index.decide.restore import NO_ENDS, enter_again, next_numbers
 from index.decide.rule import Outcome
 from index.entry import (
     NO_DISTANCE,
@@ -72,13 +72,10 @@ def enter(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.ND
         if _undelivered(session):
             raise GivingBack("Another batch is being given back, and its delivery is not settled.")
         session.transaction.put(Table.META, GIVING_BACK_KEY, LOG_KEY.pack(counters.next_number, counters.journal_rows))
-    rows = entries.take(np.flatnonzero(new))
-    entering = rows.kinds <= Kind.EXACT
-    numbers = np.full(len(rows), NO_NUMBER, np.uint64)
-    numbers[entering] = counters.next_number + np.arange(np.count_nonzero(entering), dtype=np.uint64)
-    verdicts, distances = np.full(len(rows), Verdict.GIVEN_BACK, np.uint8), np.full(len(rows), NO_DISTANCE, np.int16)
-    enter_undecided(session, batch, rows, Outcome(verdicts, distances, entering, numbers, numbers))
-    retention.note_undecided(session, batch, new)
+    entering = new & (entries.kinds <= Kind.EXACT)
+    numbers, verdicts = next_numbers(session, entering), np.full(len(entries), Verdict.GIVEN_BACK, np.uint8)
+    distances = np.full(len(entries), NO_DISTANCE, np.int16)
+    enter_again(session, batch, entries, new, Outcome(verdicts, distances, entering, numbers, numbers), (), NO_ENDS)
     return new
 
 

@@ -1,6 +1,7 @@
 """Restoration: after lost commits, documents return from the outputs and enter with their original verdicts."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.decide import retention
-from index.decide.batch import NO_ORIGINS, Batch
+from index.decide.batch import Batch
 from index.decide.forget import remove
 from index.decide.lookup import nearest_judged, nearest_visible
 from index.decide.prepare import prepared, require_sound, stored_form
@@ -31,6 +32,7 @@ from index.matching.distance import Matches
 from index.matching.host_sketch import host_keys
 from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log, sources
+from index.storage.layout import Filing
 from index.storage.log import Origin
 from index.storage.parameters import Parameters
 from index.versions.history import stand_for_keys
@@ -69,8 +71,8 @@ def restore(
     known = batch.journaled.known
     entries = learn_frames(session, stored_form(entries, session.parameters), np.flatnonzero(~known))
     # An UPDATE without its older version's stream names nothing that could be retired, so it is UNIQUE.
-    told = np.array([where is not None and bool(where.source.stream) for where in originals], np.bool_)
-    decided = np.where((verdicts == Verdict.UPDATE) & ~told, Verdict.UNIQUE, verdicts).astype(np.uint8)
+    retires = np.array([where is not None and bool(where.source.stream) for where in originals], np.bool_)
+    decided = np.where((verdicts == Verdict.UPDATE) & ~retires, Verdict.UNIQUE, verdicts).astype(np.uint8)
     decided[entries.kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
     decided[entries.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
 
@@ -84,7 +86,7 @@ def restore(
     asked = [originals[row] for row in naming.tolist()]
     original_rows[naming] = [row_of.get((w.source, w.offset), -1) if w is not None else -1 for w in asked]
     numbers_of_originals = np.full(len(entries), NO_NUMBER, np.uint64)
-    numbers_of_originals[naming] = _known_numbers(session, asked)
+    numbers_of_originals[naming] = numbers_at(session, asked)
     lost = np.zeros(len(entries), np.bool_)
     lost[naming] = (original_rows[naming] < 0) & (numbers_of_originals[naming] == NO_NUMBER)
     # The index may have lost a page's match; the page then counts as UNIQUE.
@@ -101,67 +103,82 @@ def restore(
         same = np.where(original_rows >= 0, original_rows.astype(np.uint64), ~numbers_of_originals)
         same = np.where(standing, np.arange(len(entries), dtype=np.uint64), same)
         entering |= dropped & _members(session, entries, new, decided, same)
-    numbers = np.full(len(entries), NO_NUMBER, np.uint64)
-    first = session.counters.next_number
-    numbers[entering] = np.arange(first, first + np.count_nonzero(entering), dtype=np.uint64)
+    numbers = next_numbers(session, entering)
     named = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
     roots = np.where(standing, numbers, named)
     distances = _distances(session, entries, new & (dropped | of_templates), of_templates, original_rows, named)
-    rows = entries if new.all() else entries.take(np.flatnonzero(new))
-    outcome = Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new], named[new])
-    updates = np.flatnonzero(decided == Verdict.UPDATE)
-    replaced = _origins(session, entries, updates, originals)
-    places = np.cumsum(new) - 1
-    of_new = {int(places[row]): origin for row, origin in replaced.items() if new[row]}
-    enter_undecided(session, batch, rows, outcome, replaced=of_new)
-    retire_replaced(session, entries, updates, originals)
-    note_kept(session, host_keys(rows.hosts or [None] * len(rows))[outcome.verdicts == Verdict.TEMPLATE])
-    retention.note_undecided(session, batch, new)
-    sources.move_applied(session.transaction, ends, {})
+    enter_again(
+        session, batch, entries, new, Outcome(decided, distances, entering, numbers, roots, named), originals, ends
+    )
+    note_kept(session, host_keys(entries.hosts or [None] * len(entries))[new & of_templates])
     return Restored(int(new.sum()), int(known.sum()), int(lost.sum()))
 
 
-def enter_undecided(
+def next_numbers(session: WriteSession, entering: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
+    """The next document numbers for entering rows, bool [n] -> uint64 [n]; NO_NUMBER for other rows."""
+    numbers = np.full(len(entering), NO_NUMBER, np.uint64)
+    numbers[entering] = session.counters.next_number + np.arange(np.count_nonzero(entering), dtype=np.uint64)
+    return numbers
+
+
+def enter_again(
     session: WriteSession,
     batch: Batch,
-    rows: Entries,
+    entries: Entries,
+    new: npt.NDArray[np.bool_],
     outcome: Outcome,
+    originals: Sequence[Position | None],
+    ends: Mapping[Source, int],
     *,
     origins: Sequence[Origin] | None = None,
-    replaced: Mapping[int, Origin] = NO_ORIGINS,
     leaving: npt.NDArray[np.bool_] | None = None,
 ) -> None:
-    """Enter rows with known verdicts, as `Batch.enter`; looks up only equal entries."""
-    staying = outcome.entering if leaving is None else outcome.entering & ~leaving
-    near = np.flatnonzero(staying & (rows.kinds == Kind.NEAR))
+    """Enter new rows, bool [n], with known verdicts; looks up only equal entries, and the older versions of UPDATE rows.
+
+    outcome    of all n rows
+    originals  of all n rows; an UPDATE row retires its older version, even if the row is not new
+    ends       applied offsets
+    origins    see `Batch.enter`
+    leaving    bool [n], rows that are forgotten at once; None: no such row
+    """
+    updates, places = np.flatnonzero(outcome.verdicts == Verdict.UPDATE), np.flatnonzero(new)
+    replaced = updates[new[updates]]
+    older = [(entries.ids[row], position) for row in replaced.tolist() if (position := originals[row]) is not None]
+    of_rows = dict(zip(np.searchsorted(places, replaced).tolist(), origins_of(session, older), strict=True))
+    rows = entries if new.all() else entries.take(places)
+    columns = {name: column[places] for name in _COLUMNS if (column := getattr(outcome, name)) is not None}
+    entered, skipping = replace(outcome, **columns), None if leaving is None else leaving[places]
+    near = np.flatnonzero(
+        (rows.kinds == Kind.NEAR) & (entered.entering if skipping is None else entered.entering & ~skipping)
+    )
     answer = nearest_visible(session, exact_lookup_of(rows.fingerprints[near], session.parameters))
     equal = np.zeros(len(rows), np.bool_)
     equal[near] = answer.equal
     stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
-    batch.enter(session, rows, outcome, equal, stale, origins=origins, replaced=replaced, leaving=leaving)
+    batch.enter(session, rows, entered, equal, stale, origins=origins, replaced=of_rows, leaving=skipping)
+    if leaving is not None:
+        remove(session, outcome.numbers[new & leaving])
+    _retire_replaced(session, entries, updates, originals)
+    retention.note_undecided(session, batch, new)
+    sources.move_applied(session.transaction, ends, {})
 
 
-def _origins(
-    session: WriteSession, entries: Entries, updates: npt.NDArray[np.int64], originals: Sequence[Position | None]
-) -> dict[int, Origin]:
-    """Origins of the older versions that UPDATE rows, int64 [m], name, by row: an older version has the same id."""
-    numbers: dict[str, int] = {}
-    found = {}
-    for row in updates.tolist():
-        where = originals[row]
-        assert where is not None, "an update whose older version is not told is unique"
-        stream = where.source.stream
-        if stream not in numbers:
-            numbers[stream] = sources.number_of(session.transaction, stream)
-        found[row] = Origin(entries.ids[row], numbers[stream], where.source.partition, where.offset)
-    return found
+_COLUMNS = ("verdicts", "distances", "entering", "numbers", "originals", "named", "returns")
+"""Columns of an `Outcome` with known verdicts."""
 
 
-def retire_replaced(
+def origins_of(session: WriteSession, named: Sequence[tuple[str, Position]]) -> list[Origin]:
+    """Origins of documents by id and position; registers unknown streams."""
+    streams = dict.fromkeys(position.source.stream for _, position in named)
+    numbers = {stream: sources.number_of(session.transaction, stream) for stream in streams}
+    return [Origin(id_, numbers[at.source.stream], at.source.partition, at.offset) for id_, at in named]
+
+
+def _retire_replaced(
     session: WriteSession, entries: Entries, updates: npt.NDArray[np.int64], originals: Sequence[Position | None]
 ) -> None:
     """Retire the older versions of UPDATE rows, int64 [m], if the index knows them and they still count."""
-    numbers = _known_numbers(session, [originals[row] for row in updates.tolist()])
+    numbers = numbers_at(session, [originals[row] for row in updates.tolist()])
     hosts = log.host_digests(entries)
     keys = [(entries.ids[row], int(hosts[row])) for row in updates.tolist()]
     stands = stand_for_keys(session, numbers, keys)
@@ -175,10 +192,14 @@ def _positions(entries: Entries, rows: npt.NDArray[np.int64]) -> list[tuple[Sour
     return [(entries.sources[source], offset) for source, offset in zip(*columns, strict=True)]
 
 
-def _known_numbers(session: ReadSession, positions: Sequence[Position | None]) -> npt.NDArray[np.uint64]:
-    """Journaled number for each position, uint64 [n]; NO_NUMBER for an unknown document.
+def numbers_at(
+    session: ReadSession, positions: Sequence[Position | None], *, own: bool = False
+) -> npt.NDArray[np.uint64]:
+    """Journaled number for each position, uint64 [n]; NO_NUMBER for an unknown document, or one that has left the log.
 
     A given-back document counts as unique, so its later position overrides the drop's.
+
+    own  number of the document that entered at the position, even if it is a duplicate; it may have left the log
     """
     transaction, words = session.transaction, session.words
     numbers = np.full(len(positions), NO_NUMBER, np.uint64)
@@ -193,9 +214,15 @@ def _known_numbers(session: ReadSession, positions: Sequence[Position | None]) -
             continue
         asked = np.array([position.offset for place in places if (position := positions[place])], np.uint64)
         offsets, inverse = np.unique(asked, return_inverse=True)
-        found = journal.find(transaction, stream, source.partition, offsets, words)
-        known = found.known[inverse]
-        numbers[np.array(places)[known]] = found.rows["number"][inverse][known]
+        of_offsets, known = np.full(len(offsets), NO_NUMBER, np.uint64), np.zeros(len(offsets), np.bool_)
+        for batch, rows, held in journal.holding(transaction, stream, source.partition, offsets, words):
+            of_offsets[held], known[held] = batch.rows["number"][rows], True
+            if own:
+                entered, filed = batch.entered(), batch.rows["filing"][rows] != Filing.NOTHING
+                of_offsets[held[filed]] = batch.first_number + np.searchsorted(entered, rows[filed])
+        numbers[places] = np.where(known[inverse], of_offsets[inverse], numbers[places])
+    if own:
+        return numbers
     there = documents.origins(transaction, numbers[numbers != NO_NUMBER], words)
     return np.array([number if number in there else int(NO_NUMBER) for number in numbers.tolist()], np.uint64)
 

@@ -14,7 +14,7 @@ from index.tools.bulk_load import BulkLoader
 from index.tools.finding import Finding
 from index.tools.frames import HostFrame, frames_of, kept_by_frames
 from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
-from index.tools.survey import Reader, Survey, readers, survey
+from index.tools.survey import Survey, readers, survey
 from index.tools.verify import verify
 from index.tools.warm_up import compile_kernels
 
@@ -31,7 +31,6 @@ __all__ = [
     "Imported",
     "Importer",
     "Original",
-    "Reader",
     "Record",
     "Snapshot",
     "Survey",

@@ -56,13 +56,13 @@ def bucket_sizes(session: ReadSession, entries: int) -> tuple[TreeStats, BucketS
         for table in range(shape.tables)
         for first in range(0, _VALUES, step)
     ]
-    found = np.concatenate(sizes)
-    largest = int(found.max()) if len(found) else 0
+    sampled = np.concatenate(sizes)
+    largest = int(sampled.max()) if len(sampled) else 0
     hot = _hottest(transaction, shape)
     if hot is not None:
         table, value = hot
         largest = max(largest, int(_sizes(transaction, shape, table, value, value + 1, keys[table]).max()))
-    return stats, BucketSizes(shape.buckets, found, largest)
+    return stats, BucketSizes(shape.buckets, sampled, largest)
 
 
 def _recent(transaction: Transaction, shape: SchemeShape) -> tuple[TreeStats, list[npt.NDArray[np.uint64]]]:

@@ -82,7 +82,7 @@ class BulkLoader:
             self._end_portion()
         return result
 
-    def add(
+    def restore(
         self,
         entries: Entries,
         verdicts: npt.NDArray[np.uint8],
@@ -93,9 +93,9 @@ class BulkLoader:
         restore.require_restorable(entries, verdicts, originals, self.parameters)
         return self.write(lambda session: restore.restore(session, entries, verdicts, originals, ends))
 
-    def give_back(self, entries: Entries) -> None:
-        """Enter given-back documents that were delivered, as `Index.give_back`."""
-        self.write(lambda session: give_back.enter(session, entries, delivered=True))
+    def give_back(self, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
+        """Enter given-back documents, as `Index.give_back`."""
+        return self.write(lambda session: give_back.enter(session, entries, delivered=delivered))
 
     def finish(self) -> None:
         """Move all entries into segments. Otherwise every process that opens the index holds them in memory."""

@@ -41,8 +41,8 @@ def frames_of(index: Index, limit: int) -> list[HostFrame]:
     """Hosts whose frames kept the most pages, at most `limit`; among equal ones those with the largest frames first."""
 
     def operation(session: ReadSession) -> list[HostFrame]:
-        found = (_host_frame(session, sample) for _, sample in stored_samples(session))
-        return nlargest(limit, found, key=lambda each: (each.kept, each.is_known, each.frame_share, each.pages))
+        frames = (_host_frame(session, sample) for _, sample in stored_samples(session))
+        return nlargest(limit, frames, key=lambda each: (each.kept, each.is_known, each.frame_share, each.pages))
 
     return internals_of(index).read(operation)
 

@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import forget, retention
 from index.decide.batch import Batch
 from index.decide.prepare import stored_form
-from index.decide.restore import enter_undecided, retire_replaced
+from index.decide.restore import enter_again, next_numbers, numbers_at, origins_of
 from index.decide.rule import Outcome
 from index.entry import (
     NO_DISTANCE,
@@ -36,11 +35,12 @@ from index.index import Index, internals_of
 from index.session import ReadSession, Result, WriteSession
 from index.storage import documents, log, scan, sources
 from index.storage.documents import Document, VersionDigests, of_batch
-from index.storage.layout import JOURNAL_KEY, HostSample, Table, unpack_journal_run
+from index.storage.layout import HostSample, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from index.tools.bulk_load import BulkLoader
 from index.tools.frames import stored_samples
+from index.tools.verify_tables import Documents
 
 _NOTHING_LATER = 2**64 - 1
 
@@ -80,33 +80,15 @@ class Record(NamedTuple):
     version: VersionDigests = VersionDigests()
 
 
-class _Held:
-    """Set of the document numbers in the batches so far."""
-
-    def __init__(self) -> None:
-        self._firsts, self._ends = array("Q"), array("Q")
-
-    def add(self, found: log.Batch) -> None:
-        self._firsts.append(found.first_number)
-        self._ends.append(found.end_number)
-
-    def has(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        firsts, ends = np.frombuffer(self._firsts, np.uint64), np.frombuffer(self._ends, np.uint64)
-        # Among batches with the same first number only the last one can hold documents.
-        places = np.searchsorted(firsts, numbers, side="right") - 1
-        has: npt.NDArray[np.bool_] = (places >= 0) & (numbers < ends[places])
-        return has
-
-
 class _Later:
     """Least offset of a source in all batches after the current one."""
 
     def __init__(self, transaction: Transaction, words: int) -> None:
         least: dict[tuple[int, int], array[int]] = {}
-        for found in log.walk(transaction, words):
-            of_batch = np.full(len(found.sources), _NOTHING_LATER, np.uint64)
-            np.minimum.at(of_batch, found.rows["source"], found.rows["offset"])
-            for source, offset in zip(found.sources.tolist(), of_batch.tolist(), strict=True):
+        for batch in log.walk(transaction, words):
+            of_batch = np.full(len(batch.sources), _NOTHING_LATER, np.uint64)
+            np.minimum.at(of_batch, batch.rows["source"], batch.rows["offset"])
+            for source, offset in zip(batch.sources.tolist(), of_batch.tolist(), strict=True):
                 least.setdefault(source, array("Q", ())).append(offset)
         self._least = {
             source: np.minimum.accumulate(np.frombuffer(offsets, np.uint64)[::-1]) for source, offsets in least.items()
@@ -114,10 +96,10 @@ class _Later:
         """Least offsets by source, the last batch first."""
         self._left = {source: len(offsets) for source, offsets in self._least.items()}
 
-    def behind(self, found: log.Batch) -> list[int]:
+    def behind(self, batch: log.Batch) -> list[int]:
         """Least offset in all batches after the next one, for every source of that one."""
         offsets = []
-        for source in found.sources.tolist():
+        for source in batch.sources.tolist():
             self._left[source] -= 1
             left = self._left[source]
             offsets.append(int(self._least[source][left - 1]) if left else _NOTHING_LATER)
@@ -142,7 +124,7 @@ class Snapshot:
 
     def count(self) -> int:
         """Number of `records`."""
-        return sum(len(found.rows) for found in log.walk(self._session.transaction, self._session.words))
+        return sum(len(batch.rows) for batch in log.walk(self._session.transaction, self._session.words))
 
     def records(self) -> Iterator[Record]:
         """A record for every position in the log, in log order."""
@@ -168,25 +150,28 @@ def snapshot(index: Index, operation: Callable[[Snapshot], Result]) -> Result:
 def _records(session: ReadSession) -> Iterator[Record]:
     transaction, visibility, words = session.transaction, session.visibility, session.words
     streams = {number: stream for number, (stream, _) in scan.numbered_streams(transaction).items()}
-    held, later = _Held(), _Later(transaction, words)
-    for found in log.walk(transaction, words):
-        held.add(found)
-        retired = ~visibility.are(transaction, found.numbers())
+    held, later = Documents(log.walk(transaction, words)), _Later(transaction, words)
+    for batch in log.walk(transaction, words):
+        retired = ~visibility.are(transaction, batch.numbers())
         entered = dict(
-            zip(found.entered().tolist(), of_batch(transaction, found, np.arange(len(retired))), strict=True)
+            zip(batch.entered().tolist(), of_batch(transaction, batch, np.arange(len(retired))), strict=True)
         )
         gone = dict(zip(entered, retired.tolist(), strict=True))
-        duplicates = np.flatnonzero(naming_originals(found.rows["verdict"]))
-        origins = dict(zip(duplicates.tolist(), found.origins(duplicates), strict=True))
-        own = np.full(len(found.rows), NO_NUMBER, np.uint64)
-        own[found.entered()] = found.numbers()
-        named = found.rows["number"]
-        in_sequence = held.has(named) & ((own != named) | standing_for_themselves(found.rows["verdict"]))
-        order = _order(found)
-        settled = _settled(found, order, later.behind(found))
-        places = [Source(streams[stream], partition) for stream, partition in found.sources.tolist()]
-        in_sequence_list, columns = in_sequence.tolist(), found.rows.tolist()
-        ids = found.ids(np.arange(len(found.rows)))
+        duplicates = np.flatnonzero(naming_originals(batch.rows["verdict"]))
+        origins = dict(zip(duplicates.tolist(), batch.origins(duplicates), strict=True))
+        own = np.full(len(batch.rows), NO_NUMBER, np.uint64)
+        own[batch.entered()] = batch.numbers()
+        named = batch.rows["number"]
+        in_sequence = (
+            held.places(named)[1]
+            & (named < np.uint64(batch.end_number))
+            & ((own != named) | standing_for_themselves(batch.rows["verdict"]))
+        )
+        order = _order(batch)
+        settled = _settled(batch, order, later.behind(batch))
+        places = [Source(streams[stream], partition) for stream, partition in batch.sources.tolist()]
+        in_sequence_list, columns = in_sequence.tolist(), batch.rows.tolist()
+        ids = batch.ids(np.arange(len(batch.rows)))
         for row, is_settled in zip(order.tolist(), settled.tolist(), strict=True):
             offset, number, _, source, _, distance, verdict, reason, _, _, *version = columns[row]
             document, origin = entered.get(row), origins.get(row)
@@ -213,20 +198,20 @@ def _original(origin: log.Origin, streams: Mapping[int, str]) -> Original:
     return Original(origin.id, Position(plain_source(Source(streams[origin.stream], origin.partition)), origin.offset))
 
 
-def _order(found: log.Batch) -> npt.NDArray[np.int64]:
+def _order(batch: log.Batch) -> npt.NDArray[np.int64]:
     """A batch's rows; rows whose original is a later row, as restorations may leave them, come last."""
-    rows = np.arange(len(found.rows))
-    named = found.rows["number"]
-    here = np.flatnonzero((named >= np.uint64(found.first_number)) & (named < np.uint64(found.end_number)))
+    rows = np.arange(len(batch.rows))
+    named = batch.rows["number"]
+    here = np.flatnonzero((named >= np.uint64(batch.first_number)) & (named < np.uint64(batch.end_number)))
     names_later = np.zeros(len(rows), np.bool_)
-    of_named = (named[here] - np.uint64(found.first_number)).astype(np.int64)
-    names_later[here] = found.entered()[of_named] > here
+    of_named = (named[here] - np.uint64(batch.first_number)).astype(np.int64)
+    names_later[here] = batch.entered()[of_named] > here
     return np.argsort(names_later, kind="stable")
 
 
-def _settled(found: log.Batch, order: npt.NDArray[np.int64], behind: Sequence[int]) -> npt.NDArray[np.bool_]:
+def _settled(batch: log.Batch, order: npt.NDArray[np.int64], behind: Sequence[int]) -> npt.NDArray[np.bool_]:
     """Whether no lower offset of a row's source comes later, for the rows in this order: bool [n]."""
-    offsets, of_sources = found.rows["offset"][order], found.rows["source"][order]
+    offsets, of_sources = batch.rows["offset"][order], batch.rows["source"][order]
     settled = np.zeros(len(order), np.bool_)
     for source, later in enumerate(behind):
         places = np.flatnonzero(of_sources == source)
@@ -235,11 +220,11 @@ def _settled(found: log.Batch, order: npt.NDArray[np.int64], behind: Sequence[in
     return settled
 
 
-def portions(found: Iterator[Record], rows_max: int) -> Iterator[list[Record]]:
+def portions(records: Iterator[Record], rows_max: int) -> Iterator[list[Record]]:
     """Lists with at most `rows_max` consecutive records; within a list a source's offsets increase."""
     portion: list[Record] = []
     last: dict[Source, int] = {}
-    for record in found:
+    for record in records:
         if len(portion) == rows_max or record.offset <= last.get(record.source, -1):
             yield portion
             portion, last = [], {}
@@ -247,10 +232,6 @@ def portions(found: Iterator[Record], rows_max: int) -> Iterator[list[Record]]:
         last[record.source] = record.offset
     if portion:
         yield portion
-
-
-_OWN_NUMBER = NO_NUMBER - np.uint64(1)
-"""In `Importer._here`: an entry whose own number was not looked up."""
 
 
 class Imported(NamedTuple):
@@ -267,8 +248,6 @@ class Importer:
         """index: a `BulkLoader` for many records; call its `finish` after the last one."""
         self._parameters = index.parameters
         self._writer = index if isinstance(index, BulkLoader) else internals_of(index)
-        self._there, self._here = array("Q"), array("Q")
-        """Document numbers in the records, ascending, and in this index; NO_NUMBER: not an entry of this index."""
 
     def begin(self, streams: Sequence[tuple[str, str]]) -> None:
         """Register streams, (stream, name), in this order."""
@@ -289,104 +268,7 @@ class Importer:
         """
         _require_whole(records, self._parameters.insert)
         entries = _with_frames(records, stored_form(_entries_of(records, self._parameters), self._parameters))
-        done, here = self._writer.write(lambda session: self._added(session, records, entries))
-        self._learn(records, here)
-        return done
-
-    def _added(
-        self, session: WriteSession, records: Sequence[Record], entries: Entries
-    ) -> tuple[Imported, npt.NDArray[np.uint64]]:
-        transaction, batch = session.transaction, Batch(session, entries)
-        known = batch.journaled.known
-        streams = {
-            record.origin.position.source.stream: 0
-            for record, is_known in zip(records, known.tolist(), strict=True)
-            if record.origin is not None and not is_known
-        }
-        streams = {stream: sources.number_of(transaction, stream) for stream in streams}
-        first = session.counters.next_number
-        entering = ~known & np.array([record.document is not None for record in records], np.bool_)
-        here = np.full(len(records), NO_NUMBER, np.uint64)
-        here[entering] = np.arange(first, first + np.count_nonzero(entering))
-        here[known] = self._known(batch.journaled.rows[known])
-        verdicts = np.array([record.verdict for record in records], np.uint8)
-        named = self._originals(transaction, records, here, known)
-        own = standing_for_themselves(verdicts) | ((named == NO_NUMBER) & entering)
-        distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in records], np.int16)
-        new = np.flatnonzero(~known)
-        returns = np.array([record.version.returns for record in records], np.uint8)
-        numbers = np.where(own, here, named)[new]
-        outcome = Outcome(verdicts[new], distances[new], entering[new], here[new], numbers, returns=returns[new])
-        leaving = entering & np.array([record.forgotten for record in records], np.bool_)
-        origins = [
-            log.Origin(origin.id, streams[at.source.stream], at.source.partition, at.offset)
-            for row in new.tolist()
-            if (origin := records[row].origin) is not None and (at := origin.position)
-        ]
-        enter_undecided(session, batch, entries.take(new), outcome, origins=origins, leaving=leaving[new])
-        forget.remove(session, here[leaving])
-        updates = np.flatnonzero(verdicts == Verdict.UPDATE)
-        retire_replaced(session, entries, updates, [each.origin and each.origin.position for each in records])
-        retention.note_undecided(session, batch, ~known)
-        ends = {record.source: record.offset + 1 for record in records if record.settled}
-        sources.move_applied(transaction, ends, {})
-        return Imported(len(new), len(records) - len(new)), here
-
-    def _known(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
-        """Numbers here for the documents at known positions, DECISION [n] -> uint64 [n]; later records may name them."""
-        if self._parameters.insert == "unique":
-            return rows["number"]
-        resembling = naming_originals(rows["verdict"]) & ~standing_for_themselves(rows["verdict"])
-        return np.where(resembling, _OWN_NUMBER, rows["number"])
-
-    def _originals(
-        self,
-        transaction: Transaction,
-        records: Sequence[Record],
-        here: npt.NDArray[np.uint64],
-        known: npt.NDArray[np.bool_],
-    ) -> npt.NDArray[np.uint64]:
-        """Original in this index for each new record that names another document, uint64 [n]; NO_NUMBER for others."""
-        naming = np.array(
-            [
-                each.verdict.names_original and not each.verdict.stands_for_itself and each.original is not None
-                for each in records
-            ],
-            np.bool_,
-        )
-        rows = np.flatnonzero(naming & ~known)
-        asked = np.array([records[row].original for row in rows.tolist()], np.uint64)
-        found = np.full(len(records), NO_NUMBER, np.uint64)
-        found[rows], there = _mapped(np.frombuffer(self._there, np.uint64), np.frombuffer(self._here, np.uint64), asked)
-        documents = np.array([row for row, each in enumerate(records) if each.document is not None], np.int64)
-        numbers = np.array([each.document.number for each in records if each.document is not None], np.uint64)
-        order = np.argsort(numbers)
-        of_portion, in_portion = _mapped(numbers[order], documents[order].astype(np.uint64), asked)
-        in_portion &= of_portion.astype(np.int64) < rows
-        found[rows[in_portion]] = here[of_portion[in_portion].astype(np.int64)]
-        for row, number in zip(rows[~there & ~in_portion].tolist(), asked[~there & ~in_portion].tolist(), strict=True):
-            raise ValueError(f"offset {records[row].offset}: original {number} does not stand before it")
-        for row in np.flatnonzero(found == _OWN_NUMBER).tolist():
-            origin = records[row].origin
-            assert origin is not None, "a duplicate says what its original was"
-            found[row] = _number_at(transaction, origin.position, self._parameters.stored_words)
-        return found
-
-    def _learn(self, records: Sequence[Record], here: npt.NDArray[np.uint64]) -> None:
-        """Remember the document numbers of an entered portion."""
-        learnt = sorted(
-            (record.document.number, number)
-            for record, number in zip(records, here.tolist(), strict=True)
-            if record.document is not None
-        )
-        ascending = not learnt or not self._there or learnt[0][0] > self._there[-1]
-        self._there.extend(number for number, _ in learnt)
-        self._here.extend(number for _, number in learnt)
-        if not ascending:
-            # A restoration may number a duplicate below its original; the sequence has the original first.
-            there, own = np.frombuffer(self._there, np.uint64), np.frombuffer(self._here, np.uint64)
-            order = np.argsort(there, kind="stable")
-            self._there, self._here = array("Q", there[order].tobytes()), array("Q", own[order].tobytes())
+        return self._writer.write(lambda session: _enter(session, records, entries))
 
     def add_samples(self, samples: Mapping[int, HostSample]) -> None:
         """Enter host samples by host key, unless this index has some; call this after the last record."""
@@ -405,26 +287,51 @@ class Importer:
         self._writer.write(lambda session: sources.move_applied(session.transaction, ends, marks))
 
 
-def _mapped(
-    keys: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64], asked: npt.NDArray[np.uint64]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-    """Each key's value in `asked`, NO_NUMBER if missing, and whether it exists, bool [n]; `keys` ascend."""
-    if not len(keys):
-        return np.full(len(asked), NO_NUMBER), np.zeros(len(asked), np.bool_)
-    places = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-    there = keys[places] == asked
-    return np.where(there, values[places], NO_NUMBER), there
+def _enter(session: WriteSession, records: Sequence[Record], entries: Entries) -> Imported:
+    batch = Batch(session, entries)
+    new = ~batch.journaled.known
+    entering = new & np.array([record.document is not None for record in records], np.bool_)
+    numbers = next_numbers(session, entering)
+    verdicts = np.array([record.verdict for record in records], np.uint8)
+    named = _originals(session, records, new, numbers)
+    own = standing_for_themselves(verdicts) | ((named == NO_NUMBER) & entering)
+    distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in records], np.int16)
+    returns = np.array([record.version.returns for record in records], np.uint8)
+    outcome = Outcome(verdicts, distances, entering, numbers, np.where(own, numbers, named), returns=returns)
+    leaving = entering & np.array([record.forgotten for record in records], np.bool_)
+    origins = origins_of(session, [origin for row in np.flatnonzero(new).tolist() if (origin := records[row].origin)])
+    older = [record.origin and record.origin.position for record in records]
+    ends = {record.source: record.offset + 1 for record in records if record.settled}
+    enter_again(session, batch, entries, new, outcome, older, ends, origins=origins, leaving=leaving)
+    return Imported(int(new.sum()), int((~new).sum()))
 
 
-def _number_at(transaction: Transaction, position: Position, words: int) -> int:
-    """Number of the document that entered at a position; the journal must know the position."""
-    stream = sources.number_of(transaction, position.source.stream)
-    below = transaction.floor(Table.JOURNAL, JOURNAL_KEY.pack(stream, position.source.partition, position.offset))
-    assert below is not None, "a position that is known stands in a run"
-    run = unpack_journal_run(bytes(below[1]))
-    found = log.read(transaction, run.batch, words)
-    own = (found.rows["source"] == run.source) & (found.rows["offset"] == np.uint64(position.offset))
-    return found.first_number + int(np.count_nonzero(found.rows["filing"][: int(np.flatnonzero(own)[0])]))
+def _originals(
+    session: ReadSession, records: Sequence[Record], new: npt.NDArray[np.bool_], numbers: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint64]:
+    """Original in this index for each new record that names another document, uint64 [n]; NO_NUMBER for others.
+
+    numbers  uint64 [n], number of each entering record
+    """
+    originals = np.full(len(records), NO_NUMBER, np.uint64)
+    entered: dict[Position, int] = {}
+    earlier: list[tuple[int, Position]] = []
+    for row, (record, is_new, number) in enumerate(zip(records, new.tolist(), numbers.tolist(), strict=True)):
+        resembles = record.verdict.names_original and not record.verdict.stands_for_itself
+        if is_new and resembles and record.original is not None and record.origin is not None:
+            if record.origin.position in entered:
+                originals[row] = entered[record.origin.position]
+            else:
+                earlier.append((row, record.origin.position))
+        if number != NO_NUMBER:
+            entered[Position(plain_source(record.source), record.offset)] = number
+    rows = [row for row, _ in earlier]
+    originals[rows] = numbers_at(session, [position for _, position in earlier], own=True)
+    for row in rows:
+        if originals[row] == NO_NUMBER:
+            record = records[row]
+            raise ValueError(f"offset {record.offset}: original {record.original} does not stand before it")
+    return originals
 
 
 def _require_whole(records: Sequence[Record], insert: Insert) -> None:
@@ -461,12 +368,12 @@ def _entries_of(records: Sequence[Record], parameters: Parameters) -> Entries:
     words, look_bytes = parameters.words, parameters.look_bytes
     numbers: dict[Source, int] = {}
     source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in records]
-    found = [record.document for record in records]
+    documents = [record.document for record in records]
     nothing = (0,) * words
     kinds = [_KINDS[record.verdict] if record.document is None else record.document.kind for record in records]
-    fingerprints = np.array([nothing if each is None else each.fingerprint for each in found], np.uint64)
+    fingerprints = np.array([nothing if each is None else each.fingerprint for each in documents], np.uint64)
     looks = np.zeros((len(records), look_bytes), np.uint8)
-    for row, document in enumerate(found):
+    for row, document in enumerate(documents):
         if document is not None:
             if len(document.look) != look_bytes:
                 raise ValueError(
@@ -480,7 +387,7 @@ def _entries_of(records: Sequence[Record], parameters: Parameters) -> Entries:
         kinds=np.array(kinds, np.uint8),
         reasons=np.array([record.reason for record in records], np.uint8),
         fingerprints=fingerprints.reshape(-1, words),
-        times_ms=np.array([0 if each is None else each.time_ms for each in found], np.int64),
+        times_ms=np.array([0 if each is None else each.time_ms for each in documents], np.int64),
         ids=[record.id for record in records],
         looks=looks,
         digests=np.array([record.version[:2] for record in records], np.uint64).reshape(-1, 2),

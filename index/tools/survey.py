@@ -26,13 +26,6 @@ class Survey(NamedTuple):
     ages: Mapping[Source, Age]
 
 
-class Reader(NamedTuple):
-    """A process that has the index open: its id, and its read transaction, None between two reads."""
-
-    process: int
-    transaction: int | None
-
-
 def survey(index: Index) -> Survey:
     """Survey an index; reads a sample of the segments, and the entries outside them."""
 
@@ -46,6 +39,6 @@ def survey(index: Index) -> Survey:
     return internals_of(index).read(operation)
 
 
-def readers(index: Index) -> list[Reader]:
-    """All readers of the index, including this process."""
-    return [Reader(*reader) for reader in internals_of(index).store.readers()]
+def readers(index: Index) -> list[tuple[int, int | None]]:
+    """All readers of the index, including this process: process id and read transaction, None between two reads."""
+    return internals_of(index).store.readers()

@@ -187,11 +187,11 @@ class LogCheck:
             offsets = batch.rows["offset"][rows]
             if not len(rows):
                 continue
-            found = np.zeros(len(rows), np.bool_)
+            journaled = np.zeros(len(rows), np.bool_)
             for first, run in _runs(self._transaction, stream, partition, int(offsets[0]), int(offsets[-1])):
                 if run.batch == batch.key and run.source == number:
-                    found |= (offsets >= first) & (offsets <= run.last)
-            self._note(batch, rows[~found], "is not in the journal")
+                    journaled |= (offsets >= first) & (offsets <= run.last)
+            self._note(batch, rows[~journaled], "is not in the journal")
 
 
 def _where(batch: log.Batch, row: int) -> str:

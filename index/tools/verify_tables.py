@@ -92,14 +92,14 @@ class Tally:
 
 def gathered(portions: Iterable[TableEntries], chosen: npt.NDArray[np.bool_]) -> dict[int, list[TableEntries]]:
     """Entries in the chosen parts, bool [tables, PARTS], by table."""
-    found: dict[int, list[TableEntries]] = {}
+    by_table: dict[int, list[TableEntries]] = {}
     count = 0
     for entries in portions:
         inside = chosen[entries.table, entries.parts]
         if inside.any() and count < ENTRIES_MAX:
-            found.setdefault(entries.table, []).append(entries.take(inside))
+            by_table.setdefault(entries.table, []).append(entries.take(inside))
             count += int(np.count_nonzero(inside))
-    return found
+    return by_table
 
 
 def nothing_noted(_: Iterable[str]) -> None:
@@ -224,10 +224,10 @@ class Expected:
         A batch may leave the log while compaction moves its entries. Another process that continues the compaction does not
         see them, so only some tables have them. Such entries are retired, and a later memtable removes them.
         """
-        found: dict[int, list[Numbers]] = {}
+        by_table: dict[int, list[Numbers]] = {}
         for entries in chain(self._removed(in_log=False), self._leaving(in_log=False)):
-            found.setdefault(entries.table, []).append(entries.hashes())
-        return {table: np.sort(np.concatenate(hashes)) for table, hashes in found.items()}
+            by_table.setdefault(entries.table, []).append(entries.hashes())
+        return {table: np.sort(np.concatenate(hashes)) for table, hashes in by_table.items()}
 
     def _removed(self, *, in_log: bool) -> Iterator[TableEntries]:
         """Removed entries that segments hold until compaction reaches their tombstones; in the log, or no longer."""

@@ -8,12 +8,11 @@ from importlib.metadata import requires as requirements
 from pathlib import Path
 
 import click
-import orjson
 from click.shell_completion import get_completion_class
-from rich.console import Console
 from rich.table import Table
 
 from streamer.cli.options import json_option, settings_options
+from streamer.cli.outputs import show
 
 DISTRIBUTION = "neardup-streamer"
 PROGRAM = "streamer"
@@ -35,15 +34,12 @@ def version_command(as_json: bool) -> None:
     The output has no settings, host names or paths.
     """
     facts = about()
-    if as_json:
-        click.echo(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
-        return
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, value in facts.items():
         lines = [" ".join(pair) for pair in value.items()] if isinstance(value, dict) else [str(value)]
         for row, line in enumerate(lines):
             table.add_row(name.replace("_", " ") if row == 0 else "", line)
-    Console().print(table, highlight=False)
+    show(facts, table, as_json=as_json, soft_wrap=False)
 
 
 @click.command()

@@ -14,8 +14,17 @@ import click
 import orjson
 from rich.console import Console
 
-from streamer.cli.options import FOLDER, Chosen, force_option, json_option, output_log_of, pass_chosen
-from streamer.cli.outputs import NoLeftovers, require_absent, writing
+from streamer.cli.options import (
+    FILE,
+    FILE_OR_STREAM,
+    FOLDER,
+    Chosen,
+    force_option,
+    json_option,
+    output_log_of,
+    pass_chosen,
+)
+from streamer.cli.outputs import NoLeftovers, require_absent, show, writing
 from streamer.errors import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
@@ -28,7 +37,7 @@ _SHARED_SECTIONS = ("kafka", "topics", "batch", "decode", "route", "recovery", "
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("files", nargs=-1, type=FILE_OR_STREAM)
 @click.option("--out", type=FOLDER, help="Compare with the outputs of `streamer filter` in this folder, not topics.")
 @click.option(
     "--index",
@@ -36,11 +45,7 @@ _SHARED_SECTIONS = ("kafka", "topics", "batch", "decode", "route", "recovery", "
     type=FOLDER,
     help="Folder of the index, which has the order of decisions.  [default: index.directory of the settings]",
 )
-@click.option(
-    "--verdicts",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write both decisions on every document to this JSON Lines file.",
-)
+@click.option("--verdicts", type=FILE, help="Write both decisions on every document to this JSON Lines file.")
 @force_option
 @json_option
 @pass_chosen
@@ -75,10 +80,7 @@ def compare(
         if verdicts is not None:
             _write(differences, verdicts)
         summary = differences.as_json()
-    if as_json:
-        click.echo(orjson.dumps(summary, option=orjson.OPT_INDENT_2))
-    else:
-        Console().print(report(summary), soft_wrap=True, highlight=False)
+    show(summary, report(summary), as_json=as_json)
 
 
 @contextmanager
@@ -86,12 +88,11 @@ def _delivered(
     chosen: Chosen, files: Sequence[Path], out: Path | None, directory: Path | None
 ) -> Iterator[tuple["Settings", "OutputLog"]]:
     """The other settings, and the delivered outputs."""
-    overrides = [f"index.directory={directory}"] if directory else []
     if files:
         with tempfile.TemporaryDirectory(prefix="streamer-compare-") as folder:
             yield _filtered(chosen, files, Path(folder))
     else:
-        settings = chosen.load(*overrides, over_files=out is not None)
+        settings = chosen.load(index=directory, over_files=out is not None)
         yield settings, output_log_of(settings, out)
 
 

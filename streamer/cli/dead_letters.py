@@ -6,20 +6,16 @@ took over: run it again; 78 a setting is wrong.
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-import orjson
-from rich.console import Console, RenderableType
 
-from streamer.cli.options import json_option, output_log_of, pass_settings, settings_options
+from streamer.cli.options import json_option, opened_output_log, pass_settings, settings_options, since_option
+from streamer.cli.outputs import show
 from streamer.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from streamer.give_back.dead_letters import Filters
-    from streamer.transports.output_log import OutputLog
+    from streamer.give_back.selection import Selection
 
 EXIT_NOTHING = 1
 
@@ -30,14 +26,12 @@ def dead_letters() -> None:
     """List, show and replay dead letters."""
 
 
-def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    since = "Only records from this time on: 2026-01-31T18:00, or an age: 90s, 15m, 2h, 3d."
-    with_since = click.option("--since", help=since)(function)
-    return click.option("--reason", help="Only dead letters with this reason, such as not-json.")(with_since)
+_reason_option = click.option("--reason", help="Only dead letters with this reason, such as not-json.")
 
 
 @dead_letters.command("list")
-@_filter_options
+@_reason_option
+@since_option
 @json_option
 @pass_settings
 def list_command(settings: Settings, reason: str | None, since: str | None, as_json: bool) -> None:
@@ -45,17 +39,17 @@ def list_command(settings: Settings, reason: str | None, since: str | None, as_j
     from streamer.give_back import report
     from streamer.give_back.dead_letters import summarize
 
-    filters = _filters(reason, since)
-    with _output_log(settings, to_send=False) as output_log:
-        summaries = summarize(output_log, filters)
-    _print(report.summary_as_json(summaries), report.summary_table(summaries), as_json)
+    selection = _selected(reason, since)
+    with opened_output_log(settings, None) as output_log:
+        summaries = summarize(output_log, selection)
+    show(report.summary_as_json(summaries), report.summary_table(summaries), as_json=as_json)
 
 
 @dead_letters.command("show")
 @click.argument("name", metavar="POSITION|ID")
 @json_option
 @pass_settings
-def show(settings: Settings, name: str, as_json: bool) -> None:
+def show_command(settings: Settings, name: str, as_json: bool) -> None:
     """Show a dead letter: headers, the decoder's error, the first 4 KB.
 
     POSITION is the input position, topic/partition/offset. Bytes that are not text appear as \\x...
@@ -63,16 +57,17 @@ def show(settings: Settings, name: str, as_json: bool) -> None:
     from streamer.give_back import report
     from streamer.give_back.dead_letters import describe
 
-    with _output_log(settings, to_send=False) as output_log:
+    with opened_output_log(settings, None) as output_log:
         descriptions = describe(output_log, name)
-    _print({"dead_letters": descriptions}, report.description_table(descriptions), as_json)
+    show({"dead_letters": descriptions}, report.description_table(descriptions), as_json=as_json)
     if not descriptions:
         click.echo(f"no dead letter has the position or id {name}", err=True)
         sys.exit(EXIT_NOTHING)
 
 
 @dead_letters.command("replay")
-@_filter_options
+@_reason_option
+@since_option
 @click.option("--dry-run", is_flag=True, help="Count the records to replay, and send nothing.")
 @json_option
 @pass_settings
@@ -86,12 +81,16 @@ def replay(settings: Settings, reason: str | None, since: str | None, dry_run: b
     from streamer.give_back.dead_letters import replay as send
     from streamer.index_admin import tables
     from streamer.observe.logs import configure_logging
+    from streamer.transports.output_log import REPLAY
 
     configure_logging(settings.observe.log_level, settings.observe.log_format)
-    filters = _filters(reason, since)
-    with _output_log(settings, to_send=not dry_run) as output_log, tables.progress_bar("replaying", None) as done:
-        counts = send(output_log, filters, settings.batch, dry_run=dry_run, progress=done)
-    _print(report.replay_as_json(counts, dry_run=dry_run), report.replay_table(counts, dry_run=dry_run), as_json)
+    selection = _selected(reason, since)
+    with (
+        opened_output_log(settings, None, None if dry_run else REPLAY) as output_log,
+        tables.progress_bar("replaying", None) as done,
+    ):
+        counts = send(output_log, selection, settings.batch, dry_run=dry_run, progress=done)
+    show(report.replay_as_json(counts, dry_run=dry_run), report.replay_table(counts, dry_run=dry_run), as_json=as_json)
     if counts.refused:
         click.echo(
             f"{counts.refused} dead letters cannot be replayed: the service could not read their bytes", err=True
@@ -99,27 +98,7 @@ def replay(settings: Settings, reason: str | None, since: str | None, dry_run: b
     sys.exit(EXIT_NOTHING if counts.refused or not counts.matched else 0)
 
 
-def _filters(reason: str | None, since: str | None) -> "Filters":
-    from streamer.give_back.dead_letters import Filters
-    from streamer.give_back.selection import moment_ms
+def _selected(reason: str | None, since: str | None) -> "Selection":
+    from streamer.give_back.selection import Selection, moment_ms
 
-    return Filters(reason, None if since is None else moment_ms(since, round(time.time() * 1_000)))
-
-
-@contextmanager
-def _output_log(settings: Settings, *, to_send: bool) -> Iterator["OutputLog"]:
-    from streamer.transports.output_log import REPLAY
-
-    output_log = output_log_of(settings, None)
-    try:
-        output_log.open(REPLAY if to_send else None)
-        yield output_log
-    finally:
-        output_log.close()
-
-
-def _print(content: dict[str, Any], table: RenderableType, as_json: bool) -> None:
-    if as_json:
-        click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2))
-    else:
-        Console().print(table, soft_wrap=True, highlight=False)
+    return Selection(reason=reason, since_ms=None if since is None else moment_ms(since, round(time.time() * 1_000)))

@@ -6,10 +6,9 @@ Exit codes: 0 the service can run; 75 a broker does not answer; 78 a person must
 import sys
 
 import click
-import orjson
-from rich.console import Console
 
 from streamer.cli.options import json_option, pass_settings
+from streamer.cli.outputs import show
 from streamer.settings.settings import Settings
 
 
@@ -30,8 +29,5 @@ def doctor(settings: Settings, as_json: bool) -> None:
     configure_logging("error", settings.observe.log_format)
     findings = list(examine(settings))
     code = exit_code(findings)
-    if as_json:
-        click.echo(orjson.dumps(report.as_json(findings, code), option=orjson.OPT_INDENT_2))
-    else:
-        Console().print(report.table(findings), highlight=False)
+    show(report.as_json(findings, code), report.table(findings), as_json=as_json, soft_wrap=False)
     sys.exit(code)

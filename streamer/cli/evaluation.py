@@ -2,19 +2,17 @@
 
 import gzip
 import lzma
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import orjson
-from rich.console import Console
 from rich.table import Table
 
-from streamer.cli.methods import FILES, REPORT_COLUMNS, scores
-from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, settings_options
-from streamer.cli.outputs import NoLeftovers, require_absent, writing
+from streamer.cli.methods import scores, show_wide
+from streamer.cli.options import FILE, FOLDER, Chosen, files_argument, json_option, pass_chosen, settings_options
+from streamer.cli.outputs import NoLeftovers, require_absent, write_page, writing
 from streamer.errors import NoDocuments
 from streamer.settings.settings import Settings
 
@@ -59,7 +57,7 @@ def _documents(files: Sequence[Path], settings: Settings) -> "list[Document]":
 
 
 @evaluate.command()
-@FILES
+@files_argument
 @click.option("--out", required=True, type=FOLDER, help="Write the set into this folder.")
 @click.option(
     "--floor",
@@ -142,9 +140,6 @@ def judges(chosen: Chosen, folders: Sequence[Path], as_json: bool) -> None:
     simhash = classic.load("fingerprint.second_look=none", over_files=True)
     minhash = chosen.with_preset("minhash").load(over_files=True)
     judgements = [each for folder in folders for each in judged(read_pairs_of_set(folder), simhash, minhash)]
-    if as_json:
-        click.echo(orjson.dumps([each.as_json() for each in judgements], option=orjson.OPT_INDENT_2))
-        return
     rows = Table(title="Scores are 1 for equal documents. Best: the threshold of the highest F1.", title_justify="left")
     for column in ("set", "judge", "pairs", "duplicates score", "others score", "best", "precision", "recall", "F1"):
         rows.add_column(column, justify="left" if column in ("set", "judge") else "right", no_wrap=True)
@@ -156,16 +151,12 @@ def judges(chosen: Chosen, folders: Sequence[Path], as_json: bool) -> None:
             *(f"{value:.4f}" for value in (each.mean_duplicates, each.mean_different, each.threshold)),
             *(f"{value:.4f}" for value in (each.precision, each.recall, each.f1)),
         )
-    Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(rows)
+    show_wide([each.as_json() for each in judgements], rows, as_json=as_json)
 
 
 @evaluate.command("time")
-@FILES
-@click.option(
-    "--picture",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Plot the times by number of documents on this HTML page.",
-)
+@files_argument
+@click.option("--picture", type=FILE, help="Plot the times by number of documents on this HTML page.")
 @json_option
 @pass_chosen
 def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as_json: bool) -> None:
@@ -183,28 +174,18 @@ def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as
     scheme = scheme_for(settings)
     parameters = parameters_for(settings, scheme.stamp())
     measured = timings(fingerprint_documents(scheme, documents), parameters)
-    if as_json:
-        click.echo(orjson.dumps([each._asdict() for each in measured], option=orjson.OPT_INDENT_2))
-    else:
-        rows = Table(title="Processor time a document, in microseconds.", title_justify="left")
-        for column in ("documents in the index", "with the index", "without"):
-            rows.add_column(column, justify="right")
-        for each in measured:
-            rows.add_row(f"{each.documents:,}", f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}")
-        Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(rows)
-    # Last, so that an unwritable picture does not lose the figures.
-    if picture is not None:
-        with writing(picture):
-            picture.write_text(timing_page(measured, parameters), encoding="utf-8")
+    rows = Table(title="Processor time a document, in microseconds.", title_justify="left")
+    for column in ("documents in the index", "with the index", "without"):
+        rows.add_column(column, justify="right")
+    for each in measured:
+        rows.add_row(f"{each.documents:,}", f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}")
+    show_wide([each._asdict() for each in measured], rows, as_json=as_json)
+    write_page(picture, lambda: timing_page(measured, parameters))
 
 
 @evaluate.command("short")
-@FILES
-@click.option(
-    "--picture",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Plot the share of misses by length on this HTML page.",
-)
+@files_argument
+@click.option("--picture", type=FILE, help="Plot the share of misses by length on this HTML page.")
 @json_option
 @pass_chosen
 def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as_json: bool) -> None:
@@ -229,19 +210,13 @@ def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, a
     rates = list(misjudged(texts, scheme, parameters))
     if not rates:
         raise NoDocuments("FILES need two documents with a sentence of 8 to 45 characters; give more FILES.")
-    if as_json:
-        click.echo(orjson.dumps([each.as_json(thresholds) for each in rates], option=orjson.OPT_INDENT_2))
-    else:
-        kind = "similarity >=" if parameters.by_similarity else "distance <="
-        rows = Table(title=f"Share missed / false, by {kind}", title_justify="left")
-        for column in ("characters", "texts", *(f"{threshold:g}" for threshold in thresholds)):
-            rows.add_column(column, justify="right", no_wrap=True)
-        for each in rates:
-            shares = zip(each.missed.tolist(), each.false.tolist(), strict=True)
-            cells = (f"{missed:.2f} / {false:.4f}" for missed, false in shares)
-            rows.add_row(f"{each.least}-{each.most}", f"{each.texts:,}", *cells)
-        Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(rows)
-    # Last, so that an unwritable picture does not lose the figures.
-    if picture is not None:
-        with writing(picture):
-            picture.write_text(short_page(rates, parameters), encoding="utf-8")
+    kind = "similarity >=" if parameters.by_similarity else "distance <="
+    rows = Table(title=f"Share missed / false, by {kind}", title_justify="left")
+    for column in ("characters", "texts", *(f"{threshold:g}" for threshold in thresholds)):
+        rows.add_column(column, justify="right", no_wrap=True)
+    for each in rates:
+        shares = zip(each.missed.tolist(), each.false.tolist(), strict=True)
+        cells = (f"{missed:.2f} / {false:.4f}" for missed, false in shares)
+        rows.add_row(f"{each.least}-{each.most}", f"{each.texts:,}", *cells)
+    show_wide([each.as_json(thresholds) for each in rates], rows, as_json=as_json)
+    write_page(picture, lambda: short_page(rates, parameters))

@@ -10,10 +10,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import click
-import orjson
-from rich.console import Console
 
-from streamer.cli.options import FOLDER, Chosen, json_option, output_log_of, pass_chosen
+from streamer.cli.options import FOLDER, Chosen, index_option, json_option, output_log_of, pass_chosen, since_option
+from streamer.cli.outputs import show
 from streamer.errors import SettingsError
 
 EXIT_NOTHING = 1
@@ -23,7 +22,7 @@ EXIT_NOTHING = 1
 @click.argument("id_", metavar="[ID]", required=False)
 @click.option("--original", help="Only duplicates of the document with this id.")
 @click.option("--host", help="Only documents of this host, from decode.host.")
-@click.option("--since", help="Only records from this time on: 2026-01-31T18:00, or an age: 90s, 15m, 2h, 3d.")
+@since_option
 @click.option(
     "--for-template",
     is_flag=True,
@@ -31,9 +30,7 @@ EXIT_NOTHING = 1
 )
 @click.option("--dry-run", is_flag=True, help="Show the matching documents, and change nothing.")
 @click.option("--out", type=FOLDER, help="Use the outputs of `streamer filter` in this folder, not a topic.")
-@click.option(
-    "--index", "directory", type=FOLDER, help="Folder of the index.  [default: index.directory of the settings]"
-)
+@index_option
 @json_option
 @pass_chosen
 def give_back(
@@ -68,7 +65,7 @@ def give_back(
     if out is not None and since is not None:
         raise SettingsError("--since: lines of files have no time: select by ID, --original or --host.")
     since_ms = None if since is None else moment_ms(since, round(time.time() * 1_000))
-    settings = chosen.load(*([f"index.directory={directory}"] if directory else []), over_files=out is not None)
+    settings = chosen.load(index=directory, over_files=out is not None)
     configure_logging(settings.observe.log_level, settings.observe.log_format)
     output_log = output_log_of(settings, out)
     selection = Selection(id_, original, host, since_ms, for_template)
@@ -86,10 +83,7 @@ def give_back(
             survey = command.preview(selection) if dry_run else command.run(selection)
         finally:
             output_log.close()
-    if as_json:
-        click.echo(orjson.dumps(report.survey_as_json(survey, dry_run=dry_run), option=orjson.OPT_INDENT_2))
-    else:
-        Console().print(report.survey_table(survey, dry_run=dry_run), soft_wrap=True, highlight=False)
+    show(report.survey_as_json(survey, dry_run=dry_run), report.survey_table(survey, dry_run=dry_run), as_json=as_json)
     if survey.gone:
         click.echo(
             f"{len(survey.gone)} records of an earlier command are gone from the duplicates and cannot be given back: remove "

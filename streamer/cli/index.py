@@ -11,15 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
-from rich.console import Console, RenderableType
 
-from streamer.cli.options import FOLDER, Chosen, force_option, json_option, pass_chosen, pass_settings
-from streamer.cli.outputs import NoLeftovers, require_absent, writing
+from streamer.cli.options import (
+    FILE,
+    FILE_OR_STREAM,
+    FOLDER,
+    Chosen,
+    force_option,
+    json_option,
+    pass_chosen,
+    pass_settings,
+)
+from streamer.cli.outputs import NoLeftovers, require_absent, show, writing
 from streamer.errors import SettingsError
 from streamer.settings.settings import Settings
 
 EXIT_UNSOUND = 1
+EXPORT_FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 
 @click.group("index")
@@ -29,13 +37,6 @@ def index_group(chosen: Chosen, directory: Path | None) -> None:
     """Inspect, copy, rebuild and edit the index."""
     if directory:
         chosen.overrides.append(f"index.directory={directory}")
-
-
-def _print(content: dict[str, Any], as_json: bool, table: RenderableType) -> None:
-    if as_json:
-        click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2))
-    else:
-        Console().print(table, soft_wrap=True, highlight=False)
 
 
 @index_group.command("stats")
@@ -53,7 +54,7 @@ def stats(settings: Settings, with_kafka: bool, as_json: bool) -> None:
         committed = committed_offsets(settings)
     with tools.open_for_reading(settings) as index:
         statistics = tools.statistics(index, settings, committed)
-    _print(statistics, as_json, tables.statistics_table(statistics))
+    show(statistics, tables.statistics_table(statistics), as_json=as_json)
 
 
 @index_group.command("query")
@@ -106,7 +107,7 @@ def query(
             raise click.BadParameter("this index compares by similarity: leave it out", param_hint="--distance")
         nearest = [tools.nearest(index, each, distance, limit) for each in queries]
         answers = [tools.answer(each, near, names, parameters) for each, near in zip(queries, nearest, strict=True)]
-    _print({"answers": answers}, as_json, Group(*map(tables.answer_table, answers)))
+    show({"answers": answers}, Group(*map(tables.answer_table, answers)), as_json=as_json)
     if not answers:
         click.echo(f"no record has the id {id_}", err=True)
         sys.exit(EXIT_UNSOUND)
@@ -145,7 +146,7 @@ def verify(settings: Settings, as_json: bool) -> None:
     ):
         findings = verify_index(index, progress)
     verdict = tools.verdict(findings)
-    _print(verdict, as_json, tables.findings_table(verdict))
+    show(verdict, tables.findings_table(verdict), as_json=as_json)
     sys.exit(0 if verdict["sound"] else EXIT_UNSOUND)
 
 
@@ -186,7 +187,7 @@ def compact(settings: Settings, directory: Path | None, in_place: bool, as_json:
         _copied(settings, settings.index.directory, directory, compact=True, as_json=as_json)
     else:
         result, lines = _replaced(settings.index.directory, settings.index.directory)
-        _print(result, as_json, lines)
+        show(result, lines, as_json=as_json)
 
 
 @index_group.command("switch")
@@ -199,7 +200,7 @@ def switch(settings: Settings, directory: Path, as_json: bool) -> None:
     Refuses while a process has the index open. The old file stays in the folder.
     """
     result, lines = _replaced(settings.index.directory, directory)
-    _print(result, as_json, lines)
+    show(result, lines, as_json=as_json)
 
 
 def _at(settings: Settings, directory: Path) -> Settings:
@@ -213,7 +214,7 @@ def _copied(settings: Settings, source: Path, directory: Path, *, compact: bool,
 
     with tools.open_for_reading(_at(settings, source)) as index, NoLeftovers(scratch=[directory]), writing(directory):
         size = copy(index, directory, compact=compact)
-    _print({"directory": str(directory), "bytes": size}, as_json, f"{size:,} bytes in {directory}")
+    show({"directory": str(directory), "bytes": size}, f"{size:,} bytes in {directory}", as_json=as_json)
 
 
 def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
@@ -249,7 +250,7 @@ def key(settings: Settings) -> None:
 
 
 @index_group.command("export")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@click.argument("file", type=EXPORT_FILE)
 @force_option
 @json_option
 @pass_settings
@@ -268,7 +269,7 @@ def export(settings: Settings, file: Path, force: bool, as_json: bool) -> None:
     ):
         count = export.export(index, file, progress)
     if str(file) != "-":
-        _print({"file": str(file), "positions": count}, as_json, f"{count:,} positions in {file}")
+        show({"file": str(file), "positions": count}, f"{count:,} positions in {file}", as_json=as_json)
 
 
 @index_group.command("seed")
@@ -291,15 +292,15 @@ def seed(settings: Settings, wait: bool, as_json: bool) -> None:
     click.echo(f"{written.entries:,} entries in the topic {written.topic}: run the job with --seed now", err=True)
     if wait:
         seed.wait_until_taken_in(settings, written)
-    _print(
+    show(
         {"topic": written.topic, "entries": written.entries, "taken_in": wait},
-        as_json,
         f"the job has read all {written.entries:,} entries: stop it with a savepoint" if wait else "",
+        as_json=as_json,
     )
 
 
 @index_group.command("import")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@click.argument("file", type=EXPORT_FILE)
 @json_option
 @pass_settings
 def import_command(settings: Settings, file: Path, as_json: bool) -> None:
@@ -308,10 +309,10 @@ def import_command(settings: Settings, file: Path, as_json: bool) -> None:
     An existing index must have the same settings; its positions stay as they are.
     """
     entered, already_known = _imported(settings, file)
-    _print(
+    show(
         {"directory": str(settings.index.directory), "entered": entered, "already_known": already_known},
-        as_json,
         f"{entered:,} positions imported, {already_known:,} already in the index",
+        as_json=as_json,
     )
 
 
@@ -343,12 +344,12 @@ def _imported(settings: Settings, file: Path, *, in_place: Settings | None = Non
 
 @index_group.command("rebuild")
 @click.argument("directory", type=FOLDER)
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("files", nargs=-1, type=FILE_OR_STREAM)
 @click.option("--topics", "from_topics", is_flag=True, help="Read the output topics.")
 @click.option(
     "--export",
     "export_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Read an export; only similarity_min, distance_max and second-look thresholds may differ.",
 )
 @click.option("--switch", "switch_to_it", is_flag=True, help="Then replace the index by the new one.")
@@ -383,7 +384,7 @@ def rebuild(
     if switch_to_it:
         done["switched"], more = _replaced(settings.index.directory, directory)
         lines = f"{lines}\n{more}"
-    _print(done, as_json, lines)
+    show(done, lines, as_json=as_json)
     if not switch_to_it:
         click.echo(
             f"to use it, stop the service, run `streamer index switch {directory}` (or set index.directory), and start the "
@@ -435,7 +436,7 @@ def forget(settings: Settings, ids: Sequence[str], as_json: bool) -> None:
         log.info("forgotten", id=document.id, position=position, number=document.number)
         forgotten.append({"id": document.id, "position": position, "number": document.number})
     missing = sorted(set(ids) - {document.id for document in documents})
-    _print({"forgotten": forgotten, "not_found": missing}, as_json, f"forgotten: {len(forgotten):,}")
+    show({"forgotten": forgotten, "not_found": missing}, f"forgotten: {len(forgotten):,}", as_json=as_json)
     if missing:
         click.echo(f"no indexed document has the id {', '.join(missing)}", err=True)
         sys.exit(EXIT_UNSOUND)

@@ -4,12 +4,12 @@ import logging
 import resource
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 import structlog
 from rich.console import Console
 
@@ -22,8 +22,17 @@ from streamer.cli.evaluation import evaluate
 from streamer.cli.give_back import give_back
 from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, idf
-from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, pass_settings, settings_options
-from streamer.cli.outputs import NoLeftovers
+from streamer.cli.options import (
+    FOLDER,
+    Chosen,
+    files_argument,
+    index_option,
+    json_option,
+    pass_chosen,
+    pass_settings,
+    settings_options,
+)
+from streamer.cli.outputs import NoLeftovers, show
 from streamer.cli.templates import templates
 from streamer.cli.verify import verify
 from streamer.cli.why import why
@@ -109,14 +118,9 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
 
 
 @cli.command("filter")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@files_argument
 @click.option("--out", required=True, type=FOLDER, help="Write the outputs to this folder.")
-@click.option(
-    "--index",
-    "directory",
-    type=FOLDER,
-    help="Folder of the index.  [default: index.directory of the settings]",
-)
+@index_option
 @json_option
 @pass_chosen
 def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: Path | None, as_json: bool) -> None:
@@ -128,16 +132,13 @@ def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: 
     from streamer.service.file_job import filter_files
     from streamer.service.summary import table
 
-    settings = chosen.load(*([f"index.directory={directory}"] if directory else []), over_files=True)
+    settings = chosen.load(index=directory, over_files=True)
     configure_logging("warning", settings.observe.log_format)
     _warn_of_idle_settings(settings)
     _warn_of_markup(settings, files)
     with NoLeftovers(index=settings.index.directory, output=out):
         totals, finished = filter_files(settings, files, out, Console(stderr=True))
-    if as_json:
-        click.echo(orjson.dumps(totals.as_json(out), option=orjson.OPT_INDENT_2))
-    else:
-        Console().print(table(totals, out))
+    show(totals.as_json(out), table(totals, out), as_json=as_json, soft_wrap=False)
     if not finished:
         click.echo("stopped; run the same command again to continue", err=True)
         sys.exit(EXIT_INTERRUPTED)
@@ -219,7 +220,7 @@ def topics_create(chosen: Chosen, partitions: int, replicas: int, parts: bool) -
 
 
 @cli.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@files_argument
 @click.option("--topic", help="Write to this topic.  [default: topics.input of the settings]")
 @pass_chosen
 def produce(chosen: Chosen, files: Sequence[Path], topic: str | None) -> None:
@@ -276,20 +277,14 @@ def _missing_extras(settings: Settings) -> Iterator[str]:
     from streamer.text.main_text import require
     from streamer.transports.kafka.client import require_client
 
-    if settings.fingerprint.markup == "html-main":
+    needed: list[Callable[[], object]] = [require] if settings.fingerprint.markup == "html-main" else []
+    needed += [require_avro] if settings.decode.format == "avro" else []
+    needed.append(partial(require_client, settings))
+    for extra in needed:
         try:
-            require()
+            extra()
         except SettingsError as error:
             yield str(error)
-    if settings.decode.format == "avro":
-        try:
-            require_avro()
-        except SettingsError as error:
-            yield str(error)
-    try:
-        require_client(settings)
-    except SettingsError as error:
-        yield str(error)
 
 
 for command in (

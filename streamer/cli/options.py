@@ -1,6 +1,7 @@
 """Options that every command and group takes: `--config`, `--preset` and `--set`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import update_wrapper
 from pathlib import Path
@@ -12,7 +13,7 @@ from streamer.settings.method_presets import METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.settings import Settings, load
 
 if TYPE_CHECKING:
-    from streamer.transports.output_log import OutputLog
+    from streamer.transports.output_log import OutputLog, Way
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -28,6 +29,18 @@ class _Folder(click.Path):
 
 
 FOLDER = _Folder(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FILE_OR_STREAM = click.Path(path_type=Path, allow_dash=True)
+
+files_argument = click.argument("files", nargs=-1, required=True, type=FILE_OR_STREAM)
+force_option = click.option("--force", is_flag=True, help="Overwrite an existing file.")
+index_option = click.option(
+    "--index", "directory", type=FOLDER, help="Folder of the index.  [default: index.directory of the settings]"
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+since_option = click.option(
+    "--since", help="Only records from this time on: 2026-01-31T18:00, or an age: 90s, 15m, 2h, 3d."
+)
 
 
 @dataclass(slots=True)
@@ -46,9 +59,13 @@ class Chosen:
     overrides: list[str] = field(default_factory=list)
     preset: str | None = None
 
-    def load(self, *more: str, over_files: bool = False) -> Settings:
-        """Load the settings; `more` overrides everything else. `over_files`: see `load`. Raises SettingsError."""
-        return load(self.file, [*self.overrides, *more], over_files=over_files, preset=self.preset)
+    def load(self, *more: str, index: Path | None = None, over_files: bool = False) -> Settings:
+        """Load the settings; `more` and the folder `index` override everything else. `over_files`: see `load`.
+
+        Raises SettingsError.
+        """
+        folder = [] if index is None else [f"index.directory={index}"]
+        return load(self.file, [*self.overrides, *folder, *more], over_files=over_files, preset=self.preset)
 
     def with_preset(self, preset: str) -> "Chosen":
         """The same options with another preset, without overrides of method settings."""
@@ -56,24 +73,20 @@ class Chosen:
         return Chosen(self.file, others, preset)
 
 
-def _choose_file(context: click.Context, _parameter: click.Parameter, files: tuple[Path, ...]) -> None:
-    chosen = context.ensure_object(Chosen)
-    for file in files:
-        if chosen.file not in (None, file):
-            raise click.UsageError(f"--config names two files, {chosen.file} and {file}: name one", context)
-        chosen.file = file
-
-
 def _choose(context: click.Context, _parameter: click.Parameter, overrides: tuple[str, ...]) -> None:
     context.ensure_object(Chosen).overrides += overrides
 
 
-def _choose_preset(context: click.Context, _parameter: click.Parameter, presets: tuple[str, ...]) -> None:
-    chosen = context.ensure_object(Chosen)
-    for preset in presets:
-        if chosen.preset not in (None, preset):
-            raise click.UsageError(f"--preset names two methods, {chosen.preset} and {preset}: name one", context)
-        chosen.preset = preset
+def _choose_one(context: click.Context, parameter: click.Parameter, values: tuple[Any, ...]) -> None:
+    chosen, (field_name, what) = context.ensure_object(Chosen), _CHOSEN_ONCE[parameter.opts[0]]
+    for value in values:
+        before = getattr(chosen, field_name)
+        if before not in (None, value):
+            raise click.UsageError(f"{parameter.opts[0]} names two {what}, {before} and {value}: name one", context)
+        setattr(chosen, field_name, value)
+
+
+_CHOSEN_ONCE = {"--config": ("file", "files"), "--preset": ("preset", "methods")}
 
 
 def settings_options(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -93,7 +106,7 @@ def settings_options(function: Callable[Arguments, Result]) -> Callable[Argument
         multiple=True,
         type=click.Path(path_type=Path),
         expose_value=False,
-        callback=_choose_file,
+        callback=_choose_one,
         help="Read settings from this TOML file.",
     )
     with_preset = click.option(
@@ -101,7 +114,7 @@ def settings_options(function: Callable[Arguments, Result]) -> Callable[Argument
         multiple=True,
         type=click.Choice(list(METHOD_PRESETS)),
         expose_value=False,
-        callback=_choose_preset,
+        callback=_choose_one,
         help="Use this method as a whole, in place of the settings file's method.",
     )
     return with_config(with_preset(with_set(function)))
@@ -132,11 +145,12 @@ def output_log_of(settings: Settings, out: Path | None) -> "OutputLog":
     return KafkaOutputLog(settings)
 
 
-def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --json to a command."""
-    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(function)
-
-
-def force_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --force to a command that writes a file."""
-    return click.option("--force", is_flag=True, help="Overwrite an existing file.")(function)
+@contextmanager
+def opened_output_log(settings: Settings, out: Path | None, way: "Way | None" = None) -> Iterator["OutputLog"]:
+    """The same, open; `way` as in `OutputLog.open`."""
+    output_log = output_log_of(settings, out)
+    try:
+        output_log.open(way)
+        yield output_log
+    finally:
+        output_log.close()

@@ -1,17 +1,24 @@
-"""Output files of commands: errors name the path, and a failed command leaves no useless files."""
+"""Output of commands: tables or JSON, and files. Errors name the path, and a failed command leaves no useless files."""
 
 import os
+import re
 import shutil
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import click
+import orjson
+from rich.console import Console, RenderableType
 
 from index import errors
 from streamer.errors import DeliveryDoubtful, OutputUnwritable, StreamerError
+
+_HARMFUL = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 _FAILURES = (
     StreamerError,
@@ -32,12 +39,41 @@ def writing(path: Path) -> Iterator[None]:
         raise OutputUnwritable(f"{path}: {problem.strerror}.") from problem
 
 
+def show(
+    content: object, table: RenderableType, *, as_json: bool, soft_wrap: bool = True, columns: int | None = None
+) -> None:
+    """Print a result as JSON or as a table.
+
+    soft_wrap  whether lines may be longer than the terminal
+    columns    width in a file or pipe; None: as rich decides
+    """
+    if as_json:
+        click.echo(json_text(content))
+    else:
+        width = None if sys.stdout.isatty() else columns
+        Console(width=width).print(table, soft_wrap=soft_wrap, highlight=False)
+
+
+def json_text(content: object) -> str:
+    """JSON that is safe for a terminal: control characters stay escaped."""
+    text = orjson.dumps(content, option=orjson.OPT_INDENT_2).decode()
+    return _HARMFUL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def write_page(path: Path | None, page: Callable[[], str]) -> None:
+    """Write a page, if there is a path. Call it last, so that an unwritable page does not lose the figures."""
+    if path is not None:
+        with writing(path):
+            path.write_text(page(), encoding="utf-8")
+
+
 def require_absent(path: Path, *, force: bool) -> None:
     """Raise OutputUnwritable if `path` exists, unless `force` is set."""
     if not force and os.path.lexists(path):
         raise OutputUnwritable(f"{path}: exists already: name another file, or overwrite it with --force.")
 
 
+@dataclass(kw_only=True)
 class NoLeftovers:
     """Context manager that removes a failed command's new files.
 
@@ -49,22 +85,21 @@ class NoLeftovers:
     in doubt, since only these folders can settle that.
     """
 
-    def __init__(self, *, index: Path | None = None, output: Path | None = None, scratch: Sequence[Path] = ()) -> None:
-        self._index = index
-        self._output = output
-        self._scratch = list(scratch)
+    index: Path | None = None
+    output: Path | None = None
+    scratch: Sequence[Path] = ()
 
     def __enter__(self) -> Self:
         from index.tools import DATA_FILE
         from streamer.transports.files.output_folder import files_of
 
-        folders = [each for each in (self._index, self._output) if each is not None]
+        folders = [each for each in (self.index, self.output) if each is not None]
         parents = {each for folder in folders for each in (folder.absolute(), *folder.absolute().parents)}
-        parents |= {each for path in self._scratch for each in path.absolute().parents}
+        parents |= {each for path in self.scratch for each in path.absolute().parents}
         self._new_folders = sorted((each for each in parents if not os.path.lexists(each)), reverse=True)
-        self._new_scratch = [path for path in self._scratch if not os.path.lexists(path)]
-        self._new_index = self._index if self._index and not os.path.lexists(self._index / DATA_FILE) else None
-        self._files_before = files_of(self._output) if self._output else set()
+        self._new_scratch = [path for path in self.scratch if not os.path.lexists(path)]
+        self._new_index = self.index if self.index and not os.path.lexists(self.index / DATA_FILE) else None
+        self._files_before = files_of(self.output) if self.output else set()
         return self
 
     def __exit__(
@@ -93,5 +128,5 @@ class NoLeftovers:
         if self._new_index is not None and not remove_unused(self._new_index):
             # The output folder identifies the stream of a pipe, so it stays with the index that decided that stream.
             return
-        if self._output is not None:
-            remove_undelivered(self._output, self._files_before)
+        if self.output is not None:
+            remove_undelivered(self.output, self._files_before)

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import orjson
-from rich.console import Console
 
-from streamer.cli.options import FOLDER, Chosen, json_option, output_log_of, pass_chosen
+from streamer.cli.options import FOLDER, Chosen, json_option, opened_output_log, pass_chosen
+from streamer.cli.outputs import show
 
 if TYPE_CHECKING:
     from index import Index
@@ -41,10 +40,7 @@ def templates(chosen: Chosen, limit: int, lost: bool, out: Path | None, as_json:
         pages = _lost_pages(settings, index, out) if lost and has_frames else None
         folders = [] if out is None else ["--out", str(out), "--index", str(settings.index.directory)]
         values = as_values(frames_of(index, limit) if has_frames else [], pages, folders)
-    if as_json:
-        click.echo(orjson.dumps(values, option=orjson.OPT_INDENT_2))
-    else:
-        Console().print(table(values), soft_wrap=True, highlight=False)
+    show(values, table(values), as_json=as_json)
 
 
 def _lost_pages(settings: "Settings", index: "Index", out: Path | None) -> "LostPages":
@@ -55,14 +51,10 @@ def _lost_pages(settings: "Settings", index: "Index", out: Path | None) -> "Lost
     from streamer.index_admin.templates import LostPages
     from streamer.records.decode import Decoder
 
-    output_log, pages = output_log_of(settings, out), LostPages()
-    try:
-        output_log.open(None)
-        scheme = scheme_for(settings, key_for(settings, index.secret))
+    pages, scheme = LostPages(), scheme_for(settings, key_for(settings, index.secret))
+    with opened_output_log(settings, out) as output_log:
         giving = GiveBack(output_log, index, Decoder(settings.decode), scheme, settings.batch)
         for output, host in giving.matching(Selection(for_template=True), None):
             if host is not None:
                 pages.add(host, output.headers.id)
-    finally:
-        output_log.close()
     return pages

@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import click
-import orjson
-from rich.console import Console
 
-from streamer.cli.options import FOLDER, Chosen, json_option, output_log_of, pass_chosen
+from streamer.cli.options import FOLDER, Chosen, index_option, json_option, output_log_of, pass_chosen
+from streamer.cli.outputs import show
 
 EXIT_UNSOUND = 1
 
@@ -26,12 +25,7 @@ EXIT_UNSOUND = 1
     help="Read the texts of about this many documents, and compare these with all others.",
 )
 @click.option("--out", type=FOLDER, help="Verify the outputs of `streamer filter` in this folder, not topics.")
-@click.option(
-    "--index",
-    "directory",
-    type=FOLDER,
-    help="Folder of the index.  [default: index.directory of the settings]",
-)
+@index_option
 @json_option
 @pass_chosen
 def verify(
@@ -46,13 +40,9 @@ def verify(
     from streamer.verification.report import report
     from streamer.verification.verify import verify as verify_all
 
-    overrides = [f"index.directory={directory}"] if directory else []
-    settings = chosen.load(*overrides, over_files=out is not None)
+    settings = chosen.load(index=directory, over_files=out is not None)
     output_log = output_log_of(settings, out)
     with tools.open_for_reading(settings) as index:
         findings = verify_all(settings, output_log, index, tables.progress_bar, sample=None if everything else sample)
-    if as_json:
-        click.echo(orjson.dumps(findings.as_json(), option=orjson.OPT_INDENT_2))
-    else:
-        Console().print(report(findings), soft_wrap=True, highlight=False)
+    show(findings.as_json(), report(findings), as_json=as_json)
     sys.exit(0 if findings.sound else EXIT_UNSOUND)

@@ -4,34 +4,26 @@ Exit codes: 0 the index has a decision; 1 it has none; 65 the index is damaged; 
 wrong, or `--out` is not a filtered folder. Unreadable texts do not change the exit code.
 """
 
-import re
 import sys
 from functools import partial
 from pathlib import Path
 
 import click
-import orjson
 from rich.console import Console
 
 from index import Index
-from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen
+from streamer.cli.options import FOLDER, Chosen, index_option, json_option, pass_chosen
+from streamer.cli.outputs import json_text
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
 
 EXIT_NOT_FOUND = 1
 
-_HARMFUL = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
 
 @click.command()
 @click.argument("name", metavar="ID | POSITION")
 @click.option("--out", type=FOLDER, help="Read texts from the outputs of `streamer filter` in this folder, not topics.")
-@click.option(
-    "--index",
-    "directory",
-    type=FOLDER,
-    help="Folder of the index.  [default: index.directory of the settings]",
-)
+@index_option
 @click.option("--no-texts", is_flag=True, help="Use the index only, and read no texts.")
 @click.option("--full", is_flag=True, help="Show whole texts, not only differences in context.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Maximum decisions on an id.")
@@ -59,15 +51,14 @@ def why(
     from streamer.explain.why import explain
     from streamer.index_admin import tools
 
-    overrides = [f"index.directory={directory}"] if directory else []
-    settings = chosen.load(*overrides, over_files=out is not None)
+    settings = chosen.load(index=directory, over_files=out is not None)
     with tools.open_for_reading(settings) as index:
         records_at = None if no_texts else _records_at(settings, index, out)
         answer = explain(index, settings, name, limit=None if everything else limit, over_files=out is not None)
         if records_at is not None and answer.explanations:
             answer = with_texts(answer, index, settings, records_at, full=full)
     if as_json:
-        click.echo(_json(answer.as_json()))
+        click.echo(json_text(answer.as_json()))
     elif answer.explanations:
         Report(Console(), over_files=out is not None).print(answer)
     if answer.no_texts:
@@ -87,9 +78,3 @@ def _records_at(settings: Settings, index: Index, out: Path | None) -> RecordsAt
     from streamer.transports.kafka.output_log import KafkaOutputLog
 
     return partial(KafkaOutputLog(settings).records_at, names=index.stream_names())
-
-
-def _json(content: object) -> str:
-    """JSON that is safe for a terminal: control characters stay escaped."""
-    text = orjson.dumps(content, option=orjson.OPT_INDENT_2).decode()
-    return _HARMFUL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -4,7 +4,7 @@ The input is the truth: a replayed record names the position at which it was a d
 So a killed command continues where it stopped, and replays nothing twice while the input keeps the copy.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import structlog
 
 from index import Verdict
 from streamer.give_back.batches import batches, position_of
+from streamer.give_back.selection import Selection
 from streamer.records.reason import Reason, label
 from streamer.records.record import Destination, Headers, Record
 from streamer.records.route import CONNECT_PREFIX, parse_replayed_position, replayed
@@ -25,23 +26,6 @@ SHOWN_BYTES_MAX = 4_096
 """Maximum bytes of a value or header in the output."""
 
 _WITHOUT_BYTES = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Filters on dead letters; None matches all. `since_ms` is the earliest record timestamp."""
-
-    reason: str | None = None
-    since_ms: int | None = None
-
-    def match(self, output: Output) -> bool:
-        """Whether the dead letter matches all filters."""
-        record = output.record
-        if record is None:
-            return False
-        return self.reason in (None, output.headers.reason) and (
-            self.since_ms is None or record.timestamp_ms >= self.since_ms
-        )
 
 
 @dataclass(slots=True)
@@ -65,24 +49,22 @@ class ReasonSummary:
 class ReplayCounts:
     """Counts of a replay.
 
-    matched  dead letters that match the filters
-    sent     sent to the input now, or in a dry run: due to be sent
-    before   already replayed by an earlier command
-    refused  impossible to replay: placeholders without bytes for unreadable records
+    matched          dead letters that match
+    replayed         sent to the input now, or in a dry run: due to be sent
+    replayed_before  already replayed by an earlier command
+    refused          impossible to replay: placeholders without bytes for unreadable records
     """
 
     matched: int = 0
-    sent: int = 0
-    before: int = 0
+    replayed: int = 0
+    replayed_before: int = 0
     refused: int = 0
 
 
-def summarize(output_log: OutputLog, filters: Filters) -> dict[str, ReasonSummary]:
+def summarize(output_log: OutputLog, selection: Selection) -> dict[str, ReasonSummary]:
     """Summary of matching dead letters by reason, the most frequent first."""
     summaries: dict[str, ReasonSummary] = {}
-    for output in _matching(output_log, filters, filters.since_ms):
-        record = output.record
-        assert record is not None, "matching outputs have a record"
+    for output, record in _matching(output_log, selection, selection.since_ms):
         summary = summaries.setdefault(output.headers.reason, ReasonSummary(first_ms=record.timestamp_ms))
         summary.count += 1
         summary.replayed_before += parse_replayed_position(record.headers) is not None
@@ -96,15 +78,15 @@ def summarize(output_log: OutputLog, filters: Filters) -> dict[str, ReasonSummar
 def describe(output_log: OutputLog, name: str) -> list[dict[str, Any]]:
     """Full contents of dead letters with this position (`topic/partition/offset`) or id."""
     return [
-        _description(output, output.record)
-        for output in _matching(output_log, Filters(), None)
-        if output.record is not None and name in (output.record.position, output.headers.id)
+        _description(output, record)
+        for output, record in _matching(output_log, Selection(), None)
+        if name in (record.position, output.headers.id)
     ]
 
 
 def replay(
     output_log: OutputLog,
-    filters: Filters,
+    selection: Selection,
     bounds: Batching,
     *,
     dry_run: bool = False,
@@ -112,42 +94,39 @@ def replay(
 ) -> ReplayCounts:
     """Send matching dead letters to the input, each once. Raises the transport's errors."""
     counts, times_ms = ReplayCounts(), []
-    for output in _matching(output_log, filters, filters.since_ms):
-        assert output.record is not None, "matching outputs have a record"
+    for output, record in _matching(output_log, selection, selection.since_ms):
         counts.matched += 1
         counts.refused += _is_without_bytes(output)
-        times_ms.append(output.record.timestamp_ms)
+        times_ms.append(record.timestamp_ms)
     if not times_ms:
         return counts
     since_ms = min(times_ms)
     sent = {parse_replayed_position(record.headers) for records in output_log.inputs(since_ms) for record in records}
-    for batch in batches(_to_send(_matching(output_log, filters, since_ms)), bounds):
+    to_send = (
+        replace(record, headers=replayed(output.headers.kept, record.headers))
+        for output, record in _matching(output_log, selection, since_ms)
+        if not _is_without_bytes(output)
+    )
+    for batch in batches(to_send, bounds):
         chosen = [record for record in batch if position_of(record) not in sent]
         if chosen and not dry_run:
             output_log.append(chosen)
-        counts.sent += len(chosen)
-        counts.before += len(batch) - len(chosen)
-        progress(counts.sent)
+        counts.replayed += len(chosen)
+        counts.replayed_before += len(batch) - len(chosen)
+        progress(counts.replayed)
     if not dry_run:
-        fields = {"sent": counts.sent, "before": counts.before, "refused": counts.refused}
-        log.info("replayed dead letters", reason=filters.reason, since_ms=filters.since_ms, **fields)
+        fields = {"sent": counts.replayed, "before": counts.replayed_before, "refused": counts.refused}
+        log.info("replayed dead letters", reason=selection.reason, since_ms=selection.since_ms, **fields)
     return counts
 
 
-def _matching(output_log: OutputLog, filters: Filters, since_ms: int | None) -> Iterator[Output]:
-    outputs_by_range = output_log.outputs([Destination.DEAD_LETTER], since_ms)
-    return (each for outputs in outputs_by_range for each in outputs if filters.match(each))
+def _matching(output_log: OutputLog, selection: Selection, since_ms: int | None) -> Iterator[tuple[Output, Record]]:
+    for outputs in output_log.outputs([Destination.DEAD_LETTER], since_ms):
+        yield from ((each, each.record) for each in outputs if each.record is not None and selection.may_match(each))
 
 
 def _is_without_bytes(output: Output) -> bool:
     return output.headers.reason == _WITHOUT_BYTES
-
-
-def _to_send(outputs: Iterable[Output]) -> Iterator[Record]:
-    for output in outputs:
-        record = output.record
-        if record is not None and not _is_without_bytes(output):
-            yield replace(record, headers=replayed(output.headers.kept, record.headers))
 
 
 def _description(output: Output, record: Record) -> dict[str, Any]:

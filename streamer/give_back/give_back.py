@@ -108,10 +108,8 @@ class GiveBack:
         """`survey`, with the number of records given back before; changes nothing."""
         survey = self.survey(selection)
         if survey.matched:
-            since_ms = selection.since_ms if survey.first_ms is None else survey.first_ms
-            sent = self._sent(since_ms)
             undelivered = set(self.index.undelivered())
-            for batch in batches((_to_send(each) for each, _ in self.matching(selection, since_ms)), self.bounds):
+            for batch, sent in self._batches(selection, survey):
                 positions = list(map(position_of, batch))
                 decided = zip(positions, self.index.are_given_back(positions).tolist(), strict=True)
                 survey.before += sum(at in sent or (was and at not in undelivered) for at, was in decided)
@@ -123,10 +121,7 @@ class GiveBack:
         survey = self.survey(selection)
         survey.finished, survey.gone = finished, gone
         if survey.matched:
-            since_ms = selection.since_ms if survey.first_ms is None else survey.first_ms
-            sent = self._sent(since_ms)
-            records = (_to_send(output) for output, _ in self.matching(selection, since_ms))
-            for batch in batches(records, self.bounds):
+            for batch, sent in self._batches(selection, survey):
                 self._give_back(batch, sent, survey)
                 self.progress(survey.given_back)
         log.info(
@@ -138,6 +133,13 @@ class GiveBack:
             finished=survey.finished,
         )
         return survey
+
+    def _batches(self, selection: Selection, survey: Survey) -> Iterator[tuple[list[Record], set[Position]]]:
+        """Batches of the matching records, with the positions sent before."""
+        since_ms = selection.since_ms if survey.first_ms is None else survey.first_ms
+        sent = self._sent(since_ms)
+        for batch in batches((_to_send(output) for output, _ in self.matching(selection, since_ms)), self.bounds):
+            yield batch, sent
 
     def _give_back(self, batch: Sequence[Record], sent: set[Position], survey: Survey) -> None:
         delivered = [record for record in batch if position_of(record) in sent]

@@ -2,15 +2,17 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from streamer.explain.positions import time_text
 from streamer.give_back.dead_letters import ReasonSummary, ReplayCounts
 from streamer.give_back.give_back import Survey
+from streamer.index_admin.tables import plain_table
 
 ROWS_MAX = 20
 """Maximum hosts, and originals, in a table."""
@@ -33,7 +35,7 @@ def survey_as_json(survey: Survey, *, dry_run: bool) -> dict[str, Any]:
 
 def survey_table(survey: Survey, *, dry_run: bool) -> RenderableType:
     """Survey as a table."""
-    totals = _plain()
+    totals = plain_table("", "")
     totals.add_row("matching duplicates", f"{survey.matched:,}")
     if dry_run:
         totals.add_row("would be given back", f"{survey.matched - survey.before:,}")
@@ -47,7 +49,7 @@ def survey_table(survey: Survey, *, dry_run: bool) -> RenderableType:
         if counts:
             parts += [Text(), _counted(title, counts)]
     if dry_run and survey.examples:
-        rows = _plain("position", "id", "host", "original")
+        rows = plain_table("position", "id", "host", "original")
         for each in survey.examples:
             rows.add_row(each["position"], each["id"], each["host"] or "", each["original"] or "")
         parts += [Text(), rows]
@@ -56,26 +58,16 @@ def survey_table(survey: Survey, *, dry_run: bool) -> RenderableType:
 
 def summary_as_json(summaries: Mapping[str, ReasonSummary]) -> dict[str, Any]:
     """Dead letters by reason, as JSON."""
-    return {
-        "reasons": [
-            {
-                "reason": reason,
-                "count": each.count,
-                "replayed_before": each.replayed_before,
-                "first_ms": each.first_ms,
-                "last_ms": each.last_ms,
-                "examples": each.examples,
-            }
-            for reason, each in summaries.items()
-        ]
-    }
+    return {"reasons": [{"reason": reason, **asdict(each)} for reason, each in summaries.items()]}
 
 
 def summary_table(summaries: Mapping[str, ReasonSummary]) -> RenderableType:
     """Dead letters by reason, as a table."""
-    rows = _plain("reason", "count", "replayed before", "first", "last", "examples", right=("count", "replayed before"))
+    rows = plain_table(
+        "reason", "count", "replayed before", "first", "last", "examples", right=("count", "replayed before")
+    )
     for reason, each in summaries.items():
-        times = _time(each.first_ms), _time(each.last_ms)
+        times = time_text(each.first_ms) or "unknown", time_text(each.last_ms) or "unknown"
         repeated = f"{each.replayed_before:,}" if each.replayed_before else ""
         rows.add_row(reason, f"{each.count:,}", repeated, *times, ", ".join(each.examples))
     return rows if summaries else Text("no dead letters")
@@ -85,11 +77,11 @@ def description_table(descriptions: Sequence[Mapping[str, Any]]) -> RenderableTy
     """Full contents of dead letters, as tables."""
     parts: list[RenderableType] = []
     for each in descriptions:
-        rows = _plain()
+        rows = plain_table("", "")
         for name in ("position", "at", "id", "reason", "words", "replayed_from", "key"):
             if each[name] is not None:
                 rows.add_row(Text(name.replace("_", " "), style="dim"), Text(str(each[name])))
-        rows.add_row(Text("time", style="dim"), _time(each["timestamp_ms"]))
+        rows.add_row(Text("time", style="dim"), time_text(each["timestamp_ms"]) or "unknown")
         for name, value in each["headers"]:
             rows.add_row(Text(name, style="dim"), Text("" if value is None else value))
         value = "none" if each["value"] is None else each["value"]
@@ -99,28 +91,22 @@ def description_table(descriptions: Sequence[Mapping[str, Any]]) -> RenderableTy
 
 def replay_as_json(counts: ReplayCounts, *, dry_run: bool) -> dict[str, Any]:
     """Replay counts as JSON."""
-    return {
-        "dry_run": dry_run,
-        "matched": counts.matched,
-        "replayed": counts.sent,
-        "replayed_before": counts.before,
-        "refused": counts.refused,
-    }
+    return {"dry_run": dry_run, **asdict(counts)}
 
 
 def replay_table(counts: ReplayCounts, *, dry_run: bool) -> RenderableType:
     """Replay counts as a table."""
-    rows = _plain()
+    rows = plain_table("", "")
     rows.add_row("matching dead letters", f"{counts.matched:,}")
-    rows.add_row("would be replayed" if dry_run else "replayed", f"{counts.sent:,}")
-    rows.add_row("replayed before", f"{counts.before:,}")
+    rows.add_row("would be replayed" if dry_run else "replayed", f"{counts.replayed:,}")
+    rows.add_row("replayed before", f"{counts.replayed_before:,}")
     if counts.refused:
         rows.add_row("without bytes, not replayable", f"{counts.refused:,}")
     return rows
 
 
 def _counted(title: str, counts: Counter[str]) -> Table:
-    rows = _plain(title, "duplicates", right=("duplicates",))
+    rows = plain_table(title, "duplicates", right=("duplicates",))
     for name, count in counts.most_common(ROWS_MAX):
         rows.add_row(name or "(none)", f"{count:,}")
     left = len(counts) - ROWS_MAX
@@ -129,19 +115,3 @@ def _counted(title: str, counts: Counter[str]) -> Table:
             f"and {left:,} more", f"{counts.total() - sum(count for _, count in counts.most_common(ROWS_MAX)):,}"
         )
     return rows
-
-
-def _plain(*headings: str, right: tuple[str, ...] = ()) -> Table:
-    rows = Table(box=None, pad_edge=False, show_header=bool(headings), header_style="dim")
-    for heading in headings or ("", ""):
-        rows.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
-    return rows
-
-
-def _time(time_ms: int) -> str:
-    if time_ms < 0:
-        return "unknown"
-    try:
-        return datetime.fromtimestamp(time_ms / 1_000, UTC).isoformat(timespec="seconds")
-    except (OverflowError, ValueError, OSError):
-        return str(time_ms)

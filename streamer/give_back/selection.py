@@ -1,4 +1,4 @@
-"""Filters that select dropped records. Pure."""
+"""Filters that select dropped records and dead letters. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _AGO = re.compile(r"(\d{1,9})\s*([smhd])")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters on dropped records, combined by "and"; None matches all.
+    """Filters on outputs, combined by "and"; None matches all.
 
     >>> Selection(host="example.org").matches_host("Example.org")
     True
@@ -24,6 +24,7 @@ class Selection:
     original  id of the original
     host      host of the document, from `decode.host`
     since_ms  earliest record timestamp
+    reason    reason of the verdict
 
     for_template selects near duplicates that their hosts' frames would keep now.
     """
@@ -33,6 +34,7 @@ class Selection:
     host: str | None = None
     since_ms: int | None = None
     for_template: bool = False
+    reason: str | None = None
 
     def may_match(self, output: Output) -> bool:
         """Whether all filters match except host, which needs a decoded record."""
@@ -42,6 +44,7 @@ class Selection:
         return (
             self.id in (None, headers.id)
             and self.original in (None, headers.original_id)
+            and self.reason in (None, headers.reason)
             and (self.since_ms is None or record.timestamp_ms >= self.since_ms)
             and not (self.for_template and headers.distance == 0)
         )

@@ -28,6 +28,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -73,10 +74,10 @@ def export(index: Index, file: Path, progress: Callable[[int], None]) -> int:
         return snapshot(index, lambda taken: operation(taken, out))
 
 
-def read_header(found: Iterator[bytes], name: str) -> tuple[Parameters, list[tuple[str, str]], int]:
+def read_header(export_lines: Iterator[bytes], name: str) -> tuple[Parameters, list[tuple[str, str]], int]:
     """Parameters, streams with their names, and number of positions, from the first line. Raises InputUnreadable."""
     try:
-        header = _loaded(next(found, b""))
+        header = _loaded(next(export_lines, b""))
         version = header["neardup_index_export"]
         if version != EXPORT_VERSION:
             raise InputUnreadable(
@@ -91,7 +92,7 @@ def read_header(found: Iterator[bytes], name: str) -> tuple[Parameters, list[tup
 
 def take_in(
     index: Index,
-    found: Iterator[bytes],
+    export_lines: Iterator[bytes],
     streams: Sequence[tuple[str, str]],
     positions: int,
     name: str,
@@ -105,41 +106,41 @@ def take_in(
     loading = BulkLoader(index)
     taking = Importer(loading)
     taking.begin(streams)
-    reading = _Reading(found, streams, index.parameters.bits, name)
+    lines = _Lines(export_lines, [stream for stream, _ in streams], index.parameters.bits, name)
     entered = known = 0
-    for portion in portions(reading.records(), ROWS_A_TRANSACTION):
+    for portion in portions(lines.records(), ROWS_A_TRANSACTION):
         try:
             done = taking.add(portion)
         except ValueError as problem:
-            raise InputUnreadable(f"{name}: line {reading.line}: {problem}.") from problem
+            raise InputUnreadable(f"{name}: line {lines.line}: {problem}.") from problem
         entered, known = entered + done.entered, known + done.already_known
         progress(entered + known)
-    if reading.applied is None:
-        raise InputUnreadable(f"{name}: ends too early, behind line {reading.line}. What was read is in the index.")
+    if lines.applied is None:
+        raise InputUnreadable(f"{name}: ends too early, behind line {lines.line}. What was read is in the index.")
     if entered + known != positions:
         raise InputUnreadable(
             f"{name}: has {entered + known} positions of {positions}: lines are missing. What was read is in the index."
         )
-    taking.add_samples(reading.samples)
-    taking.finish(reading.applied)
+    taking.add_samples(lines.samples)
+    taking.finish(lines.applied)
     loading.finish()
     return entered, known
 
 
-class _Reading:
-    """Reader of the lines after the header. `applied` comes from the last line, and is None before."""
+@dataclass
+class _Lines:
+    """The lines after the header. `applied` comes from the last line, and is None before."""
 
-    def __init__(self, found: Iterator[bytes], streams: Sequence[tuple[str, str]], bits: int, name: str) -> None:
-        self._found = found
-        self._streams = [stream for stream, _ in streams]
-        self._bits = bits
-        self._name = name
-        self.line = 1
-        self.applied: dict[Source, Applied] | None = None
-        self.samples: dict[int, HostSample] = {}
+    octets: Iterator[bytes]
+    streams: Sequence[str]
+    bits: int
+    name: str
+    line: int = 1
+    applied: dict[Source, Applied] | None = None
+    samples: dict[int, HostSample] = field(default_factory=dict)
 
     def records(self) -> Iterator[Record]:
-        for line in self._found:
+        for line in self.octets:
             self.line += 1
             try:
                 if self.applied is not None:
@@ -147,7 +148,7 @@ class _Reading:
                 fields = _loaded(line)
                 if "applied" in fields:
                     self.applied = {
-                        Source(self._streams[place], partition): Applied(offset, bytes.fromhex(mark))
+                        Source(self.streams[place], partition): Applied(offset, bytes.fromhex(mark))
                         for place, partition, offset, mark in fields["applied"]
                     }
                 elif "frame_of" in fields:
@@ -156,16 +157,16 @@ class _Reading:
                 else:
                     yield self._record(fields)
             except (ValueError, KeyError, TypeError, IndexError) as problem:
-                raise InputUnreadable(f"{self._name}: line {self.line} cannot be read: {problem}.") from problem
+                raise InputUnreadable(f"{self.name}: line {self.line} cannot be read: {problem}.") from problem
 
     def _record(self, fields: dict[str, Any]) -> Record:
-        source, original = Source(self._streams[fields["stream"]], fields["partition"]), fields.get("original")
+        source, original = Source(self.streams[fields["stream"]], fields["partition"]), fields.get("original")
         document = origin = None
         if "origin" in fields:
             id_, stream, partition, offset = fields["origin"]
-            origin = Original(id_, Position(Source(self._streams[stream], partition), offset))
+            origin = Original(id_, Position(Source(self.streams[stream], partition), offset))
         if "number" in fields:
-            words = from_hexadecimal(fields["fingerprint"], self._bits)[0].tolist()
+            words = from_hexadecimal(fields["fingerprint"], self.bits)[0].tolist()
             document = Document(
                 fields["number"],
                 fields.get("original", fields["number"]),
@@ -203,45 +204,35 @@ def _header(taken: Snapshot, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
-    document = record.document
+    document, origin, version = record.document, record.origin, record.version
     fields: dict[str, Any] = {
         "stream": places[record.source.stream],
         "partition": record.source.partition,
         "offset": record.offset,
         "verdict": _NAMES[record.verdict],
         "reason": record.reason,
+        "distance": record.distance,
+        "original": record.original,
+        "id": record.id or None,
+        "text": f"{version.text:016x}",
+        "substance": None if version.substance == version.text else f"{version.substance:016x}",
+        "host": f"{version.host:08x}" if version.host else None,
+        "returns": version.returns or None,
     }
-    optional = {"distance": record.distance, "original": record.original}
-    fields |= {name: value for name, value in optional.items() if value is not None}
-    if record.id:
-        fields["id"] = record.id
-    fields |= _version_as_json(record.version)
-    if record.origin is not None:
-        source, offset = record.origin.position
-        fields["origin"] = [record.origin.id, places[source.stream], source.partition, offset]
+    if origin is not None:
+        source, offset = origin.position
+        fields["origin"] = [origin.id, places[source.stream], source.partition, offset]
     if document is not None:
         fields |= {
             "number": document.number,
             "time_ms": document.time_ms,
             "kind": document.kind.name.lower(),
             "fingerprint": "".join(f"{word:016x}" for word in reversed(document.fingerprint)),
+            "look": document.look.hex() or None,
+            "frame": np.array(document.frame, "<u8").tobytes().hex() or None,
         }
-        if document.look:
-            fields["look"] = document.look.hex()
-        if document.frame:
-            fields["frame"] = np.array(document.frame, "<u8").tobytes().hex()
-    if record.forgotten:
-        fields["forgotten"] = True
-    if not record.settled:
-        fields["settled"] = False
-    return fields
-
-
-def _version_as_json(version: VersionDigests) -> dict[str, Any]:
-    fields: dict[str, Any] = {"text": f"{version.text:016x}", "host": f"{version.host:08x}", "returns": version.returns}
-    if version.substance != version.text:
-        fields["substance"] = f"{version.substance:016x}"
-    return {name: value for name, value in fields.items() if value not in (0, "00000000")}
+    fields |= {"forgotten": record.forgotten or None, "settled": None if record.settled else False}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _version(fields: Mapping[str, Any]) -> VersionDigests:

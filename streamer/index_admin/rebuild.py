@@ -5,24 +5,22 @@ input. Only its name distinguishes it from the finished one, so switch to it onl
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import structlog
 
-from index import Applied, Entries, Index, Kind, Position, Source, Verdict, errors
+from index import Applied, Index, Source, errors
 from index.tools import BulkLoader
 from streamer.errors import InputChanged, SettingsError
-from streamer.fingerprint.scheme import Scheme
 from streamer.index_admin.tools import open_for_reading
 from streamer.records.decode import Decoder
-from streamer.records.record import Destination, Record
-from streamer.records.route import parse_original_position, restored_as, restoring_outputs, restoring_verdict
+from streamer.records.record import Record
 from streamer.service.pipeline import prepare
+from streamer.service.restoring import Reentry, deliveries, destinations_to_read
 from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
@@ -40,13 +38,6 @@ class Rebuilt(NamedTuple):
     already_known: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    index: Index
-    decoder: Decoder
-    fingerprinter: Scheme
-
-
 def rebuild_from_files(
     settings: Settings, files: Sequence[Path], running: Index | None, progress: Callable[[int], None]
 ) -> Rebuilt:
@@ -61,15 +52,23 @@ def rebuild_from_files(
     read = known = 0
     index, fingerprinter = open_with_scheme(settings)
     with index:
-        parts = _Parts(index, Decoder(settings.decode), fingerprinter)
+        prepared = partial(prepare, Decoder(settings.decode), fingerprinter)
         for file in files:
             with closing(LineReader(file)) as reader:
                 source = _source_of(file, index, running)
                 index.begin(source, str(file), 0)
                 known += _skipped(reader, index.applied()[source])
-                for count in _decided(settings, parts, reader, source):
-                    read += count
-                    progress(known + read)
+                while not reader.ended:
+                    begin = reader.count
+                    lines = reader.lines(settings.batch.records_max, settings.batch.bytes_max)
+                    records = [
+                        Record(source, reader.name, offset, None, line, NO_TIMESTAMP_MS)
+                        for offset, line in enumerate(lines, start=begin)
+                    ]
+                    if records:
+                        index.admit(prepared(records), {source: reader.count}, {source: reader.digest()})
+                        read += len(records)
+                        progress(known + read)
     return Rebuilt(known + read, known)
 
 
@@ -97,20 +96,6 @@ def _skipped(reader: LineReader, applied: Applied) -> int:
             "the new index and begin again."
         )
     return count
-
-
-def _decided(settings: Settings, parts: _Parts, reader: LineReader, source: Source) -> Iterator[int]:
-    while not reader.ended:
-        begin = reader.count
-        lines = reader.lines(settings.batch.records_max, settings.batch.bytes_max)
-        found = [
-            Record(source, reader.name, offset, None, line, NO_TIMESTAMP_MS)
-            for offset, line in enumerate(lines, start=begin)
-        ]
-        if found:
-            entries = prepare(parts.decoder, parts.fingerprinter, found)
-            parts.index.admit(entries, {source: reader.count}, {source: reader.digest()})
-            yield len(found)
 
 
 def ends_to_rebuild(settings: Settings) -> dict[Source, int]:
@@ -146,69 +131,32 @@ def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress
     itself enters later decisions when it starts with the new index. `progress` receives the records read so far. Raises
     SettingsError, BrokerUnavailable, IndexProblem.
     """
-    outputs = restoring_outputs(settings.index.insert)
-    seen_among_uniques = {Verdict.UNIQUE}
-    read = known = 0
     index, fingerprinter = open_with_scheme(settings)
     with index:
-        parts = _Parts(index, Decoder(settings.decode), fingerprinter)
         reached = {source: at.offset for source, at in index.applied().items()}
         for source in ends:
             index.begin(source, settings.topics.input, 0)
         ranges = {source: range(reached.get(source, 0), end) for source, end in ends.items()}
         ranges = {source: offsets for source, offsets in ranges.items() if offsets}
-        _warn_of_trimmed(settings, ranges, list(dict.fromkeys(destination for destination, _ in outputs)))
         loading = BulkLoader(index)
-        for destination, verdict in outputs:
-            if destination is Destination.UNIQUE and verdict not in seen_among_uniques:
-                continue
-            for found in read_changelog(settings, ranges, [destination]) if ranges else ():
-                if destination is Destination.UNIQUE:
-                    seen_among_uniques.update(map(restoring_verdict, found))
-                # Only after the last topic all records below an offset are entered, and all replaced versions retired.
-                is_last = destination is outputs[-1][0] and (
-                    verdict is outputs[-1][1] or Verdict.UPDATE not in seen_among_uniques
-                )
-                of_batch = _entered(loading, parts, found, verdict, set_applied=is_last)
-                if verdict is not Verdict.UPDATE:
-                    known += of_batch
-                    read += len(found)
-                progress(read)
+        reentry = Reentry(loading, Decoder(settings.decode), fingerprinter)
+        if ranges:
+            _warn_of_trimmed(settings, ranges)
+            for delivered in deliveries(
+                settings.index.insert, lambda destination: read_changelog(settings, ranges, [destination])
+            ):
+                reentry.enter(delivered, set_applied=delivered.is_last)
+                progress(reentry.read)
         loading.finish()
         for source, end in ends.items():
             index.set_applied(source, end)
-    return Rebuilt(read, known)
+    return Rebuilt(reentry.read, reentry.counts["already_known"])
 
 
-def _warn_of_trimmed(settings: Settings, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> None:
-    for part in find_trimmed(settings, ranges, destinations) if ranges else ():
+def _warn_of_trimmed(settings: Settings, ranges: Mapping[Source, range]) -> None:
+    for part in find_trimmed(settings, ranges, destinations_to_read(settings.index.insert)):
         if part is not None:
             log.warning(
                 f"documents may be missing in the new index: {part.place} {part.why}. Reposts of them would be unique; a "
                 "backup that has them (streamer index restore) is the better way"
             )
-
-
-def _entered(
-    loading: BulkLoader, parts: _Parts, delivered: Sequence[Record], verdict: Verdict, *, set_applied: bool
-) -> int:
-    """Enter delivered records with a verdict, and move the applied offsets on request. Returns the count of known ones.
-
-    Given-back documents enter together with the unique ones.
-    """
-    found = restored_as(verdict, delivered)
-    if verdict is Verdict.UNIQUE and (given_back := restored_as(Verdict.GIVEN_BACK, delivered)):
-        loading.give_back(prepare(parts.decoder, parts.fingerprinter, given_back))
-    if not found:
-        return 0
-    entries: Entries = prepare(parts.decoder, parts.fingerprinter, found)
-    decided = np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT))
-    verdicts = list(map(restoring_verdict, found))
-    originals: list[Position | None] = [
-        parse_original_position(record.headers) if own.names_original else None
-        for record, own, keep in zip(found, verdicts, decided, strict=True)
-        if keep
-    ]
-    entries = entries.take(np.flatnonzero(decided))
-    ends = {record.source: record.offset + 1 for record in found} if set_applied else {}
-    return loading.add(entries, np.array(verdicts, np.uint8)[decided], originals, ends).already_known

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from index.tools import HostFrame
+from streamer.index_admin.tables import plain_table
 
 IDS_MAX = 10
 """Lost pages listed per host."""
@@ -59,10 +59,8 @@ def table(values: Mapping[str, Any]) -> RenderableType:
             "no host has shown enough pages; does decode.host name the field with the host or the URL?", style="dim"
         )
     with_lost = "lost" in values
-    rows = Table(box=None, pad_edge=False, header_style="dim")
-    rows.add_column("host", overflow="fold")
-    for heading in ("pages sampled", "frame", "kept by it", *(["lost before it"] if with_lost else [])):
-        rows.add_column(heading, justify="right")
+    counts = ("pages sampled", "frame", "kept by it", *(["lost before it"] if with_lost else []))
+    rows = plain_table("host", *counts, right=counts)
     for each in values["hosts"]:
         share = f"{each['frame_share']:.0%}" if each["is_known"] else "not known yet"
         lost = [f"{each['lost']:,}"] if with_lost else []

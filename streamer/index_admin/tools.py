@@ -93,28 +93,28 @@ def statistics(index: Index, settings: Settings, committed: Mapping[Source, int]
 
     committed  the group's committed offset per source; None without a broker
     """
-    found = index.statistics()
+    counted = index.statistics()
     surveyed = survey(index)
-    entries = found.entries + found.exact_entries
+    entries = counted.entries + counted.exact_entries
     return {
         "directory": str(settings.index.directory),
         "parameters": parameters_as_json(index.parameters),
-        "entries": found.entries,
-        "exact_entries": found.exact_entries,
-        "expired_below": found.expired_below,
-        "forgotten": found.forgotten,
-        "journal_rows": found.journal_rows,
-        "used_bytes": found.used_bytes,
+        "entries": counted.entries,
+        "exact_entries": counted.exact_entries,
+        "expired_below": counted.expired_below,
+        "forgotten": counted.forgotten,
+        "journal_rows": counted.journal_rows,
+        "used_bytes": counted.used_bytes,
         "map_bytes_max": settings.index.map_bytes_max,
-        "table_bytes": dict(found.table_bytes),
-        "bytes_per_entry": {name: size / entries for name, size in found.table_bytes.items() if entries},
+        "table_bytes": dict(counted.table_bytes),
+        "bytes_per_entry": {name: size / entries for name, size in counted.table_bytes.items() if entries},
         "compaction": surveyed.stats._asdict(),
         "buckets": _histogram(surveyed.buckets),
         "sources": _sources(index, surveyed.ages, committed),
         "readers": [
-            {"process": reader.process, "transaction": reader.transaction}
-            for reader in readers(index)
-            if reader.process != os.getpid()
+            {"process": process, "transaction": transaction}
+            for process, transaction in readers(index)
+            if process != os.getpid()
         ],
     }
 
@@ -138,15 +138,15 @@ def _sources(index: Index, ages: Mapping[Source, Age], committed: Mapping[Source
     ]
 
 
-def _histogram(found: BucketSizes) -> dict[str, Any]:
+def _histogram(buckets: BucketSizes) -> dict[str, Any]:
     """Histogram of sampled buckets by size: 0, 1, 2 to 3, 4 to 7, and so on in powers of two."""
-    levels = np.where(found.sizes > 0, np.frexp(found.sizes)[1], 0)
+    levels = np.where(buckets.sizes > 0, np.frexp(buckets.sizes)[1], 0)
     counts = np.bincount(levels)
     return {
-        "count": found.buckets,
-        "looked_at": len(found.sizes),
-        "mean": float(found.sizes.mean()) if len(found.sizes) else 0.0,
-        "largest": found.largest,
+        "count": buckets.buckets,
+        "looked_at": len(buckets.sizes),
+        "mean": float(buckets.sizes.mean()) if len(buckets.sizes) else 0.0,
+        "largest": buckets.largest,
         "histogram": [
             {"from": (1 << level) >> 1, "to": max(0, (1 << level) - 1), "buckets": int(count)}
             for level, count in enumerate(counts)
@@ -172,8 +172,8 @@ def seek_text(index: Index, settings: Settings, text: str) -> Sought:
 
     Raises ParametersDiffer if the settings give other fingerprints than those in the index.
     """
-    found = comparable_scheme(index, settings).fingerprint([text])
-    return Sought(Kind(int(found.kinds[0])), found.fingerprints)
+    fingerprints = comparable_scheme(index, settings).fingerprint([text])
+    return Sought(Kind(int(fingerprints.kinds[0])), fingerprints.fingerprints)
 
 
 def seek_fingerprint(index: Index, text: str) -> Sought:
@@ -207,12 +207,12 @@ def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) 
 def answer(sought: Sought, matches: list[Match], names: Mapping[str, str], parameters: Parameters) -> dict[str, Any]:
     """Target and matches for machines: with distances or similarities, whichever the scheme measures."""
     by_similarity = parameters.scheme == "minhash"
-    found: dict[str, Any] = {"kind": sought.kind.name.lower(), "fingerprint": None}
+    fields: dict[str, Any] = {"kind": sought.kind.name.lower(), "fingerprint": None}
     if sought.fingerprint is not None:
-        found["fingerprint"] = hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)[0]
+        fields["fingerprint"] = hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)[0]
     if sought.decided is not None:
-        found["document"] = _decided(sought.decided, names, parameters)
-    found["matches"] = [
+        fields["document"] = _decided(sought.decided, names, parameters)
+    fields["matches"] = [
         {
             **_measured(match.distance, by_similarity=by_similarity),
             **_described(match.document.id, match.document.position, match.document.time_ms, names),
@@ -220,7 +220,7 @@ def answer(sought: Sought, matches: list[Match], names: Mapping[str, str], param
         }
         for match in matches
     ]
-    return found
+    return fields
 
 
 def _measured(distance: int, *, by_similarity: bool) -> dict[str, float]:
@@ -228,20 +228,20 @@ def _measured(distance: int, *, by_similarity: bool) -> dict[str, float]:
 
 
 def _decided(decided: Decided, names: Mapping[str, str], parameters: Parameters) -> dict[str, Any]:
-    found = _described(decided.id, decided.position, decided.time_ms, names)
+    fields = _described(decided.id, decided.position, decided.time_ms, names)
     if decided.document is not None:
-        found["number"] = decided.document.number
-    found["verdict"] = decided.verdict.label
+        fields["number"] = decided.document.number
+    fields["verdict"] = decided.verdict.label
     if decided.original_position is not None:
         at = decided.original_position
-        found["original"] = {
+        fields["original"] = {
             "id": decided.original_id,
             "position": position_text(at, names),
             "stream": at.source.stream,
         }
     if decided.distance is not None:
-        found |= _measured(decided.distance, by_similarity=parameters.by_similarity)
-    return found
+        fields |= _measured(decided.distance, by_similarity=parameters.by_similarity)
+    return fields
 
 
 def _described(id_: str, position: Position, time_ms: int, names: Mapping[str, str]) -> dict[str, Any]:
@@ -257,8 +257,5 @@ def verdict(findings: list[Finding]) -> dict[str, Any]:
     """Findings for machines."""
     return {
         "sound": not any(finding.wrong for finding in findings),
-        "checks": [
-            {"check": each.check, "examined": each.examined, "wrong": each.wrong, "examples": each.examples}
-            for each in findings
-        ],
+        "checks": [finding.as_json() for finding in findings],
     }

@@ -39,7 +39,7 @@ from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination
 from streamer.service.claims import Claims
-from streamer.service.restoring import Restoration, RestoringListener
+from streamer.service.restoring import Reentry, Restoration, RestoringListener
 from streamer.settings.settings import Recovery
 from streamer.transports.transport import Assigned, Transport
 
@@ -299,13 +299,12 @@ class Recoverer:
             self._restoration = Restoration(
                 self._transport,
                 self._index,
-                self._decoder,
-                self._fingerprinter,
+                Reentry(self._index, self._decoder, self._fingerprinter),
                 {source: offsets for source, offsets in behind.items() if offsets},
                 {source: offset or 0 for source, offset in committed.items()},
                 assigned.names,
-                stop_where_trimmed=self._policy.outputs_trimmed == "stop",
-                listener=self._listener,
+                self._policy.outputs_trimmed == "stop",
+                self._listener,
             )
             return self._restore(self._restoration)
         lacking = self._claims.lacking(assigned)

@@ -1,9 +1,10 @@
-"""Restoring: lost documents enter the index again from the outputs, with their earlier verdicts.
+"""Re-entry: delivered records enter an index again, a lost one or a new one, with their earlier verdicts.
 
-A restoration covers every lagging source, with any owner. All uniques come before the first duplicate, because the original
-of a duplicate may be in another source. For the same reason updates come twice, the second time to retire what they replaced.
-The applied offsets move at the end. So an interrupted restoration leaves every source lagging, and the next one repeats all,
-except documents that the index knows.
+All uniques come before the first duplicate, because the original of a duplicate may be in another source. For the same reason
+updates come twice, the second time to retire what they replaced.
+
+A restoration of a lost index covers every lagging source, with any owner. The applied offsets move at the end. So an
+interrupted restoration leaves every source lagging, and the next one repeats all, except documents that the index knows.
 
 A delivered record may name an original that another worker decided and never delivered. The lost index decided that original
 as unique, and dropped a duplicate for it. So the original enters from the input, under its position, as unique: the journal
@@ -17,13 +18,14 @@ the remaining outputs.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import structlog
 
-from index import Index, Kind, Position, Retention, Source, Verdict
+from index import Index, Insert, Kind, Position, Retention, Source, Verdict
 from streamer.errors import RecoveryRefused
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
@@ -31,6 +33,9 @@ from streamer.records.record import Destination, Record
 from streamer.records.route import parse_original_position, restored_as, restoring_outputs, restoring_verdict
 from streamer.service.pipeline import prepare
 from streamer.transports.transport import Transport, Trimmed
+
+if TYPE_CHECKING:
+    from index.tools import BulkLoader
 
 log = structlog.get_logger(__name__)
 
@@ -58,43 +63,119 @@ class RestoringListener:
     gaps: Callable[[int], None] = _nobody
 
 
-class Restoration:
-    """One restoration, executed in slices."""
+class Delivered(NamedTuple):
+    """A batch of an output's records, and the verdict whose turn it is.
 
-    def __init__(
-        self,
-        transport: Transport,
-        index: Index,
-        decoder: Decoder,
-        fingerprinter: Scheme,
-        behind: Mapping[Source, range],
-        delivered: Mapping[Source, int],
-        names: Mapping[str, str],
-        *,
-        stop_where_trimmed: bool,
-        listener: RestoringListener,
-    ) -> None:
-        """Prepare a restoration; the first slice starts it.
+    is_last  whether no later turn enters records of their sources up to their offsets
+    """
 
-        behind              input offsets by source whose documents enter again
-        delivered           offset of every input source below which everything was delivered
-        names               display name of every stream among them
-        stop_where_trimmed  policy for outputs with lost records
+    verdict: Verdict
+    records: Sequence[Record]
+    is_last: bool
+
+
+def deliveries(insert: Insert, changelog: Callable[[Destination], Iterable[Sequence[Record]]]) -> Iterator[Delivered]:
+    """Batches of the outputs, turn after turn. A verdict that the unique output does not hold has no turn there."""
+    outputs, among_uniques = restoring_outputs(insert), {Verdict.UNIQUE}
+    for destination, verdict in outputs:
+        if destination is Destination.UNIQUE and verdict not in among_uniques:
+            continue
+        for records in changelog(destination):
+            if destination is Destination.UNIQUE:
+                among_uniques.update(map(restoring_verdict, records))
+            is_last = destination is outputs[-1][0] and (
+                verdict is outputs[-1][1] or Verdict.UPDATE not in among_uniques
+            )
+            yield Delivered(verdict, records, is_last)
+
+
+def destinations_to_read(insert: Insert) -> list[Destination]:
+    """Destinations that `deliveries` reads."""
+    return list(dict.fromkeys(destination for destination, _ in restoring_outputs(insert)))
+
+
+@dataclass
+class Reentry:
+    """Enters delivered records into an index.
+
+    counts     documents by outcome: the fields of `Index.restore`, and given_back
+    read       records so far
+    newest_ms  greatest timestamp of a record with a verdict; -1 before the first
+    """
+
+    _index: "Index | BulkLoader"
+    _decoder: Decoder
+    _fingerprinter: Scheme
+    counts: Counter[str] = field(default_factory=Counter)
+    read: int = 0
+    newest_ms: int = -1
+
+    def enter(self, delivered: Delivered, *, set_applied: bool = False) -> int:
+        """Enter the records whose turn it is; returns the number of their documents.
+
+        Given-back documents enter together with the unique ones: they are their own originals.
+
+        set_applied  whether the applied offsets move
         """
-        self._transport = transport
-        self._index = index
-        self._decoder = decoder
-        self._fingerprinter = fingerprinter
-        self._behind = dict(behind)
-        self._delivered = delivered
-        self._originals_asked: set[Position] = set()
-        self._names = names
-        self._stop_where_trimmed = stop_where_trimmed
-        self._listener = listener
-        self._outputs = restoring_outputs(index.parameters.insert)
-        self._seen_among_uniques = {Verdict.UNIQUE}
-        self._found: Counter[str] = Counter()
-        self._newest_ms = -1
+        verdict, count = delivered.verdict, 0
+        given_back = restored_as(Verdict.GIVEN_BACK, delivered.records) if verdict is Verdict.UNIQUE else []
+        if given_back:
+            entries = prepare(self._decoder, self._fingerprinter, given_back)
+            count = int(self._index.give_back(entries, delivered=True).sum())
+            self.counts["given_back"] += count
+        records = restored_as(verdict, delivered.records)
+        if records:
+            verdicts = list(map(restoring_verdict, records))
+            originals = [
+                parse_original_position(record.headers) if each.names_original else None
+                for record, each in zip(records, verdicts, strict=True)
+            ]
+            restored = self.restore(records, verdicts, originals, set_applied=set_applied)
+            count += sum(restored.values())
+            if verdict is not Verdict.UPDATE:
+                self.counts.update(restored)
+            self.newest_ms = max([self.newest_ms, *(record.timestamp_ms for record in records)])
+        if verdict is not Verdict.UPDATE:
+            self.read += len(given_back) + len(records)
+        return count
+
+    def restore(
+        self,
+        records: Sequence[Record],
+        verdicts: Sequence[Verdict],
+        originals: Sequence[Position | None],
+        *,
+        set_applied: bool = False,
+    ) -> dict[str, int]:
+        """Enter the records that have a fingerprint. Returns the counts of `Index.restore`."""
+        entries = prepare(self._decoder, self._fingerprinter, records)
+        kept = np.flatnonzero(np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT)))
+        named = [originals[row] for row in kept.tolist()]
+        ends = {record.source: record.offset + 1 for record in records} if set_applied else {}
+        return self._index.restore(entries.take(kept), np.array(verdicts, np.uint8)[kept], named, ends)._asdict()
+
+
+@dataclass
+class Restoration:
+    """One restoration, executed in slices; the first slice starts it.
+
+    behind              input offsets by source whose documents enter again
+    delivered           offset of every input source below which everything was delivered
+    names               display name of every stream among them
+    stop_where_trimmed  policy for outputs with lost records
+    """
+
+    _transport: Transport
+    _index: Index
+    _reentry: Reentry
+    _behind: Mapping[Source, range]
+    _delivered: Mapping[Source, int]
+    _names: Mapping[str, str]
+    _stop_where_trimmed: bool
+    _listener: RestoringListener
+    _originals_asked: set[Position] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
         self._steps = self._all_steps()
 
     def go_on(self, seconds: float) -> bool:
@@ -126,17 +207,14 @@ class Restoration:
             self._index.begin(source, self._names[source.stream], offsets_behind.stop)
             self._index.set_applied(source, offsets_behind.stop)
         self._listener.behind(0)
-        if self._found["without_original"]:
-            log.warning(
-                "duplicates left out: their originals are not in the index", count=self._found["without_original"]
-            )
-        log.info("restored", **self._found, offsets=offsets, seconds=round(time.monotonic() - began))
+        if without_original := self._reentry.counts["without_original"]:
+            log.warning("duplicates left out: their originals are not in the index", count=without_original)
+        log.info("restored", **self._reentry.counts, offsets=offsets, seconds=round(time.monotonic() - began))
 
     def _trimmed(self) -> Generator[None, None, list[Trimmed]]:
         """Output parts with lost records; refused at once if the restored documents cannot excuse them."""
         trimmed: list[Trimmed] = []
-        destinations = list(dict.fromkeys(destination for destination, _ in self._outputs))
-        for part in self._transport.trimmed(self._behind, destinations):
+        for part in self._transport.trimmed(self._behind, destinations_to_read(self._index.parameters.insert)):
             self._listener.restored(0)
             if part is not None:
                 trimmed.append(part)
@@ -148,55 +226,21 @@ class Restoration:
 
     def _enter_all(self, offsets: int) -> Generator[None]:
         began = reported = time.monotonic()
-        read: set[Destination] = set()
-        for destination, verdict in self._outputs:
-            if destination is Destination.UNIQUE and verdict not in self._seen_among_uniques:
-                continue
-            for records in self._transport.changelog(self._behind, [destination]):
-                if destination is Destination.UNIQUE:
-                    self._seen_among_uniques.update(map(restoring_verdict, records))
-                self._enter_undelivered_originals(records)
-                self._enter(records, verdict)
-                if time.monotonic() - reported > REPORT_SECONDS:
-                    reported = time.monotonic()
-                    log.info("restoring", **self._found, offsets=offsets, seconds=round(reported - began))
-                yield
-            read.add(destination)
-        if Destination.DUPLICATE not in read:
+        insert = self._index.parameters.insert
+        for delivered in deliveries(insert, lambda to: self._transport.changelog(self._behind, [to])):
+            self._enter_undelivered_originals(delivered.records)
+            # Without documents too: the search takes time, and the supervisor needs a heartbeat.
+            self._listener.restored(self._reentry.enter(delivered))
+            if time.monotonic() - reported > REPORT_SECONDS:
+                reported = time.monotonic()
+                log.info("restoring", **self._reentry.counts, offsets=offsets, seconds=round(reported - began))
+            yield
+        if Destination.DUPLICATE not in destinations_to_read(insert):
             # They enter nothing if only unique documents do, but name their originals.
             for records in self._transport.changelog(self._behind, [Destination.DUPLICATE]):
                 self._enter_undelivered_originals(records)
                 self._listener.restored(0)
                 yield
-
-    def _enter(self, found: Sequence[Record], verdict: Verdict) -> None:
-        records = restored_as(verdict, found)
-        if verdict is Verdict.UNIQUE:
-            self._give_back(restored_as(Verdict.GIVEN_BACK, found))
-        of_records = list(map(restoring_verdict, records))
-        if not records:
-            # An empty batch: the search takes time, and the supervisor needs a heartbeat.
-            self._listener.restored(0)
-            return
-        originals = [
-            parse_original_position(record.headers) if own.names_original else None
-            for record, own in zip(records, of_records, strict=True)
-        ]
-        restored = self._restore(records, of_records, originals)
-        if verdict is not Verdict.UPDATE:
-            self._found.update(restored)
-        self._newest_ms = max([self._newest_ms, *(record.timestamp_ms for record in records)])
-
-    def _restore(
-        self, records: Sequence[Record], verdicts: Sequence[Verdict], originals: Sequence[Position | None]
-    ) -> dict[str, int]:
-        """Enter the records that have a fingerprint, with these verdicts. Returns the counts of `Index.restore`."""
-        entries = prepare(self._decoder, self._fingerprinter, records)
-        kept = np.flatnonzero(np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT)))
-        named = [originals[row] for row in kept.tolist()]
-        restored = self._index.restore(entries.take(kept), np.array(verdicts, np.uint8)[kept], named)
-        self._listener.restored(len(kept))
-        return restored._asdict()
 
     def _enter_undelivered_originals(self, records: Sequence[Record]) -> None:
         """Enter the undelivered originals that delivered records name: as unique, from the input."""
@@ -212,19 +256,12 @@ class Restoration:
         absent = len(named)
         for originals in self._transport.inputs_at(named):
             absent -= len(originals)
-            self._listener.restored(0)
-            if originals:
-                entered = self._restore(originals, [Verdict.UNIQUE] * len(originals), [None] * len(originals))
-                self._found["undelivered_originals"] += entered["restored"]
+            count = len(originals)
+            entered = self._reentry.restore(originals, [Verdict.UNIQUE] * count, [None] * count) if count else {}
+            self._reentry.counts["undelivered_originals"] += entered.get("restored", 0)
+            self._listener.restored(sum(entered.values()))
         if absent:
             log.warning("originals of delivered duplicates are neither delivered nor in the input", count=absent)
-
-    def _give_back(self, records: Sequence[Record]) -> None:
-        """Enter given-back documents. They are their own originals, so they need not wait for others."""
-        if records:
-            new = self._index.give_back(prepare(self._decoder, self._fingerprinter, records), delivered=True)
-            self._found.update(given_back=int(new.sum()))
-            self._listener.restored(int(new.sum()))
 
     def _is_of_no_use(self, part: Trimmed) -> bool:
         """Whether the index would no longer count the lost records of an output part.
@@ -232,12 +269,13 @@ class Restoration:
         By number: as many newer documents remain as the index keeps. By age: the remaining documents reach as far back.
         """
         retention = self._index.retention
-        entered = self._found["restored"] + self._found["already_known"]
+        counts = self._reentry.counts
+        entered = counts["restored"] + counts["already_known"]
         if retention.entries_max is not None and entered >= retention.entries_max:
             return True
         if retention.age_max_ms is None or part.first_time_ms is None:
             return False
-        return self._newest_ms - part.first_time_ms >= retention.age_max_ms
+        return self._reentry.newest_ms - part.first_time_ms >= retention.age_max_ms
 
     def _refuse(self, trimmed: Sequence[Trimmed]) -> None:
         """Raise RecoveryRefused, if the policy says so."""

@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index import NO_DISTANCE, Kind, Parameters
+from streamer.verification.position_table import Rows
 from streamer.verification.texts import Prints
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

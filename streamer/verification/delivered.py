@@ -11,9 +11,9 @@ from streamer.records.reason import AS_NEW, MINOR, SAME, Reason, label
 from streamer.records.record import Destination
 from streamer.records.route import DESTINATIONS, destination_of
 from streamer.transports.output_log import Extent, Output
-from streamer.verification.findings import EXAMPLES_MAX, Findings
+from streamer.verification.findings import EXAMPLES_MAX
 from streamer.verification.ledger import DIGESTS, ELSEWHERE, Ledger, Stretches, digest_of_text, digests_of, within
-from streamer.verification.position_table import NO_VERDICT, NONE, chunks
+from streamer.verification.position_table import NO_VERDICT, NONE, chunks, places_by
 from streamer.verification.texts import TextCheck
 
 _EVERYTHING = 2**63
@@ -34,7 +34,6 @@ class DeliveredCheck:
 
     ledger: Ledger
     extent: Extent
-    findings: Findings
     streams: frozenset[str]
     texts: TextCheck
     settings_digest: str
@@ -46,26 +45,24 @@ class DeliveredCheck:
     _stood_for: Stretches = field(default_factory=dict)
     """Offsets that a dead letter reports as unreadable."""
     _came_out: dict[Source, set[int]] = field(default_factory=dict)
-    """Offsets with an output whose record is unreadable now."""
+    """Offsets with an output, and without a record now."""
 
     def add(self, outputs: Sequence[Output]) -> None:
         """Check a batch of outputs."""
-        self.findings.examine("contradiction", len(outputs))
-        self.findings.note(
+        self.ledger.findings.examine("contradiction", len(outputs))
+        self.ledger.findings.note(
             "contradiction",
             (f"{each.place}: {each.headers.contradicts}" for each in outputs if each.headers.contradicts),
         )
-        self.findings.examine("foreign", len(outputs))
-        by_source: dict[Source, list[Output]] = {}
+        self.ledger.findings.examine("foreign", len(outputs))
         for each in outputs:
             if each.headers.verdict is not None:
-                self.findings.counts[each.headers.verdict.label] += 1
+                self.ledger.findings.counts[each.headers.verdict.label] += 1
             if each.headers.position is None:
-                self.findings.note("foreign", [f"{each.place}: names no position of an input"])
-            else:
-                by_source.setdefault(each.headers.position.source, []).append(each)
-        for source, of_source in by_source.items():
-            self._add_source(source, of_source)
+                self.ledger.findings.note("foreign", [f"{each.place}: names no position of an input"])
+        sources = (each.headers.position and each.headers.position.source for each in outputs)
+        for source, places in places_by(sources).items():
+            self._add_source(source, [outputs[place] for place in places])
 
     def finish(self, *, strict_start: bool) -> None:
         """Note records that did not come out; after the index is in the ledger.
@@ -75,30 +72,30 @@ class DeliveredCheck:
         for source, base, offsets in self.ledger.sources():
             committed = self.extent.committed.get(source, 0)
             places = int(np.searchsorted(offsets, committed))
-            self.findings.examine("missing", places)
-            self.findings.counts["in flight"] += len(offsets) - places
+            self.ledger.findings.examine("missing", places)
+            self.ledger.findings.counts["in flight"] += len(offsets) - places
             excused_below = 0 if strict_start else self._begun.get(source, committed)
             trimmed_below = self._trimmed_below(source)
             for part in chunks(places):
                 rows = np.arange(part.start, part.stop) + base
                 counts = self.ledger.state["outputs"][rows]
-                self._note_rows("doubled", rows[counts > 1])
+                self.ledger.note("doubled", rows[counts > 1])
                 silent = rows[counts == 0]
                 stood_for = within(self._stood_for, source, offsets[silent - base])
-                self.findings.unchecked["records that could not be read, with a dead letter that stands for them"] += (
-                    int(stood_for.sum())
+                self.ledger.findings.leave_out(
+                    "records that could not be read, with a dead letter that stands for them", stood_for
                 )
                 silent = silent[~stood_for]
                 at = offsets[silent - base]
                 journaled = self.ledger.state["journaled"][silent]
                 before, trimmed = at < excused_below, (at >= excused_below) & (at < trimmed_below[journaled])
-                self.findings.unchecked["before the first output (recovery.first_start)"] += int(before.sum())
-                self.findings.unchecked["older than what is left of the outputs"] += int(trimmed.sum())
-                self._note_rows("missing", silent[~before & ~trimmed])
+                self.ledger.findings.leave_out("before the first output (recovery.first_start)", before)
+                self.ledger.findings.leave_out("older than what is left of the outputs", trimmed)
+                self.ledger.note("missing", silent[~before & ~trimmed])
             for part in chunks(len(offsets) - places):
                 rows = np.arange(part.start, part.stop) + places + base
-                self._note_rows("doubled", rows[self.ledger.state["outputs"][rows] > 1])
-            self.findings.examine("doubled", len(offsets))
+                self.ledger.note("doubled", rows[self.ledger.state["outputs"][rows] > 1])
+            self.ledger.findings.examine("doubled", len(offsets))
             self._check_given_back(base, offsets, trimmed_below)
         for source in self.ledger.unreadable:
             committed = self.extent.committed.get(source, 0)
@@ -114,17 +111,15 @@ class DeliveredCheck:
             state, at = self.ledger.state[rows], offsets[part]
             given_back = state["given_back"] > 0
             known = state["known_given_back"] > 0
-            self.findings.examine("given-back", int(given_back.sum()))
-            self._note_rows("given-back", rows[state["given_back"] > 1])
+            self.ledger.findings.examine("given-back", int(given_back.sum()))
+            self.ledger.note("given-back", rows[state["given_back"] > 1])
             dropped = (state["outputs"] > 0) & (state["verdict"] == Verdict.DUPLICATE)
             dropped |= (state["outputs"] == 0) & (at < trimmed_below[Verdict.DUPLICATE])
-            self._note_rows("given-back", rows[given_back & ~dropped])
-            self.findings.unchecked["given back, and not known to the index (any more)"] += int(
-                (given_back & ~known).sum()
-            )
+            self.ledger.note("given-back", rows[given_back & ~dropped])
+            self.ledger.findings.leave_out("given back, and not known to the index (any more)", given_back & ~known)
             # The index is read last, so a running command may have decided them since.
-            self.findings.unchecked["given back, and not in the outputs (yet): if no give-back runs, run it again"] += (
-                int((known & ~given_back).sum())
+            self.ledger.findings.leave_out(
+                "given back, and not in the outputs (yet): if no give-back runs, run it again", known & ~given_back
             )
 
     def _look_for_unreadable(self, source: Source, first: int, end: int) -> None:
@@ -132,11 +127,11 @@ class DeliveredCheck:
         for stretch in self.ledger.unreadable[source]:
             begin = max(stretch.start, first)
             offsets = np.arange(begin, max(begin, min(stretch.stop, end)), dtype=np.uint64)
-            self.findings.examine("missing", len(offsets))
+            self.ledger.findings.examine("missing", len(offsets))
             accounted = within(self._stood_for, source, offsets)
             accounted |= np.isin(offsets, np.fromiter(self._came_out.get(source, ()), np.uint64))
             missing = [Position(source, offset) for offset in offsets[~accounted].tolist()]
-            self.findings.note(
+            self.ledger.findings.note(
                 "missing",
                 [
                     f"{self.ledger.position_text(position)}: cannot be read, and no dead letter stands for it"
@@ -159,10 +154,6 @@ class DeliveredCheck:
             by_verdict[verdict] = max(below[destination], below[destination_of(verdict, shadow=True)])
         return by_verdict
 
-    def _note_rows(self, check: str, rows: npt.NDArray[np.int64]) -> None:
-        if len(rows):
-            self.findings.note(check, [self.ledger.text(row) for row in rows[:EXAMPLES_MAX].tolist()], len(rows))
-
     def _add_source(self, source: Source, outputs: Sequence[Output]) -> None:
         offsets = np.array([each.headers.position.offset for each in outputs if each.headers.position], np.uint64)
         self._begun[source] = min(self._begun.get(source, _EVERYTHING), int(offsets.min()))
@@ -178,63 +169,61 @@ class DeliveredCheck:
         rows = self.ledger.rows_of(source, offsets)
         strange = rows == NONE
         for place in np.flatnonzero(strange).tolist():
-            self._note_strange(source, outputs[place])
+            if (position := outputs[place].headers.position) is not None:
+                self._note_strange(outputs[place], position)
         known = np.flatnonzero(~strange)
-        found, rows = [outputs[place] for place in known.tolist()], rows[known]
+        readable_outputs, rows = [outputs[place] for place in known.tolist()], rows[known]
         if len(rows):
-            self._note_differences(source, found, rows)
-            self._write(found, rows)
-            dropped = [place for place, each in enumerate(found) if each.headers.verdict is not Verdict.GIVEN_BACK]
-            readable = [place for place in dropped if not self._is_by_other_settings(found[place])]
+            self._note_differences(source, readable_outputs, rows)
+            self._write(readable_outputs, rows)
+            dropped = [
+                place for place, each in enumerate(readable_outputs) if each.headers.verdict is not Verdict.GIVEN_BACK
+            ]
+            readable = [place for place in dropped if not self._is_by_other_settings(readable_outputs[place])]
             name = "texts and fingerprints of outputs that other decode or fingerprint settings made"
-            self.findings.unchecked[name] += len(dropped) - len(readable)
-            self.texts.add([found[place] for place in readable], rows[readable])
+            self.ledger.findings.leave_out(name, len(dropped) - len(readable))
+            self.texts.add([readable_outputs[place] for place in readable], rows[readable])
 
     def _is_by_other_settings(self, output: Output) -> bool:
         return output.headers.settings not in ("", self.settings_digest)
 
-    def _note_strange(self, source: Source, output: Output) -> None:
-        position = output.headers.position
-        assert position is not None
-        if source.stream not in self.extent.names and source.stream in self.streams:
-            self.findings.unchecked["outputs of an input that was made anew since"] += 1
-        elif self._may_be_gone(position):
-            self.findings.unchecked["outputs of records that have left the input"] += 1
-        elif self._is_unreadable(position):
-            self._came_out.setdefault(position.source, set()).add(position.offset)
-            self.findings.unchecked["outputs of records that cannot be read"] += 1
+    def _note_strange(self, output: Output, position: Position) -> None:
+        self._came_out.setdefault(position.source, set()).add(position.offset)
+        if absence := self._absence(position):
+            self.ledger.findings.leave_out(absence[0], 1)
         elif output.headers.reason == _UNREADABLE:
-            self.findings.unchecked["outputs that stand for records that cannot be read"] += 1
+            self.ledger.findings.leave_out("outputs that stand for records that cannot be read", 1)
         else:
-            self.findings.note("foreign", [f"{output.place}: names {self.ledger.position_text(position)}"])
+            self.ledger.findings.note("foreign", [f"{output.place}: names {self.ledger.position_text(position)}"])
 
-    def _may_be_gone(self, position: Position) -> bool:
-        """Whether a position without a record now may have had one."""
-        first, end = (offsets.get(position.source, 0) for offsets in (self.extent.first, self.extent.end))
-        return position.offset < (end if self.extent.compacted else first)
-
-    def _is_unreadable(self, position: Position) -> bool:
-        return bool(within(self.ledger.unreadable, position.source, np.array([position.offset], np.uint64))[0])
+    def _absence(self, position: Position) -> tuple[str, str] | None:
+        """Why a position may have no record now, in words for its output and for its duplicates' original; None: it may not."""
+        source, offset = position
+        if source.stream not in self.extent.names and source.stream in self.streams:
+            return "outputs of an input that was made anew since", "originals in an input that was made anew since"
+        if offset < (self.extent.end if self.extent.compacted else self.extent.first).get(source, 0):
+            return "outputs of records that have left the input", "originals that have left the input"
+        if within(self.ledger.unreadable, source, np.array([offset], np.uint64))[0]:
+            return "outputs of records that cannot be read", "originals that cannot be read"
+        return None
 
     def _note_differences(self, source: Source, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
         readable = [place for place, each in enumerate(outputs) if each.headers.reason != _UNREADABLE]
         if len(readable) < len(outputs):
             name = "dead letters of records that could not be read, and can be now"
-            self.findings.unchecked[name] += len(outputs) - len(readable)
+            self.ledger.findings.leave_out(name, len(outputs) - len(readable))
             outputs, rows = [outputs[place] for place in readable], rows[readable]
         expected = self.ledger.digests(source, rows)
         got = np.array([digests_of(each.record, each.headers.kept) for each in outputs if each.record], expected.dtype)
         for part in DIGESTS if self.has_headers else ("value",):
-            self.findings.examine(part, len(rows))
+            self.ledger.findings.examine(part, len(rows))
             differs = expected[part] != got[part]
             if part == "timestamp":
                 one_for_zero = (expected[part] == 0) & (got[part] == 1)
-                self.findings.unchecked["timestamps of 0, for which confluent-kafka writes 1"] += int(
-                    one_for_zero.sum()
-                )
+                self.ledger.findings.leave_out("timestamps of 0, for which confluent-kafka writes 1", one_for_zero)
                 differs &= ~one_for_zero
             wrong = np.flatnonzero(differs)
-            self.findings.note(
+            self.ledger.findings.note(
                 part, (f"{self.ledger.text(int(rows[place]))}: at {outputs[place].place}" for place in wrong.tolist())
             )
 
@@ -257,30 +246,16 @@ class DeliveredCheck:
         state["original"][rows] = self._originals(outputs, rows)
 
     def _originals(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        originals = np.full(len(outputs), NONE)
-        by_source: dict[Source, list[int]] = {}
-        for place, each in enumerate(outputs):
-            if each.headers.original is not None:
-                by_source.setdefault(each.headers.original.source, []).append(place)
-        for source, places in by_source.items():
-            positions = [outputs[place].headers.original for place in places]
-            offsets = np.array([each.offset for each in positions if each], np.uint64)
-            originals[places] = self.ledger.rows_of(source, offsets)
-            self.findings.examine("original-missing", len(places))
-            for place, position in zip(places, positions, strict=True):
-                if originals[place] == NONE and position is not None:
-                    originals[place] = ELSEWHERE
-                    self._note_lost_original(self.ledger.text(int(rows[place])), position)
+        positions = [each.headers.original for each in outputs]
+        originals = self.ledger.rows_at(positions)
+        self.ledger.findings.examine("original-missing", sum(position is not None for position in positions))
+        for place in np.flatnonzero(originals == NONE).tolist():
+            if (position := positions[place]) is not None:
+                originals[place] = ELSEWHERE
+                if absence := self._absence(position):
+                    self.ledger.findings.leave_out(absence[1], 1)
+                else:
+                    where, named = self.ledger.text(int(rows[place])), self.ledger.position_text(position)
+                    problem = f"{where}: names {named}, which the input does not have"
+                    self.ledger.findings.note("original-missing", [problem])
         return originals
-
-    def _note_lost_original(self, where: str, original: Position) -> None:
-        source = original.source
-        if source.stream not in self.extent.names and source.stream in self.streams:
-            self.findings.unchecked["originals in an input that was made anew since"] += 1
-        elif self._may_be_gone(original):
-            self.findings.unchecked["originals that have left the input"] += 1
-        elif self._is_unreadable(original):
-            self.findings.unchecked["originals that cannot be read"] += 1
-        else:
-            named = self.ledger.position_text(original)
-            self.findings.note("original-missing", [f"{where}: names {named}, which the input does not have"])

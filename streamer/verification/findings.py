@@ -2,8 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from index.tools import Finding
 
 EXAMPLES_MAX = 20
 """Most problems of one kind that are listed one by one."""
@@ -38,16 +42,6 @@ CHECKS = {
 """Kinds of problems in reading order, each with its meaning."""
 
 
-@dataclass(slots=True)
-class Finding:
-    """Problems of one kind: the number examined, the number wrong, and the first wrong ones in words."""
-
-    check: str
-    examined: int = 0
-    wrong: int = 0
-    examples: list[str] = field(default_factory=list)
-
-
 class Findings:
     """All findings so far.
 
@@ -61,7 +55,7 @@ class Findings:
     """
 
     def __init__(self) -> None:
-        self._by_check = {check: Finding(check) for check in CHECKS}
+        self._by_check = {check: Finding(check, examples_max=EXAMPLES_MAX) for check in CHECKS}
         self.counts: Counter[str] = Counter()
         self.unchecked: Counter[str] = Counter()
 
@@ -71,10 +65,11 @@ class Findings:
 
     def note(self, check: str, problems: Iterable[str], count: int | None = None) -> None:
         """Count problems, and keep the first EXAMPLES_MAX in words. `count`: total, if `problems` are just the first."""
-        finding = self._by_check[check]
-        found = list(problems)
-        finding.examples += found[: max(0, EXAMPLES_MAX - len(finding.examples))]
-        finding.wrong += len(found) if count is None else count
+        self._by_check[check].note(problems, count)
+
+    def leave_out(self, reason: str, items: npt.NDArray[np.bool_] | int) -> None:
+        """Count items that could not be checked: a number, or rows chosen by a mask."""
+        self.unchecked[reason] += int(np.sum(items))
 
     def __getitem__(self, check: str) -> Finding:
         return self._by_check[check]
@@ -93,8 +88,5 @@ class Findings:
             "sound": self.sound,
             "counts": dict(self.counts),
             "unchecked": dict(self.unchecked),
-            "checks": [
-                {"check": each.check, "examined": each.examined, "wrong": each.wrong, "examples": each.examples}
-                for each in self._by_check.values()
-            ],
+            "checks": [finding.as_json() for finding in self],
         }

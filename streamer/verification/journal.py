@@ -10,9 +10,8 @@ from index import Index, Kind, Position, Source, Verdict, naming_originals, plai
 from index.tools import Record, Snapshot, frames_of, portions, snapshot
 from streamer.records.reason import Reason
 from streamer.transports.output_log import Extent
-from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import ELSEWHERE, FRAME_UNKNOWN, FRAMED, Ledger, digest_of_text, within
-from streamer.verification.position_table import NO_VERDICT, NONE, chunks
+from streamer.verification.position_table import NO_VERDICT, NONE, chunks, places_by
 from streamer.verification.texts import NO_KIND, Prints
 
 ROWS_AT_ONCE = 4_096
@@ -27,7 +26,6 @@ class JournalCheck:
 
     ledger: Ledger
     extent: Extent
-    findings: Findings
     prints: Prints
     _rank: int = 0
     _hosts: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
@@ -53,15 +51,12 @@ class JournalCheck:
         self._unknown(applied, inserts_all=inserts_all, expires=expires)
 
     def _add(self, portion: Sequence[Record]) -> None:
-        by_source: dict[Source, list[int]] = {}
-        for place, record in enumerate(portion):
-            by_source.setdefault(record.source, []).append(place)
-        for source, places in by_source.items():
+        for source, places in places_by(record.source for record in portion).items():
             if plain_source(source) != source:
                 self._note_given_back(plain_source(source), [portion[place].offset for place in places])
                 continue
             if source.stream not in self.extent.names:
-                self.findings.unchecked["positions of an input that was made anew since"] += len(places)
+                self.ledger.findings.leave_out("positions of an input that was made anew since", len(places))
                 continue
             records = [portion[place] for place in places]
             offsets = np.array([record.offset for record in records], np.uint64)
@@ -73,10 +68,10 @@ class JournalCheck:
                 excused &= np.array([record.reason == Reason.UNREADABLE for record in records], np.bool_) | within(
                     self.ledger.unreadable, source, offsets
                 )
-            self.findings.unchecked["positions whose records the input no longer has"] += int(excused.sum())
+            self.ledger.findings.leave_out("positions whose records the input no longer has", excused)
             inside &= ~excused
-            self.findings.examine("journal-foreign", int(inside.sum()))
-            self.findings.note(
+            self.ledger.findings.examine("journal-foreign", int(inside.sum()))
+            self.ledger.findings.note(
                 "journal-foreign",
                 (
                     f"{self.ledger.position_text(Position(source, records[place].offset))}: is {records[place].verdict.label}"
@@ -98,7 +93,7 @@ class JournalCheck:
             return
         state = self.ledger.state
         again = rows[state["rank"][rows] != NONE]
-        self._note("journal-differs", again, "stands twice in the index")
+        self.ledger.note("journal-differs", again, "stands twice in the index")
         state["rank"][rows] = self._rank + places
         state["journaled"][rows] = [record.verdict for record in records]
         state["retired"][rows] = [record.forgotten or record.document is None for record in records]
@@ -111,7 +106,7 @@ class JournalCheck:
         if counting:
             self._counting_from[source] = min(self._counting_from.get(source, counting[0]), *counting)
         delivered = state["outputs"][rows] > 0
-        self.findings.examine("journal-differs", int(delivered.sum()))
+        self.ledger.findings.examine("journal-differs", int(delivered.sum()))
         self._compare(records, rows, delivered)
 
     def _note_frames(self, records: Sequence[Record], rows: npt.NDArray[np.int64]) -> None:
@@ -128,40 +123,41 @@ class JournalCheck:
         differs = delivered & (state["verdict"] != verdicts)
         # A restored index may not have known a page's match when the page entered again.
         nameless = differs & (state["verdict"] == Verdict.TEMPLATE) & (verdicts == Verdict.UNIQUE)
-        self.findings.unchecked["pages of templates that a restored index knows as unique alone"] += int(nameless.sum())
+        self.ledger.findings.leave_out("pages of templates that a restored index knows as unique alone", nameless)
         differs &= ~nameless
-        self._note("journal-differs", rows[differs], "has another verdict in the index")
+        self.ledger.note("journal-differs", rows[differs], "has another verdict in the index")
         duplicate = delivered & ~differs & ~nameless & naming_originals(verdicts)
         origins = self._origins(records)
         away = duplicate & (state["original"] >= 0) & (origins != state["original"])
-        self._note("journal-differs", rows[away], "has another original in the index")
+        self.ledger.note("journal-differs", rows[away], "has another original in the index")
         ids = np.array([0 if each.origin is None else digest_of_text(each.origin.id) for each in records], np.uint64)
         # Restoring reads ids with earlier settings, which may not be those of the output or its original.
         by_now = state["by_other_settings"] == 0
         originals = np.where(state["original"] >= 0, state["original"], rows)
         named_by_now = by_now & (self.ledger.state["by_other_settings"][originals] == 0)
         named_wrong = duplicate & named_by_now & (ids != state["original_id"])
-        self._note("journal-differs", rows[named_wrong], "names its original by another id")
+        self.ledger.note("journal-differs", rows[named_wrong], "names its original by another id")
         distances = np.array([-1 if each.distance is None else each.distance for each in records], np.int16)
         # A restored duplicate of an index that holds duplicates has lost its distance, and its output may not have.
         wrong = duplicate & (distances != state["distance"]) & (distances != -1) & (state["distance"] != -1)
         # A restored index learns frames in another order.
-        self.findings.unchecked["distances in the frames of hosts, which a restored index may know otherwise"] += int(
-            wrong.sum() if len(self._hosts) else 0
+        self.ledger.findings.leave_out(
+            "distances in the frames of hosts, which a restored index may know otherwise",
+            wrong if len(self._hosts) else 0,
         )
         wrong &= not len(self._hosts)
-        self._note("journal-differs", rows[wrong], "has another distance in the index")
+        self.ledger.note("journal-differs", rows[wrong], "has another distance in the index")
         entered = np.array([each.document is not None for each in records], np.bool_)
         ids = np.array(
             [0 if each.document is None else digest_of_text(each.document.id) for each in records], np.uint64
         )
-        self.findings.examine("entry-differs", int(entered.sum()))
-        self._note(
+        self.ledger.findings.examine("entry-differs", int(entered.sum()))
+        self.ledger.note(
             "entry-differs", rows[delivered & entered & by_now & (ids != state["id"])], "entered under another id"
         )
         self._compare_fingerprints(records, rows, delivered & entered)
         standing = standing_for_themselves(verdicts)
-        self._note("entry-differs", rows[standing & ~entered], "stands for itself, and never entered")
+        self.ledger.note("entry-differs", rows[standing & ~entered], "stands for itself, and never entered")
 
     def _compare_fingerprints(
         self, records: Sequence[Record], rows: npt.NDArray[np.int64], compared: npt.NDArray[np.bool_]
@@ -177,25 +173,16 @@ class JournalCheck:
         differs = (fingerprints != self.prints.fingerprints[of_rows, : self.prints.words]).any(axis=1) | (
             kinds != self.prints.kinds[of_rows]
         )
-        self._note("entry-differs", of_rows[differs], "entered with another fingerprint")
+        self.ledger.note("entry-differs", of_rows[differs], "entered with another fingerprint")
         looks = np.frombuffer(b"".join(document.look for document in documents), np.uint8).reshape(len(documents), -1)
         near = self.prints.read[of_rows] & (kinds == Kind.NEAR)
         differs = near & (looks != self.prints.looks[of_rows]).any(axis=1)
-        self._note("entry-differs", of_rows[differs], "entered with another second look")
+        self.ledger.note("entry-differs", of_rows[differs], "entered with another second look")
 
     def _origins(self, records: Sequence[Record]) -> npt.NDArray[np.int64]:
         """Row of each record's original, int64 [n]; ELSEWHERE if it has none or the ledger does not hold it."""
-        found = np.full(len(records), ELSEWHERE)
-        by_source: dict[Source, list[int]] = {}
-        for place, record in enumerate(records):
-            if record.origin is not None:
-                by_source.setdefault(record.origin.position.source, []).append(place)
-        for source, places in by_source.items():
-            origins = [records[place].origin for place in places]
-            offsets = np.array([each.position.offset for each in origins if each is not None], np.uint64)
-            rows = self.ledger.rows_of(source, offsets)
-            found[places] = np.where(rows == NONE, ELSEWHERE, rows)
-        return found
+        rows = self.ledger.rows_at([record.origin and record.origin.position for record in records])
+        return np.where(rows == NONE, ELSEWHERE, rows)
 
     def _unknown(self, applied: Mapping[Source, int], *, inserts_all: bool, expires: bool) -> None:
         """Note outputs missing from the index: documents that entered, and any not delivered yet."""
@@ -203,26 +190,22 @@ class JournalCheck:
             committed, behind = self.extent.committed.get(source, 0), applied.get(source, 0)
             excused_below = self._counting_from.get(source, behind) if expires else 0
             places = int(np.searchsorted(offsets, behind))
-            self.findings.unchecked["outputs that the index has yet to restore"] += max(
-                0, int(np.searchsorted(offsets, committed)) - places
+            self.ledger.findings.leave_out(
+                "outputs that the index has yet to restore", max(0, int(np.searchsorted(offsets, committed)) - places)
             )
             for part in chunks(places):
                 rows = np.arange(part.start, part.stop) + base
                 state, at = self.ledger.state[rows], offsets[part]
                 unknown = state["journaled"] == NO_VERDICT
-                self.findings.examine("journal-missing", len(rows))
+                self.ledger.findings.examine("journal-missing", len(rows))
                 enters = standing_for_themselves(state["verdict"])
                 if inserts_all:
                     enters |= naming_originals(state["verdict"])
                 needed = unknown & (enters | ((at >= committed) & (state["outputs"] == 0)))
-                self.findings.unchecked["outputs that enter nothing, and that a restored index does not know"] += int(
-                    (unknown & ~needed & (state["outputs"] > 0)).sum()
+                self.ledger.findings.leave_out(
+                    "outputs that enter nothing, and that a restored index does not know",
+                    (unknown & ~needed & (state["outputs"] > 0)),
                 )
                 excused = needed & (at < excused_below)
-                self.findings.unchecked["outputs that may have expired from the index"] += int(excused.sum())
-                self._note("journal-missing", rows[needed & ~excused], "is not known to the index")
-
-    def _note(self, check: str, rows: npt.NDArray[np.int64], problem: str) -> None:
-        if len(rows):
-            examples = [f"{self.ledger.text(row)}: {problem}" for row in rows[:EXAMPLES_MAX].tolist()]
-            self.findings.note(check, examples, len(rows))
+                self.ledger.findings.leave_out("outputs that may have expired from the index", excused)
+                self.ledger.note("journal-missing", rows[needed & ~excused], "is not known to the index")

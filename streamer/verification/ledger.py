@@ -15,7 +15,7 @@ import xxhash
 from index import Position, Source
 from streamer.records.record import Headers, Record
 from streamer.records.route import PREFIX
-from streamer.verification.findings import EXAMPLES_MAX
+from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.position_table import NO_VERDICT, NONE, ROWS_AT_ONCE, PositionTable, Rows, column, mapped
 
 ELSEWHERE = -2
@@ -135,18 +135,18 @@ class LedgerWriter:
         """Note offsets whose records cannot be read."""
         self._unreadable.setdefault(source, []).append(stretch)
 
-    def finish(self, names: Mapping[str, str]) -> "Ledger":
+    def finish(self, names: Mapping[str, str], findings: Findings) -> "Ledger":
         """The ledger with all added records. `names`: the streams' names for people."""
         self._files.close()
         columns = {
             source: (mapped(offsets, "<u8"), mapped(digests, DIGEST))
             for source, (offsets, digests) in self._names.items()
         }
-        return Ledger(self._folder, columns, names, self._unreadable)
+        return Ledger(self._folder, columns, names, self._unreadable, findings)
 
 
 class Ledger(PositionTable):
-    """Rows for the input; checks write their `state`, STATE [rows].
+    """Rows for the input; checks write their `state`, STATE [rows], and what is wrong into `findings`.
 
     `unreadable`: input offsets whose records cannot be read now.
     """
@@ -157,6 +157,7 @@ class Ledger(PositionTable):
         columns: Mapping[Source, tuple[npt.NDArray[np.uint64], npt.NDArray[np.void]]],
         names: Mapping[str, str],
         unreadable: Stretches,
+        findings: Findings,
     ) -> None:
         """Use `LedgerWriter`."""
         super().__init__(
@@ -165,6 +166,7 @@ class Ledger(PositionTable):
             names,
         )
         self.unreadable = unreadable
+        self.findings = findings
         self._columns = columns
         self._bases: dict[Source, int] = {}
         rows = 0
@@ -202,10 +204,12 @@ class Ledger(PositionTable):
         source = next(source for source in reversed(self._bases) if self._bases[source] <= row)
         return Position(source, int(self._columns[source][0][row - self._bases[source]]))
 
-    def pairs(self, rows: Rows, words: str, others: Rows) -> list[str]:
-        """The first of these rows with their others, in words."""
-        first = zip(rows[:EXAMPLES_MAX].tolist(), others[:EXAMPLES_MAX].tolist(), strict=True)
-        return [f"{self.text(row)}: {words} {self.text(other)}" for row, other in first]
+    def note(self, check: str, rows: Rows, words: str = "", others: Rows | None = None) -> None:
+        """Note these rows as wrong: POSITION, POSITION: words, or POSITION: words OTHER."""
+        examples = [f"{self.text(row)}: {words}" if words else self.text(row) for row in rows[:EXAMPLES_MAX].tolist()]
+        if others is not None:
+            examples = [f"{text} {self.text(row)}" for text, row in zip(examples, others.tolist(), strict=False)]
+        self.findings.note(check, examples, len(rows))
 
     def text(self, row: int) -> str:
         """A row's position for people: `topic/partition/offset`."""

@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Parameters, minhash
+from streamer.verification.position_table import Rows
 
 Keys = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.uint64]]
 """Fingerprints, uint64 [n, words] -> keys, uint64 [n, tables]; different tables have different keys."""
-
-Rows = npt.NDArray[np.int64]
 
 KEYS_AT_ONCE = 1 << 24
 """Keys sorted at once: bounds the memory to some 600 MB."""
@@ -91,8 +90,8 @@ def _keyed(rows: Rows, keys: npt.NDArray[np.uint64], wanted: npt.NDArray[np.uint
     if not len(wanted):
         return keyed[:0]
     places = np.minimum(np.searchsorted(wanted, keyed["key"]), len(wanted) - 1)
-    found: npt.NDArray[np.void] = keyed[wanted[places] == keyed["key"]]
-    return found
+    chosen: npt.NDArray[np.void] = keyed[wanted[places] == keyed["key"]]
+    return chosen
 
 
 def _pairs_in(keyed: npt.NDArray[np.void]) -> Iterator[tuple[Rows, Rows]]:

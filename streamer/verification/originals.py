@@ -4,12 +4,11 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Insert, naming_originals, standing_for_themselves
-from streamer.verification.findings import Findings
 from streamer.verification.ledger import Ledger
 from streamer.verification.position_table import NO_VERDICT, NONE, chunks
 
 
-def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
+def check_originals(ledger: Ledger, insert: Insert) -> None:
     """Check every delivered duplicate's original; after the outputs and the index are in the ledger.
 
     insert  not "unique": an original may be an entered duplicate, if its own original counts no more
@@ -20,21 +19,24 @@ def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
         rows = rows[(state["original"][part] >= 0) & naming_originals(state["verdict"][part])]
         originals = state["original"][rows]
         itself = originals == rows
-        later = ~itself & _is_later(ledger, rows, originals)
         of_original = _verdicts(ledger, originals)
         silent = of_original == NO_VERDICT
         right = standing_for_themselves(of_original) | _are_given_back(ledger, originals)
         if insert != "unique":
             right |= naming_originals(of_original) & ~_count(ledger, state["original"][originals])
-        _note(ledger, findings, "original-itself", itself, rows, originals)
-        _note(ledger, findings, "original-later", later, rows, originals)
-        _note(ledger, findings, "original-not-unique", ~right & ~silent & ~itself, rows, originals)
-        findings.unchecked["originals still in flight"] += int(silent.sum())
+        ledger.findings.leave_out("originals still in flight", silent)
         named, own = state["original_id"][rows], state["id"][originals]
         # An index that was restored since knows an id by earlier settings.
         by_now = (state["by_other_settings"][rows] == 0) & (state["by_other_settings"][originals] == 0)
-        named_wrong = by_now & (named != own) & (state["outputs"][originals] > 0)
-        _note(ledger, findings, "original-id", named_wrong, rows, originals)
+        wrong = {
+            "original-itself": itself,
+            "original-later": ~itself & _is_later(ledger, rows, originals),
+            "original-not-unique": ~right & ~silent & ~itself,
+            "original-id": by_now & (named != own) & (state["outputs"][originals] > 0),
+        }
+        for check, of_rows in wrong.items():
+            ledger.findings.examine(check, len(rows))
+            ledger.note(check, rows[of_rows], "names", originals[of_rows])
 
 
 def _are_given_back(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -69,15 +71,3 @@ def _is_later(ledger: Ledger, rows: npt.NDArray[np.int64], originals: npt.NDArra
     known = (ranks != NONE) & (of_originals != NONE) & ~standing_for_themselves(ledger.state["verdict"][rows])
     later: npt.NDArray[np.bool_] = np.where(same, originals > rows, known & (of_originals > ranks))
     return later
-
-
-def _note(
-    ledger: Ledger,
-    findings: Findings,
-    check: str,
-    wrong: npt.NDArray[np.bool_],
-    rows: npt.NDArray[np.int64],
-    originals: npt.NDArray[np.int64],
-) -> None:
-    findings.examine(check, len(rows))
-    findings.note(check, ledger.pairs(rows[wrong], "names", originals[wrong]), int(wrong.sum()))

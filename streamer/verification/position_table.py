@@ -3,7 +3,7 @@
 Columns are memory-mapped, so that only pages in use stay in memory.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Position, Source
+from streamer.explain.positions import position_text
 
 NONE = -1
 """No row, in a column of rows."""
@@ -59,10 +60,26 @@ class PositionTable:
             rows[inside] = self._rows_at(source, places[inside])
         return rows
 
+    def rows_at(self, positions: Sequence[Position | None]) -> Rows:
+        """Row for each position, int64 [n]; NONE without one, or without such a record."""
+        rows = np.full(len(positions), NONE)
+        for source, places in places_by(position and position.source for position in positions).items():
+            offsets = [position.offset for place in places if (position := positions[place])]
+            rows[places] = self.rows_of(source, np.array(offsets, np.uint64))
+        return rows
+
     def position_text(self, position: Position) -> str:
         """`topic/partition/offset`; the stream's id if it has no name."""
-        source = position.source
-        return f"{self._stream_names.get(source.stream) or source.stream}/{source.partition}/{position.offset}"
+        return position_text(position, self._stream_names)
+
+
+def places_by(sources: Iterable[Source | None]) -> dict[Source, list[int]]:
+    """Places of each source among n sources."""
+    places: dict[Source, list[int]] = {}
+    for place, source in enumerate(sources):
+        if source is not None:
+            places.setdefault(source, []).append(place)
+    return places
 
 
 def column(path: Path, dtype: npt.DTypeLike, rows: int, width: int | None = None) -> npt.NDArray[Any]:

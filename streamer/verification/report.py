@@ -4,6 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from streamer.index_admin.tables import plain_table
 from streamer.verification.findings import CHECKS, Findings
 
 
@@ -34,11 +35,7 @@ def _counts(findings: Findings) -> Table:
 
 
 def _checks(findings: Findings) -> Table:
-    rows = Table(box=None, pad_edge=False, header_style="dim")
-    rows.add_column("check")
-    rows.add_column("examined", justify="right")
-    rows.add_column("wrong", justify="right")
-    rows.add_column("wrong are", overflow="fold")
+    rows = plain_table("check", "examined", "wrong", "wrong are", right=("examined", "wrong"))
     for finding in findings:
         rows.add_row(finding.check, f"{finding.examined:,}", f"{finding.wrong:,}", CHECKS[finding.check])
     return rows

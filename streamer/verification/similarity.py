@@ -1,34 +1,34 @@
 """Every duplicate reports its true similarity, and is similar enough."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from index import NO_DISTANCE, Verdict, minhash, naming_originals
-from streamer.verification.comparison import Comparison, Rows
-from streamer.verification.findings import EXAMPLES_MAX, Findings
+from streamer.verification.comparison import Comparison
+from streamer.verification.findings import EXAMPLES_MAX
 from streamer.verification.ledger import Ledger
-from streamer.verification.position_table import NONE, chunks
+from streamer.verification.position_table import NONE, Rows, chunks
 
 ROWS_AT_ONCE = 1 << 16
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
+@dataclass
 class SimilarityCheck:
     """Recomputes every duplicate's distance to its original; after the outputs and the index are in the ledger."""
 
-    def __init__(self, ledger: Ledger, comparison: Comparison, findings: Findings) -> None:
-        self._ledger = ledger
-        self._comparison = comparison
-        self._findings = findings
-        self._inserts_all = comparison.parameters.insert == "all"
+    _ledger: Ledger
+    _comparison: Comparison
 
     def run(self, progress: Callable[[int], None]) -> None:
         """Check all duplicates; `progress` takes the rows done so far."""
         state, unexplained = self._ledger.state, []
+        inserts_all = self._comparison.parameters.insert == "all"
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             rows = np.arange(part.start, part.stop)
             verdicts = state["verdict"][part]
@@ -37,12 +37,10 @@ class SimilarityCheck:
             rows = rows[resembling & (state["original"][part] >= 0)]
             originals = state["original"][rows]
             known = self._comparison.are_known(rows) & self._comparison.are_known(originals)
-            self._findings.unchecked["duplicates without a fingerprint, or of an original without one"] += int(
-                (~known).sum()
-            )
+            self._ledger.findings.leave_out("duplicates without a fingerprint, or of an original without one", ~known)
             rows, originals = rows[known], originals[known]
             self._check_equal_texts(rows, originals)
-            self._findings.examine("similarity", len(rows))
+            self._ledger.findings.examine("similarity", len(rows))
             distances, counts = self._comparison.compared_to_roots(rows, originals)
             # The distance ignores frames if a page was kept for its frame.
             framed = state["verdict"][rows] == Verdict.TEMPLATE
@@ -51,16 +49,16 @@ class SimilarityCheck:
             wrong = ~counts | (distances != state["distance"][rows])
             # A restored index learns frames in another order, and none keeps a frame for a document that did not enter.
             in_frames = wrong & ((state["frame"][rows] > 0) | (state["frame"][originals] > 0))
-            self._findings.unchecked["similarities in the frames of hosts, which the index may know otherwise"] += int(
-                in_frames.sum()
+            self._ledger.findings.leave_out(
+                "similarities in the frames of hosts, which the index may know otherwise", in_frames
             )
             wrong &= ~in_frames
-            if self._inserts_all:
+            if inserts_all:
                 unexplained.append(rows[wrong & (state["distance"][rows] != NO_DISTANCE)])
             else:
                 self._note(rows[wrong], distances[wrong])
             progress(part.stop)
-        if self._inserts_all:
+        if inserts_all:
             self._explain(unexplained)
 
     def _check_equal_texts(self, rows: Rows, originals: Rows) -> None:
@@ -70,10 +68,8 @@ class SimilarityCheck:
         asked = (state["same_text"][rows] > 0) & by_now & prints.read[rows] & prints.read[originals]
         rows, originals = rows[asked], originals[asked]
         differ = prints.texts[rows] != prints.texts[originals]
-        self._findings.examine("same-text", len(rows))
-        self._findings.note(
-            "same-text", self._ledger.pairs(rows[differ], "has another text than", originals[differ]), int(differ.sum())
-        )
+        self._ledger.findings.examine("same-text", len(rows))
+        self._ledger.note("same-text", rows[differ], "has another text than", originals[differ])
 
     def _explain(self, unexplained: Sequence[Rows]) -> None:
         """Look for the match of duplicates whose distance to their original differs: another duplicate of the same one."""
@@ -110,7 +106,7 @@ class SimilarityCheck:
             f"{_shown(distance, self._by_similarity)}"
             for row, distance in zip(rows[:EXAMPLES_MAX].tolist(), distances[:EXAMPLES_MAX].tolist(), strict=True)
         ]
-        self._findings.note("similarity", examples, len(rows))
+        self._ledger.findings.note("similarity", examples, len(rows))
 
     @property
     def _by_similarity(self) -> bool:

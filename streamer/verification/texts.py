@@ -9,14 +9,13 @@ import numpy.typing as npt
 import xxhash
 
 from index import Kind, Parameters, Position, Verdict
-from streamer.fingerprint.fingerprints import hexadecimal
+from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import AS_NEW, MINOR, SAME, Reason, label
 from streamer.records.record import Record
 from streamer.service.pipeline import fingerprint_documents
 from streamer.transports.output_log import Output
-from streamer.verification.findings import Findings
 from streamer.verification.ledger import Ledger, digest_of_text
 from streamer.verification.position_table import column
 
@@ -27,8 +26,8 @@ _EXACT = {
     label(verdict, reason) for verdict in _VERSIONS for reason in (Reason.SHORT_TEXT, Reason.UPDATE_MINOR_SHORT_TEXT)
 }
 _HASHES = 2**64
-_NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason) for reason in (Reason.POISON, Reason.UNREADABLE)}
-"""Dead letters' reasons that decoding does not give: a record that ends the process, and a record without bytes."""
+NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason): reason for reason in (Reason.POISON, Reason.UNREADABLE)}
+"""Dead letters that decoding does not give, by label: a record that ends the process, and a record without bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,28 +80,19 @@ class Sample:
         return xxhash.xxh3_64_intdigest(text.encode()) < self._limit
 
 
+@dataclass
 class TextCheck:
-    """Reads fingerprints from outputs, and for the sample also from their texts."""
+    """Reads fingerprints from outputs, and for the sample also from their texts.
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        findings: Findings,
-        prints: Prints,
-        decoder: Decoder,
-        scheme: Scheme,
-        sample: Sample,
-        *,
-        by_headers: bool,
-    ) -> None:
-        """`by_headers`: whether outputs carry their fingerprints; if not, every text is read."""
-        self._ledger = ledger
-        self._findings = findings
-        self._prints = prints
-        self._decoder = decoder
-        self._scheme = scheme
-        self._sample = sample
-        self._by_headers = by_headers
+    by_headers  whether outputs carry their fingerprints; if not, every text is read
+    """
+
+    _ledger: Ledger
+    _prints: Prints
+    _decoder: Decoder
+    _scheme: Scheme
+    _sample: Sample
+    _by_headers: bool
 
     def add(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
         """Note the outputs' fingerprints for these rows, int64 [n]."""
@@ -111,7 +101,7 @@ class TextCheck:
         chosen = [
             place
             for place, each in enumerate(outputs)
-            if each.headers.reason not in _NOT_TO_BE_READ and (not self._by_headers or self._is_in_sample(each))
+            if each.headers.reason not in NOT_TO_BE_READ and (not self._by_headers or self._is_in_sample(each))
         ]
         if chosen:
             self._read([outputs[place] for place in chosen], rows[chosen])
@@ -127,21 +117,19 @@ class TextCheck:
 
     def _note_headers(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
         digits = self._prints.words * 16
-        telling, octets = [], []
+        telling, words = [], []
         for place, each in enumerate(outputs):
             headers = each.headers
             if headers.verdict is None or not (headers.verdict.stands_for_itself or headers.verdict.names_original):
                 continue
-            found = _octets(headers.fingerprint, digits)
-            if found is None:
-                where = self._ledger.text(int(rows[place]))
-                self._findings.note("fingerprint", [f"{where}: names no fingerprint of {digits} digits"])
-            else:
+            try:
+                words.append(from_hexadecimal(headers.fingerprint or "", digits * 4))
                 telling.append(place)
-                octets.append(found)
+            except ValueError:
+                where = self._ledger.text(int(rows[place]))
+                self._ledger.findings.note("fingerprint", [f"{where}: names no fingerprint of {digits} digits"])
         if telling:
-            words = np.frombuffer(b"".join(octets), ">u8").reshape(len(telling), -1)[:, ::-1]
-            self._prints.fingerprints[rows[telling], : self._prints.words] = words
+            self._prints.fingerprints[rows[telling], : self._prints.words] = np.concatenate(words)
             self._prints.kinds[rows[telling]] = [
                 Kind.EXACT if outputs[place].headers.reason in _EXACT else Kind.NEAR for place in telling
             ]
@@ -150,25 +138,31 @@ class TextCheck:
         """Decode and fingerprint records again, and compare with their outputs."""
         records: list[Record] = [each.record for each in outputs if each.record is not None]
         documents = self._decoder.decode(records)
-        found = fingerprint_documents(self._scheme, documents)
-        digits = hexadecimal(found.kinds, found.fingerprints)
-        self._findings.counts["texts read"] += len(rows)
-        self._findings.examine("fingerprint", len(rows))
+        fingerprints = fingerprint_documents(self._scheme, documents)
+        digits = hexadecimal(fingerprints.kinds, fingerprints.fingerprints)
+        self._ledger.findings.counts["texts read"] += len(rows)
+        self._ledger.findings.examine("fingerprint", len(rows))
         columns = zip(
-            outputs, rows.tolist(), documents, digits, found.kinds.tolist(), found.reasons.tolist(), strict=True
+            outputs,
+            rows.tolist(),
+            documents,
+            digits,
+            fingerprints.kinds.tolist(),
+            fingerprints.reasons.tolist(),
+            strict=True,
         )
         for output, row, document, fingerprint, kind, reason in columns:
             problem = self._problem(output, document, fingerprint, kind, reason)
             if problem:
-                self._findings.note("fingerprint", [f"{self._ledger.text(row)}: {problem}"])
-        has_fingerprint = (found.kinds == Kind.NEAR) | (found.kinds == Kind.EXACT)
+                self._ledger.findings.note("fingerprint", [f"{self._ledger.text(row)}: {problem}"])
+        has_fingerprint = (fingerprints.kinds == Kind.NEAR) | (fingerprints.kinds == Kind.EXACT)
         if not self._by_headers:
-            self._prints.fingerprints[rows, : self._prints.words] = found.fingerprints
-            self._prints.kinds[rows] = np.where(has_fingerprint, found.kinds, NO_KIND)
-        if found.looks is not None:
-            self._prints.looks[rows] = found.looks
-        if found.digests is not None:
-            self._prints.texts[rows] = found.digests[:, 0]
+            self._prints.fingerprints[rows, : self._prints.words] = fingerprints.fingerprints
+            self._prints.kinds[rows] = np.where(has_fingerprint, fingerprints.kinds, NO_KIND)
+        if fingerprints.looks is not None:
+            self._prints.looks[rows] = fingerprints.looks
+        if fingerprints.digests is not None:
+            self._prints.texts[rows] = fingerprints.digests[:, 0]
         self._prints.read[rows] = True
         hosts = [each.host if isinstance(each, Document) else None for each in documents]
         self._prints.hosts[rows] = [digest_of_text(host) if host else 0 for host in hosts]
@@ -197,12 +191,3 @@ class TextCheck:
         if self._by_headers and headers.fingerprint != fingerprint:
             return f"has the fingerprint {fingerprint}, and tells {headers.fingerprint}"
         return ""
-
-
-def _octets(text: str | None, digits: int) -> bytes | None:
-    if text is None or len(text) != digits:
-        return None
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        return None

@@ -1,42 +1,42 @@
 """No two unique documents are near-duplicates that the index should have matched."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from index import Kind, Verdict, standing_for_themselves
-from streamer.verification.comparison import Comparison, Rows
-from streamer.verification.findings import Findings
+from streamer.verification.comparison import Comparison
 from streamer.verification.ledger import Ledger
 from streamer.verification.near_pairs import Keys, equality_keys, keys_of, pairs
-from streamer.verification.position_table import NONE, chunks
+from streamer.verification.position_table import NONE, Rows, chunks
 
 ROWS_AT_ONCE = 1 << 16
 
 
+@dataclass
 class UniquesCheck:
     """Compares unique documents with earlier entries; after the outputs and the index are in the ledger.
 
     A pair is wrong only if the earlier entry still counts: it then counted when the later document was decided.
+
+    everything  whether all documents are compared with all others; else those whose texts were read
     """
 
-    def __init__(self, ledger: Ledger, comparison: Comparison, findings: Findings, *, everything: bool) -> None:
-        """`everything`: whether all documents are compared with all others; else those whose texts were read."""
-        self._ledger = ledger
-        self._comparison = comparison
-        self._findings = findings
-        self._everything = everything
-        self._given_back = np.zeros(0, np.uint64)
-        parameters = comparison.parameters
+    _ledger: Ledger
+    _comparison: Comparison
+    _everything: bool
+
+    def __post_init__(self) -> None:
         standing = [verdict for verdict in Verdict if verdict.stands_for_itself]
-        also = [] if parameters.insert == "unique" else [Verdict.DUPLICATE, Verdict.SUSPECT]
+        also = [] if self._comparison.parameters.insert == "unique" else [Verdict.DUPLICATE, Verdict.SUSPECT]
         self._entering = (*standing, *also)
+        self._given_back = self._given_back_ids()
 
     def run(self, folder: Path, progress: Callable[[int], None]) -> None:
         """Check all; `progress` takes the rows done so far."""
-        self._given_back = self._given_back_ids()
         total = sum(len(rows) for rows in self._entries(Kind.NEAR))
         keys, tables = keys_of(self._comparison.parameters, total)
         self._check(Kind.NEAR, keys, total * tables, folder, progress)
@@ -57,16 +57,16 @@ class UniquesCheck:
 
     def _given_back_ids(self) -> npt.NDArray[np.uint64]:
         """Id digests of given-back documents, ascending."""
-        found = [np.zeros(0, np.uint64)]
+        digests = [np.zeros(0, np.uint64)]
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             state = self._ledger.state[part]
-            found.append(state["id"][(state["given_back"] > 0) | (state["known_given_back"] > 0)])
-        return np.unique(np.concatenate(found))
+            digests.append(state["id"][(state["given_back"] > 0) | (state["known_given_back"] > 0)])
+        return np.unique(np.concatenate(digests))
 
     def _parts(self, kind: Kind, progress: Callable[[int], None]) -> Iterator[tuple[Rows, npt.NDArray[np.uint64]]]:
         for rows in self._entries(kind):
             is_unique = self._ledger.state["verdict"][rows] == Verdict.UNIQUE
-            self._findings.examine("near-uniques", int(np.count_nonzero(is_unique & self._are_asked(rows))))
+            self._ledger.findings.examine("near-uniques", int(np.count_nonzero(is_unique & self._are_asked(rows))))
             yield rows, self._comparison.prints.fingerprints[rows]
             if len(rows):
                 progress(int(rows[-1]))
@@ -77,11 +77,11 @@ class UniquesCheck:
 
     def _wanted(self, kind: Kind, keys: Keys) -> npt.NDArray[np.uint64]:
         """Keys for all rows asked for, ascending."""
-        found = [np.zeros(0, np.uint64)]
+        parts = [np.zeros(0, np.uint64)]
         for rows in self._entries(kind):
             asked = rows[self._are_asked(rows)]
-            found.append(keys(self._comparison.prints.fingerprints[asked]).ravel())
-        return np.unique(np.concatenate(found))
+            parts.append(keys(self._comparison.prints.fingerprints[asked]).ravel())
+        return np.unique(np.concatenate(parts))
 
     def _compare(self, left: Rows, right: Rows) -> None:
         asked = self._are_asked(left) | self._are_asked(right)
@@ -100,29 +100,31 @@ class UniquesCheck:
         unique = (state["verdict"][later] == Verdict.UNIQUE) & (state["recrawled"][later] == 0)
         # A given-back page is a duplicate only of its own versions.
         again = unique & np.isin(state["id"][later], self._given_back) & (state["id"][earlier] != state["id"][later])
-        self._findings.unchecked["near-duplicates of a page that was given back"] += int(again.sum())
+        self._ledger.findings.leave_out("near-duplicates of a page that was given back", again)
         unique &= ~again
         ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
-        self._findings.unchecked["near-duplicates of which the index does not know both"] += int((~ordered).sum())
+        self._ledger.findings.leave_out("near-duplicates of which the index does not know both", ~ordered)
         # Such entries have other bands.
         framed = unique & ((state["frame"][earlier] > 0) | (state["frame"][later] > 0))
-        self._findings.unchecked["near-duplicates in the frames of hosts, which are found by what is their own"] += int(
-            framed.sum()
+        self._ledger.findings.leave_out(
+            "near-duplicates in the frames of hosts, which are found by what is their own", framed
         )
         unique &= ~framed
         # Either order is wrong between two unique documents. An update or a template page may resemble an earlier document.
         either = (state["verdict"][earlier] == Verdict.UNIQUE) | ~standing_for_themselves(state["verdict"][earlier])
         in_order = either | self._ledger.are_of_one_source(earlier, later)
-        self._findings.unchecked[
-            "near-duplicates of updates and of pages of templates in other partitions, whose order a restored index does not keep"
-        ] += int((unique & ~in_order).sum())
+        self._ledger.findings.leave_out(
+            "near-duplicates of updates and of pages of templates in other partitions, whose order a restored index does not "
+            "keep",
+            unique & ~in_order,
+        )
         unique &= in_order
         # Between sources a restored index may have the reverse order: then the later one was gone when the earlier came.
         counting = (state["retired"][earlier] == 0) & (
             (state["retired"][later] == 0) | self._ledger.are_of_one_source(earlier, later)
         )
-        self._findings.unchecked["near-duplicates of entries that expired or were forgotten"] += int(
-            (unique & ordered & ~counting).sum()
+        self._ledger.findings.leave_out(
+            "near-duplicates of entries that expired or were forgotten", unique & ordered & ~counting
         )
         self._note(earlier, later, np.flatnonzero(unique & ordered & counting & (state["resembles"][later] == 0)))
 
@@ -141,5 +143,4 @@ class UniquesCheck:
         """Note every later document once, however many entries and keys it shares."""
         rows, first = np.unique(later[places], return_index=True)
         self._ledger.state["resembles"][rows] = 1
-        examples = self._ledger.pairs(rows, "is a near-duplicate of", earlier[places[first]])
-        self._findings.note("near-uniques", examples, len(rows))
+        self._ledger.note("near-uniques", rows, "is a near-duplicate of", earlier[places[first]])

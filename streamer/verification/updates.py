@@ -3,37 +3,36 @@
 import numpy as np
 
 from index import NO_DISTANCE, Verdict, standing_for_themselves
-from streamer.verification.comparison import Comparison, Rows
-from streamer.verification.findings import Findings
+from streamer.verification.comparison import Comparison
 from streamer.verification.ledger import Ledger
-from streamer.verification.position_table import NONE, chunks
+from streamer.verification.position_table import NONE, Rows, chunks
 
 
-def check_updates(ledger: Ledger, comparison: Comparison, findings: Findings) -> None:
+def check_updates(ledger: Ledger, comparison: Comparison) -> None:
     """Check every delivered update; after the outputs and the index are in the ledger."""
-    state = ledger.state
+    state, findings = ledger.state, ledger.findings
+
+    def note(check: str, rows: Rows) -> None:
+        ledger.note(check, rows, "replaces", state["original"][rows])
+
     for part in chunks(len(ledger)):
         rows = np.arange(part.start, part.stop)
         rows = rows[(state["verdict"][part] == Verdict.UPDATE) & (state["original"][part] >= 0)]
         older = state["original"][rows]
         findings.examine("update-id", len(rows))
-        _note(ledger, findings, "update-id", rows[state["id"][rows] != state["original_id"][rows]])
+        note("update-id", rows[state["id"][rows] != state["original_id"][rows]])
         # A version that was dropped as a copy, or came back by hand, has no entry of its own to leave.
         indexed = standing_for_themselves(state["verdict"][older])
         indexed &= (state["rank"][rows] != NONE) & (state["rank"][older] != NONE)
         findings.examine("update-beside", int(indexed.sum()))
-        _note(ledger, findings, "update-beside", rows[indexed & (state["retired"][older] == 0)])
+        note("update-beside", rows[indexed & (state["retired"][older] == 0)])
         known = comparison.are_known(rows) & comparison.are_known(older)
-        findings.unchecked["updates without a fingerprint, or of a version without one"] += int((~known).sum())
+        findings.leave_out("updates without a fingerprint, or of a version without one", ~known)
         rows, older = rows[known], older[known]
         prints = comparison.prints
         read = prints.read[rows] & prints.read[older]
         findings.examine("update-equal", int(read.sum()))
-        _note(ledger, findings, "update-equal", rows[read & (prints.texts[rows] == prints.texts[older])])
+        note("update-equal", rows[read & (prints.texts[rows] == prints.texts[older])])
         distances = comparison.distances(rows, older)
         delivered = state["distance"][rows]
-        _note(ledger, findings, "similarity", rows[(delivered != NO_DISTANCE) & (delivered != distances)])
-
-
-def _note(ledger: Ledger, findings: Findings, check: str, rows: Rows) -> None:
-    findings.note(check, ledger.pairs(rows, "replaces", ledger.state["original"][rows]), len(rows))
+        note("similarity", rows[(delivered != NO_DISTANCE) & (delivered != distances)])

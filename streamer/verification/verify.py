@@ -5,9 +5,11 @@ service's work shows as in flight, never as a problem.
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from index import Index, Parameters, Verdict
 from streamer.errors import NoDocuments
@@ -21,12 +23,15 @@ from streamer.verification.findings import Findings
 from streamer.verification.journal import JournalCheck
 from streamer.verification.ledger import Ledger, LedgerWriter
 from streamer.verification.originals import check_originals
+from streamer.verification.position_table import places_by
 from streamer.verification.similarity import SimilarityCheck
 from streamer.verification.texts import Prints, Sample, TextCheck
 from streamer.verification.uniques import UniquesCheck
 from streamer.verification.updates import check_updates
 
 COUNTED = ("input", "outputs", *(verdict.label for verdict in Verdict), "in flight", "texts read")
+
+Item = TypeVar("Item")
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 """A progress bar for a phase: its title and total; the callable takes the amount done so far."""
@@ -63,28 +68,26 @@ def extent_of(output_log: OutputLog, progress: Progress, purpose: str) -> Extent
     return extent
 
 
+def counted(batches: Iterable[Sequence[Item]], done: Callable[[int], None]) -> Iterator[Sequence[Item]]:
+    """The same batches; after each, `done` takes the number of items so far."""
+    count = 0
+    for batch in batches:
+        yield batch
+        count += len(batch)
+        done(count)
+
+
+@dataclass
 class _Verification:
-    def __init__(
-        self,
-        settings: Settings,
-        output_log: OutputLog,
-        index: Index,
-        deciding: Parameters,
-        scheme: Scheme,
-        progress: Progress,
-        sample: int | None,
-        folder: Path,
-    ) -> None:
-        self._settings = settings
-        self._output_log = output_log
-        self._index = index
-        self._deciding = deciding
-        self._scheme = scheme
-        self._progress = progress
-        self._sample = sample
-        self._folder = folder
-        self._findings = Findings()
-        self._findings.counts.update(dict.fromkeys(COUNTED, 0))
+    _settings: Settings
+    _output_log: OutputLog
+    _index: Index
+    _deciding: Parameters
+    _scheme: Scheme
+    _progress: Progress
+    _sample: int | None
+    _folder: Path
+    _findings: Findings = field(default_factory=Findings)
 
     def run(self) -> Findings:
         extent = extent_of(self._output_log, self._progress, "to verify")
@@ -94,15 +97,13 @@ class _Verification:
         delivered = self._read_outputs(ledger, extent, prints, share)
         self._read_index(ledger, extent, prints)
         delivered.finish(strict_start=self._settings.recovery.first_start == "earliest")
-        check_originals(ledger, self._findings, self._index.parameters.insert)
-        check_updates(ledger, Comparison(prints, self._index.parameters), self._findings)
+        check_originals(ledger, self._index.parameters.insert)
+        check_updates(ledger, Comparison(prints, self._index.parameters))
         # Earlier settings may have been less strict, but at least as strict as the index's.
         with self._progress("comparing duplicates with their originals", len(ledger)) as done:
-            SimilarityCheck(ledger, Comparison(prints, self._index.parameters), self._findings).run(done)
+            SimilarityCheck(ledger, Comparison(prints, self._index.parameters)).run(done)
         with self._progress("comparing unique documents with each other", len(ledger)) as done:
-            UniquesCheck(ledger, Comparison(prints, self._deciding), self._findings, everything=share >= 1).run(
-                self._folder, done
-            )
+            UniquesCheck(ledger, Comparison(prints, self._deciding), share >= 1).run(self._folder, done)
         return self._findings
 
     def _share(self, rows: int) -> float:
@@ -113,40 +114,34 @@ class _Verification:
     def _ledger(self, extent: Extent) -> Ledger:
         writer = LedgerWriter(self._folder)
         with self._progress("reading the input", extent.inputs) as done:
-            read = 0
-            for found in self._output_log.inputs():
-                records = [record for record in found if record.lost is None]
-                for record in found:
+            for records in counted(self._output_log.inputs(), done):
+                for record in records:
                     if record.lost is not None:
                         writer.note_unreadable(record.source, range(record.offset, record.offset + record.lost.offsets))
-                for source in dict.fromkeys(record.source for record in records):
-                    writer.add(source, [record for record in records if record.source == source])
-                read += len(records)
-                done(read)
-        self._findings.counts["input"] = read
-        return writer.finish(extent.names)
+                readable = [record for record in records if record.lost is None]
+                for source, places in places_by(record.source for record in readable).items():
+                    writer.add(source, [readable[place] for place in places])
+                self._findings.counts["input"] += len(readable)
+        return writer.finish(extent.names, self._findings)
 
     def _read_outputs(self, ledger: Ledger, extent: Extent, prints: Prints, share: float) -> DeliveredCheck:
         has_headers = self._output_log.has_headers
         decoder = Decoder(self._settings.decode)
-        texts = TextCheck(ledger, self._findings, prints, decoder, self._scheme, Sample(share), by_headers=has_headers)
+        texts = TextCheck(ledger, prints, decoder, self._scheme, Sample(share), has_headers)
         names = self._index.stream_names()
         # Verdicts over files name an original by its file.
         streams = frozenset(names) if has_headers else frozenset([*names, *names.values()])
         digest = settings_digest(self._settings, self._scheme.stamp())
-        check = DeliveredCheck(ledger, extent, self._findings, streams, texts, digest, has_headers)
+        check = DeliveredCheck(ledger, extent, streams, texts, digest, has_headers)
         with self._progress("reading the outputs", extent.outputs) as done:
-            read = 0
-            for outputs in self._output_log.outputs():
+            for outputs in counted(self._output_log.outputs(), done):
                 check.add(outputs)
-                read += len(outputs)
-                done(read)
-        self._findings.counts["outputs"] = read
+                self._findings.counts["outputs"] += len(outputs)
         return check
 
     def _read_index(self, ledger: Ledger, extent: Extent, prints: Prints) -> None:
         statistics, retention = self._index.statistics(), self._settings.index
         expires = bool(retention.entries_max or retention.age_max_hours or statistics.expired_below)
-        check = JournalCheck(ledger, extent, self._findings, prints)
+        check = JournalCheck(ledger, extent, prints)
         with self._progress("reading the index", statistics.journal_rows) as done:
             check.run(self._index, inserts_all=self._index.parameters.insert == "all", expires=expires, progress=done)

@@ -18,25 +18,23 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from index import NO_DISTANCE, Verdict, errors, naming_originals
+from index import NO_DISTANCE, Position, Verdict, errors, naming_originals
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.index_admin.tools import key_in_place, open_for_reading
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.output_headers import OutputHeaders
-from streamer.records.reason import Reason, label
+from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.service.pipeline import entries_of, fingerprint_documents
 from streamer.service.wiring import open_index
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import Extent, OutputLog
 from streamer.verification.position_table import NO_VERDICT, NONE, Rows, chunks
-from streamer.verification.verify import Progress, extent_of
+from streamer.verification.texts import NOT_TO_BE_READ
+from streamer.verification.verify import Progress, counted, extent_of
 from streamer.what_if.differences import Decided, Differences
 from streamer.what_if.documents import Documents, DocumentsWriter
 from streamer.what_if.order import again, order_of, ranks_in
-
-_NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason): reason for reason in (Reason.POISON, Reason.UNREADABLE)}
-"""Dead letters under any settings: a record that ends the process, and a record without bytes."""
 
 
 @contextmanager
@@ -85,18 +83,15 @@ class _Comparison:
     def _read(self, extent: Extent) -> Documents:
         with DocumentsWriter(self._folder, self._parameters, extent.names) as writer:
             with self._progress("reading the outputs", extent.outputs) as done:
-                read = 0
-                for outputs in self._output_log.outputs():
-                    found = [
+                for outputs in counted(self._output_log.outputs(), done):
+                    chosen = [
                         (each.record, each.headers)
                         for each in outputs
                         if each.record is not None and each.record.offset < extent.committed.get(each.record.source, 0)
                         # A given-back document was decided before, and appears with that verdict too.
                         if each.headers.verdict is not Verdict.GIVEN_BACK
                     ]
-                    self._add(writer, [record for record, _ in found], [headers for _, headers in found])
-                    read += len(outputs)
-                    done(read)
+                    self._add(writer, [record for record, _ in chosen], [headers for _, headers in chosen])
             if extent.trimmed:
                 self._read_input(writer, extent)
             return writer.documents()
@@ -105,24 +100,22 @@ class _Comparison:
         """Read documents whose output no longer exists."""
         delivered = writer.documents()
         with self._progress("reading the input", extent.inputs) as done:
-            read = 0
-            for records in self._output_log.inputs():
-                for source in dict.fromkeys(record.source for record in records):
-                    of_source = [record for record in records if record.source == source and record.lost is None]
-                    offsets = np.array([record.offset for record in of_source], np.uint64)
-                    left = (delivered.rows_of(source, offsets) == NONE) & (offsets < extent.committed.get(source, 0))
-                    chosen = [of_source[place] for place in np.flatnonzero(left).tolist()]
-                    self._add(writer, chosen, [None] * len(chosen))
-                read += len(records)
-                done(read)
+            for records in counted(self._output_log.inputs(), done):
+                rows = delivered.rows_at([Position(record.source, record.offset) for record in records])
+                chosen = [
+                    record
+                    for record, row in zip(records, rows.tolist(), strict=True)
+                    if row == NONE and record.lost is None and record.offset < extent.committed.get(record.source, 0)
+                ]
+                self._add(writer, chosen, [None] * len(chosen))
 
     def _add(self, writer: DocumentsWriter, records: Sequence[Record], headers: Sequence[OutputHeaders | None]) -> None:
         if not records:
             return
-        readable = [place for place, each in enumerate(headers) if each is None or each.reason not in _NOT_TO_BE_READ]
+        readable = [place for place, each in enumerate(headers) if each is None or each.reason not in NOT_TO_BE_READ]
         documents: list[Document | DeadLetter] = [
             DeadLetter(
-                _NOT_TO_BE_READ.get("" if each is None else each.reason, Reason.POISON), "", each.id if each else None
+                NOT_TO_BE_READ.get("" if each is None else each.reason, Reason.POISON), "", each.id if each else None
             )
             for each in headers
         ]

@@ -41,16 +41,16 @@ class Decided:
     def shown(self, documents: Documents, row: int) -> dict[str, Any]:
         """Decision on a row for machines: verdict, and its match if it names one."""
         verdict, distance = int(self.verdicts[row]), int(self.distances[row])
-        found: dict[str, Any] = {"verdict": _label(verdict)}
+        fields: dict[str, Any] = {"verdict": _label(verdict)}
         if verdict == NO_VERDICT or not Verdict(verdict).names_original:
-            return found
+            return fields
         original = int(self.originals[row])
-        found["original"] = None if original == NONE else documents.name(original)
-        found["original_position"] = None if original == NONE else documents.text(original)
+        fields["original"] = None if original == NONE else documents.name(original)
+        fields["original_position"] = None if original == NONE else documents.text(original)
         if distance != NO_DISTANCE:
             similarity = bool(self.by_similarity[row])
-            found |= {"similarity": minhash.similarity_of(distance)} if similarity else {"distance": distance}
-        return found
+            fields |= {"similarity": minhash.similarity_of(distance)} if similarity else {"distance": distance}
+        return fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +142,10 @@ class Differences:
 
 
 def _by_label(changes: Counter[tuple[str, str]], side: int, labels: list[str]) -> dict[str, int]:
-    found = Counter(dict.fromkeys(labels, 0))
+    counts = Counter(dict.fromkeys(labels, 0))
     for pair, count in changes.items():
-        found[pair[side]] += count
-    return dict(found)
+        counts[pair[side]] += count
+    return dict(counts)
 
 
 def _label(verdict: int) -> str:

@@ -6,8 +6,7 @@ Only the rows in use are in memory. Row numbers follow arrival.
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,27 +52,18 @@ def row_of(parameters: Parameters) -> np.dtype[np.void]:
     )
 
 
-class DocumentsWriter:
+class DocumentsWriter(ExitStack):
     """Writer for rows. As a context it closes its files."""
 
     def __init__(self, folder: Path, parameters: Parameters, stream_names: Mapping[str, str]) -> None:
         """`stream_names`: stream -> name for people."""
+        super().__init__()
         self._stream_names = stream_names
         self._row = row_of(parameters)
         self._paths = folder / "rows", folder / "names"
+        self._rows, self._names = (self.enter_context(path.open("wb")) for path in self._paths)
         self._numbers: dict[Source, int] = {}
         self._names_bytes = 0
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self._rows, self._names = (stack.enter_context(path.open("wb")) for path in self._paths)
-            self._files = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._files.close()
 
     def add(self, entries: Entries, arrived_ms: Sequence[int], headers: Sequence[OutputHeaders | None]) -> None:
         """Append documents. `headers`: from their outputs, None without an output."""
@@ -145,11 +135,11 @@ class Documents(PositionTable):
 
     def originals(self) -> Rows:
         """Row of each row's original, from its output; NONE if it names none, or one without a row."""
-        found, sources = np.full(len(self), NONE), np.ascontiguousarray(self.rows["original_source"])
+        originals, sources = np.full(len(self), NONE), np.ascontiguousarray(self.rows["original_source"])
         for number, source in enumerate(self.sources):
             naming = np.flatnonzero(sources == number)
-            found[naming] = self.rows_of(source, self.rows["original_offset"][naming])
-        return found
+            originals[naming] = self.rows_of(source, self.rows["original_offset"][naming])
+        return originals
 
     def text(self, row: int) -> str:
         """A row's position for people: `topic/partition/offset`."""

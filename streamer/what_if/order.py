@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from index import Index, Source, naming_originals, standing_for_themselves
+from index import Index, Position, naming_originals, standing_for_themselves
 from index.tools import Snapshot, portions, snapshot
 from streamer.verification.position_table import NO_VERDICT, NONE, Rows
 from streamer.what_if.documents import Documents
@@ -21,14 +21,10 @@ def ranks_in(index: Index, documents: Documents) -> tuple[Rows, npt.NDArray[np.u
     def operation(taken: Snapshot) -> None:
         read = 0
         for portion in portions(taken.records(), ROWS_AT_ONCE):
-            by_source: dict[Source, list[int]] = {}
-            for place, record in enumerate(portion):
-                by_source.setdefault(record.source, []).append(place)
-            for source, places in by_source.items():
-                rows = documents.rows_of(source, np.array([portion[place].offset for place in places], np.uint64))
-                known = np.flatnonzero(rows != NONE)
-                ranks[rows[known]] = np.array(places)[known] + read
-                verdicts[rows[known]] = [portion[places[place]].verdict for place in known.tolist()]
+            rows = documents.rows_at([Position(record.source, record.offset) for record in portion])
+            known = np.flatnonzero(rows != NONE)
+            ranks[rows[known]] = known + read
+            verdicts[rows[known]] = [portion[place].verdict for place in known.tolist()]
             read += len(portion)
 
     snapshot(index, operation)

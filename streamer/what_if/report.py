@@ -7,38 +7,38 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from streamer.index_admin.tables import plain_table
 
-def report(found: Mapping[str, Any]) -> RenderableType:
+
+def report(values: Mapping[str, Any]) -> RenderableType:
     """Table of `Differences.as_json`: verdicts, then newly dropped and newly kept documents, with hosts and examples."""
-    parts: list[RenderableType] = [_verdicts(found), Text()]
-    parts += _group("would be dropped, and were kept", found["newly_dropped"])
-    parts += _group("would be kept, and were dropped", found["newly_kept"])
-    if found["other_originals"]:
-        parts.append(Text(f"{found['other_originals']:,} would name another original"))
-    parts += [Text(f"not compared: {count:,} documents {reason}") for reason, count in found["left_out"].items()]
-    if found["of_unknown_order"]:
+    parts: list[RenderableType] = [_verdicts(values), Text()]
+    parts += _group("would be dropped, and were kept", values["newly_dropped"])
+    parts += _group("would be kept, and were dropped", values["newly_kept"])
+    if values["other_originals"]:
+        parts.append(Text(f"{values['other_originals']:,} would name another original"))
+    parts += [Text(f"not compared: {count:,} documents {reason}") for reason, count in values["left_out"].items()]
+    if values["of_unknown_order"]:
         parts.append(
             Text(
-                f"of {found['of_unknown_order']:,} documents the index does not know the order: their timestamps tell it"
+                f"of {values['of_unknown_order']:,} documents the index does not know the order: their timestamps tell it"
             )
         )
     parts.append(
-        Text("no verdict would change" if not found["changed"] else f"{found['changed']:,} verdicts would change")
+        Text("no verdict would change" if not values["changed"] else f"{values['changed']:,} verdicts would change")
     )
     return Group(*parts)
 
 
-def _verdicts(found: Mapping[str, Any]) -> Table:
-    rows = Table(box=None, pad_edge=False, header_style="dim")
-    rows.add_column("verdict")
-    for heading in ("delivered", "other settings", "change"):
-        rows.add_column(heading, justify="right")
-    for verdict in found["delivered"] | found["other"]:
-        delivered, other = (found[side].get(verdict, 0) for side in ("delivered", "other"))
+def _verdicts(values: Mapping[str, Any]) -> Table:
+    counts = ("delivered", "other settings", "change")
+    rows = plain_table("verdict", *counts, right=counts)
+    for verdict in values["delivered"] | values["other"]:
+        delivered, other = (values[side].get(verdict, 0) for side in ("delivered", "other"))
         if delivered or other:
             change = "" if other == delivered else f"{other - delivered:+,}"
             rows.add_row(verdict, f"{delivered:,}", f"{other:,}", change)
-    rows.add_row("documents", f"{found['documents']:,}", f"{found['documents']:,}", "")
+    rows.add_row("documents", f"{values['documents']:,}", f"{values['documents']:,}", "")
     return rows
 
 

@@ -54,7 +54,7 @@ def main(directory: str, moment: str = "", commit: str = "0") -> None:
         print("open", flush=True)
         load = BulkLoader(index, PORTION_ENTRIES)
         for entries in loaded_batches():
-            load.add(entries, *verdicts_of(entries), {ONE: int(entries.offsets[-1]) + 1})
+            load.restore(entries, *verdicts_of(entries), {ONE: int(entries.offsets[-1]) + 1})
         load.finish()
 
 

@@ -182,7 +182,7 @@ def test_what_enters_undecided_has_an_age_without_any_batch_behind_it(how: str, 
     with opened(tmp_path / "own", Parameters(), Retention(age_max_ms=DAY_MS)) as index:
         loading = BulkLoader(index)
         taking = Importer(loading)
-        restore = index.restore if how == "restored" else loading.add
+        restore = index.restore if how == "restored" else loading.restore
         for begin in range(0, 120, 20):
             part = rows[begin : begin + 20]
             if how == "taken over":

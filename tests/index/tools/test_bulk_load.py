@@ -227,7 +227,7 @@ def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, i
                 assert np.array_equal(decisions[0].originals, decisions[1].originals)
                 continue
             nothing = [None] * len(entries)
-            assert load.add(entries, verdicts, nothing, ends) == other.restore(entries, verdicts, nothing, ends)
+            assert load.restore(entries, verdicts, nothing, ends) == other.restore(entries, verdicts, nothing, ends)
             if choice < 0.4:
                 ids = {f"id {number}" for number in generator.integers(0, 200, 10)}
                 assert one.forget(ids) == other.forget(ids)
@@ -255,7 +255,7 @@ def test_what_was_loaded_stands_in_segments_and_nowhere_else(tmp_path: Path) -> 
     with opened(tmp_path, PARAMETERS, sizes=SIZES) as index:
         load = BulkLoader(index, 150)
         for entries in loaded_batches():
-            load.add(entries, *verdicts_of(entries), {ONE: int(entries.offsets[-1]) + 1})
+            load.restore(entries, *verdicts_of(entries), {ONE: int(entries.offsets[-1]) + 1})
         load.finish()
         whole = loaded_entries()
         distinct = {words for (words,) in whole.fingerprints.tolist()}
@@ -270,7 +270,7 @@ def test_a_portion_moves_on_when_it_is_full(tmp_path: Path) -> None:
     with opened(tmp_path, PARAMETERS, sizes=SIZES) as index:
         load = BulkLoader(index, 100)
         for entries in loaded_batches():
-            load.add(entries, *verdicts_of(entries))
+            load.restore(entries, *verdicts_of(entries))
             compacted.append(inspected(index, compaction_state).merged_to)
     # Of 40 rows in a batch 32 are new, or a few more: of those that equal others some come first.
     assert compacted[:4] == [0, 0, 120, 120]
@@ -293,7 +293,9 @@ def test_a_load_that_was_killed_is_begun_again(moment: str, commit: int, tmp_pat
         known = index.statistics().journal_rows
         load, left_alone = BulkLoader(index, 150), 0
         for entries in loaded_batches():
-            left_alone += load.add(entries, *verdicts_of(entries), {ONE: int(entries.offsets[-1]) + 1}).already_known
+            left_alone += load.restore(
+                entries, *verdicts_of(entries), {ONE: int(entries.offsets[-1]) + 1}
+            ).already_known
         assert left_alone == known
         load.finish()
         found = everything(index, loaded_entries().fingerprints[::9])

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from streamer.give_back.dead_letters import Filters, ReplayCounts, describe, printable, replay, summarize
+from streamer.give_back.dead_letters import ReplayCounts, describe, printable, replay, summarize
 from streamer.give_back.report import description_table, replay_as_json, replay_table, summary_as_json, summary_table
+from streamer.give_back.selection import Selection
 from streamer.records.record import Lost
 from streamer.settings.settings import Batching, Settings
 from streamer.transports.output_log import REPLAY
@@ -52,7 +53,7 @@ def output_log(world: World, *crashes: CrashPoint | None) -> MemoryOutputLog:
     return made
 
 
-def replayed(world: World, filters: Filters = Filters(), **options: bool) -> ReplayCounts:  # noqa: B008
+def replayed(world: World, filters: Selection = Selection(), **options: bool) -> ReplayCounts:  # noqa: B008
     return replay(output_log(world), filters, world.settings.batch, **options)
 
 
@@ -66,13 +67,13 @@ def came_back(world: World) -> list[Stored]:
 
 def test_dead_letters_are_counted_by_reason_with_their_times_and_examples(tmp_path: Path) -> None:
     world = world_of(tmp_path)
-    found = summarize(output_log(world), Filters())
+    found = summarize(output_log(world), Selection())
     assert {reason: each.count for reason, each in found.items()} == {"not-utf-8": 5, "no-text": 1, "tombstone": 1}
     of_bytes = found["not-utf-8"]
     assert (of_bytes.first_ms, of_bytes.last_ms, of_bytes.replayed_before) == (START_MS, START_MS + 4, 0)
     assert len(of_bytes.examples) == 3
-    assert list(summarize(output_log(world), Filters(since_ms=START_MS + 5))) == ["no-text", "tombstone"]
-    assert summarize(output_log(world), Filters("poison")) == {}
+    assert list(summarize(output_log(world), Selection(since_ms=START_MS + 5))) == ["no-text", "tombstone"]
+    assert summarize(output_log(world), Selection(reason="poison")) == {}
     assert "not-utf-8" in printed(summary_table(found))
     assert summary_as_json(found)["reasons"][0]["count"] == 5
 
@@ -95,9 +96,9 @@ def test_what_is_shown_is_bounded_and_no_terminal_obeys_it() -> None:
 
 def test_a_replayed_record_goes_to_the_input_as_it_came_and_says_where_it_was(tmp_path: Path) -> None:
     world = world_of(tmp_path)
-    assert replayed(world, Filters("no-text"), dry_run=True).sent == 1
+    assert replayed(world, Selection(reason="no-text"), dry_run=True).replayed == 1
     assert came_back(world) == []
-    assert replayed(world, Filters("no-text")).sent == 1
+    assert replayed(world, Selection(reason="no-text")).replayed == 1
     [back] = came_back(world)
     assert (back.key, back.value, back.timestamp_ms) == (b"key 5", LACKING, START_MS + 5)
     stream = world.broker.topics["documents"].id
@@ -111,8 +112,8 @@ def test_a_replayed_record_goes_to_the_input_as_it_came_and_says_where_it_was(tm
 
 def test_after_the_setting_was_mended_the_service_decides_anew_and_a_loop_is_seen(tmp_path: Path) -> None:
     world = world_of(tmp_path)
-    replayed(world, Filters("no-text"))
-    replayed(world, Filters("tombstone"))
+    replayed(world, Selection(reason="no-text"))
+    replayed(world, Selection(reason="tombstone"))
     world.settings = world.settings.model_copy(
         update={"decode": world.settings.decode.model_copy(update={"text": "/body"})}
     )
@@ -120,10 +121,10 @@ def test_after_the_setting_was_mended_the_service_decides_anew_and_a_loop_is_see
     world.run()
     [mended] = [each for each in world.broker.records(world.settings.topics.unique) if each.value == LACKING]
     assert dict(mended.headers)["neardup.replayed"] == b"documents/1/1"
-    assert summarize(output_log(world), Filters("tombstone"))["tombstone"].replayed_before == 1
+    assert summarize(output_log(world), Selection(reason="tombstone"))["tombstone"].replayed_before == 1
     # The one that failed again is a dead letter of its own now: it may be replayed once more, the first one not.
-    found = replayed(world, Filters("tombstone"))
-    assert (found.matched, found.sent, found.before) == (2, 1, 1)
+    found = replayed(world, Selection(reason="tombstone"))
+    assert (found.matched, found.replayed, found.replayed_before) == (2, 1, 1)
 
 
 @settings(max_examples=15, deadline=None)
@@ -134,9 +135,9 @@ def test_wherever_the_command_dies_every_dead_letter_comes_back_once(
     world = world_of(tmp_path_factory.mktemp("world"))
     for crashes in lives:
         with suppress(Crashed):
-            replay(output_log(world, *crashes), Filters(), world.settings.batch)
+            replay(output_log(world, *crashes), Selection(), world.settings.batch)
     replayed(world)
-    assert replayed(world).sent == 0
+    assert replayed(world).replayed == 0
     assert Counter(each.key for each in came_back(world)) == {b"key %d" % number: 1 for number in range(7)}
 
 
@@ -145,6 +146,6 @@ def test_what_holds_no_bytes_is_refused(tmp_path: Path) -> None:
     world.fill([Stored(None, None, lost=Lost(3, "damaged")), broken(1)])
     world.run()
     found = replayed(world)
-    assert (found.matched, found.sent, found.refused) == (2, 1, 1)
+    assert (found.matched, found.replayed, found.refused) == (2, 1, 1)
     assert "without bytes" in printed(replay_table(found, dry_run=False))
     assert replay_as_json(found, dry_run=False)["refused"] == 1

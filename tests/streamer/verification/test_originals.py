@@ -18,15 +18,14 @@ def later_originals(folder: Path, verdict: Verdict, row: int, rank: int, rank_of
     writer = LedgerWriter(folder)
     for source, count in zip(SOURCES, (2, 1), strict=True):
         writer.add(source, [Record(source, "topic", offset, None, b"", 0) for offset in range(count)])
-    ledger = writer.finish({})
+    ledger = writer.finish({}, Findings())
     ledger.state["outputs"] = 1
     ledger.state["verdict"][[ORIGINAL, row]] = Verdict.UNIQUE, verdict
     ledger.state["rank"][[ORIGINAL, row]] = rank_of_original, rank
     ledger.state["original"][row] = ORIGINAL
-    findings = Findings()
-    check_originals(ledger, findings, "root")
-    assert findings["original-later"].examined == 1
-    return findings["original-later"].wrong
+    check_originals(ledger, "root")
+    assert ledger.findings["original-later"].examined == 1
+    return ledger.findings["original-later"].wrong
 
 
 def test_a_duplicate_comes_after_its_original_by_the_order_of_the_index_between_partitions(tmp_path: Path) -> None:
