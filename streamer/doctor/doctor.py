@@ -10,8 +10,7 @@ from streamer.errors import BrokerUnavailable, RecordsUnreadable, RegistryUnavai
 from streamer.records.decode import Decoder, Document
 from streamer.records.missing_hosts import needs_hosts
 from streamer.settings.settings import Settings
-from streamer.transports.kafka import diagnosis
-from streamer.transports.kafka.handshake import own_certificate_expires
+from streamer.transports.kafka import diagnosis, handshake
 from streamer.transports.kafka.topic_reader import newest_inputs
 
 SAMPLE = 200
@@ -34,13 +33,13 @@ def examine(settings: Settings) -> Iterator[Finding]:
 def _of_brokers(settings: Settings) -> Iterator[Finding]:
     now = time.time()
     try:
-        expires = own_certificate_expires(settings)
+        expires = handshake.own_certificate_expires(settings)
     except SettingsError as error:
         yield Finding("certificates and keys", State.WRONG, "cannot be used", str(error))
         return
     if settings.kafka.ssl_certfile is not None:
         yield brokers.certificate("kafka.ssl_certfile", expires, now, "ask its authority for a new one")
-    greetings = diagnosis.greetings(settings)
+    greetings = dict(handshake.greetings(settings))
     yield from brokers.connections(greetings, now)
     if any(isinstance(answer, SettingsError) for answer in greetings.values()):
         yield Finding("rights, topics, timeouts", State.UNCHECKED, "a broker refuses this client")

@@ -180,7 +180,7 @@ def test_5_a_commit_that_is_not_answered_is_given_up_and_replayed(
     transport = open_transport(world.settings)
     source = only(begin(transport))
     batch = read_batch(transport)
-    writer = transport._writer
+    writer = transport._writer.producer
     lost_before = writer._lines.lost  # type: ignore[attr-defined]
 
     class Killing:
@@ -197,13 +197,13 @@ def test_5_a_commit_that_is_not_answered_is_given_up_and_replayed(
             fragile_kafka.kill()
             self._producer.commit_transaction(*arguments)  # type: ignore[attr-defined]
 
-    writer.producer = Killing(writer.producer)  # type: ignore[attr-defined]
+    writer.client = Killing(writer.client)  # type: ignore[attr-defined]
     started = time.monotonic()
     with pytest.raises(DeliveryDoubtful, match="commit of the transaction was not answered within 3000 ms"):
         deliver_all(transport, batch)
     assert time.monotonic() - started < 8
     # By this the next delivery would know that the broker may have forgotten to end this transaction.
-    writer.producer.poll(0)  # type: ignore[attr-defined]
+    writer.client.poll(0)  # type: ignore[attr-defined]
     assert writer._lines.lost > lost_before  # type: ignore[attr-defined]
     started = time.monotonic()
     transport.close()
@@ -242,7 +242,7 @@ def test_11_a_reader_that_joins_anew_makes_the_group_share_its_partitions_out(
     begin(transport)
     read_records(transport, 2)
     before = generation(transport)
-    transport._reader.join_anew()
+    transport._reader.rejoin()
     go_on(transport, read_assigned(transport))
     assert generation(transport) > before
     assert [record.value for record in read_records(transport, 2)] == [b"one", b"two"]

@@ -12,7 +12,7 @@ from index.entry import Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, TransactionHanging
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import let_go, transactional_id
-from streamer.transports.kafka.kafka_python.writer import KafkaPythonWriter
+from streamer.transports.kafka.kafka_python.producer import KafkaPythonProducer
 from streamer.transports.kafka.transactions.hanging import OFFSETS_TOPIC, partition_of_group
 from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.forgotten import Predecessor, abort_what_hangs, initialised, send_unmarked
@@ -207,7 +207,7 @@ def test_a_worker_that_outlives_its_broker_looks_whether_its_last_transaction_wa
     transport = open_transport(settings)
     begin(transport)
     first, second = read_batch(transport), read_batch(transport)
-    producer = transport._writer.producer
+    producer = transport._writer.producer.client
     begin_transaction = producer.begin_transaction
 
     def begin_unknown_to_the_coordinator() -> None:
@@ -232,7 +232,7 @@ def test_a_connection_that_was_lost_costs_nothing_where_nothing_was_forgotten(
     transport = open_transport(settings)
     begin(transport)
     deliver_next(transport)
-    transport._writer._connections = frozenset({"one that is gone"})
+    transport._writer.producer._connections = frozenset({"one that is gone"})
     deliver_next(transport)
     assert values_of(settings) == VALUES
 
@@ -245,8 +245,8 @@ def deliver_and_die(transport: KafkaTransport, settings: Settings, *, asked: boo
     """Deliver the next batch, with outputs unknown to the coordinator, and die before or after the commit is asked for."""
     batch = read_batch(transport)
     writer = transport._writer
-    assert isinstance(writer, KafkaPythonWriter)
-    producer, manager = writer.producer, writer.producer._transaction_manager
+    assert isinstance(writer.producer, KafkaPythonProducer)
+    producer, manager = writer.producer.client, writer.producer.client._transaction_manager
     begin_transaction = producer.begin_transaction
 
     def begin_unknown_to_the_coordinator() -> None:
@@ -312,9 +312,9 @@ def test_what_the_transaction_before_it_wrote_is_not_aborted_with_one_whose_comm
     transport = open_transport(settings)
     begin(transport)
     writer = transport._writer
-    assert isinstance(writer, KafkaPythonWriter)
-    manager = writer.producer._transaction_manager
-    begin_transaction = writer.producer.begin_transaction
+    assert isinstance(writer.producer, KafkaPythonProducer)
+    manager = writer.producer.client._transaction_manager
+    begin_transaction = writer.producer.client.begin_transaction
 
     def begin_unknown_to_the_coordinator() -> None:
         begin_transaction()
@@ -322,11 +322,11 @@ def test_what_the_transaction_before_it_wrote_is_not_aborted_with_one_whose_comm
 
     batch = read_batch(transport)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer.producer, "begin_transaction", begin_unknown_to_the_coordinator)
+        patch.setattr(writer.producer.client, "begin_transaction", begin_unknown_to_the_coordinator)
         transport.deliver(batch, [routed(record) for record in batch.records])
     noted = read_batch(transport)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "_send", die)
+        patch.setattr(writer.producer, "_send", die)
         with pytest.raises(DeliveryDoubtful, match="ends here"):
             transport.deliver(noted, [routed(record) for record in noted.records])
     transport.close()

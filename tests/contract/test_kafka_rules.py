@@ -255,7 +255,7 @@ def test_4_the_producer_is_gone_after_a_failed_delivery(
     transport = open_transport(world.settings)
     begin(transport)
     batch = read_batch(transport)
-    producer = transport._writer.producer
+    producer = transport._writer.producer.client
     aborts: list[str] = []
     monkeypatch.setattr(producer, "abort_transaction", lambda: aborts.append("abort"))
 
@@ -289,7 +289,7 @@ def test_5_a_commit_that_is_not_answered_is_given_up_and_replayed(
     transport = open_transport(settings)
     source = only(begin(transport))
     batch = read_batch(transport)
-    producer = transport._writer.producer
+    producer = transport._writer.producer.client
     send_offsets = producer.send_offsets_to_transaction
 
     def send_offsets_and_kill(*arguments: object) -> None:
@@ -380,7 +380,7 @@ def test_7_the_clients_get_the_timeouts_of_the_settings(
 ) -> None:
     transport = open_transport(world.settings)
     begin(transport)
-    producer, consumer = transport._writer.producer.config, transport._reader.consumer.config
+    producer, consumer = transport._writer.producer.client.config, transport._reader.consumer.config
     assert producer["linger_ms"] + producer["request_timeout_ms"] <= producer["delivery_timeout_ms"]
     assert producer["delivery_timeout_ms"] < producer["transaction_timeout_ms"]
     assert consumer["heartbeat_interval_ms"] * 3 <= consumer["session_timeout_ms"]
@@ -408,7 +408,7 @@ def test_9_transactions_are_named_by_group_and_instance_and_dropped_producers_ar
 ) -> None:
     transport = open_transport(world.settings)
     begin(transport)
-    producer = transport._writer.producer
+    producer = transport._writer.producer.client
     assert producer.config["transactional_id"] == f"{world.settings.kafka.group}-0"
     transport.close()
     assert producer in clients._dropped

@@ -77,6 +77,6 @@ def test_services_killed_between_the_rounds_of_a_rebalance_own_every_partition_w
         wait_until(lambda: owned(admin, first) == (2, PARTITIONS), PATIENCE_SECONDS)
     wait_until(first.ready, PATIENCE_SECONDS)
     wait_until(second.ready, PATIENCE_SECONDS)
-    assert "nobody reads these partitions" in services[0].log.read_text(), "the group was whole from the start"
+    assert "no worker reads these partitions" in services[0].log.read_text(), "the group was whole from the start"
     for service in services:
         assert stop(service.process) == 0

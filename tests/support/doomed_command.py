@@ -13,7 +13,7 @@ from typing import Any
 
 from index.storage.store import Store
 from streamer.cli.main import main
-from streamer.transports.kafka import output_log
+from streamer.transports.kafka import writer
 from tests.support.index_process import suicide
 
 
@@ -51,8 +51,8 @@ def begin_sending(commit: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         real(*_)
 
-    real: Any = output_log.within_timeout
-    output_log.within_timeout = within_timeout
+    real: Any = writer.within_timeout
+    writer.within_timeout = within_timeout
 
 
 if __name__ == "__main__":

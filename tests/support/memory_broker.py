@@ -220,7 +220,7 @@ class MemoryTransport:
         """See Transport."""
         self._require_usable()
         if self._input.id != self._stream:
-            raise DeliveryDoubtful(f"the topic {self._settings.topics.input!r} was deleted and made anew")
+            raise DeliveryDoubtful(f"the topic {self._settings.topics.input!r} was deleted and recreated")
         if self._instance not in self._group.members:
             self._owned, self._positions = set(), {}
             self._join()

@@ -42,6 +42,7 @@ class MemoryReader:
     next: dict[int, int] = field(default_factory=dict)
     held: set[int] = field(default_factory=set)
     gone: frozenset[int] = frozenset()
+    damaged: dict[int, int] = field(default_factory=dict)
 
     def poll(self, _wait_ms: int, records_max: int) -> dict[int, list[Record]]:
         unread = {
@@ -69,9 +70,6 @@ class MemoryReader:
 
     def is_steady(self) -> bool:
         return True
-
-    def skip_unreadable(self, _waiting: object) -> Iterable[Record]:
-        return ()
 
     def forget(self, partition: int) -> None:
         pass
@@ -140,7 +138,7 @@ class MemoryRouting(RoutingTransport):
         self._ownership = SimpleNamespace(look=lambda *_: None)  # type: ignore[assignment]
         # Gaps between offsets are those of the log: there is no broker to ask.
         self._continuity._look = lambda *_: None  # type: ignore[method-assign]
-        self._open_admin, self._open_reader = object(), self.reader  # type: ignore[assignment]
+        self._admin, self._reader = object(), self.reader  # type: ignore[assignment]
         self._open_writer = SimpleNamespace(deliver=lambda *_: None)  # type: ignore[assignment]
         self._verdicts._reader._consumer = self._verdicts._batches = self.verdicts  # type: ignore[assignment]
         for partition in records:
@@ -159,8 +157,8 @@ class MemoryRouting(RoutingTransport):
         """Documents whose verdicts are kept."""
         return sum(map(len, self._verdicts.batches_of(Source(STREAM, partition))))
 
-    def _require_same_topic(self) -> None:
-        pass
+    def _same_topic_partitions(self) -> frozenset[int]:
+        return self.reader.partitions()
 
 
 def record(partition: int, offset: int) -> Record:

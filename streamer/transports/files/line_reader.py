@@ -375,10 +375,10 @@ def _require_lines(first: bytes, path: Path) -> None:
         reads = _READS[path.suffix.lower()] if packed else "cat"
         command = _AS_JSON_LINES.format(reads=reads, name=shlex.quote(str(path)), delimiter=delimiter)
         raise Damaged(f"this looks like {table}, which is not read. Make JSON Lines of it: {command}")
-    found = next((kind for begin, kind in _FOREIGN.items() if first.startswith(begin)), None)
-    if found is not None:
+    foreign = next((kind for begin, kind in _FOREIGN.items() if first.startswith(begin)), None)
+    if foreign is not None:
         raise Damaged(
-            f"this looks like {found}, which is not read: make JSON Lines of it, a document a line, with the text in a field "
+            f"this looks like {foreign}, which is not read: make JSON Lines of it, a document a line, with the text in a field "
             "that decode.text names"
         )
     if suffix in _NAMED:
@@ -407,10 +407,10 @@ def lines(path: Path, left_out: Counter[str] | None = None) -> Iterator[bytes]:
 
 def digests_at(path: Path, counts: Sequence[int]) -> dict[int, bytes]:
     """Digest over the first n lines, for every n in `counts` that the file reaches. Raises InputUnreadable."""
-    found: dict[int, bytes] = {}
+    digests: dict[int, bytes] = {}
     with closing(LineReader(path)) as reader:
         for count in sorted(counts):
             reader.skip(count - reader.count)
             if reader.count == count:
-                found[count] = reader.digest()
-    return found
+                digests[count] = reader.digest()
+    return digests

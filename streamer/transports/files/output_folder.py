@@ -197,10 +197,10 @@ class OutputFolder:
         self.sources = {source.path: source for source in checkpoint.sources}
 
     def _refuse_foreign_outputs(self) -> None:
-        found = [name for name in OUTPUTS if (self.folder / name).exists()]
-        if found:
+        outputs = [name for name in OUTPUTS if (self.folder / name).exists()]
+        if outputs:
             raise RecoveryRefused(
-                f"--out {self.folder}: holds {', '.join(found)} but no {CHECKPOINT}, so it is not known which input lines "
+                f"--out {self.folder}: holds {', '.join(outputs)} but no {CHECKPOINT}, so it is not known which input lines "
                 "they stand for: move them away, or name another --out."
             )
 

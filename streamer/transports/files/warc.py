@@ -179,9 +179,9 @@ class WarcLines:
             "content_type": content_type,
             "truncated": headers.get_header("WARC-Truncated"),
         }
-        told = {name: value for name, value in line.items() if value}
+        members = {name: value for name, value in line.items() if value}
         text = None if no_text else _unicode(content_type, body)
-        return orjson.dumps(told | ({"no_text": no_text} if text is None else {"text": text}))
+        return orjson.dumps(members | ({"no_text": no_text} if text is None else {"text": text}))
 
     def _count(self, kind: str) -> None:
         known = kind in self.left_out or len(self.left_out) < _KINDS_MAX

@@ -1,17 +1,17 @@
 """The seam between the Kafka transport and the client that moves its records: `kafka_python` or `confluent`.
 
-A reader reads the input as a group member; a writer delivers in transactions. `transport` decides what to read, keep and deliver,
-a client only how. Both refer to the input's partitions by number.
+A reader reads the input as a group member; a producer fills transactions. `transport` decides what to read, keep and deliver, and
+`writer` when to commit; a client only how. All refer to the input's partitions by number.
 """
 
 import importlib.util
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from streamer.errors import SettingsError
-from streamer.records.record import Outgoing, Record
+from streamer.records.record import Headers, Record
 from streamer.settings.settings import Settings
 
 Commits = Mapping[int, tuple[int, str]]
@@ -45,14 +45,6 @@ def require_client(settings: Settings) -> None:
         )
 
 
-def too_large(words: object) -> SettingsError:
-    """Error for a record that its topic refuses with these words."""
-    return SettingsError(
-        f"a record is larger than its topic or the broker takes ({words}): raise max.message.bytes of the topic that is "
-        "written, or kafka.request_bytes_max, beyond what the topic takes that is read"
-    )
-
-
 class Reader(Protocol):
     """Reader of the input as a static member of the group. Its calls raise BrokerUnavailable, SettingsError, DeliveryDoubtful.
 
@@ -83,13 +75,9 @@ class Reader(Protocol):
     def is_steady(self) -> bool:
         """False during a known rebalance."""
 
-    def skip_unreadable(self, waiting: Callable[[], Container[int]]) -> Iterator[Record]:
-        """Placeholder records for unreadable ones; reading goes on after them.
-
-        waiting  returns partitions with buffered records: later placeholders in them wait too
-
-        Raises RecordsUnreadable, if `recovery.unreadable` is to stop.
-        """
+    @property
+    def damaged(self) -> Mapping[int, int]:
+        """Offset of the next record by partition, where it could not be read, until it is forgotten."""
 
     def hold(self, partitions: Iterable[int]) -> None:
         """Pause these gained partitions until they begin."""
@@ -103,40 +91,55 @@ class Reader(Protocol):
     def assignment(self) -> frozenset[int]:
         """Partitions that this member owns."""
 
-    def partitions(self) -> frozenset[int]:
-        """Partitions of the input."""
-
     def committed(self, partition: int) -> tuple[int, str] | None:
         """Committed offset of the group with its note, or None."""
 
-    def first_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        """First readable offset."""
-
-    def end_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Offset after the last record visible to readers of committed records."""
-
     def commit(self, commits: Commits) -> None:
-        """Commit outside of a transaction, all at once. Also raises Rebalancing."""
+        """Commit outside of a transaction, all at once. Raises KafkaError of kafka-python."""
 
     def progress(self, partition: int) -> tuple[int, int] | None:
         """Offset after the last record polled, and the end, as far as known from reading; None if unknown."""
 
-    def join_anew(self) -> None:
+    def rejoin(self) -> None:
         """Rejoin the group with the next polls, to start a rebalance."""
 
     def close(self) -> None:
         """Release every resource quickly; never raises, never commits."""
 
 
-class Writer(Protocol):
-    """Writer of the outputs under this instance's transactional id; a new writer fences its predecessor."""
+class Send(NamedTuple):
+    """A record to send with these headers; `partition` None: the client chooses."""
 
-    def deliver(self, outgoing: Sequence[Outgoing], commits: Commits, member: Member) -> None:
-        """Write all of `outgoing` and commit, in one transaction: all of it, or none.
+    topic: str
+    record: Record
+    headers: Headers
+    partition: int | None
 
-        Raises DeliveryDoubtful, and SettingsError if no retry helps. After an error only `close` is allowed: the writer aborts
-        nothing, because the instance's next writer does.
+
+class Producer(Protocol):
+    """Producer of transactions. Its calls raise KafkaError and ValueError of kafka-python; then only `close` is allowed."""
+
+    @property
+    def identity(self) -> tuple[int, int] | None:
+        """Id and epoch from the coordinator; None if it cannot be asked."""
+
+    def has_lost_connection(self) -> bool:
+        """Whether it has lost a connection since the last call."""
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+
+    def fill(self, sends: Sequence[Send], commits: Commits, proof: object) -> bool:
+        """Send records and offsets; False if the group has just moved on, so that the transaction must be aborted.
+
+        Raises DeliveryDoubtful for a proof of membership that is void.
         """
+
+    def commit(self) -> None:
+        """Commit, and return once the coordinator has. May never return."""
+
+    def abort(self) -> None:
+        """As `commit`."""
 
     def close(self) -> None:
         """Release every resource quickly, in any state; never raises."""

@@ -7,12 +7,12 @@ tests/contract/test_kafka_rules.py enforces. Clients are not fork-safe: make the
 import platform
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import ConfigResource
+from kafka.admin import ConfigResource, ProducerState
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import (
     AuthorizationError,
@@ -21,12 +21,9 @@ from kafka.errors import (
     InvalidTransactionTimeoutError,
     KafkaConfigurationError,
     KafkaError,
-    KafkaTimeoutError,
     RetriableError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
-    UnknownError,
-    for_code,
 )
 from kafka.net.selector import NetworkSelector
 from kafka.partitioner.sticky import StickyPartitioner
@@ -35,29 +32,35 @@ from kafka.serializer import Serializer
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.handshake import require_login, require_login_everywhere
+from streamer.transports.kafka.handshake import require_login
 from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.unreadable import TolerantConsumer
 
 NULL_VALUE: Any = object()
 """`send` value for a record without one: the client refuses None if the key is None too."""
 
-_PRODUCER_BATCH_BYTES = 1_000_000
+BATCH_BYTES_MAX = 1_000_000
 """Size of the client's batch for one partition: just below a topic's default max.message.bytes.
 
 From a partition's second batch on, the client wakes its thread for every record, so smaller batches cost more. Measured in CPU
 time a document: 51 microseconds at this size, 59 at 256 KiB, 125 at the client's default of 16 KiB.
 """
 
-_LINGER_MS_MAX = 1_000
+LINGER_MS_MAX = 1_000
 """Longer than it takes to hand over a batch, so that the client's batches fill up; `flush` sends them at once anyway."""
 
-_FETCH_BYTES_MAX = 16 * 2**20
-_FETCH_PARTITION_BYTES_MAX = 2 * 2**20
+_READING = {
+    # Even for an input without transactions: only with it does a client fetch stable committed offsets.
+    "isolation_level": "read_committed",
+    "enable_auto_commit": False,
+    "fetch_max_bytes": 16 * 2**20,
+    "max_partition_fetch_bytes": 2 * 2**20,
+}
 _HEARTBEAT_INTERVAL_MS_MAX = 3_000
-_METADATA_AGE_MS_MAX = 3_000
+CLOSE_MS_MAX = 1_000
+METADATA_AGE_MS_MAX = 3_000
 """Longest wait until the client sees a partition added to the input."""
-_RECONNECT_BACKOFF_MS_MAX = 2_000
+RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
 _TRANSACTION_MS_MAX_DEFAULT = 900_000
 _CLEANUP_POLICY = "cleanup.policy"
@@ -67,6 +70,9 @@ _MESSAGE_BYTES_MAX = "max.message.bytes"
 # The client warns about each step of its thread above 0.1 s, which is common on a busy machine. A worker that hangs is ended by
 # `workers.progress_timeout_ms`.
 NetworkSelector.DEFAULT_CONFIG["slow_task_threshold_secs"] = 0
+
+Producers = list[tuple[TopicPartition, ProducerState]]
+"""Producers, each with a partition that it writes to."""
 
 _dropped: list[KafkaProducer] = []
 
@@ -81,7 +87,7 @@ def require_fast_checksums() -> None:
     if record_checksums.crc32c_c is None:
         raise SettingsError(
             f"the package crc32c has no working C code in this Python ({platform.python_version()}, "
-            f"{platform.machine()}): install it anew with `pip install --force-reinstall crc32c`"
+            f"{platform.machine()}): reinstall it with `pip install --force-reinstall crc32c`"
         )
 
 
@@ -119,23 +125,8 @@ def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
             ) from error
         if isinstance(error, RetriableError):
             # The client reports nothing more about a certificate or a password that some broker refuses.
-            require_login_everywhere(settings)
+            require_login(settings, everywhere=True)
         raise BrokerUnavailable(f"no answer from {servers} while {doing}: {error}") from error
-
-
-def broker_error(code: int, words: str) -> KafkaError:
-    """A broker's error by its number in the protocol, for clients with errors of their own."""
-    return for_code(code)(words) if code >= UnknownError.errno else KafkaError(words)
-
-
-def no_answer(words: str) -> KafkaError:
-    """Error for brokers that do not answer, for clients with errors of their own."""
-    return KafkaTimeoutError(words)
-
-
-def refused_settings(words: str) -> KafkaError:
-    """Error for settings that the client refuses, for clients with errors of their own."""
-    return KafkaConfigurationError(words)
 
 
 def _connection(settings: Settings) -> dict[str, Any]:
@@ -145,8 +136,8 @@ def _connection(settings: Settings) -> dict[str, Any]:
         "security_protocol": kafka.security_protocol,
         "request_timeout_ms": kafka.request_timeout_ms,
         "bootstrap_timeout_ms": kafka.request_timeout_ms,
-        "reconnect_backoff_max_ms": _RECONNECT_BACKOFF_MS_MAX,
-        "metadata_max_age_ms": _METADATA_AGE_MS_MAX,
+        "reconnect_backoff_max_ms": RECONNECT_BACKOFF_MS_MAX,
+        "metadata_max_age_ms": METADATA_AGE_MS_MAX,
     }
     if kafka.sasl_mechanism is not None:
         options["sasl_mechanism"] = kafka.sasl_mechanism
@@ -161,14 +152,10 @@ def _connection(settings: Settings) -> dict[str, Any]:
 
 def _reading(settings: Settings) -> dict[str, Any]:
     return {
-        # Even for an input without transactions: only with it does the client fetch stable committed offsets.
-        "isolation_level": "read_committed",
-        "enable_auto_commit": False,
+        **_READING,
         "auto_offset_reset": "none",
         "allow_auto_create_topics": False,
         "max_poll_records": settings.batch.records_max,
-        "fetch_max_bytes": _FETCH_BYTES_MAX,
-        "max_partition_fetch_bytes": _FETCH_PARTITION_BYTES_MAX,
         "fetch_max_wait_ms": min(settings.batch.wait_ms, settings.kafka.request_timeout_ms - 1),
         "metrics_enabled": False,
     }
@@ -176,23 +163,24 @@ def _reading(settings: Settings) -> dict[str, Any]:
 
 def make_consumer(settings: Settings, instance: str) -> TolerantConsumer:
     """Consumer of the input, a static member of the group. Raises the client's errors; see `broker_errors`."""
-    kafka = settings.kafka
     return TolerantConsumer(
         **_connection(settings),
-        **_reading(settings),
-        client_id=transactional_id(settings, instance),
-        group_id=kafka.group,
-        group_instance_id=instance,
+        **(_reading(settings) | member_options(settings, instance)),
         partition_assignment_strategy=[CooperativeStickyAssignor],
-        session_timeout_ms=kafka.session_timeout_ms,
-        heartbeat_interval_ms=heartbeat_interval_ms(settings),
-        max_poll_interval_ms=kafka.max_poll_interval_ms,
     )
 
 
-def heartbeat_interval_ms(settings: Settings) -> int:
-    """Time between two heartbeats of a member."""
-    return max(1, min(_HEARTBEAT_INTERVAL_MS_MAX, settings.kafka.session_timeout_ms // 3))
+def member_options(settings: Settings, instance: str) -> dict[str, Any]:
+    """Options of a static member of the group, which both clients know by these names."""
+    kafka = settings.kafka
+    return _READING | {
+        "client_id": transactional_id(settings, instance),
+        "group_id": kafka.group,
+        "group_instance_id": instance,
+        "session_timeout_ms": kafka.session_timeout_ms,
+        "heartbeat_interval_ms": max(1, min(_HEARTBEAT_INTERVAL_MS_MAX, kafka.session_timeout_ms // 3)),
+        "max_poll_interval_ms": kafka.max_poll_interval_ms,
+    }
 
 
 def ask_for_rejoin(consumer: KafkaConsumer) -> None:
@@ -217,9 +205,9 @@ def _writing(settings: Settings) -> dict[str, Any]:
         "acks": "all",
         "enable_idempotence": True,
         "compression_type": None if kafka.compression == "none" else kafka.compression,
-        "batch_size": _PRODUCER_BATCH_BYTES,
+        "batch_size": BATCH_BYTES_MAX,
         # The client demands that linger and one request fit into the delivery timeout.
-        "linger_ms": min(_LINGER_MS_MAX, kafka.delivery_timeout_ms - kafka.request_timeout_ms),
+        "linger_ms": min(LINGER_MS_MAX, kafka.delivery_timeout_ms - kafka.request_timeout_ms),
         "max_request_size": kafka.request_bytes_max,
         # The bound of init_transactions and of the wait for metadata.
         "max_block_ms": kafka.delivery_timeout_ms,
@@ -279,21 +267,41 @@ def make_admin(settings: Settings) -> KafkaAdminClient:
     return KafkaAdminClient(**_connection(settings), client_id=f"{settings.kafka.group}-admin")
 
 
+def close_quickly(client: KafkaAdminClient | KafkaConsumer, **options: Any) -> None:
+    """Close a client; never raises."""
+    with suppress(KafkaError, OSError, RuntimeError):
+        client.close(**options)
+
+
 def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | None]:
     """Id per topic (a UUID as text), None for a missing topic. Raises AuthorizationError."""
-    found: dict[str, str | None] = dict.fromkeys(names)
-    for topic in admin.describe_topics(names):
+    existing = existing_topics(admin, names)
+    return {name: str(existing[name]["topic_id"]) if name in existing else None for name in names}
+
+
+def existing_topics(admin: KafkaAdminClient, names: list[str]) -> dict[str, Any]:
+    """The client's description of each topic that exists, by name. Raises AuthorizationError."""
+    described = {topic["name"]: topic for topic in admin.describe_topics(names)}
+    for name, topic in described.items():
         if topic["error_code"] == TopicAuthorizationFailedError.errno:
-            raise TopicAuthorizationFailedError({topic["name"]})
-        if topic["error_code"] == 0:
-            found[topic["name"]] = str(topic["topic_id"])
-    return found
+            raise TopicAuthorizationFailedError({name})
+    return {name: topic for name, topic in described.items() if topic["error_code"] == 0}
 
 
 def identity_of(admin: KafkaAdminClient, producer_id: int) -> str | None:
     """Transactional id of a producer; None if the brokers know none. Raises KafkaError."""
     listed = admin.list_transactions(producer_id_filters=[producer_id])
     return next((each.transactional_id for listings in listed.values() for each in listings), None)
+
+
+def open_producers(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> Producers:
+    """Producers with an open transaction in these partitions. Raises KafkaError."""
+    return [
+        (at, producer)
+        for at, state in admin.describe_producers(partitions).items()
+        for producer in state.active_producers
+        if producer.current_transaction_start_offset >= 0
+    ]
 
 
 def transaction_ms_max(settings: Settings) -> int:
@@ -304,15 +312,16 @@ def transaction_ms_max(settings: Settings) -> int:
     with broker_errors(settings, "asking for the longest transaction"), make_admin(settings) as admin:
         brokers = [str(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]]
         wanted = [ConfigResource("broker", broker, {_TRANSACTION_MS_MAX: None}) for broker in brokers]
-        found = admin.describe_configs(wanted, config_filter="all")["broker"]
+        held = admin.describe_configs(wanted, config_filter="all")["broker"]
     # If this user may not ask, the client answers with nothing.
-    allowed = [int(each[_TRANSACTION_MS_MAX]["value"]) for each in found.values() if _TRANSACTION_MS_MAX in each]
+    allowed = [int(each[_TRANSACTION_MS_MAX]["value"]) for each in held.values() if _TRANSACTION_MS_MAX in each]
     return max(allowed, default=_TRANSACTION_MS_MAX_DEFAULT)
 
 
 def output_bytes_max(admin: KafkaAdminClient, topics: Collection[str]) -> int | None:
     """Largest batch of records that every topic accepts, in bytes; None if this user may not ask. Raises KafkaError."""
-    return min(map(int, _topic_settings(admin, topics, _MESSAGE_BYTES_MAX).values()), default=None)
+    taken = topic_settings(admin, topics, [_MESSAGE_BYTES_MAX]).values()
+    return min((int(held[_MESSAGE_BYTES_MAX]) for held in taken), default=None)
 
 
 def compacted_topics(settings: Settings, topics: Collection[str]) -> list[str]:
@@ -321,20 +330,21 @@ def compacted_topics(settings: Settings, topics: Collection[str]) -> list[str]:
     Raises SettingsError, BrokerUnavailable.
     """
     with broker_errors(settings, f"asking how long {', '.join(topics)} are kept"), make_admin(settings) as admin:
-        return [
-            topic for topic, policy in _topic_settings(admin, topics, _CLEANUP_POLICY).items() if "compact" in policy
-        ]
+        policies = topic_settings(admin, topics, [_CLEANUP_POLICY])
+    return [topic for topic, held in policies.items() if "compact" in held[_CLEANUP_POLICY]]
 
 
-def _topic_settings(admin: KafkaAdminClient, topics: Collection[str], key: str) -> dict[str, str]:
-    """One setting by topic, for the topics that this user may ask about."""
-    wanted = [ConfigResource("topic", topic, {key: None}) for topic in topics]
+def topic_settings(
+    admin: KafkaAdminClient, topics: Collection[str], keys: Collection[str]
+) -> dict[str, dict[str, str]]:
+    """Settings by topic and key, for the topics that this user may ask about. Raises KafkaError."""
+    wanted = [ConfigResource("topic", topic, dict.fromkeys(keys)) for topic in topics]
     try:
         answer = admin.describe_configs(wanted, config_filter="all")["topic"]
     except AuthorizationError:
         return {}
     # The client answers with nothing about topics that this user may not see.
-    return {topic: str(answer[topic][key]["value"]) for topic in topics if key in answer.get(topic, {})}
+    return {topic: {key: str(held[key]["value"]) for key in keys} for topic, held in answer.items() if held}
 
 
 def abort_commands(settings: Settings, starts: Mapping[TopicPartition, int]) -> str:
@@ -347,30 +357,22 @@ def abort_commands(settings: Settings, starts: Mapping[TopicPartition, int]) -> 
     )
 
 
-def within_timeout(
-    settings: Settings,
-    call: Callable[[], None],
-    step: str,
-    errors: tuple[type[Exception], ...] = (KafkaError, ValueError),
-) -> None:
-    """Make a call that may never return. Raises its `errors`, or DeliveryDoubtful after the timeout."""
-    Attempt(call, step, errors).wait(settings)
+def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> None:
+    """Make a call that may never return. Raises its error, or DeliveryDoubtful after the timeout."""
+    Attempt(call, step).wait(settings)
 
 
 class Attempt:
-    """A call that may never return, started now on another thread.
+    """A call that may never return, started now on another thread. `step` of the transaction, in words.
 
-    step    of the transaction, in words
-    errors  that the call may raise
+    The call may raise KafkaError and ValueError.
     """
 
-    def __init__(self, call: Callable[[], None], step: str, errors: tuple[type[Exception], ...]) -> None:
+    def __init__(self, call: Callable[[], None], step: str) -> None:
         self._make = call
         self._step = step
-        self._errors = errors
         self._over = threading.Event()
-        self._succeeded = False
-        self._error: Exception | None = None
+        self._error: Exception | None = DeliveryDoubtful(f"the {step} of the transaction broke off")
         (_idle_callers.pop() if _idle_callers else _Caller()).attempts.put(self)
 
     def wait(self, settings: Settings) -> None:
@@ -380,16 +382,14 @@ class Attempt:
             raise DeliveryDoubtful(f"the {self._step} of the transaction was not answered within {timeout_ms} ms")
         if self._error is not None:
             raise self._error
-        if not self._succeeded:
-            raise DeliveryDoubtful(f"the {self._step} of the transaction broke off")
 
     def make(self, caller: "_Caller") -> None:
         """Make the call. Frees the thread before notifying the waiter. Re-raises unexpected errors."""
         try:
             self._make()
-            self._succeeded = True
+            self._error = None
             _idle_callers.append(caller)
-        except self._errors as error:
+        except (KafkaError, ValueError) as error:
             self._error = error
             _idle_callers.append(caller)
         finally:

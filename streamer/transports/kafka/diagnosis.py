@@ -1,4 +1,4 @@
-"""Broker facts for `streamer doctor`: greetings, rights, topics, timeouts. Nothing is changed.
+"""Broker facts for `streamer doctor`: rights, topics, timeouts. Nothing is changed.
 
 No request shows the rights on transactional ids, or the brokers' timeouts, to a user who may not read their settings. So both are
 tried by requests that the broker checks first and then has to refuse:
@@ -10,10 +10,11 @@ tried by requests that the broker checks first and then has to refuse:
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.admin import ConfigResource, OffsetSpec
+from kafka.admin import OffsetSpec
 from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 from kafka.errors import (
     AuthorizationError,
@@ -28,11 +29,9 @@ from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 from kafka.record import util as record_checksums
 
-from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.settings.parts import PARTS, settings_of
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import broker_errors, make_admin, transactional_id
-from streamer.transports.kafka.handshake import Greeting, greet
+from streamer.transports.kafka.clients import broker_errors, make_admin, topic_settings, transactional_id
 from streamer.transports.kafka.rights import Resource, Right, rights_of, withheld_on_topics
 
 TOPIC_SETTINGS = (
@@ -77,23 +76,6 @@ class Facts:
     withheld_from_parts: Sequence[Right] = ()
 
 
-def greetings(settings: Settings) -> dict[str, Greeting | SettingsError | BrokerUnavailable]:
-    """Greeting, or error, of every broker by its address: from the settings, and from the brokers' own list."""
-    found: dict[str, Greeting | SettingsError | BrokerUnavailable] = {}
-    waiting = list(settings.kafka.bootstrap_servers)
-    while waiting:
-        address = waiting.pop(0)
-        if address in found:
-            continue
-        try:
-            answer = found[address] = greet(settings, address)
-        except (SettingsError, BrokerUnavailable) as error:
-            found[address] = error
-        else:
-            waiting += answer.brokers
-    return found
-
-
 def diagnose(settings: Settings) -> Facts:
     """Ask for all else. Raises SettingsError, BrokerUnavailable."""
     rights = rights_of(settings)
@@ -108,19 +90,13 @@ def diagnose(settings: Settings) -> Facts:
         )
         of_input = facts[topics.input]
         newest_ms = None if of_input is None else _newest_ms(admin, topics.input, of_input.partitions)
-        trials = {
-            ("kafka.session_timeout_ms", Resource.GROUP): (_try_group(settings, admin), InvalidSessionTimeoutError),
-            ("kafka.transaction_timeout_ms", Resource.TRANSACTIONAL_ID): (
-                _try_transactional_id(settings, admin),
-                InvalidTransactionTimeoutError,
-            ),
-        }
-    denied = {resource for (_, resource), (error, _) in trials.items() if issubclass(error, AuthorizationError)}
+        tried = _tried(settings, admin)
+    denied = _denied(tried)
     return Facts(
         withheld=tuple(right for right in rights if right in withheld or right.resource in denied),
         topics=facts,
-        refused=tuple(key for (key, _), (error, refusal) in trials.items() if error is refusal),
-        untried=tuple(key for (key, resource), _ in trials.items() if resource in denied),
+        refused=tuple(key for resource, (key, refusal) in _TIMEOUTS.items() if tried[resource] is refusal),
+        untried=tuple(key for resource, (key, _) in _TIMEOUTS.items() if resource in denied),
         newest_ms=newest_ms,
         withheld_from_parts=tuple(withheld_from_parts),
     )
@@ -133,8 +109,7 @@ def _denied_to_parts(settings: Settings, admin: KafkaAdminClient) -> list[Right]
         own = settings_of(settings, part)
         if own.kafka.group == settings.kafka.group:
             continue
-        tried = {Resource.GROUP: _try_group, Resource.TRANSACTIONAL_ID: _try_transactional_id}
-        refused = {resource for resource, trial in tried.items() if issubclass(trial(own, admin), AuthorizationError)}
+        refused = _denied(_tried(own, admin))
         denied += [right for right in rights_of(own, part) if right.resource in refused]
     return denied
 
@@ -151,63 +126,63 @@ def codecs() -> dict[str, bool]:
 
 
 def _topics(admin: KafkaAdminClient, names: list[str]) -> dict[str, TopicFacts | None]:
-    found: dict[str, TopicFacts | None] = dict.fromkeys(names)
+    facts: dict[str, TopicFacts | None] = dict.fromkeys(names)
     for topic in admin.describe_topics(names):
         if topic["error_code"] == 0:
             partitions = topic["partitions"]
             replicas = min(len(partition["replica_nodes"]) for partition in partitions)
-            found[topic["name"]] = TopicFacts(len(partitions), replicas, _settings_of(admin, topic["name"]))
-    return found
+            configured = topic_settings(admin, [topic["name"]], TOPIC_SETTINGS).get(topic["name"])
+            facts[topic["name"]] = TopicFacts(len(partitions), replicas, configured)
+    return facts
 
 
 def _newest_ms(admin: KafkaAdminClient, name: str, partitions: int) -> int | None:
     wanted = {TopicPartition(name, number): OffsetSpec.MAX_TIMESTAMP for number in range(partitions)}
     try:
-        found = admin.list_partition_offsets(wanted)
+        newest = admin.list_partition_offsets(wanted)
     except (AuthorizationError, UnsupportedVersionError):
         # Without a right on the topic, or brokers before Kafka 3.0.
         return None
-    return max((each.timestamp for each in found.values() if each.timestamp >= 0), default=None)
+    return max((each.timestamp for each in newest.values() if each.timestamp >= 0), default=None)
 
 
-def _settings_of(admin: KafkaAdminClient, name: str) -> dict[str, str] | None:
-    wanted = ConfigResource("topic", name, dict.fromkeys(TOPIC_SETTINGS))
-    found = admin.describe_configs([wanted], config_filter="all")["topic"][name]
-    # If this user may not ask, the client answers with nothing.
-    return {key: str(found[key]["value"]) for key in TOPIC_SETTINGS} if found else None
+_TIMEOUTS: dict[Resource, tuple[str, type[Exception]]] = {
+    Resource.GROUP: ("kafka.session_timeout_ms", InvalidSessionTimeoutError),
+    Resource.TRANSACTIONAL_ID: ("kafka.transaction_timeout_ms", InvalidTransactionTimeoutError),
+}
+"""Setting that each trial tries, and the broker's error for it."""
 
 
-def _try_group(settings: Settings, admin: KafkaAdminClient) -> type[Exception]:
-    kafka = settings.kafka
+def _tried(settings: Settings, admin: KafkaAdminClient) -> dict[Resource, type[Exception]]:
+    """Error class of the coordinators' answers to both requests."""
+    kafka, identity = settings.kafka, transactional_id(settings, f"{settings.kafka.instance}-0")
+    join = partial(
+        JoinGroupRequest,
+        group_id=kafka.group,
+        session_timeout_ms=kafka.session_timeout_ms,
+        rebalance_timeout_ms=kafka.max_poll_interval_ms,
+        member_id="streamer-doctor",
+        protocol_type="consumer",
+        protocols=[("none", b"")],
+        max_version=7,
+    )
+    initialise = partial(
+        InitProducerIdRequest,
+        transactional_id=identity,
+        transaction_timeout_ms=kafka.transaction_timeout_ms,
+        producer_id=_NOBODY,
+        producer_epoch=0,
+        min_version=3,
+        max_version=4,
+    )
+    return {
+        Resource.GROUP: _outcome(settings, admin, kafka.group, CoordinatorType.GROUP, join),
+        Resource.TRANSACTIONAL_ID: _outcome(settings, admin, identity, CoordinatorType.TRANSACTION, initialise),
+    }
 
-    def request() -> Any:
-        return JoinGroupRequest(
-            group_id=kafka.group,
-            session_timeout_ms=kafka.session_timeout_ms,
-            rebalance_timeout_ms=kafka.max_poll_interval_ms,
-            member_id="streamer-doctor",
-            protocol_type="consumer",
-            protocols=[("none", b"")],
-            max_version=7,
-        )
 
-    return _outcome(settings, admin, kafka.group, CoordinatorType.GROUP, request)
-
-
-def _try_transactional_id(settings: Settings, admin: KafkaAdminClient) -> type[Exception]:
-    identity = transactional_id(settings, f"{settings.kafka.instance}-0")
-
-    def request() -> Any:
-        return InitProducerIdRequest(
-            transactional_id=identity,
-            transaction_timeout_ms=settings.kafka.transaction_timeout_ms,
-            producer_id=_NOBODY,
-            producer_epoch=0,
-            min_version=3,
-            max_version=4,
-        )
-
-    return _outcome(settings, admin, identity, CoordinatorType.TRANSACTION, request)
+def _denied(tried: Mapping[Resource, type[Exception]]) -> set[Resource]:
+    return {resource for resource, error in tried.items() if issubclass(error, AuthorizationError)}
 
 
 def _outcome(

@@ -12,9 +12,8 @@ nothing: that may pass.
 import socket
 import ssl
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -50,36 +49,31 @@ class Greeting:
     certificate_expires: float | None
 
 
-def require_login(settings: Settings) -> None:
-    """Raise SettingsError if the first broker of kafka.bootstrap_servers that answers refuses these settings.
+def greetings(settings: Settings) -> Iterator[tuple[str, Greeting | SettingsError | BrokerUnavailable]]:
+    """Address, and greeting or error, of every broker: from the settings, then from the brokers' own lists."""
+    waiting = list(settings.kafka.bootstrap_servers)
+    for address in waiting:
+        answer: Greeting | SettingsError | BrokerUnavailable
+        try:
+            answer = greet(settings, address)
+        except (SettingsError, BrokerUnavailable) as error:
+            answer = error
+        else:
+            waiting += [broker for broker in answer.brokers if broker not in waiting]
+        yield address, answer
+
+
+def require_login(settings: Settings, *, everywhere: bool = False) -> None:
+    """Raise SettingsError if the first broker that answers refuses these settings; `everywhere`: if any that answers does.
 
     Returns if none answers too: waiting for one is up to the client.
     """
-    tls_context(settings)
-    until = _end_of_look(settings)
-    for address in settings.kafka.bootstrap_servers:
-        if time.monotonic() > until:
+    until = time.monotonic() + min(LOOK_SECONDS_MAX, settings.kafka.request_timeout_ms / 1000)
+    for _, answer in greetings(settings):
+        if isinstance(answer, SettingsError):
+            raise answer
+        if (isinstance(answer, Greeting) and not everywhere) or time.monotonic() > until:
             return
-        with suppress(BrokerUnavailable):
-            greet(settings, address)
-            return
-
-
-def require_login_everywhere(settings: Settings) -> None:
-    """Raise SettingsError if any broker that answers refuses these settings, including brokers that no setting names."""
-    until = _end_of_look(settings)
-    known = deque(settings.kafka.bootstrap_servers)
-    asked: set[str] = set()
-    while known and time.monotonic() < until:
-        address = known.popleft()
-        if address not in asked:
-            asked.add(address)
-            with suppress(BrokerUnavailable):
-                known.extend(greet(settings, address).brokers)
-
-
-def _end_of_look(settings: Settings) -> float:
-    return time.monotonic() + min(LOOK_SECONDS_MAX, settings.kafka.request_timeout_ms / 1000)
 
 
 def greet(settings: Settings, address: str) -> Greeting:
@@ -87,16 +81,13 @@ def greet(settings: Settings, address: str) -> Greeting:
 
     Raises SettingsError if they do not fit the broker, and BrokerUnavailable if it does not answer.
     """
-    expires = None
     context = tls_context(settings)
-    with _connected(settings, address) as connection:
-        speaker: socket.socket = connection
-        if context is not None:
-            speaker = _encrypted(settings, context, connection, address)
-            expires = _expiry(speaker)
-        with speaker:
-            brokers = _Conversation(settings, speaker, address).whole()
-    return Greeting(brokers, expires)
+    with _connected(settings, address) as connection, _explained(settings, address):
+        if context is None:
+            return Greeting(_Conversation(settings, connection, address).whole(), None)
+        host = _host_and_port(address)[0].rstrip(".")
+        with context.wrap_socket(connection, server_hostname=host) as encrypted:
+            return Greeting(_Conversation(settings, encrypted, address).whole(), _expiry(encrypted))
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
@@ -186,23 +177,23 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _encrypted(settings: Settings, context: ssl.SSLContext, connection: socket.socket, address: str) -> ssl.SSLSocket:
-    host = _host_and_port(address)[0]
+@contextmanager
+def _explained(settings: Settings, address: str) -> Iterator[None]:
+    """Turn errors of a handshake into SettingsError if a setting explains them, else BrokerUnavailable."""
     try:
-        return context.wrap_socket(connection, server_hostname=host.rstrip("."))
+        yield
     except ssl.SSLCertVerificationError as error:
-        raise SettingsError(_untrusted(settings, address, host, error)) from error
-    except ssl.SSLError as error:
-        if "ALERT" in (error.reason or ""):
+        raise SettingsError(_untrusted(settings, address, error)) from error
+    except (ssl.SSLError, ConnectionError, _HungUp) as error:
+        # With TLS 1.3 a client learns only after its handshake whether the broker accepts its certificate.
+        if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
             raise SettingsError(_refused_tls(settings, address, error)) from error
         _blame_listener(settings, address)
-        raise BrokerUnavailable(f"{address} broke off the TLS handshake: {error}") from error
-    except ConnectionError as error:
-        _blame_listener(settings, address)
-        raise BrokerUnavailable(f"{address} broke off the TLS handshake: {error}") from error
+        raise BrokerUnavailable(f"{address} broke off: {error}") from error
 
 
-def _untrusted(settings: Settings, address: str, host: str, error: ssl.SSLCertVerificationError) -> str:
+def _untrusted(settings: Settings, address: str, error: ssl.SSLCertVerificationError) -> str:
+    host = _host_and_port(address)[0]
     now = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     if error.verify_code in _EXPIRED | _NOT_YET_VALID:
         state = "has expired" if error.verify_code in _EXPIRED else "is not valid yet"
@@ -265,22 +256,12 @@ class _Conversation:
         raise _HungUp("it closed the connection")
 
     def whole(self) -> tuple[str, ...]:
-        """Addresses of all brokers, after all earlier steps. Raises SettingsError, BrokerUnavailable."""
-        kafka, address = self._settings.kafka, self._address
-        try:
-            self.ask(ApiVersionsRequest(version=0))
-            if kafka.sasl_mechanism is not None:
-                self._log_in(kafka.sasl_mechanism)
-            found = self.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False, version=4))
-        except ssl.SSLError as error:
-            # With TLS 1.3 a client learns only after its handshake whether the broker accepts its certificate.
-            if "ALERT" in (error.reason or ""):
-                raise SettingsError(_refused_tls(self._settings, address, error)) from error
-            raise BrokerUnavailable(f"{address} broke off: {error}") from error
-        except (_HungUp, ConnectionError) as error:
-            _blame_listener(self._settings, address)
-            raise BrokerUnavailable(f"{address} broke off: {error}") from error
-        return tuple(f"{_bracketed(broker.host)}:{broker.port}" for broker in found.brokers)
+        """Addresses of all brokers, after all earlier steps. Raises SettingsError, and as `ask`."""
+        self.ask(ApiVersionsRequest(version=0))
+        if self._settings.kafka.sasl_mechanism is not None:
+            self._log_in(self._settings.kafka.sasl_mechanism)
+        answer = self.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False, version=4))
+        return tuple(f"{_bracketed(broker.host)}:{broker.port}" for broker in answer.brokers)
 
     def _log_in(self, mechanism: str) -> None:
         kafka, address = self._settings.kafka, self._address

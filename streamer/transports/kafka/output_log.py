@@ -3,31 +3,30 @@
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing
 
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
-from kafka.errors import KafkaError
 
 from index import Position, Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, RecordsUnreadable
 from streamer.records.output_headers import parse_headers
 from streamer.records.record import Destination, Record
 from streamer.settings.settings import Settings
+from streamer.transports.kafka.client import Send
 from streamer.transports.kafka.clients import (
     broker_errors,
+    close_quickly,
     compacted_topics,
-    let_go,
     make_admin,
     require_fast_checksums,
     topic_ids,
-    within_timeout,
 )
-from streamer.transports.kafka.kafka_python.writer import Send, delivery_errors, send_all
+from streamer.transports.kafka.kafka_python.producer import KafkaPythonProducer
 from streamer.transports.kafka.topic_reader import Ranges, TopicReader, as_record
 from streamer.transports.kafka.topics import claims_of_group, committed_offsets, require_topics, topic_of
-from streamer.transports.kafka.transactions.hanging import producer_id_of, require_all_ended, take_over
 from streamer.transports.kafka.transactions.open import awaited, whole_ranges
+from streamer.transports.kafka.writer import Writer
 from streamer.transports.output_log import ALL_OUTPUTS, Absent, Extent, Output, RecordsByPosition, Way
 from streamer.transports.transport import Claim
 
@@ -48,9 +47,9 @@ class KafkaOutputLog:
         self._settings = settings
         self._stream = ""
         self._fixed: dict[str, Ranges] = {}
-        self._target = self._instance = ""
-        self._admin: KafkaAdminClient | None = None
-        self._producer: KafkaProducer | None = None
+        self._target = ""
+        self._resources = ExitStack()
+        self._writer: Writer | None = None
 
     def open(self, way: Way | None) -> None:
         """See `OutputLog`."""
@@ -61,11 +60,12 @@ class KafkaOutputLog:
             return
         self._target = settings.topics.input if way.target is None else topic_of(settings, way.target)
         # A transactional id that the service's user may use.
-        self._instance = f"{settings.kafka.instance}-{way.name}"
+        instance = f"{settings.kafka.instance}-{way.name}"
         with broker_errors(settings, "connecting"):
-            self._admin = make_admin(settings)
-        with broker_errors(settings, f"taking over the transactions of {self._instance!r}"):
-            self._producer = take_over(settings, self._instance, self._admin, [self._target], by_coordinator=True)
+            admin = make_admin(settings)
+        self._resources.callback(close_quickly, admin)
+        self._writer = Writer(settings, instance, admin, KafkaPythonProducer, [self._target], None, by_coordinator=True)
+        self._resources.callback(self._writer.close)
 
     def extent(self) -> Extent:
         """See `OutputLog`. Also raises SettingsError and TransactionHanging."""
@@ -144,16 +144,10 @@ class KafkaOutputLog:
         return records
 
     def append(self, records: Sequence[Record]) -> None:
-        """See `OutputLog`. Nothing is under way at the commit: every record was acknowledged before."""
-        producer, admin, settings = self._producer, self._admin, self._settings
-        assert producer is not None, "opened for a way"
-        assert admin is not None, "opened for a way"
+        """See `OutputLog`."""
+        assert self._writer is not None, "opened for a way"
         try:
-            with delivery_errors(settings):
-                require_all_ended(settings, admin, producer_id_of(producer), [self._target])
-                producer.begin_transaction()
-                send_all(settings, producer, [Send(self._target, record, record.headers, None) for record in records])
-                within_timeout(settings, producer.commit_transaction, "commit")
+            self._writer.deliver([Send(self._target, record, record.headers, None) for record in records], {}, None)
         except DeliveryDoubtful as error:
             raise DeliveryDoubtful(
                 f"{len(records)} records may not have arrived in {self._target!r}: {error}. Run the command again: it sends "
@@ -162,13 +156,7 @@ class KafkaOutputLog:
 
     def close(self) -> None:
         """See `OutputLog`."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            let_go(producer)
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            with suppress(KafkaError, OSError, RuntimeError):
-                admin.close()
+        self._resources.close()
 
     def _ranges(self, reader: TopicReader, topic: str, since_ms: int | None) -> Ranges:
         if topic in self._fixed:

@@ -28,9 +28,9 @@ from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Reader
 from streamer.transports.kafka.clients import transactional_id
-from streamer.transports.kafka.handshake import require_login_everywhere
+from streamer.transports.kafka.handshake import require_login
 from streamer.transports.kafka.rights import require_rights_on_topics
-from streamer.transports.kafka.topics import require_same_topic
+from streamer.transports.kafka.topics import same_topic_partitions
 
 log = structlog.get_logger(__name__)
 
@@ -75,18 +75,18 @@ class OwnershipWatch:
         """
         if time.monotonic() < self._due_seconds:
             return
-        members = self._answer(admin, topic_id)
+        partitions, members = self._answer(admin, topic_id)
         self._due_seconds = time.monotonic() + CHECK_SECONDS
         if members is None:
             self._suspects = frozenset()
             return
         workers = [member for member in members if self._is_worker(member)]
-        unread = reader.partitions() - self._partitions_of(workers)
+        unread = partitions - self._partitions_of(workers)
         unowned = tuple(sorted(unread & self._suspects))
         self._suspects = unread
         if free := sorted(frozenset(unowned) - self._partitions_of(members)):
-            log.warning("nobody reads these partitions: joining the group anew", topic=self._topic, partitions=free)
-            reader.join_anew()
+            log.warning("no worker reads these partitions; rejoining the group", topic=self._topic, partitions=free)
+            reader.rejoin()
         elif self.unowned and not unowned:
             log.info("every partition has an owner again", topic=self._topic)
         self.unowned = unowned
@@ -98,10 +98,10 @@ class OwnershipWatch:
                 self._members(admin)
         return self.strangers
 
-    def _answer(self, admin: KafkaAdminClient, topic_id: str) -> Sequence[Member] | None:
+    def _answer(self, admin: KafkaAdminClient, topic_id: str) -> tuple[frozenset[int], Sequence[Member] | None]:
+        """Partitions of the input, and as `_members`."""
         try:
-            self._require_topic(admin, topic_id)
-            members = self._members(admin)
+            answer = self._partitions(admin, topic_id), self._members(admin)
         except KafkaError as error:
             # Once: the client complains often enough while a broker is away.
             if self._answered:
@@ -109,14 +109,14 @@ class OwnershipWatch:
             self._answered = False
             if isinstance(error, RetriableError):
                 # Else the reading would wait for ever: the client does not report the refusal.
-                require_login_everywhere(self._settings)
-            return None
+                require_login(self._settings, everywhere=True)
+            return frozenset(), None
         self._answered = True
-        return members
+        return answer
 
-    def _require_topic(self, admin: KafkaAdminClient, topic_id: str) -> None:
+    def _partitions(self, admin: KafkaAdminClient, topic_id: str) -> frozenset[int]:
         try:
-            require_same_topic(self._settings, admin, topic_id)
+            return same_topic_partitions(self._settings, admin, topic_id)
         except TopicAuthorizationFailedError:
             # A client that learns it with its metadata asks for nothing more, and says nothing.
             require_rights_on_topics(self._settings, admin, self._part)

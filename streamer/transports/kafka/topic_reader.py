@@ -2,23 +2,23 @@
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 
 from kafka import TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
-from kafka.errors import KafkaError
 
 from index import Position, Source
 from streamer.errors import BrokerUnavailable
 from streamer.records.record import Lost, Record
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import broker_errors, make_detached_consumer
-from streamer.transports.kafka.unreadable import LostRecords, TolerantConsumer, end_of_damage
+from streamer.transports.kafka.clients import CLOSE_MS_MAX, broker_errors, close_quickly, make_detached_consumer
+from streamer.transports.kafka.unreadable import Damage, TolerantConsumer, end_of_damage
+from streamer.transports.transport import NO_TIMESTAMP_MS
 
 Ranges = dict[TopicPartition, range]
 """Offsets per partition."""
 
-_CLOSE_MS_MAX = 1_000
+Skipped = Callable[[TopicPartition, Damage, int], None]
 
 
 class TopicReader:
@@ -47,8 +47,7 @@ class TopicReader:
         """Release the consumer; never raises. The next call connects again."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            with suppress(KafkaError, OSError, RuntimeError):
-                consumer.close(autocommit=False, timeout_ms=_CLOSE_MS_MAX)
+            close_quickly(consumer, autocommit=False, timeout_ms=CLOSE_MS_MAX)
 
     @property
     def consumer(self) -> TolerantConsumer:
@@ -92,11 +91,11 @@ class TopicReader:
     def poll(
         self,
         wait_ms: int,
-        skipped: Callable[[TopicPartition, LostRecords], None] = lambda _partition, _lost: None,
+        skipped: Skipped = lambda _at, _damage, _end: None,
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Next records of the assigned partitions.
 
-        skipped  takes placeholders for damaged records, if recovery.unreadable lets them be skipped
+        skipped  takes damage, and the offset after it, if recovery.unreadable lets it be skipped
 
         Also raises RecordsUnreadable.
         """
@@ -105,7 +104,7 @@ class TopicReader:
             polled: dict[TopicPartition, list[ConsumerRecord]] = consumer.poll(timeout_ms=wait_ms)
             for partition, damage in consumer.damages.lasting(polled):
                 end = end_of_damage(self._settings, consumer, partition, damage)
-                skipped(partition, LostRecords.of(partition, damage, end))
+                skipped(partition, damage, end)
                 consumer.seek(partition, end)
                 consumer.damages.forget(partition)
         return polled
@@ -113,7 +112,7 @@ class TopicReader:
     def read(
         self,
         ranges: Mapping[TopicPartition, range],
-        skipped: Callable[[TopicPartition, LostRecords], None] = lambda _partition, _lost: None,
+        skipped: Skipped = lambda _at, _damage, _end: None,
     ) -> Iterator[tuple[dict[TopicPartition, list[ConsumerRecord]], list[TopicPartition]]]:
         """Read a range of each partition. Yields records as they come, and the partitions that are finished.
 
@@ -128,6 +127,8 @@ class TopicReader:
         consumer.assign(list(unread))
         for partition in unread:
             consumer.seek(partition, ranges[partition].start)
+            # An earlier range may have ended before it: its fetches do not count for this one.
+            consumer.damages.forget(partition)
         # An earlier range of the same partition left it paused.
         consumer.resume(*unread)
         moved_at = time.monotonic()
@@ -158,10 +159,10 @@ class TopicReader:
         """Records of the input, whose id is `stream`; one with `lost` represents unreadable ones."""
         lost: list[Record] = []
 
-        def note(at: TopicPartition, damaged: LostRecords) -> None:
-            record = as_record(at.topic, Position(Source(stream, at.partition), damaged.offset), damaged)
-            record.lost = Lost(damaged.end - damaged.offset, damaged.why)
-            lost.append(record)
+        def note(at: TopicPartition, damage: Damage, end: int) -> None:
+            why = Lost(end - damage.first, damage.words)
+            source = Source(stream, at.partition)
+            lost.append(Record(source, at.topic, damage.first, None, None, NO_TIMESTAMP_MS, (), why))
 
         for polled, _ in self.read(ranges, note):
             yield [
@@ -173,6 +174,17 @@ class TopicReader:
                 ),
             ]
             lost.clear()
+
+
+def lost_at(settings: Settings, source: Source, offset: int) -> Record | None:
+    """Placeholder for unreadable records of `topics.input` from `offset` on; None if that record is readable.
+
+    Raises RecordsUnreadable if `recovery.unreadable` is to stop; BrokerUnavailable, SettingsError.
+    """
+    at = TopicPartition(settings.topics.input, source.partition)
+    with closing(TopicReader(settings, "what cannot be read")) as reader:
+        batches = reader.records({at: range(offset, offset + 1)}, source.stream)
+        return next((record for records in batches for record in records if record.lost), None)
 
 
 def backwards(whole: range, length: int) -> Iterator[range]:

@@ -18,6 +18,7 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import NOTE_END
 from streamer.transports.kafka.clients import (
     broker_errors,
+    existing_topics,
     let_go,
     make_admin,
     make_loader,
@@ -31,6 +32,7 @@ _LOAD_RECORDS = 5_000
 _CLEANUP = "cleanup.policy"
 _RESTORING = "restoring"
 _PLACE = "place="
+_THERE = (type(None), TopicAlreadyExistsError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +123,23 @@ def create_topics(
             *(((topics.fingerprints, for_parts), (topics.verdicts, for_parts)) if parts else ()),
         )
     }
-    with broker_errors(settings, "creating topics"), make_admin(settings) as admin:
-        answer = admin.create_topics(wanted, raise_errors=False)
-        outcomes: dict[str, Literal["created", "exists"]] = {}
-        for topic in answer["topics"]:
+    outcomes = _create(settings, wanted)
+    for name, error in outcomes.items():
+        if error is not None and not isinstance(error, TopicAlreadyExistsError):
+            raise SettingsError(f"the broker refuses to create topic {name!r}: {error.args[0]}")
+    return {name: "exists" if outcomes[name] else "created" for name in wanted}
+
+
+def _create(settings: Settings, wanted: dict[str, dict[str, Any]]) -> dict[str, KafkaError | None]:
+    """Create topics, and return the broker's refusal of each, or None."""
+    with broker_errors(settings, f"creating topics {', '.join(wanted)}"), make_admin(settings) as admin:
+        outcomes: dict[str, KafkaError | None] = {}
+        for topic in admin.create_topics(wanted, raise_errors=False)["topics"]:
             error = for_code(topic["error_code"])
-            if topic["error_code"] == 0:
-                outcomes[topic["name"]] = "created"
-            elif error is TopicAlreadyExistsError:
-                outcomes[topic["name"]] = "exists"
-            else:
-                reason = topic.get("error_message") or error.__name__
-                raise SettingsError(f"the broker refuses to create topic {topic['name']!r}: {reason}")
-        admin.wait_for_topics(list(outcomes))
-    return {name: outcomes[name] for name in wanted}
+            refusal = error(topic.get("error_message") or error.__name__) if topic["error_code"] else None
+            outcomes[topic["name"]] = refusal
+        admin.wait_for_topics([name for name, error in outcomes.items() if type(error) in _THERE])
+    return outcomes
 
 
 def seed_topic(settings: Settings) -> str:
@@ -153,15 +158,9 @@ def create_seed_topic(settings: Settings, partitions: int) -> None:
         "max.message.bytes": str(settings.kafka.request_bytes_max),
     }
     wanted = {name: {"num_partitions": partitions, "replication_factor": -1, "configs": configs}}
-    with broker_errors(settings, f"creating topic {name!r}"), make_admin(settings) as admin:
-        (answer,) = admin.create_topics(wanted, raise_errors=False)["topics"]
-        if answer["error_code"]:
-            error = for_code(answer["error_code"])
-            remedy = " Delete it first." if error is TopicAlreadyExistsError else ""
-            raise SettingsError(
-                f"topic {name!r} cannot be created: {answer.get('error_message') or error.__name__}.{remedy}"
-            )
-        admin.wait_for_topics([name])
+    if error := _create(settings, wanted)[name]:
+        remedy = " Delete it first." if isinstance(error, TopicAlreadyExistsError) else ""
+        raise SettingsError(f"topic {name!r} cannot be created: {error.args[0]}.{remedy}")
 
 
 def topic_of(settings: Settings, destination: Destination | Handover) -> str:
@@ -189,16 +188,9 @@ def require_topics(settings: Settings, part: Part | None = None, *, to_read: boo
     with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
         if not to_read:
             require_rights_on_topics(settings, admin, part)
-        found = topic_ids(admin, names)
-        partitions = {} if None in found.values() else partition_counts(admin, joined)
-    missing = [name for name, identity in found.items() if identity is None]
-    if missing:
-        raise SettingsError(
-            f"no topic {', '.join(map(repr, missing))} at {', '.join(settings.kafka.bootstrap_servers)}: make what is "
-            f"missing with `streamer topics create{' --parts' if part else ''}`, or correct the names under [topics]"
-        )
-    _require_equal(partitions)
-    return str(found[topics.input])
+        described = _described(settings, admin, names, " --parts" if part else "")
+    _require_equal({name: len(described[name]["partitions"]) for name in joined})
+    return str(described[topics.input]["topic_id"])
 
 
 def between_parts(settings: Settings, part: Part | None) -> list[str]:
@@ -213,21 +205,22 @@ def partitions_between(settings: Settings) -> int:
     """Number of partitions of both topics between the parts. Raises SettingsError, BrokerUnavailable."""
     names = [settings.topics.fingerprints, settings.topics.verdicts]
     with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
-        found = partition_counts(admin, names)
-    missing = [name for name in names if name not in found]
-    if missing:
+        counts = {
+            name: len(topic["partitions"]) for name, topic in _described(settings, admin, names, " --parts").items()
+        }
+    _require_equal(counts)
+    return counts[names[0]]
+
+
+def _described(settings: Settings, admin: KafkaAdminClient, names: list[str], option: str) -> dict[str, Any]:
+    """The client's description by topic. Raises SettingsError for missing ones, which `topics create` with `option` makes."""
+    described = existing_topics(admin, names)
+    if missing := [name for name in names if name not in described]:
         raise SettingsError(
-            f"no topic {', '.join(map(repr, missing))} at {', '.join(settings.kafka.bootstrap_servers)}: make what is missing "
-            "with `streamer topics create --parts`, or correct the names under [topics]"
+            f"no topic {', '.join(map(repr, missing))} at {', '.join(settings.kafka.bootstrap_servers)}: make what is "
+            f"missing with `streamer topics create{option}`, or correct the names under [topics]"
         )
-    _require_equal(found)
-    return found[names[0]]
-
-
-def partition_counts(admin: KafkaAdminClient, names: list[str]) -> dict[str, int]:
-    """Number of partitions of each existing topic. Raises KafkaError."""
-    found = admin.describe_topics(names) if names else []
-    return {topic["name"]: len(topic["partitions"]) for topic in found if topic["error_code"] == 0}
+    return described
 
 
 def _require_equal(partitions: dict[str, int]) -> None:
@@ -242,12 +235,16 @@ def _require_equal(partitions: dict[str, int]) -> None:
         )
 
 
-def require_same_topic(settings: Settings, admin: KafkaAdminClient, identity: str) -> None:
-    """Raise DeliveryDoubtful if the input topic has another id now: a new worker will ask a person. Also raises KafkaError."""
+def same_topic_partitions(settings: Settings, admin: KafkaAdminClient, identity: str) -> frozenset[int]:
+    """Partitions of the input topic. Raises DeliveryDoubtful if it has another id now: a new worker will ask a person.
+
+    Also raises KafkaError.
+    """
     name = settings.topics.input
-    found = topic_ids(admin, [name])[name]
-    if found != identity:
-        raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and made anew' if found else ''}")
+    topic = existing_topics(admin, [name]).get(name)
+    if topic is None or str(topic["topic_id"]) != identity:
+        raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and recreated' if topic else ''}")
+    return frozenset(partition["partition_index"] for partition in topic["partitions"])
 
 
 def committed_offsets(settings: Settings) -> dict[Source, int]:
@@ -263,9 +260,9 @@ def claims_of_group(settings: Settings) -> dict[Source, Claim]:
     topic, group = settings.topics.input, settings.kafka.group
     with broker_errors(settings, f"fetching the committed offsets of group {group!r}"), make_admin(settings) as admin:
         identity = topic_ids(admin, [topic])[topic]
-        found = admin.list_group_offsets({group: None})[group]
+        offsets = admin.list_group_offsets({group: None})[group]
     claims: dict[Source, Claim] = {}
-    for partition, at in found.items():
+    for partition, at in offsets.items():
         if partition.topic == topic and at.offset >= 0:
             note = parse_note(at.metadata)
             source = Source(note.stream or identity or topic, partition.partition)
@@ -286,8 +283,7 @@ class Loader:
         """Offset after the last acknowledged record, by partition."""
         require_fast_checksums()
         with broker_errors(settings, f"looking for topic {topic!r}"), make_admin(settings) as admin:
-            if topic_ids(admin, [topic])[topic] is None:
-                raise SettingsError(f"no topic {topic!r}: make it with `streamer topics create`, or correct its name")
+            _described(settings, admin, [topic], "")
         with broker_errors(settings, f"connecting to write to {topic!r}"):
             self._producer = make_loader(settings)
 

@@ -1,8 +1,8 @@
 """The transport over Kafka: `KafkaTransport` keeps the contract of `streamer.transports.transport`, with either client.
 
-A batch is one transaction, with outputs and input offsets together. This module decides what to read, keep and deliver. A client
-of the seam `kafka.client` moves the records: kafka-python (`kafka.kafka_python`) or confluent-kafka (`kafka.confluent`,
-which lists its different rules by the same numbers).
+A batch is one transaction, with outputs and input offsets together. This module decides what to read, keep and deliver;
+`kafka.writer` orders the steps of a transaction. A client of the seam `kafka.client` moves the records: kafka-python
+(`kafka.kafka_python`) or confluent-kafka (`kafka.confluent`, which lists its different rules by the same numbers).
 
     poll -> snapshot of the membership -> records      begin -> send all -> flush -> check every future
                                                              -> offsets, with the snapshot -> commit
@@ -22,7 +22,8 @@ kafka-python 3.0.12 loses records or fencing outside these rules (tests/contract
 11  A stable group may leave partitions without an owner for ever: `kafka.ownership` looks for them, and rejoins
     (tests/contract/test_unowned_partitions.py).
 12  One record that the client cannot parse ends all reading: `kafka.unreadable` reads odd header names, and detects the
-    bounds of damage (tests/contract/test_unreadable_records.py).
+    bounds of damage. With either client the transport looks at the place by `kafka.topic_reader`
+    (tests/contract/test_unreadable_records.py).
 13  Records fetched before a pause are dropped at the next `seek`, or the client may fetch no more of that partition
     (tests/contract/test_paused_partitions.py).
 16  A client may read on at another offset than requested: `kafka_python.continuity` compares its records with the log
@@ -35,32 +36,43 @@ tests/contract/test_forgotten_transactions.py tests that.
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing
 from dataclasses import replace
 
 import structlog
-from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    IllegalGenerationError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
 
 from index import Applied, Position, Source
-from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
-from streamer.records.record import Batch, Destination, Outgoing, Record
-from streamer.settings.parts import Part
+from streamer.errors import BrokerUnavailable, DeliveryDoubtful, Rebalancing, SettingsError
+from streamer.records.record import Batch, Destination, Handover, Outgoing, Record
+from streamer.settings.parts import Part, outputs_of
 from streamer.settings.settings import Settings
 from streamer.transports.buffer import RecordBuffer
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
-from streamer.transports.kafka.client import Member, Reader, Writer, require_client
-from streamer.transports.kafka.clients import broker_errors, make_admin, require_fast_checksums
+from streamer.transports.kafka.client import Member, Reader, Send, require_client
+from streamer.transports.kafka.clients import broker_errors, close_quickly, make_admin, require_fast_checksums
 from streamer.transports.kafka.kafka_python.continuity import Continuity
+from streamer.transports.kafka.kafka_python.producer import KafkaPythonProducer
 from streamer.transports.kafka.kafka_python.reader import KafkaPythonReader
-from streamer.transports.kafka.kafka_python.writer import KafkaPythonWriter
 from streamer.transports.kafka.output_log import read_inputs
 from streamer.transports.kafka.ownership import CHECK_SECONDS, OwnershipWatch, silence_ms_max
-from streamer.transports.kafka.topics import Note, parse_note, require_same_topic, require_topics
+from streamer.transports.kafka.topic_reader import TopicReader, lost_at
+from streamer.transports.kafka.topics import Note, parse_note, require_topics, same_topic_partitions, topic_of
+from streamer.transports.kafka.transactions.commit_note import note_path
 from streamer.transports.kafka.transactions.hanging import require_offsets_not_hanging
+from streamer.transports.kafka.writer import MakeProducer, Writer
 from streamer.transports.transport import Assigned, Claim, Place, Trimmed
 
 log = structlog.get_logger(__name__)
+
+_COMMIT_REFUSED = (CommitFailedError, FencedInstanceIdError, IllegalGenerationError, UnknownMemberIdError)
 
 NO_PLACES: Mapping[Source, Place] = {}
 
@@ -99,13 +111,17 @@ class KafkaTransport:
         self._index = index
         self._stream = ""
         self._ownership = OwnershipWatch(settings, part)
-        self._continuity = Continuity(settings)
+        self._again = TopicReader(settings, "the input again", timeout_ms=settings.kafka.delivery_timeout_ms)
+        self._continuity = Continuity(settings, self._again)
         self._buffer = RecordBuffer(settings.batch, gate)
         self._begun: set[int] = set()
         self._unsought: set[int] = set()
-        self._open_reader: Reader | None = None
+        self._admin: KafkaAdminClient
+        self._reader: Reader
         self._open_writer: Writer | None = None
-        self._open_admin: KafkaAdminClient | None = None
+        self._resources = ExitStack()
+        self._resources.callback(self._again.close)
+        self._topics = {each: topic_of(settings, each) for each in (*Destination, *Handover)}
         self._heard_seconds = -math.inf
 
     def open(self) -> None:
@@ -116,11 +132,20 @@ class KafkaTransport:
         require_fast_checksums()
         self._stream = require_topics(self._settings, self._part)
         with broker_errors(self._settings, "connecting"):
-            self._open_admin = make_admin(self._settings)
-        open_writer, open_reader = _client(self._settings)
-        self._open_writer = open_writer(self._settings, self._instance, self._open_admin, self._part)
-        self._open_reader = open_reader(self._settings, self._instance, self._stream)
-        self._open_reader.join()
+            self._admin = make_admin(self._settings)
+        self._resources.callback(close_quickly, self._admin)
+        make_producer, open_reader = _client(self._settings)
+        self._open_writer = Writer(
+            self._settings,
+            self._instance,
+            self._admin,
+            make_producer,
+            outputs_of(self._settings, self._part).values(),
+            note_path(self._settings, self._instance),
+            part=self._part,
+        )
+        self._reader = self._resources.enter_context(closing(open_reader(self._settings, self._instance, self._stream)))
+        self._reader.join()
         self._note_answer()
 
     def read(self) -> Batch | Assigned:
@@ -141,8 +166,7 @@ class KafkaTransport:
         self._follow_assignment()
         for partition, records in polled.items():
             self._keep(partition, records)
-        for lost in reader.skip_unreadable(self._kept_partitions):
-            self._keep(lost.source.partition, [lost])
+        self._skip_unreadable()
         # 3. During a rebalance nothing is handed out, and only another poll helps, at once. kafka-python discards a join that
         #    is answered between polls, and rejoins. Without proof that this worker owns them, records stay here. Recovery would
         #    even wait for that answer: the broker handles requests to the group's coordinator only after the join on the same
@@ -151,11 +175,11 @@ class KafkaTransport:
             return Batch(())
         if self._unsought:
             name = self._settings.topics.input
-            others = reader.partitions() - self._unsought
+            others = self._same_topic_partitions() - self._unsought
             return Assigned(self._sources(self._unsought), {self._stream: name}, self._sources(others))
         # 4. The client fetches by name: only a check after the fetch proves that the topic is still the one begun with.
         if self._buffer.ready_count():
-            self._require_same_topic()
+            self._same_topic_partitions()
         return replace(self._buffer.cut(), snapshot=member)
 
     def peek(self) -> Batch | None:
@@ -171,7 +195,7 @@ class KafkaTransport:
 
     def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
         """See Transport, and `committed`."""
-        found: dict[Source, Claim | None] = {}
+        claims: dict[Source, Claim | None] = {}
         for source in sources:
             try:
                 at = self._reader.committed(self._partition(source))
@@ -181,17 +205,17 @@ class KafkaTransport:
             note = parse_note(None if at is None else at[1])
             # Without a note it is foreign; recovery decides whether to trust it.
             is_of_stream = note.stream == source.stream or not note.names_topic
-            found[source] = note.claim(at[0]) if at is not None and is_of_stream else None
+            claims[source] = note.claim(at[0]) if at is not None and is_of_stream else None
         self._note_answer()
-        return found
+        return claims
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         """See Transport."""
-        return self._look_up(sources, self._reader.first_offsets)
+        return {source: whole.start for source, whole in self._extents(sources).items()}
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         """See Transport. With an unfinished transaction, the offset of its first record."""
-        return self._look_up(sources, self._reader.end_offsets)
+        return {source: whole.stop for source, whole in self._extents(sources).items()}
 
     def seek(self, source: Source, offset: int, _applied: Applied | None) -> None:
         """See Transport."""
@@ -213,7 +237,7 @@ class KafkaTransport:
         commits = dict(self._commit(source, end, places.get(source)) for source, end in batch.ends.items())
         writer = self._writer
         try:
-            writer.deliver(outgoing, commits, member)
+            writer.deliver([self._send(each) for each in outgoing], commits, member.proof)
         except SettingsError as error:
             self._drop_writer()
             raise SettingsError(f"{error}; nothing is lost meanwhile") from error
@@ -226,12 +250,16 @@ class KafkaTransport:
         self, offsets: Mapping[Source, int], places: Mapping[Source, Place] = NO_PLACES, *, restoring: bool = False
     ) -> None:
         """See Transport, and `deliver`."""
-        self._reader.commit(
-            dict(
-                self._commit(source, offset, places.get(source), in_use=not restoring)
-                for source, offset in offsets.items()
-            )
+        commits = dict(
+            self._commit(source, offset, places.get(source), in_use=not restoring) for source, offset in offsets.items()
         )
+        with broker_errors(self._settings, "committing where to begin"):
+            try:
+                self._reader.commit(commits)
+            except RebalanceInProgressError as error:
+                raise Rebalancing(f"the group is rebalancing: {error}") from error
+            except _COMMIT_REFUSED as error:
+                raise DeliveryDoubtful(f"{sorted(commits)} may belong to another worker by now: {error}") from error
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """See Transport."""
@@ -276,11 +304,13 @@ class KafkaTransport:
         behind = {source.partition for source, lag in self.lags().items() if lag}
         owed = behind & self._kept_partitions()
         try:
-            ends = self._reader.end_offsets(behind - owed) if behind - owed else {}
+            ends = self._again.ends(list(map(self._at, behind - owed))) if behind - owed else {}
         except BrokerUnavailable:
             # Reading will show whether the brokers answer.
             ends = {}
-        owed |= {each for each, end in ends.items() if (known := self._reader.progress(each)) and known[0] < end}
+        for at, end in ends.items():
+            if (known := self._reader.progress(at.partition)) and known[0] < end:
+                owed |= {at.partition}
         return self._sources(owed)
 
     def begun(self) -> tuple[Source, ...]:
@@ -302,30 +332,17 @@ class KafkaTransport:
     def close(self) -> None:
         """See Transport."""
         self._drop_writer()
-        self._continuity.close()
-        admin, self._open_admin = self._open_admin, None
-        if admin is not None:
-            with suppress(KafkaError, OSError, RuntimeError):
-                admin.close()
-        reader, self._open_reader = self._open_reader, None
-        if reader is not None:
-            reader.close()
-
-    @property
-    def _admin(self) -> KafkaAdminClient:
-        assert self._open_admin is not None, "the transport is not open"
-        return self._open_admin
-
-    @property
-    def _reader(self) -> Reader:
-        assert self._open_reader is not None, "the transport is not open"
-        return self._open_reader
+        self._resources.close()
 
     @property
     def _writer(self) -> Writer:
         if self._open_writer is None:
             raise DeliveryDoubtful("an earlier batch may be undelivered: this transport delivers no more")
         return self._open_writer
+
+    def _send(self, outgoing: Outgoing) -> Send:
+        partition = outgoing.record.source.partition if isinstance(outgoing.destination, Handover) else None
+        return Send(self._topics[outgoing.destination], outgoing.record, outgoing.headers, partition)
 
     def _note_answer(self) -> None:
         self._heard_seconds = time.monotonic()
@@ -349,16 +366,19 @@ class KafkaTransport:
         """Partition, and offset with its note, to commit for a source."""
         return self._partition(source), (offset, Note(source.stream, self._index, in_use, place).text())
 
-    def _look_up(self, sources: Iterable[Source], look_up: Callable[[list[int]], dict[int, int]]) -> dict[Source, int]:
-        partitions = {source: self._partition(source) for source in sources}
-        found = look_up(list(partitions.values()))
+    def _extents(self, sources: Iterable[Source]) -> dict[Source, range]:
+        wanted = {source: self._at(self._partition(source)) for source in sources}
+        ranges = self._again.ranges(wanted.values())
         # The client asks by name, and a recreated topic's partitions are assigned again.
-        self._require_same_topic()
-        return {source: found[partition] for source, partition in partitions.items()}
+        self._same_topic_partitions()
+        return {source: ranges[at] for source, at in wanted.items()}
 
-    def _require_same_topic(self) -> None:
+    def _at(self, partition: int) -> TopicPartition:
+        return TopicPartition(self._settings.topics.input, partition)
+
+    def _same_topic_partitions(self) -> frozenset[int]:
         with broker_errors(self._settings, f"asking for the id of topic {self._settings.topics.input!r}"):
-            require_same_topic(self._settings, self._admin, self._stream)
+            return same_topic_partitions(self._settings, self._admin, self._stream)
 
     def _follow_assignment(self) -> None:
         """Apply the noted changes. Newly owned partitions stay unsought."""
@@ -388,6 +408,18 @@ class KafkaTransport:
             self._continuity.follow(partition, records)
             self._buffer.add(records)
 
+    def _skip_unreadable(self) -> None:
+        """Look at records that the client could not read, once all before them are handed out."""
+        for partition, offset in self._reader.damaged.items():
+            if partition in self._begun and partition not in self._kept_partitions():
+                lost = lost_at(self._settings, Source(self._stream, partition), offset)
+                self._reader.forget(partition)
+                if lost is None:
+                    log.info("partition readable again", partition=partition)
+                else:
+                    self._keep(partition, [lost])
+                self._read_from(partition, offset if lost is None else lost.end)
+
     def _forget(self, partitions: frozenset[int]) -> None:
         self._begun -= partitions
         self._unsought -= partitions
@@ -401,14 +433,12 @@ class KafkaTransport:
         return frozenset(source.partition for source in self._buffer.first_offsets())
 
 
-def _client(
-    settings: Settings,
-) -> tuple[Callable[[Settings, str, KafkaAdminClient, Part | None], Writer], Callable[[Settings, str, str], Reader]]:
-    """Writer and reader of `kafka.client`. Raises SettingsError if its package is missing."""
+def _client(settings: Settings) -> tuple[MakeProducer, Callable[[Settings, str, str], Reader]]:
+    """Producer and reader of `kafka.client`. Raises SettingsError if its package is missing."""
     if settings.kafka.client == "kafka-python":
-        return KafkaPythonWriter, KafkaPythonReader
+        return KafkaPythonProducer, KafkaPythonReader
     require_client(settings)
+    from streamer.transports.kafka.confluent.producer import ConfluentProducer
     from streamer.transports.kafka.confluent.reader import ConfluentReader
-    from streamer.transports.kafka.confluent.writer import ConfluentWriter
 
-    return ConfluentWriter, ConfluentReader
+    return ConfluentProducer, ConfluentReader

@@ -23,7 +23,6 @@ from kafka.record.memory_records import MemoryRecords
 
 from streamer.errors import RecordsUnreadable
 from streamer.settings.settings import Settings
-from streamer.transports.transport import NO_TIMESTAMP_MS
 
 FETCHES_MIN = 3
 """Fetches with the same damage before it counts as lasting: one may have been corrupted on its way."""
@@ -82,25 +81,6 @@ class Damage:
         return f"{self.offsets} cannot be read: {self.why}"
 
 
-class LostRecords(ConsumerRecord):  # type: ignore[misc]
-    """Placeholder for skipped damaged records, at the offset of the first.
-
-    end  offset after the last
-    why  which they are and why they are unreadable, in words
-    """
-
-    end: int
-    why: str
-
-    @classmethod
-    def of(cls, partition: TopicPartition, damage: Damage, end: int) -> "LostRecords":
-        """Placeholder for the damage. It has neither key, value nor time."""
-        topic, number = partition
-        lost = cls(topic, number, -1, damage.first, NO_TIMESTAMP_MS, 0, None, None, [], None, -1, -1, -1)
-        lost.end, lost.why = end, damage.words
-        return lost
-
-
 class Damages:
     """Damage that a consumer met, by partition."""
 
@@ -120,16 +100,22 @@ class Damages:
         """Drop a partition's damage."""
         self._found.pop(partition, None)
 
-    def lasting(
+    def unrefuted(
         self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]
-    ) -> Iterator[tuple[TopicPartition, Damage]]:
-        """Damage that enough fetches have seen over enough time, unless `polled`, the newest records, refutes it."""
-        for partition, damage in list(self._found.items()):
-            records = polled.get(partition)
-            if records and records[-1].offset >= damage.first:
+    ) -> list[tuple[TopicPartition, Damage]]:
+        """Damage that `polled`, the newest records, does not refute; forgets the rest."""
+        for partition, records in polled.items():
+            if partition in self._found and records and records[-1].offset >= self._found[partition].first:
                 self.forget(partition)
-            elif damage.fetches >= FETCHES_MIN and time.monotonic() - damage.since_seconds >= LASTING_SECONDS:
-                yield partition, damage
+        return list(self._found.items())
+
+    def lasting(self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> list[tuple[TopicPartition, Damage]]:
+        """Unrefuted damage that enough fetches have seen over enough time."""
+        return [
+            (partition, damage)
+            for partition, damage in self.unrefuted(polled)
+            if damage.fetches >= FETCHES_MIN and time.monotonic() - damage.since_seconds >= LASTING_SECONDS
+        ]
 
 
 class TolerantConsumer(KafkaConsumer):  # type: ignore[misc]
@@ -267,8 +253,8 @@ class _NamesByBytes(bytearray):
     """Buffer of a batch; its slices decode to a HeaderName if they are not UTF-8."""
 
     def __getitem__(self, key: Any) -> Any:
-        found = super().__getitem__(key)
-        return _NameBytes(found) if isinstance(key, slice) else found
+        content = super().__getitem__(key)
+        return _NameBytes(content) if isinstance(key, slice) else content
 
 
 class _NameBytes(bytearray):

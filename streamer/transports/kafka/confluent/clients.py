@@ -12,39 +12,25 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from kafka.errors import KafkaConfigurationError, KafkaTimeoutError, RetriableError, UnknownError, for_code
 from kafka.errors import KafkaError as BrokerError
-from kafka.errors import RetriableError
 
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (
-    broker_error,
+    LINGER_MS_MAX,
+    METADATA_AGE_MS_MAX,
+    RECONNECT_BACKOFF_MS_MAX,
     broker_errors,
-    heartbeat_interval_ms,
-    no_answer,
-    refused_settings,
+    member_options,
     transactional_id,
 )
 
 _log = logging.getLogger("kafka.confluent")
 """Below the other client's logger, so that repeated complaints are held back alike."""
 
-_METADATA_AGE_MS_MAX = 3_000
-"""Longest wait until the client sees a partition added to the input."""
-_RECONNECT_BACKOFF_MS_MAX = 2_000
 _MESSAGE_BYTES_MAX = 1_000_000_000
 """The most that librdkafka sends or takes in one record."""
 
-BATCH_BYTES_MAX = 1_000_000
-"""Size of the client's batch for one partition: just below a topic's default max.message.bytes."""
-
-_LINGER_MS_MAX = 1_000
-"""Longer than it takes to hand over a batch, so that each partition gets one client batch; the commit sends it at once.
-
-With a second batch for a partition, the client's thread waits in a tight loop for the answer to the first.
-"""
-
-_FETCH_BYTES_MAX = 16 * 2**20
-_FETCH_PARTITION_BYTES_MAX = 2 * 2**20
 _RESPONSE_BYTES_MAX = 2**30
 _QUEUE_KBYTES_MAX = 32 * 2**10
 """Prefetch limit: some batches of the largest size by default."""
@@ -117,10 +103,10 @@ def as_broker_error(error: KafkaError) -> BrokerError:
     """The same error in kafka-python."""
     words = error.str()
     if error.code() in _CODES_OF_SILENCE | _CODES_OF_LOGIN:
-        return no_answer(words)
+        return KafkaTimeoutError(words)
     if error.code() == KafkaError._INVALID_ARG:
-        return refused_settings(words)
-    return broker_error(error.code(), words)
+        return KafkaConfigurationError(words)
+    return for_code(error.code())(words) if error.code() >= UnknownError.errno else BrokerError(words)
 
 
 def _connection(settings: Settings) -> dict[str, Any]:
@@ -130,8 +116,8 @@ def _connection(settings: Settings) -> dict[str, Any]:
         "security.protocol": kafka.security_protocol,
         "socket.timeout.ms": kafka.request_timeout_ms,
         "socket.connection.setup.timeout.ms": max(1_000, kafka.request_timeout_ms),
-        "reconnect.backoff.max.ms": _RECONNECT_BACKOFF_MS_MAX,
-        "topic.metadata.refresh.interval.ms": _METADATA_AGE_MS_MAX,
+        "reconnect.backoff.max.ms": RECONNECT_BACKOFF_MS_MAX,
+        "topic.metadata.refresh.interval.ms": METADATA_AGE_MS_MAX,
         "allow.auto.create.topics": False,
     }
     if kafka.sasl_mechanism is not None:
@@ -159,23 +145,13 @@ def make_consumer(
     return Consumer(
         {
             **_connection(settings),
-            "client.id": transactional_id(settings, instance),
-            "group.id": kafka.group,
-            "group.instance.id": instance,
+            **{name.replace("_", "."): value for name, value in member_options(settings, instance).items()},
             "partition.assignment.strategy": "cooperative-sticky",
-            "session.timeout.ms": kafka.session_timeout_ms,
-            "heartbeat.interval.ms": heartbeat_interval_ms(settings),
-            "max.poll.interval.ms": kafka.max_poll_interval_ms,
-            # Even for an input without transactions: only with it does the client fetch stable committed offsets.
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
             # Off by default, and then damage would be read as a document.
             "check.crcs": True,
             "fetch.wait.max.ms": min(batch.wait_ms, kafka.request_timeout_ms - 1),
-            "fetch.max.bytes": _FETCH_BYTES_MAX,
-            "fetch.message.max.bytes": _FETCH_PARTITION_BYTES_MAX,
             "receive.message.max.bytes": _RESPONSE_BYTES_MAX,
             "queued.min.messages": 10 * batch.records_max,
             "queued.max.messages.kbytes": _QUEUE_KBYTES_MAX,
@@ -186,11 +162,11 @@ def make_consumer(
     )
 
 
-def make_transactional_producer(settings: Settings, instance: str, batch_bytes_max: int, lines: Lines) -> Producer:
+def make_transactional_producer(settings: Settings, instance: str, batch_bytes: int, lines: Lines) -> Producer:
     """Producer of the outputs. A new one with the same group and instance fences the old one.
 
-    batch_bytes_max  largest batch of records that every output accepts: the client splits none
-    lines            takes the client's lines, including those of its connections
+    batch_bytes  size of a batch that every output accepts: the client splits none
+    lines        takes the client's lines, including those of its connections
 
     Raises the client's errors; see `client_errors`.
     """
@@ -206,8 +182,10 @@ def make_transactional_producer(settings: Settings, instance: str, batch_bytes_m
             "compression.type": kafka.compression,
             # Java's hash, as in kafka-python: a key's records stay in their partition, whichever client writes.
             "partitioner": "murmur2_random",
-            "batch.size": min(BATCH_BYTES_MAX, batch_bytes_max),
-            "linger.ms": min(_LINGER_MS_MAX, kafka.delivery_timeout_ms // 2),
+            "batch.size": batch_bytes,
+            # The commit sends a batch at once. With a second batch for a partition, the client's thread waits in a tight loop
+            # for the answer to the first.
+            "linger.ms": min(LINGER_MS_MAX, kafka.delivery_timeout_ms // 2),
             # Records without a key go to all partitions: else most of a transaction goes to one, in several batches.
             "sticky.partitioning.linger.ms": 0,
             "message.max.bytes": max(1_000, min(_MESSAGE_BYTES_MAX, kafka.request_bytes_max)),

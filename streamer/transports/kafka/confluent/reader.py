@@ -25,7 +25,7 @@ Numbers as in `kafka.transport`, for the rules that differ (tests/contract/test_
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import methodcaller
 from typing import Any
 
@@ -33,7 +33,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from index import Source
-from streamer.errors import DeliveryDoubtful, Rebalancing, RecordsUnreadable
+from streamer.errors import DeliveryDoubtful, RecordsUnreadable
 from streamer.records.record import Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Changes, Commits, Member
@@ -46,9 +46,9 @@ from streamer.transports.kafka.confluent.clients import (
     is_passing,
     make_consumer,
     parse_membership,
+    translated,
 )
-from streamer.transports.kafka.confluent.damage_probe import DamageProbe
-from streamer.transports.kafka.handshake import require_login_everywhere
+from streamer.transports.kafka.handshake import require_login
 
 log = structlog.get_logger(__name__)
 
@@ -67,10 +67,6 @@ _CODES_OF_DAMAGE = frozenset(
         KafkaError.UNKNOWN,
     }
 )
-_CODES_OF_OTHERS = frozenset(
-    {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID}
-)
-
 _headers_of = methodcaller("headers")
 """Like `message.headers()`, but Python may call it without checking the error that the client leaves set."""
 
@@ -86,13 +82,13 @@ class Proof:
 
     def metadata(self, partitions: Iterable[int]) -> bytes:
         """The current membership. Raises DeliveryDoubtful if a partition was given away, or there is none."""
-        metadata = self._reader.metadata()
-        if metadata is None:
+        membership = self._reader.membership()
+        if membership is None:
             raise DeliveryDoubtful("this worker is no member of the group any more")
         away = [partition for partition in partitions if self._reader.taken_at.get(partition, 0) > self._taken]
         if away:
             raise DeliveryDoubtful(f"partitions {away} were given to other members meanwhile")
-        return metadata
+        return membership[1]
 
 
 class ConfluentReader:
@@ -109,7 +105,7 @@ class ConfluentReader:
         self._gone: set[int] = set()
         self._stopped: set[int] = set()
         self._next: dict[int, int] = {}
-        self._examination = DamageProbe(settings)
+        self._damaged: dict[int, int] = {}
         self._login_in_doubt = False
         self._member: Member | None = None
         self.taken = 0
@@ -133,20 +129,17 @@ class ConfluentReader:
         """See `Reader`."""
         if self._login_in_doubt:
             self._login_in_doubt = False
-            require_login_everywhere(self._settings)
+            require_login(self._settings, everywhere=True)
         with client_errors(self._settings, "reading the input"):
             messages = self.consumer.consume(records_max, 0)
             if not messages and wait_ms:
                 first = self.consumer.poll(wait_ms / 1000)
                 if first is not None:
                     messages = [first, *(self.consumer.consume(records_max - 1, 0) if records_max > 1 else ())]
-            found = self._records(messages)
-        metadata = self.metadata()
-        membership = None if metadata is None else parse_membership(metadata)
-        self._member = (
-            None if membership is None or not self._is_assigned else Member(membership.member_id, Proof(self))
-        )
-        return found
+            polled = self._records(messages)
+        membership = self.membership()
+        self._member = Member(membership[0], Proof(self)) if membership and self._is_assigned else None
+        return polled
 
     @property
     def gone(self) -> frozenset[int]:
@@ -157,26 +150,21 @@ class ConfluentReader:
         """See `Reader`. None until the group assigns partitions, even an empty set."""
         return self._member
 
-    def metadata(self) -> bytes | None:
-        """Current membership, for the broker; None without one."""
+    def membership(self) -> tuple[str, bytes] | None:
+        """Current member id, and the membership for the broker; None without one."""
         with client_errors(self._settings, "asking for the membership"):
             metadata: bytes = self.consumer.consumer_group_metadata()
-        return None if parse_membership(metadata) is None else metadata
+        parsed = parse_membership(metadata)
+        return None if parsed is None else (parsed.member_id, metadata)
 
     def is_steady(self) -> bool:
         """See `Reader`. The client rejoins in the background."""
         return True
 
-    def skip_unreadable(self, waiting: Callable[[], Container[int]]) -> Iterator[Record]:
-        """See `Reader`."""
-        for partition, lost in self._examination.look(waiting):
-            if lost is None:
-                log.info("partition readable again", partition=partition)
-                self.begin(partition, self._next[partition])
-            else:
-                assert lost.lost is not None
-                self.begin(partition, lost.offset + lost.lost.offsets)
-                yield lost
+    @property
+    def damaged(self) -> dict[int, int]:
+        """See `Reader`. The client reads no further there."""
+        return dict(self._damaged)
 
     def hold(self, partitions: Iterable[int]) -> None:
         """See `Reader`."""
@@ -202,17 +190,11 @@ class ConfluentReader:
         """See `Reader`."""
         self._gone.discard(partition)
         self._next.pop(partition, None)
-        self._examination.forget(partition)
+        self._damaged.pop(partition, None)
 
     def assignment(self) -> frozenset[int]:
         """See `Reader`."""
         return frozenset(self._owned)
-
-    def partitions(self) -> frozenset[int]:
-        """See `Reader`."""
-        timeout_seconds = self._settings.kafka.request_timeout_ms / 1000
-        with client_errors(self._settings, f"asking for the partitions of {self._topic!r}"):
-            return frozenset(self.consumer.list_topics(self._topic, timeout_seconds).topics[self._topic].partitions)
 
     def committed(self, partition: int) -> tuple[int, str] | None:
         """See `Reader`."""
@@ -221,31 +203,15 @@ class ConfluentReader:
             (at,) = _sound(self.consumer.committed([TopicPartition(self._topic, partition)], timeout_seconds))
         return None if at.offset < 0 else (at.offset, _note_of(at))
 
-    def first_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        """See `Reader`."""
-        return {partition: first for partition, (first, _) in self._watermarks(partitions).items()}
-
-    def end_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        """See `Reader`."""
-        return {partition: end for partition, (_, end) in self._watermarks(partitions).items()}
-
     def commit(self, commits: Commits) -> None:
         """See `Reader`."""
         offsets = [TopicPartition(self._topic, number, offset, note) for number, (offset, note) in commits.items()]
 
         def send() -> None:
-            _sound(self.consumer.commit(offsets=offsets, asynchronous=False))
+            with translated():
+                _sound(self.consumer.commit(offsets=offsets, asynchronous=False))
 
-        with client_errors(self._settings, "committing where to begin"):
-            try:
-                within_timeout(self._settings, send, "offsets", (KafkaException,))
-            except KafkaException as error:
-                code = error.args[0].code()
-                if code == KafkaError.REBALANCE_IN_PROGRESS:
-                    raise Rebalancing(f"the group shares its partitions out anew: {error}") from error
-                if code in _CODES_OF_OTHERS:
-                    raise DeliveryDoubtful(f"{sorted(commits)} may belong to another worker by now: {error}") from error
-                raise
+        within_timeout(self._settings, send, "offsets")
 
     def progress(self, partition: int) -> tuple[int, int] | None:
         """See `Reader`."""
@@ -256,15 +222,14 @@ class ConfluentReader:
         position = max(known.offset, self._next.get(partition, -1))
         return None if end < 0 or position < 0 else (position, end)
 
-    def join_anew(self) -> None:
+    def rejoin(self) -> None:
         """See `Reader`. Meanwhile this member gives up what it owns."""
-        with client_errors(self._settings, f"joining group {self._settings.kafka.group!r} anew"):
+        with client_errors(self._settings, f"rejoining group {self._settings.kafka.group!r}"):
             self.consumer.unsubscribe()
             self._subscribe()
 
     def close(self) -> None:
         """See `Reader`. The client's close has no time limit; a slower consumer lives until the process ends."""
-        self._examination.close()
         _unclosed.append(self.consumer)
         closing = threading.Thread(target=self.consumer.close, name="kafka-close", daemon=True)
         closing.start()
@@ -312,18 +277,10 @@ class ConfluentReader:
             else:
                 return
 
-    def _watermarks(self, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
-        timeout_seconds = self._settings.kafka.delivery_timeout_ms / 1000
-        with client_errors(self._settings, "looking up offsets"):
-            return {
-                partition: self.consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout_seconds)
-                for partition in partitions
-            }
-
     def _records(self, messages: Sequence[Any]) -> dict[int, list[Record]]:
         """Records by partition, up to the first error in each."""
-        found: dict[int, list[Record]] = {}
-        held_back = self._examination.partitions
+        by_partition: dict[int, list[Record]] = {}
+        held_back = set(self._damaged)
         topic, message = self._topic, None
         last, source = -1, Source(self._stream, -1)
         take: Callable[[Record], None] = _nowhere
@@ -336,7 +293,7 @@ class ConfluentReader:
                     continue
                 if partition != last:
                     last, source = partition, Source(self._stream, partition)
-                    take = _nowhere if partition in held_back else found.setdefault(partition, []).append
+                    take = _nowhere if partition in held_back else by_partition.setdefault(partition, []).append
                 headers = _headers_of(message)
                 take(
                     Record(
@@ -352,13 +309,13 @@ class ConfluentReader:
         except SystemError as error:
             # The client's headers have no valid names: reading them would end the process.
             raise RecordsUnreadable(self._nameless(message)) from error
-        for partition, records in found.items():
+        for partition, records in by_partition.items():
             self._next[partition] = records[-1].offset + 1
-        for partition in held_back - self._examination.partitions:
+        for partition in held_back - self._damaged.keys():
             # The records after it are read again, from the first readable one.
             self.consumer.pause([TopicPartition(self._topic, partition)])
-            self._examination.begin(Source(self._stream, partition), self._next[partition])
-        return found
+            self._damaged[partition] = self._next[partition]
+        return by_partition
 
     def _nameless(self, message: Any) -> str:
         return (

@@ -15,13 +15,12 @@ from itertools import pairwise, starmap
 from operator import attrgetter, lt
 
 from kafka import TopicPartition
-from kafka.errors import OffsetOutOfRangeError
 
-from streamer.errors import BrokerUnavailable, DeliveryDoubtful
+from streamer.errors import DeliveryDoubtful
 from streamer.records.record import Record
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import broker_errors
 from streamer.transports.kafka.topic_reader import TopicReader
+from streamer.transports.kafka.unreadable import Damage
 
 LOOK_SECONDS = 1.0
 """Least time between two looks into gaps amid the records: a look takes milliseconds."""
@@ -32,13 +31,13 @@ _offset_of = attrgetter("offset")
 class Continuity:
     """The next offset of each partition, and the comparison of records with it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, reader: TopicReader) -> None:
         self._settings = settings
         self._topic = settings.topics.input
         self._next: dict[int, int] = {}
         self._fresh: set[int] = set()
         self._due_seconds = 0.0
-        self._reader = TopicReader(settings, "what a client passed over")
+        self._reader = reader
 
     def begin(self, partition: int, offset: int) -> None:
         """Expect the records of a partition from `offset` on."""
@@ -72,36 +71,20 @@ class Continuity:
         self._next.pop(partition, None)
         self._fresh.discard(partition)
 
-    def close(self) -> None:
-        """Release every resource; never raises."""
-        self._reader.close()
-
     def _look(self, partition: int, gap: range) -> None:
         """Raise DeliveryDoubtful if a committed record has one of these offsets, or the broker no longer has them."""
-        at = TopicPartition(self._topic, partition)
-        deadline = time.monotonic() + self._settings.kafka.delivery_timeout_ms / 1000
-        with broker_errors(
-            self._settings, f"looking at offsets {gap.start} to {gap.stop - 1} of {self._name(partition)}"
-        ):
-            consumer = self._reader.consumer
-            consumer.assign([at])
-            consumer.seek(at, gap.start)
-            while True:
-                try:
-                    found = consumer.poll(timeout_ms=self._settings.batch.wait_ms, max_records=1).get(at)
-                except OffsetOutOfRangeError as error:
-                    raise DeliveryDoubtful(
-                        f"{self._name(partition)}: offset {gap.start} is gone from the log"
-                    ) from error
-                if found and found[0].offset in gap:
-                    raise DeliveryDoubtful(
-                        f"{self._name(partition)}: the client passed the record of offset {found[0].offset} over and read on at "
-                        f"{gap.stop}"
-                    )
-                if found or (consumer.position(at) or 0) >= gap.stop:
-                    return
-                if time.monotonic() > deadline:
-                    raise BrokerUnavailable(f"{self._name(partition)}: offset {gap.start} could not be looked at")
+        at, name = TopicPartition(self._topic, partition), self._name(partition)
+
+        def refuse(_at: TopicPartition, damage: Damage, _end: int) -> None:
+            raise DeliveryDoubtful(f"{name}: the client read on at {gap.stop}, and {damage.words}")
+
+        if self._reader.ranges([at])[at].start > gap.start:
+            raise DeliveryDoubtful(f"{name}: offset {gap.start} is gone from the log")
+        for polled, _ in self._reader.read({at: gap}, refuse):
+            if records := polled.get(at):
+                raise DeliveryDoubtful(
+                    f"{name}: the client passed the record of offset {records[0].offset} over and read on at {gap.stop}"
+                )
 
     def _name(self, partition: int) -> str:
         return f"{self._topic}/{partition}"

@@ -1,32 +1,25 @@
 """Reading the input with kafka-python 3.0.12, by the rules in `transport`."""
 
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 
 from kafka import ConsumerRebalanceListener, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import (
-    CommitFailedError,
     FencedInstanceIdError,
-    KafkaError,
     LogTruncationError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
-    RebalanceInProgressError,
 )
 from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata
 
 from index import Source
-from streamer.errors import DeliveryDoubtful, Rebalancing
-from streamer.records.record import Lost, Record
+from streamer.errors import DeliveryDoubtful
+from streamer.records.record import Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import NOTE_END, Changes, Commits, Member
-from streamer.transports.kafka.clients import ask_for_rejoin, broker_errors, make_consumer
-from streamer.transports.kafka.unreadable import TolerantConsumer, end_of_damage
-from streamer.transports.transport import NO_TIMESTAMP_MS
-
-_CLOSE_MS_MAX = 1_000
+from streamer.transports.kafka.clients import CLOSE_MS_MAX, ask_for_rejoin, broker_errors, close_quickly, make_consumer
+from streamer.transports.kafka.unreadable import TolerantConsumer
 
 
 class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -40,12 +33,8 @@ class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
         self.changes.append((True, _numbers(assigned)))
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Note what this member must give up."""
+        """Note what this member must give up, or has lost."""
         self.changes.append((False, _numbers(revoked)))
-
-    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        """Note what was lost."""
-        self.changes.append((False, _numbers(lost)))
 
 
 class KafkaPythonReader:
@@ -87,7 +76,7 @@ class KafkaPythonReader:
                 ours = self.assignment()
                 self.changes.extend([(False, ours), (True, ours)])
             self._member_id = snapshot.member_id
-        return {at.partition: self._records(at, found) for at, found in self._polled.items()}
+        return {at.partition: self._records(at, records) for at, records in self._polled.items()}
 
     @property
     def gone(self) -> frozenset[int]:
@@ -105,16 +94,10 @@ class KafkaPythonReader:
         """See `Reader`."""
         return bool(self.consumer.group_metadata().state == MemberState.STABLE)
 
-    def skip_unreadable(self, waiting: Callable[[], Container[int]]) -> Iterator[Record]:
-        """See `Reader`."""
-        for at, damage in self.consumer.damages.lasting(self._polled):
-            if at.partition in waiting():
-                continue
-            end = end_of_damage(self._settings, self.consumer, at, damage)
-            self.consumer.damages.forget(at)
-            self.consumer.seek(at, end)
-            lost = Lost(end - damage.first, damage.words)
-            yield Record(self._source(at), at.topic, damage.first, None, None, NO_TIMESTAMP_MS, (), lost)
+    @property
+    def damaged(self) -> dict[int, int]:
+        """See `Reader`. The client fetches damaged records again meanwhile."""
+        return {at.partition: damage.first for at, damage in self.consumer.damages.unrefuted(self._polled)}
 
     def hold(self, partitions: Iterable[int]) -> None:
         """See `Reader`."""
@@ -137,11 +120,6 @@ class KafkaPythonReader:
         """See `Reader`."""
         return _numbers(self.consumer.assignment())
 
-    def partitions(self) -> frozenset[int]:
-        """See `Reader`."""
-        with broker_errors(self._settings, f"asking for the partitions of {self._topic!r}"):
-            return frozenset(self.consumer.partitions_for_topic(self._topic) or ())
-
     def committed(self, partition: int) -> tuple[int, str] | None:
         """See `Reader`."""
         timeout_ms = self._settings.kafka.delivery_timeout_ms
@@ -149,31 +127,9 @@ class KafkaPythonReader:
             at = self.consumer.committed(self._at(partition), metadata=True, timeout_ms=timeout_ms)
         return None if at is None else (at.offset, at.metadata or "")
 
-    def first_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        """See `Reader`."""
-        at = [self._at(partition) for partition in partitions]
-        with broker_errors(self._settings, "looking up offsets"):
-            found = self.consumer.beginning_offsets(at, timeout_ms=self._settings.kafka.delivery_timeout_ms)
-        return {each.partition: found[each] for each in at}
-
-    def end_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
-        """See `Reader`."""
-        at = [self._at(partition) for partition in partitions]
-        with broker_errors(self._settings, "looking up offsets"):
-            found = self.consumer.end_offsets(at, timeout_ms=self._settings.kafka.delivery_timeout_ms)
-        return {each.partition: found[each] for each in at}
-
     def commit(self, commits: Commits) -> None:
         """See `Reader`. The broker refuses a member of an earlier generation, and takes one request whole or not at all."""
-        with broker_errors(self._settings, "committing where to begin"):
-            try:
-                self.consumer.commit(
-                    offsets_of(self._topic, commits), timeout_ms=self._settings.kafka.delivery_timeout_ms
-                )
-            except RebalanceInProgressError as error:
-                raise Rebalancing(f"the group shares its partitions out anew: {error}") from error
-            except CommitFailedError as error:
-                raise DeliveryDoubtful(f"{sorted(commits)} may belong to another worker by now: {error}") from error
+        self.consumer.commit(offsets_of(self._topic, commits), timeout_ms=self._settings.kafka.delivery_timeout_ms)
 
     def progress(self, partition: int) -> tuple[int, int] | None:
         """See `Reader`."""
@@ -183,14 +139,13 @@ class KafkaPythonReader:
             position = self.consumer.position(at, timeout_ms=self._settings.batch.wait_ms)
         return None if end is None or position is None else (position, end)
 
-    def join_anew(self) -> None:
+    def rejoin(self) -> None:
         """See `Reader`. Meanwhile this member keeps what it owns."""
         ask_for_rejoin(self.consumer)
 
     def close(self) -> None:
         """See `Reader`."""
-        with suppress(KafkaError, OSError, RuntimeError):
-            self.consumer.close(autocommit=False, timeout_ms=_CLOSE_MS_MAX)
+        close_quickly(self.consumer, autocommit=False, timeout_ms=CLOSE_MS_MAX)
 
     def _poll(self, wait_ms: int, records_max: int) -> dict[TopicPartition, list[ConsumerRecord]]:
         with broker_errors(self._settings, "reading the input"):
@@ -210,18 +165,15 @@ class KafkaPythonReader:
                 raise DeliveryDoubtful(f"the input changed under the reader: {error}") from error
         return polled
 
-    def _records(self, at: TopicPartition, found: Sequence[ConsumerRecord]) -> list[Record]:
-        source, topic = self._source(at), self._topic
+    def _records(self, at: TopicPartition, records: Sequence[ConsumerRecord]) -> list[Record]:
+        source, topic = Source(self._stream, at.partition), self._topic
         return [
             Record(source, topic, each.offset, each.key, each.value, each.timestamp, tuple(each.headers))
-            for each in found
+            for each in records
         ]
 
     def _at(self, partition: int) -> TopicPartition:
         return TopicPartition(self._topic, partition)
-
-    def _source(self, at: TopicPartition) -> Source:
-        return Source(self._stream, at.partition)
 
 
 def offsets_of(topic: str, commits: Commits) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -20,7 +20,7 @@ import orjson
 
 from index import Position
 from streamer.errors import DeliveryDoubtful
-from streamer.records.record import Outgoing
+from streamer.records.record import Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Commits
 from streamer.transports.kafka.clients import transactional_id
@@ -51,21 +51,21 @@ class Unasked:
 
 
 class CommitNote:
-    """The note of one worker. Does nothing if the index folder is missing, as for a part without an index."""
+    """The note of one worker. Does nothing without a path, or if its folder is missing, as for a part without an index."""
 
-    def __init__(self, settings: Settings, instance: str) -> None:
-        self._path = _path(settings, instance)
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
         self._before: dict[int, int] = {}
         self._file: int | None = None
-        with suppress(OSError):
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-            os.posix_fallocate(self._file, 0, _NOTE_BYTES)
+        if path is not None:
+            with suppress(OSError):
+                self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+                os.posix_fallocate(self._file, 0, _NOTE_BYTES)
 
-    def begin(self, outgoing: Sequence[Outgoing], producer: tuple[int, int]) -> None:
+    def begin(self, records: Sequence[Record], producer: tuple[int, int]) -> None:
         """Note a transaction before its first write. Raises DeliveryDoubtful if that fails."""
         firsts: dict[int, int] = {}
-        for each in outgoing:
-            record = each.record
+        for record in records:
             firsts[record.source.partition] = min(record.offset, firsts.get(record.source.partition, record.offset))
         content = orjson.dumps([_boot(), producer, list(firsts.items()), list(self._before.items())])
         # With too many partitions for the note, nothing is known afterwards, as without a note.
@@ -98,7 +98,7 @@ class CommitNote:
 def unasked(settings: Settings, instance: str) -> Unasked | None:
     """The last transaction of an instance, if its commit was certainly never asked for; else None."""
     try:
-        content = _path(settings, instance).read_bytes()
+        content = note_path(settings, instance).read_bytes()
     except OSError:
         return None
     if not content.startswith(_BEGUN):
@@ -110,7 +110,8 @@ def unasked(settings: Settings, instance: str) -> Unasked | None:
     return Unasked((producer, epoch), dict(firsts), dict(before)) if boot and boot == _boot() else None
 
 
-def _path(settings: Settings, instance: str) -> Path:
+def note_path(settings: Settings, instance: str) -> Path:
+    """Path of an instance's note."""
     return settings.index.directory / f"{quote(transactional_id(settings, instance), safe='')}.transaction"
 
 

@@ -24,13 +24,13 @@ transaction with the same id and exactly the forgotten partitions ends it, in th
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import monotonic, sleep, time
 from typing import TypeVar
 
 import structlog
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
-from kafka.admin import ProducerState, TransactionState
+from kafka.admin import TransactionDescription, TransactionState
 from kafka.errors import (
     RetriableError,
     TopicAuthorizationFailedError,
@@ -45,11 +45,13 @@ from streamer.errors import DeliveryDoubtful, TransactionHanging
 from streamer.records.route import parse_position
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (
+    Producers,
     abort_commands,
     broker_errors,
     identity_of,
     let_go,
     make_transactional_producer,
+    open_producers,
     transactional_id,
     within_timeout,
 )
@@ -63,9 +65,6 @@ log = structlog.get_logger(__name__)
 _RETRY_SECONDS = 0.1
 
 Answer = TypeVar("Answer")
-
-Producers = Mapping[TopicPartition, Sequence[ProducerState]]
-"""Producers known to each partition."""
 
 DOCUMENTED_AT = "docs/runbook.md, NeardupTransactionHanging"
 
@@ -119,13 +118,13 @@ def take_over(
     DeliveryDoubtful and the client's errors.
     """
     identity = transactional_id(settings, instance)
-    last = _last_state(settings, admin, identity)
+    last = _state(described(settings, admin, identity))
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
     commit: bool | None = None
     with ExitStack() as undo:
         producer = _initialised(settings, instance, undo)
         # Repeated if the broker forgets this end too: a new start would no longer know the right end.
-        while (forgotten := _find(settings, admin, producer_id_of(producer), topics)).all:
+        while (forgotten := _find(settings, admin, producer_of(producer)[0], topics)).all:
             if commit is None:
                 commit = _how_to_end(settings, instance, forgotten, last, by_coordinator=by_coordinator)
             if commit is None or monotonic() > deadline:
@@ -191,28 +190,18 @@ def require_offsets_not_hanging(settings: Settings, admin: KafkaAdminClient) -> 
     brokers do not name, and its last write is older than a transaction may last.
     """
     with broker_errors(settings, "looking for what holds the committed offsets open"):
-        for at, (start, written_ms) in _open_offsets(settings, admin).items():
-            partition, producer_id = at
-            identity = identity_of(admin, producer_id)
+        for at, producer in _open_offsets(settings, admin):
+            identity = identity_of(admin, producer.producer_id)
             if identity is None:
                 # The only use of a clock: this user may not be allowed to see the id.
-                is_over = time() * 1000 - written_ms > settings.kafka.transaction_timeout_ms
+                is_over = time() * 1000 - producer.last_timestamp > settings.kafka.transaction_timeout_ms
             else:
                 ours = identity.startswith(transactional_id(settings, ""))
-                is_over = ours and _last_state(settings, admin, identity) not in _UNDER_WAY
+                is_over = ours and _state(described(settings, admin, identity)) not in _UNDER_WAY
             # A coordinator has finished once all marks are set: an end between both questions shows now.
-            if is_over and _open_offsets(settings, admin).get(at, (-1, 0))[0] == start:
-                raise hanging(settings, identity, Open(producer_id, {}, {partition: start}))
-
-
-def _open_offsets(settings: Settings, admin: KafkaAdminClient) -> dict[tuple[TopicPartition, int], tuple[int, int]]:
-    """Open transactions among the group's committed offsets, by partition and producer id: first offset, last time written."""
-    return {
-        (partition, each.producer_id): (each.current_transaction_start_offset, each.last_timestamp)
-        for partition, producers in _known_to_offsets(settings, admin).items()
-        for each in producers
-        if each.current_transaction_start_offset >= 0
-    }
+            starts = _starts(_open_offsets(settings, admin), producer.producer_id) if is_over else {}
+            if starts.get(at) == producer.current_transaction_start_offset:
+                raise hanging(settings, identity, Open(producer.producer_id, {}, {at: starts[at]}))
 
 
 _UNDER_WAY = {
@@ -223,13 +212,13 @@ _UNDER_WAY = {
 }
 
 
-def hanging(settings: Settings, identity: str | None, found: Open) -> TransactionHanging:
+def hanging(settings: Settings, identity: str | None, forgotten: Open) -> TransactionHanging:
     """Error that names the hanging transaction and explains how to end it."""
     named = "of an unknown transactional id" if identity is None else f"of transactional id {identity!r}"
     return TransactionHanging(
-        f"group {settings.kafka.group!r} stands still: a transaction {named} (producer id {found.producer_id}) was never "
-        f"ended in {', '.join(_shown(found.all))}, and nothing tells how it has to end. Nothing is lost. A person ends it: "
-        f"first read {DOCUMENTED_AT}; then {abort_commands(settings, found.all)}"
+        f"group {settings.kafka.group!r} stands still: a transaction {named} (producer id {forgotten.producer_id}) was never "
+        f"ended in {', '.join(_shown(forgotten.all))}, and nothing tells how it has to end. Nothing is lost. A person ends it: "
+        f"first read {DOCUMENTED_AT}; then {abort_commands(settings, forgotten.all)}"
     )
 
 
@@ -250,12 +239,8 @@ def _initialised(settings: Settings, instance: str, undo: ExitStack) -> KafkaPro
     return producer
 
 
-def _last_state(settings: Settings, admin: KafkaAdminClient, identity: str) -> TransactionState | None:
-    """Coordinator's state of a transactional id; None if it knows none, or cannot be asked."""
-    try:
-        return _answer(settings, lambda: admin.describe_transactions([identity])[identity].state)
-    except (TransactionalIdNotFoundError, UnsupportedVersionError):
-        return None
+def _state(description: TransactionDescription | None) -> TransactionState | None:
+    return None if description is None else description.state
 
 
 def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
@@ -273,25 +258,19 @@ def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
             sleep(_RETRY_SECONDS)
 
 
-def producer_id_of(producer: KafkaProducer) -> int:
-    """Id that the coordinator gave an initialised producer."""
-    return producer_of(producer)[0]
-
-
 def producer_of(producer: KafkaProducer) -> tuple[int, int]:
     """Id and epoch that the coordinator gave an initialised producer."""
     known = producer._transaction_manager.producer_id_and_epoch
     return int(known.producer_id), int(known.epoch)
 
 
-def producer_of_identity(settings: Settings, admin: KafkaAdminClient, identity: str) -> tuple[int, int] | None:
-    """Id and epoch of a transactional id's last producer; None if the coordinator cannot be asked.
+def described(settings: Settings, admin: KafkaAdminClient, identity: str) -> TransactionDescription | None:
+    """Coordinator's description of a transactional id: its state, and its last producer's id and epoch.
 
-    Raises the client's errors.
+    None if the coordinator knows none, or cannot be asked. Raises the client's errors.
     """
     try:
-        known = _answer(settings, lambda: admin.describe_transactions([identity])[identity])
-        return int(known.producer_id), int(known.producer_epoch)
+        return _answer(settings, lambda: admin.describe_transactions([identity])[identity])
     except (TransactionalIdNotFoundError, UnsupportedVersionError):
         return None
 
@@ -300,42 +279,45 @@ def _find(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics:
     """Open transaction of a producer's id. The producer has begun nothing, so all of it was forgotten."""
 
     def look() -> Open:
-        outputs, offsets = _known_to(admin, topics, list), _known_to_offsets(settings, admin)
-        found = Open(producer_id, _open_by(producer_id, outputs), _open_by(producer_id, offsets))
-        known = {**outputs, **offsets}
-        return replace(
-            found,
-            epochs=frozenset(
-                each.producer_epoch for at in found.all for each in known[at] if each.producer_id == producer_id
-            ),
-        )
+        outputs, offsets = _open_in(admin, topics, list), _open_offsets(settings, admin)
+        epochs = {producer.producer_epoch for _, producer in outputs + offsets if producer.producer_id == producer_id}
+        return Open(producer_id, _starts(outputs, producer_id), _starts(offsets, producer_id), frozenset(epochs))
 
     return _answer(settings, look)
 
 
-def _known_to_offsets(settings: Settings, admin: KafkaAdminClient) -> Producers:
-    """Producers known to the partition with the group's committed offsets; none before the first commit of any group."""
+def _starts(producers: Producers, producer_id: int) -> dict[TopicPartition, int]:
+    """Offset of the first open record of a producer, by partition."""
+    return {
+        at: producer.current_transaction_start_offset
+        for at, producer in producers
+        if producer.producer_id == producer_id
+    }
+
+
+def _open_offsets(settings: Settings, admin: KafkaAdminClient) -> Producers:
+    """As `_open_in`, of the partition with the group's committed offsets; none before the first commit of any group."""
 
     def of_group(partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         return [TopicPartition(OFFSETS_TOPIC, partition_of_group(settings.kafka.group, len(partitions)))]
 
     try:
-        return _known_to(admin, [OFFSETS_TOPIC], of_group)
+        return _open_in(admin, [OFFSETS_TOPIC], of_group)
     except UnknownTopicOrPartitionError:
-        return {}
+        return []
 
 
-def _known_to(
+def _open_in(
     admin: KafkaAdminClient,
     topics: Collection[str],
     choose: Callable[[Sequence[TopicPartition]], list[TopicPartition]],
 ) -> Producers:
-    """Producers known to the chosen partitions of the topics.
+    """Producers with an open transaction in the chosen partitions of the topics.
 
     None, with a warning, if this user may not ask or the broker is too old.
     """
     try:
-        found = admin.describe_producers(choose(_partitions_of(admin, topics)))
+        return open_producers(admin, choose(_partitions_of(admin, topics)))
     except (TopicAuthorizationFailedError, UnsupportedVersionError) as error:
         log.warning(
             "cannot look for transactions that the broker forgot",
@@ -343,8 +325,7 @@ def _known_to(
             reason=str(error),
             remedy="allow this user to read these topics",
         )
-        return {}
-    return {partition: each.active_producers for partition, each in found.items()}
+        return []
 
 
 def _partitions_of(admin: KafkaAdminClient, topics: Collection[str]) -> list[TopicPartition]:
@@ -355,15 +336,6 @@ def _partitions_of(admin: KafkaAdminClient, topics: Collection[str]) -> list[Top
             raise for_code(topic["error_code"])(topic["name"])
         partitions += [TopicPartition(topic["name"], each["partition_index"]) for each in topic["partitions"]]
     return partitions
-
-
-def _open_by(producer_id: int, known: Producers) -> dict[TopicPartition, int]:
-    return {
-        partition: each.current_transaction_start_offset
-        for partition, producers in known.items()
-        for each in producers
-        if each.producer_id == producer_id and each.current_transaction_start_offset >= 0
-    }
 
 
 def _how_to_end(

@@ -15,7 +15,13 @@ from kafka.errors import KafkaError
 
 from streamer.errors import SettingsError, TransactionHanging
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import abort_commands, identity_of, make_admin, transaction_ms_max
+from streamer.transports.kafka.clients import (
+    abort_commands,
+    identity_of,
+    make_admin,
+    open_producers,
+    transaction_ms_max,
+)
 from streamer.transports.kafka.topic_reader import Ranges, TopicReader
 
 log = structlog.get_logger(__name__)
@@ -80,13 +86,7 @@ def _producers_of(settings: Settings, hidden: Mapping[TopicPartition, int]) -> l
     """Producers of the open transactions, by id and transactional id, if the brokers say."""
     try:
         with make_admin(settings) as admin:
-            producers = admin.describe_producers(list(hidden))
-            ids = {
-                each.producer_id
-                for state in producers.values()
-                for each in state.active_producers
-                if each.current_transaction_start_offset >= 0
-            }
+            ids = {producer.producer_id for _, producer in open_producers(admin, list(hidden))}
             return [f"{number} of transactional id {identity_of(admin, number)!r}" for number in sorted(ids)]
     except (KafkaError, SettingsError) as error:
         return [f"unknown ({error})"]

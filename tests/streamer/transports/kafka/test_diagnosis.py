@@ -9,8 +9,8 @@ from kafka import KafkaProducer
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.settings.parts import PARTS, settings_of
 from streamer.settings.settings import Kafka, Settings
-from streamer.transports.kafka.diagnosis import Facts, codecs, diagnose, greetings
-from streamer.transports.kafka.handshake import Greeting, own_certificate_expires
+from streamer.transports.kafka.diagnosis import Facts, codecs, diagnose
+from streamer.transports.kafka.handshake import Greeting, greetings, own_certificate_expires
 from streamer.transports.kafka.rights import Resource, rights_of
 from streamer.transports.kafka.topics import create_topics, produce
 from streamer.transports.kafka.transport import KafkaTransport
@@ -127,7 +127,7 @@ def test_asking_disturbs_neither_a_transaction_nor_the_group(
     begin(transport)
     batch = read_batch(transport)
     before = transport._reader.consumer.group_metadata()
-    producer = transport._writer.producer
+    producer = transport._writer.producer.client
     producer.begin_transaction()
     producer.send(settings.topics.unique, value=b"delivered").get(timeout=10)
     told = diagnose(settings)
@@ -149,7 +149,7 @@ def make_open(settings: Settings, secure_kafka: SecureKafka) -> Settings:
 def test_every_broker_is_greeted(guarded: Callable[..., Settings], secure_kafka: SecureKafka) -> None:
     address = secure_kafka.address("SECURE")
     settings = guarded(bootstrap_servers=["127.0.0.1:1", address])
-    found = greetings(settings)
+    found = dict(greetings(settings))
     assert list(found) == ["127.0.0.1:1", address]
     assert isinstance(found["127.0.0.1:1"], BrokerUnavailable)
     assert isinstance(found[address], Greeting)

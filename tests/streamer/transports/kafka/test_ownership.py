@@ -20,6 +20,7 @@ from tests.support.transport_worlds import make_settings
 Found = Sequence[Sequence[int]] | str | Exception
 """What one look finds: the partitions of each member of a stable group, another state of the group, or an error."""
 
+PARTITIONS = [{"partition_index": number} for number in range(4)]
 WHOLE = ((0, 1), (2, 3))
 HALF = ((0, 1), ())
 
@@ -50,9 +51,6 @@ class Group:
     def look(self) -> None:
         self.watch.look(cast(KafkaAdminClient, self), cast(Reader, self), "begun with")
 
-    def partitions(self) -> frozenset[int]:
-        return frozenset({0, 1, 2, 3})
-
     def describe_topics(self, topics: list[str]) -> list[dict[str, Any]]:
         if self.turned_away:
             self.turned_away -= 1
@@ -61,7 +59,7 @@ class Group:
         if len(topics) > 1:
             return [{"name": topic, "error_code": 0, "authorized_operations": None} for topic in topics]
         assert topics == [self.settings.topics.input]
-        found = {"name": topics[0], "topic_id": self.topic_id, "error_code": 0}
+        found = {"name": topics[0], "topic_id": self.topic_id, "error_code": 0, "partitions": PARTITIONS}
         return [found if self.topic_id else found | {"error_code": 3}]
 
     def describe_groups(self, groups: list[str]) -> dict[str, Any]:
@@ -94,7 +92,7 @@ class Group:
             }
         }
 
-    def join_anew(self) -> None:
+    def rejoin(self) -> None:
         self.rejoins += 1
 
 
@@ -171,7 +169,7 @@ def test_the_broker_is_asked_once_an_interval_however_often_the_input_is_read(gr
     assert 8 <= group.looks <= 10
 
 
-@pytest.mark.parametrize(("found", "told"), [(None, "was deleted$"), ("another", "was deleted and made anew$")])
+@pytest.mark.parametrize(("found", "told"), [(None, "was deleted$"), ("another", "was deleted and recreated$")])
 def test_a_topic_that_is_no_longer_the_same_ends_the_reading_even_where_nothing_is_read(
     group: Group, found: str | None, told: str
 ) -> None:

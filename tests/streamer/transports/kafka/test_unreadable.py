@@ -21,7 +21,6 @@ from streamer.transports.kafka.unreadable import (
     Damage,
     Damages,
     HeaderName,
-    LostRecords,
     _NotingRecords,
     _of_no_use,
     end_of_damage,
@@ -160,20 +159,11 @@ def test_what_may_not_or_cannot_be_skipped_stops_with_its_place_and_what_to_do(
         end_of_damage(settings, consumer, PARTITION, Damage(4, end, "broken"))
 
 
-def test_what_may_be_skipped_leaves_a_record_that_says_so() -> None:
+def test_what_may_be_skipped_has_an_end_and_says_so() -> None:
     settings = Settings(recovery=Recovery(unreadable="skip"))
     damage = Damage(4, 8, "broken")
-    consumer = SimpleNamespace(highwater=lambda partition: 8)
-    lost = LostRecords.of(PARTITION, damage, end_of_damage(settings, consumer, PARTITION, damage))
-    assert (lost.topic, lost.partition, lost.offset, lost.end, lost.value, lost.key) == (
-        "documents",
-        3,
-        4,
-        8,
-        None,
-        None,
-    )
-    assert lost.why == "the records of offsets 4 to 7 cannot be read: broken"
+    assert end_of_damage(settings, SimpleNamespace(highwater=lambda partition: 8), PARTITION, damage) == 8
+    assert damage.words == "the records of offsets 4 to 7 cannot be read: broken"
 
 
 def test_an_answer_without_a_whole_batch_and_a_broker_that_finds_damage_are_damage() -> None:

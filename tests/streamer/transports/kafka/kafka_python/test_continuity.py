@@ -2,18 +2,22 @@
 
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaProducer, TopicPartition
 
 from index import Source
 from streamer.errors import DeliveryDoubtful
 from streamer.records.record import Lost, Record
-from streamer.transports.kafka import topic_reader
+from streamer.settings.settings import Recovery
+from streamer.transports.kafka import topic_reader, unreadable
 from streamer.transports.kafka.kafka_python import continuity
 from streamer.transports.kafka.kafka_python.continuity import LOOK_SECONDS, Continuity
+from streamer.transports.kafka.topic_reader import TopicReader
+from streamer.transports.kafka.unreadable import FETCHES_MIN, Damages
 from tests.support.transport_worlds import KafkaWorld, make_settings
 
 ALL_WELL = range(0)
@@ -32,7 +36,9 @@ class Watched:
         self.looks: list[int] = []
         monkeypatch.setattr(continuity, "time", SimpleNamespace(monotonic=lambda: self.seconds))
         monkeypatch.setattr(topic_reader, "make_detached_consumer", lambda _, committed_only: self)
-        self.continuity = Continuity(make_settings())
+        self.settings = settings = make_settings().model_copy(update={"recovery": Recovery(unreadable="skip")})
+        self.damages = Damages()
+        self.continuity = Continuity(settings, TopicReader(settings))
         self.continuity.begin(0, 10)
 
     def follow(self, *offsets: int) -> None:
@@ -40,6 +46,19 @@ class Watched:
 
     def assign(self, _partitions: object) -> None:
         pass
+
+    def pause(self, _partition: object) -> None:
+        pass
+
+    resume = pause
+
+    def highwater(self, _partition: object) -> int:
+        return 20
+
+    def beginning_offsets(self, partitions: Sequence[Any], **_: object) -> dict[Any, int]:
+        return dict.fromkeys(partitions, 0)
+
+    end_offsets = beginning_offsets
 
     def seek(self, partition: Any, offset: int) -> None:
         self.looks.append(offset)
@@ -49,7 +68,7 @@ class Watched:
         found = [SimpleNamespace(offset=offset) for offset in self.missed if offset >= self.looks[-1]]
         return {self._at: found[:1]} if found else {}
 
-    def position(self, _partition: object) -> int:
+    def position(self, _partition: object, **_: object) -> int:
         return 2**62
 
 
@@ -89,6 +108,22 @@ def test_the_first_record_is_compared_with_what_was_asked_for_however_short_ago_
     assert watched.looks == [10, 20]
 
 
+def test_damage_in_a_gap_ends_the_reading_although_damage_may_be_skipped(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unreadable, "LASTING_SECONDS", 0.0)
+    at = TopicPartition(watched.settings.topics.input, 0)
+
+    def fetch_damage(**_: object) -> dict[Any, list[Any]]:
+        for _fetch in range(FETCHES_MIN):
+            watched.damages.note(at, 10, 12, "broken")
+        return {}
+
+    monkeypatch.setattr(watched, "poll", fetch_damage)
+    with pytest.raises(DeliveryDoubtful, match="read on at 12, and the records of offsets 10 to 11 cannot be read"):
+        watched.follow(12)
+
+
 def test_the_largest_gap_amid_the_records_is_looked_into_once_in_a_while(watched: Watched) -> None:
     watched.follow(10, 12, 15, 17)
     watched.follow(19)
@@ -116,12 +151,10 @@ def world(kafka: SimpleNamespace) -> Iterator[KafkaWorld]:
 
 
 def follow_in(world: KafkaWorld, begin: int, *offsets: int) -> None:
-    watch = Continuity(world.settings)
-    watch.begin(0, begin)
-    try:
+    with closing(TopicReader(world.settings)) as reader:
+        watch = Continuity(world.settings, reader)
+        watch.begin(0, begin)
         watch.follow(0, records(*offsets))
-    finally:
-        watch.close()
 
 
 @pytest.mark.kafka

@@ -8,8 +8,8 @@ from index import Source
 from streamer.records.record import Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.transactions import commit_note
-from streamer.transports.kafka.transactions.commit_note import CommitNote, Unasked, unasked
-from tests.support.transport_worlds import make_settings, routed
+from streamer.transports.kafka.transactions.commit_note import CommitNote, Unasked, note_path, unasked
+from tests.support.transport_worlds import make_settings
 
 PRODUCER = (7, 3)
 
@@ -23,13 +23,10 @@ def settings_in(folder: Path) -> Settings:
 
 def begun(folder: Path) -> CommitNote:
     """A note of a second transaction, with records of two partitions."""
-    note = CommitNote(settings_in(folder), "0-0")
+    note = CommitNote(note_path(settings_in(folder), "0-0"))
     note.committed({0: (4, "note")})
     note.begin(
-        [
-            routed(Record(Source("a", partition), "in", at, None, b"", 0, ()))
-            for partition, at in ((0, 5), (1, 2), (0, 6))
-        ],
+        [Record(Source("a", partition), "in", at, None, b"", 0, ()) for partition, at in ((0, 5), (1, 2), (0, 6))],
         PRODUCER,
     )
     return note
@@ -66,7 +63,7 @@ def test_a_note_that_makes_no_sense_counts_for_nothing(tmp_path: Path) -> None:
 
 
 def test_too_many_partitions_for_a_note_count_as_asked_for(tmp_path: Path) -> None:
-    note = CommitNote(settings_in(tmp_path), "0-0")
+    note = CommitNote(note_path(settings_in(tmp_path), "0-0"))
     note.committed(dict.fromkeys(range(10000), (10**12, "")))
     note.begin([], PRODUCER)
     assert unasked(settings_in(tmp_path), "0-0") is None

@@ -1,0 +1,135 @@
+"""Delivery in transactions, with either client: the order of the steps, and what each error means.
+
+take over -> (marks of the last transaction set? -> note -> begin -> records and offsets -> note -> commit), for each batch
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.errors import (
+    AuthorizationError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+)
+
+from streamer.errors import DeliveryDoubtful, SettingsError
+from streamer.settings.parts import Part
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.client import Commits, Producer, Send
+from streamer.transports.kafka.clients import BATCH_BYTES_MAX, broker_errors, output_bytes_max, within_timeout
+from streamer.transports.kafka.rights import refusal, rights_of, withheld_in, withheld_on_topics
+from streamer.transports.kafka.transactions.commit_note import CommitNote
+from streamer.transports.kafka.transactions.hanging import require_all_ended, take_over
+
+_ATTEMPTS_MAX = 3
+
+MakeProducer = Callable[[Settings, str, KafkaAdminClient, KafkaProducer, int], Producer]
+"""Producer of an instance; given the client that took over, and the size of the client's batches."""
+
+
+class Writer:
+    """Writer to some topics under this instance's transactional id; a new writer fences its predecessor.
+
+    topics          that it writes to, and its predecessor wrote to
+    note            path of the note of its steps, for a successor; None: it notes nothing
+    by_coordinator  as in `take_over`
+
+    Raises BrokerUnavailable, SettingsError, TransactionHanging.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        instance: str,
+        admin: KafkaAdminClient,
+        make: MakeProducer,
+        topics: Collection[str],
+        note: Path | None,
+        *,
+        part: Part | None = None,
+        by_coordinator: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._admin = admin
+        self._part = part
+        self._topics = topics
+        with broker_errors(settings, f"taking over the transactions of instance {instance!r}"):
+            taken = take_over(settings, instance, admin, topics, by_coordinator=by_coordinator)
+            self._batch_bytes = min(BATCH_BYTES_MAX, output_bytes_max(admin, topics) or BATCH_BYTES_MAX)
+            self.producer = make(settings, instance, admin, taken, self._batch_bytes)
+        self._note = CommitNote(note)
+
+    def deliver(self, sends: Sequence[Send], commits: Commits, proof: object) -> None:
+        """Write all of `sends` and commit, in one transaction: all of it, or none.
+
+        proof  of the membership in the group, for `commits`
+
+        Raises DeliveryDoubtful, and SettingsError if no retry helps. After an error only `close` is allowed: the writer aborts
+        nothing, because the instance's next writer does.
+        """
+        producer, settings = self.producer, self._settings
+        with self._errors(sends):
+            for _ in range(_ATTEMPTS_MAX):
+                identity = producer.identity
+                if producer.has_lost_connection() and identity is not None:
+                    require_all_ended(settings, self._admin, identity[0], self._topics)
+                if identity is not None:
+                    self._note.begin([send.record for send in sends], identity)
+                producer.begin()
+                if producer.fill(sends, commits, proof):
+                    self._note.ask()
+                    within_timeout(settings, producer.commit, "commit")
+                    self._note.committed(commits)
+                    return
+                # Nothing is in doubt: no commit was asked for.
+                within_timeout(settings, producer.abort, "abort")
+        raise DeliveryDoubtful(f"the rebalance did not finish within {_ATTEMPTS_MAX} attempts to commit")
+
+    def close(self) -> None:
+        """Release every resource quickly, in any state; never raises."""
+        self.producer.close()
+        self._note.close()
+
+    @contextmanager
+    def _errors(self, sends: Sequence[Send]) -> Iterator[None]:
+        """Turn the client's errors into DeliveryDoubtful, or SettingsError if no retry helps."""
+        try:
+            yield
+        except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
+            raise self._too_large(error, sends) from error
+        except AuthorizationError as error:
+            raise SettingsError(refusal(self._settings, self._withheld(error))) from error
+        except (KafkaError, ValueError) as error:
+            raise DeliveryDoubtful(str(error)) from error
+
+    def _withheld(self, error: AuthorizationError) -> str:
+        """Missing rights, in words. confluent-kafka does not name the topic."""
+        if isinstance(error, TopicAuthorizationFailedError):
+            required = [right for right in rights_of(self._settings, self._part) if right.required]
+            with broker_errors(self._settings, "asking what is allowed"):
+                withheld = withheld_on_topics(self._admin, required)
+            if withheld:
+                return ", ".join(map(str, withheld))
+        return withheld_in(self._settings, error, "delivering")
+
+    def _too_large(self, error: KafkaError, sends: Sequence[Send]) -> SettingsError | DeliveryDoubtful:
+        with broker_errors(self._settings, "asking what the outputs take"):
+            taken = output_bytes_max(self._admin, self._topics)
+        if taken is not None and taken < self._batch_bytes:
+            return DeliveryDoubtful(f"an output takes no more than {taken} bytes by now: {error}")
+        largest = max(sends, key=_size)
+        return SettingsError(
+            f"a record is larger than its topic or the broker takes ({error}; the largest, {largest.record.position}, has "
+            f"{_size(largest)} bytes): raise max.message.bytes of the topic that is written, or kafka.request_bytes_max, beyond "
+            "what the topic takes that is read"
+        )
+
+
+def _size(send: Send) -> int:
+    record = send.record
+    headers = sum(len(name) + len(value or b"") for name, value in send.headers)
+    return len(record.value or b"") + len(record.key or b"") + headers
