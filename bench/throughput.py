@@ -29,9 +29,9 @@ from deploy.local_kafka import LocalKafka
 from index.entry import Verdict
 from streamer.demo.demo import documents as demo_documents
 from streamer.fingerprint.scheme import scheme_for
+from streamer.observe.batch_report import BatchReport
 from streamer.observe.logs import configure_logging
 from streamer.records.record import Decision, Destination, Outgoing
-from streamer.service.batch_report import BatchReport
 from streamer.service.file_job import filter_files
 from streamer.service.loop import Listener
 from streamer.service.summary import Totals

@@ -50,6 +50,7 @@ docs/inputs
 docs/api
 examples/scrapy/README
 docs/settings
+docs/settings-methods
 docs/headers
 docs/formats
 docs/metrics

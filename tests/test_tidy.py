@@ -312,7 +312,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.records.verdict_batch",
     ),
     "tests/streamer/service/test_loop.py": (
-        "streamer.service.batch_report",
+        "streamer.observe.batch_report",
         "streamer.service.whole",
         "streamer.service.wiring",
     ),
@@ -333,6 +333,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.settings.kafka",
         "streamer.settings.methods",
         "streamer.settings.reference",
+        "streamer.settings.relations",
         "streamer.settings.values",
     ),
     "tests/streamer/test_main.py": ("streamer.__main__",),

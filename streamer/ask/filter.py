@@ -26,6 +26,7 @@ from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Record
 from streamer.records.route import explain
 from streamer.service.pipeline import entries_of, fingerprint_documents
+from streamer.service.whole import StreamNames
 from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings
 
@@ -60,7 +61,7 @@ class Filter:
         self._source = source
         self._read_only = read_only
         self._admitting = Lock()
-        self._stream_names: dict[str, str] = {}
+        self._names = StreamNames(index)
         self._closing = ExitStack()
         self._position: int | None = None
         self._has_begun = False
@@ -173,17 +174,10 @@ class Filter:
             documents,
             hexadecimal(entries.kinds, entries.fingerprints),
             decisions,
-            self._names_of(decisions),
+            self._names.of(decisions.original_positions),
             by_similarity=self._by_similarity,
         )
         return [answer_of(each, record.position) for each, record in zip(explained, records, strict=True)]
-
-    def _names_of(self, decisions: Decisions) -> dict[str, str]:
-        """Names of the originals' streams, cached until a new stream appears."""
-        streams = {position.source.stream for position in decisions.original_positions if position is not None}
-        if not streams <= self._stream_names.keys():
-            self._stream_names = self._index.stream_names()
-        return self._stream_names
 
 
 def _records(documents: Iterable[Value], source: Source, begin: int) -> list[Record]:

@@ -19,7 +19,6 @@ from streamer.ask.openapi import description
 from streamer.errors import SettingsError
 from streamer.observe.application import JSON, Response, Route, problem, respond
 from streamer.settings.ask import TOKEN_CHARACTERS_MIN, Ask, is_loopback
-from streamer.settings.settings import Settings
 
 
 class Rate:
@@ -86,16 +85,20 @@ class Authorizer:
         return name == self._host or is_loopback(name)
 
 
-def routes_for(settings: Settings, ask: Callable[[str, bytes], AskReply], status: Callable[[], bytes]) -> list[Route]:
+def routes_for(
+    chosen: Ask, host: str, ask: Callable[[str, bytes], AskReply], status: Callable[[], bytes]
+) -> list[Route]:
     """Routes of the API and the page.
 
+    chosen  settings of the API
+    host    address of the port, `observe.host`
     ask     see `Answers.answer`; may wait
     status  state of the service, as JSON
 
     Raises SettingsError for an unusable token file.
     """
-    authorizer = Authorizer(settings.ask, settings.observe.host)
-    described = orjson.dumps(description(settings.ask))
+    authorizer = Authorizer(chosen, host)
+    described = orjson.dumps(description(chosen))
     page = files("streamer.ask").joinpath("page.html").read_bytes()
     page_headers = {"Content-Security-Policy": policy_for(page), "Referrer-Policy": "no-referrer"}
 
@@ -114,13 +117,13 @@ def routes_for(settings: Settings, ask: Callable[[str, bytes], AskReply], status
         return refused
 
     return [
-        Route("/v1/check", "POST", asking("check"), refuse_form, settings.ask.body_bytes_max, queue="check"),
+        Route("/v1/check", "POST", asking("check"), refuse_form, chosen.body_bytes_max, queue="check"),
         Route(
             "/v1/documents/{id:path}",
             "GET",
             asking("document"),
             authorizer.refuse,
-            queue="document" if settings.ask.texts else "check",
+            queue="document" if chosen.texts else "check",
         ),
         Route("/v1/pairs", "GET", asking("pairs"), authorizer.refuse, queue="check"),
         Route("/v1/status", "GET", lambda _: respond(HTTPStatus.OK, JSON, status()), authorizer.refuse_unauthorized),

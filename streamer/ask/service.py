@@ -26,7 +26,7 @@ class AskService:
         self._with_texts = Answerer(settings) if settings.ask.texts else self._answerer
         self._answerers = list(dict.fromkeys([self._answerer, self._with_texts]))
         self._is_whole = False
-        self.routes: Sequence[Route] = routes_for(settings, self._ask, status.as_json)
+        self.routes: Sequence[Route] = routes_for(settings.ask, settings.observe.host, self._ask, status.as_json)
 
     def attend(self, states: Collection[State]) -> None:
         """Update from the workers' states, and start or restart the processes. Call it often; it never waits."""

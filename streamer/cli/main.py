@@ -38,7 +38,7 @@ from streamer.cli.verify import verify
 from streamer.cli.why import why
 from streamer.errors import EXIT_INTERRUPTED, MemoryTooSmall, NoDocuments, SettingsError, StreamerError
 from streamer.settings.parts import PARTS, Part
-from streamer.settings.settings import Settings, idle_line, without_use
+from streamer.settings.settings import Settings, idle_line, needs_hosts, without_use
 
 if TYPE_CHECKING:
     from streamer.service.summary import Totals
@@ -247,12 +247,16 @@ def config_group() -> None:
 
 
 @config_group.command("show")
+@click.option("--all", "methods", is_flag=True, help="Also print the settings of methods that have their defaults.")
 @pass_chosen
-def config_show(chosen: Chosen) -> None:
-    """Print all settings as TOML, without secrets."""
+def config_show(chosen: Chosen, methods: bool) -> None:
+    """Print the settings as TOML, without secrets.
+
+    The output is a settings file. docs/settings-methods.md lists the settings of methods, which presets give.
+    """
     from streamer.settings.reference import as_toml
 
-    click.echo(as_toml(chosen.load()), nl=False)
+    click.echo(as_toml(chosen.load(), methods=methods), nl=False)
 
 
 @config_group.command("check")
@@ -262,14 +266,14 @@ def config_check(settings: Settings) -> None:
 
     Prints one line per problem: a wrong value, contradicting settings, a missing extra, or a setting without effect.
     """
-    from streamer.records.missing_hosts import needs_hosts, remedy
+    from streamer.records.missing_hosts import remedy
 
     problems = [*_missing_extras(settings), *(idle_line(key, settings) for key in without_use(settings))]
     if problems:
         raise SettingsError("\n".join(problems))
     click.echo("the settings are valid")
     if needs_hosts(settings) and settings.decode.format == "text":
-        click.echo(f"streamer: text has no host, so the index learns no templates. {remedy(settings)}", err=True)
+        click.echo(f"streamer: text has no host, so the index learns no templates. {remedy(settings.decode)}", err=True)
 
 
 def _missing_extras(settings: Settings) -> Iterator[str]:

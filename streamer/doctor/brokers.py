@@ -6,7 +6,7 @@ from streamer.doctor.finding import Finding, State
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.records.missing_hosts import remedy
 from streamer.settings.parts import PARTS, settings_of
-from streamer.settings.settings import Settings
+from streamer.settings.settings import Decode, Settings
 from streamer.transports.kafka.diagnosis import Facts, TopicFacts
 from streamer.transports.kafka.handshake import Greeting
 from streamer.transports.kafka.rights import DOCUMENTED_AT, Right, rights_of
@@ -151,14 +151,14 @@ def clock(newest_ms: int | None, now_seconds: float) -> Finding:
     )
 
 
-def hosts(settings: Settings, documents: int, with_host: int) -> Finding:
+def hosts(decode: Decode, documents: int, with_host: int) -> Finding:
     """Whether the newest documents of the input name a host, where templates of sites are learnt."""
     check = "hosts (decode.host)"
     if not documents:
         return Finding(check, State.UNCHECKED, "the input has no documents yet")
     if not with_host:
         problem = f"none of the {documents:,} newest documents names one, so templates of sites are not learnt"
-        return Finding(check, State.ADVICE, problem, remedy(settings))
+        return Finding(check, State.ADVICE, problem, remedy(decode))
     return Finding(check, State.OK, f"{with_host:,} of the {documents:,} newest documents name one")
 
 

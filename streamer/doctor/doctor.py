@@ -8,8 +8,7 @@ from streamer.doctor.finding import Finding, State
 from streamer.doctor.registry import registry
 from streamer.errors import BrokerUnavailable, RecordsUnreadable, RegistryUnavailable, SettingsError
 from streamer.records.decode import Decoder, Document
-from streamer.records.missing_hosts import needs_hosts
-from streamer.settings.settings import Settings
+from streamer.settings.settings import Settings, needs_hosts
 from streamer.transports.kafka import diagnosis, handshake
 from streamer.transports.kafka.topic_reader import newest_inputs
 
@@ -22,11 +21,11 @@ def examine(settings: Settings) -> Iterator[Finding]:
     folder = machine.inspect_folder(settings.index.directory)
     yield from machine.libraries(diagnosis.codecs(), settings.kafka.compression)
     yield from machine.extras(settings)
-    yield from machine.index_folder(settings, folder)
+    yield from machine.index_folder(settings.index, folder)
     problem = machine.port_problem(settings.observe.host, settings.observe.port)
-    yield machine.port(settings, problem, running=bool(problem) and machine.serves_health(settings))
-    yield from machine.port_files(settings)
-    yield from registry(settings)
+    yield machine.port(settings.observe, problem, running=bool(problem) and machine.serves_health(settings.observe))
+    yield from machine.port_files(settings.observe)
+    yield from registry(settings.decode)
     yield from _of_brokers(settings)
 
 
@@ -74,4 +73,4 @@ def _hosts(settings: Settings) -> Finding:
             with_host += sum(each.host is not None for each in readable)
     except (SettingsError, BrokerUnavailable, RecordsUnreadable, RegistryUnavailable) as error:
         return Finding("hosts (decode.host)", State.UNCHECKED, "the input cannot be read", str(error))
-    return brokers.hosts(settings, documents, with_host)
+    return brokers.hosts(settings.decode, documents, with_host)

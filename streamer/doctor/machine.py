@@ -15,7 +15,7 @@ from streamer.doctor.finding import Finding, State
 from streamer.errors import SettingsError
 from streamer.observe.auth import port_auth
 from streamer.records.schemas import require_avro
-from streamer.settings.settings import Settings
+from streamer.settings.settings import Index, Observe, Settings
 from streamer.text import main_text
 from streamer.transports.kafka.client import require_client
 
@@ -85,9 +85,9 @@ def file_system_of(path: Path, mounts: Iterable[str]) -> str:
     return kind
 
 
-def index_folder(settings: Settings, folder: IndexFolder) -> Iterator[Finding]:
+def index_folder(index: Index, folder: IndexFolder) -> Iterator[Finding]:
     """Whether index.directory suits an index."""
-    check = f"index.directory {str(settings.index.directory)!r}"
+    check = f"index.directory {str(index.directory)!r}"
     if folder.problem:
         remedy = "set another folder, or allow this user to write"
         yield Finding(check, State.WRONG, f"is not writable: {folder.problem}", remedy)
@@ -98,13 +98,13 @@ def index_folder(settings: Settings, folder: IndexFolder) -> Iterator[Finding]:
         yield Finding(check, State.ADVICE, f"is on {folder.file_system}: {lost}", "set a folder on a disk or volume")
     else:
         yield Finding(check, State.OK, f"is on {folder.file_system or 'a local file system'}")
-    yield _room(settings, folder)
+    yield _room(index, folder)
     if folder.writer is not None and folder.writer.stopped:
         yield Finding(check, State.WRONG, "a stopped process holds the writer lock", str(folder.writer))
 
 
-def _room(settings: Settings, folder: IndexFolder) -> Finding:
-    limit, free = settings.index.map_bytes_max, f"{folder.free_bytes / 2**30:,.1f} GiB free"
+def _room(index: Index, folder: IndexFolder) -> Finding:
+    limit, free = index.map_bytes_max, f"{folder.free_bytes / 2**30:,.1f} GiB free"
     if folder.free_bytes < ROOM_BYTES_MIN:
         return Finding("room for the index", State.WRONG, free, "make room, or set another index.directory")
     if folder.used_bytes >= limit:
@@ -159,9 +159,8 @@ def port_problem(host: str, port: int) -> str:
     return ""
 
 
-def port_files(settings: Settings) -> Iterator[Finding]:
+def port_files(observe: Observe) -> Iterator[Finding]:
     """Whether the port's certificate and password files are usable; no finding without them."""
-    observe = settings.observe
     if observe.tls_certificate_file is None and observe.user is None:
         return
     check = "certificate and password of the port"
@@ -173,9 +172,8 @@ def port_files(settings: Settings) -> Iterator[Finding]:
         yield Finding(check, State.OK, "are usable")
 
 
-def serves_health(settings: Settings) -> bool:
+def serves_health(observe: Observe) -> bool:
     """Whether the port answers as this service does."""
-    observe = settings.observe
     if observe.tls_certificate_file is None:
         connection = http.client.HTTPConnection(observe.host, observe.port, timeout=_ANSWER_SECONDS)
     else:
@@ -191,9 +189,8 @@ def serves_health(settings: Settings) -> bool:
         connection.close()
 
 
-def port(settings: Settings, problem: str, *, running: bool) -> Finding:
+def port(observe: Observe, problem: str, *, running: bool) -> Finding:
     """Whether the port is free, or already belongs to this service (`running`)."""
-    observe = settings.observe
     check = f"observe.port {observe.host}:{observe.port}"
     if not problem:
         return Finding(check, State.OK, "is free")

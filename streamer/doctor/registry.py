@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from streamer.doctor.finding import Finding, State
 from streamer.errors import RegistryRefuses, RegistryUnavailable, SettingsError
 from streamer.records.schemas import Schemas
-from streamer.settings.settings import Settings
+from streamer.settings.settings import Decode
 
 
-def registry(settings: Settings) -> Iterator[Finding]:
+def registry(decode: Decode) -> Iterator[Finding]:
     """Whether the schema registry answers this client; no finding if no setting needs it."""
-    if settings.decode.format != "avro":
+    if decode.format != "avro":
         return
-    check = f"decode.registry_url {settings.decode.registry_url}"
+    check = f"decode.registry_url {decode.registry_url}"
     try:
-        Schemas(settings.decode).require_answer()
+        Schemas(decode).require_answer()
     except SettingsError as error:
         yield Finding(check, State.WRONG, "cannot be queried", str(error))
     except RegistryRefuses as error:

@@ -6,6 +6,7 @@ bit first, as in an ordinary number.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +49,15 @@ class Fingerprints:
             None if self.looks is None else self.looks[chosen],
             None if self.digests is None else self.digests[chosen],
         )
+
+
+def joined(parts: Sequence[Fingerprints]) -> Fingerprints:
+    """Rows of at least one part, in order. A column that a part lacks is None."""
+    columns: dict[str, Any] = {}
+    for name in Fingerprints.__slots__:
+        pieces = [getattr(part, name) for part in parts]
+        columns[name] = None if any(piece is None for piece in pieces) else np.concatenate(pieces)
+    return Fingerprints(**columns)
 
 
 def hexadecimal(kinds: npt.NDArray[np.uint8], fingerprints: npt.NDArray[np.uint64]) -> list[str | None]:

@@ -16,7 +16,7 @@ import importlib.metadata
 import os
 import platform
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,47 +38,11 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from index import WatchedHosts
-from streamer.observe.definitions import (
-    BATCH_AGE,
-    BATCH_BYTES,
-    BATCH_RECORDS,
-    BATCHES,
-    BROKER_CONTACT,
-    BUILD_INFO,
-    CANDIDATES,
-    DEFINITIONS,
-    DISTANCE,
-    DOCUMENTS,
-    HOST_BEYOND,
-    HOST_DOCUMENTS,
-    HOST_SHARE,
-    HOSTS_BEYOND,
-    INDEX_BYTES,
-    INDEX_BYTES_MAX,
-    INDEX_ENTRIES,
-    LAG_RECORDS,
-    LAST_DELIVERY,
-    OFFSETS_SKIPPED,
-    PARTITIONS_UNOWNED,
-    REPLAYED,
-    RESTORE_GAPS,
-    RESTORED,
-    RESTORING_OFFSETS,
-    SHADOW,
-    SIMILARITY,
-    STEP_SECONDS,
-    UNEQUAL_DUPLICATES,
-    WAITING_RECORDS,
-    WITHOUT_HOST,
-    WORKER_RESTARTS,
-    WORKERS,
-    Definition,
-)
+from streamer.observe import definitions
+from streamer.observe.batch_report import STEPS, BatchReport
+from streamer.observe.definitions import DEFINITIONS, Definition
 from streamer.observe.metrics_folder import MetricsFolder
 from streamer.records import reason
-
-STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
-"""Values of label `step`: the six verbs, in order."""
 
 WORKER_STATES = ("starting", "restoring", "running", "draining", "stopped")
 """Values of label `state`."""
@@ -234,6 +198,11 @@ class _Files(Collector):
                 return merged
 
 
+_OF_HOSTS = {
+    *(definitions.HOST_DOCUMENTS, definitions.HOST_SHARE, definitions.HOST_BEYOND, definitions.HOSTS_BEYOND),
+}
+
+
 class _Hosts(Collector):
     """The worst hosts as this process last saw them. Files would keep every past host for ever."""
 
@@ -243,17 +212,17 @@ class _Hosts(Collector):
     def collect(self) -> Iterable[Metric]:
         if self.watched is None:
             return
-        shown = self.watched.worst[:HOSTS_SHOWN]
+        shown, beyond = self.watched.worst[:HOSTS_SHOWN], definitions.HOSTS_BEYOND
         for definition, numbers in (
-            (HOST_DOCUMENTS, [each.documents for each in shown]),
-            (HOST_SHARE, [each.unequal / max(1, each.documents) for each in shown]),
-            (HOST_BEYOND, [int(each.beyond) for each in shown]),
+            (definitions.HOST_DOCUMENTS, [each.documents for each in shown]),
+            (definitions.HOST_SHARE, [each.unequal / max(1, each.documents) for each in shown]),
+            (definitions.HOST_BEYOND, [int(each.beyond) for each in shown]),
         ):
             family = GaugeMetricFamily(definition.name, definition.meaning, labels=definition.labels)
             for each, number in zip(shown, numbers, strict=True):
                 family.add_metric([each.host], number)
             yield family
-        yield GaugeMetricFamily(HOSTS_BEYOND.name, HOSTS_BEYOND.meaning, value=self.watched.beyond)
+        yield GaugeMetricFamily(beyond.name, beyond.meaning, value=self.watched.beyond)
 
 
 def _is_empty(file: Path) -> bool:
@@ -268,7 +237,7 @@ class Metrics:
     """This process's metrics, and their sum over all processes that share its directory.
 
     >>> metrics = Metrics()
-    >>> metrics.workers({"running": 2})
+    >>> metrics.show_workers({"running": 2})
     >>> b'neardup_workers{state="running"} 2.0' in metrics.exposition()
     True
     """
@@ -281,143 +250,55 @@ class Metrics:
             self._registry.register(_Files(_directory))
         self._hosts = _Hosts()
         self._registry.register(self._hosts)
-        self._documents = self._counter(DOCUMENTS)
-        self._replayed = self._counter(REPLAYED)
-        self._batches = self._counter(BATCHES)
-        self._batch_records = self._histogram(BATCH_RECORDS)
-        self._batch_bytes = self._histogram(BATCH_BYTES)
-        self._step_seconds = self._histogram(STEP_SECONDS)
-        self._candidates = self._histogram(CANDIDATES)
-        self._distance = self._histogram(DISTANCE)
-        self._similarity = self._histogram(SIMILARITY)
-        self._unequal_duplicates = self._counter(UNEQUAL_DUPLICATES)
-        self._without_host = self._counter(WITHOUT_HOST)
-        self._lag_records = self._gauge(LAG_RECORDS)
-        self._partitions_unowned = self._gauge(PARTITIONS_UNOWNED)
-        self._index_entries = self._gauge(INDEX_ENTRIES)
-        self._index_bytes = self._gauge(INDEX_BYTES)
-        self._index_bytes_max = self._gauge(INDEX_BYTES_MAX)
-        self._offsets_skipped = self._counter(OFFSETS_SKIPPED)
-        self._restored = self._counter(RESTORED)
-        self._restoring_offsets = self._gauge(RESTORING_OFFSETS)
-        self._restore_gaps = self._counter(RESTORE_GAPS)
-        self._worker_restarts = self._counter(WORKER_RESTARTS)
-        self._workers = self._gauge(WORKERS)
-        self._waiting_records = self._gauge(WAITING_RECORDS)
-        self._last_delivery = self._gauge(LAST_DELIVERY)
-        self._broker_contact = self._gauge(BROKER_CONTACT)
-        self._batch_age = self._gauge(BATCH_AGE)
-        self._shadow = self._gauge(SHADOW)
+        self._metrics = {each: self._made(each) for each in DEFINITIONS if each not in _OF_HOSTS}
         self._lags_shown: set[tuple[str, int]] = set()
         self._start_at_zero()
 
-    def observe_batch(
-        self,
-        *,
-        records: int,
-        value_bytes: int,
-        step_seconds: Mapping[str, float],
-        outcomes: Mapping[tuple[str, str], int],
-        distances: npt.NDArray[np.int16],
-        similarities: npt.NDArray[np.float64],
-        candidates: npt.NDArray[np.int64],
-        unequal: int,
-        replayed: int,
-    ) -> None:
-        """Count one batch, right after its commit.
+    def count(self, counter: Definition, count: int, *labels: object) -> None:
+        """Add to a counter."""
+        self._labelled(counter, labels).inc(count)
 
-        records       records in the batch
-        value_bytes   size of their values
-        step_seconds  seconds per step of `STEPS`
-        outcomes      records per (verdict, reason), as labels
-        distances     int16 [any], between duplicates and their originals; negative ones (NO_DISTANCE) are ignored
-        similarities  float64 [any], between duplicates and their originals, if the index measures similarity
-        candidates    int64 [any], compared entries per newly decided document
-        unequal       near (not exact) duplicates
-        replayed      records with a verdict from the journal
-        """
-        for (verdict, why), count in outcomes.items():
-            self._documents.labels(verdict, why).inc(count)
-        for step, seconds in step_seconds.items():
-            self._step_seconds.labels(step).observe(seconds)
-        self._replayed.inc(replayed)
-        self._batches.inc()
-        self._batch_records.observe(records)
-        self._batch_bytes.observe(value_bytes)
-        observe_many(self._distance, distances[distances >= 0])
-        observe_many(self._similarity, similarities)
-        observe_many(self._candidates, candidates)
-        self._unequal_duplicates.inc(unequal)
-        self._last_delivery.set(time.time())
+    def set(self, gauge: Definition, value: float, *labels: object) -> None:
+        """Set a gauge."""
+        self._labelled(gauge, labels).set(value)
 
-    def waiting_records(self, count: int) -> None:
-        """Set how many records in this process wait for their verdicts."""
-        self._waiting_records.set(count)
+    def observe_batch(self, batch: BatchReport) -> None:
+        """Count one batch, right after its commit."""
+        for outcome, count in batch.outcomes.items():
+            self.count(definitions.DOCUMENTS, count, *outcome)
+        for step, seconds in batch.step_seconds.items():
+            self._labelled(definitions.STEP_SECONDS, (step,)).observe(seconds)
+        self.count(definitions.REPLAYED, batch.replayed)
+        self.count(definitions.BATCHES, 1)
+        self.count(definitions.UNEQUAL_DUPLICATES, batch.unequal)
+        for histogram, observed in (
+            (definitions.BATCH_RECORDS, np.array([batch.records])),
+            (definitions.BATCH_BYTES, np.array([batch.value_bytes])),
+            (definitions.DISTANCE, batch.distances[batch.distances >= 0]),
+            (definitions.SIMILARITY, batch.similarities),
+            (definitions.CANDIDATES, batch.candidates),
+        ):
+            observe_many(self._metrics[histogram], observed)
+        self.set(definitions.LAST_DELIVERY, time.time())
 
     def observe_lags(self, lags: Mapping[tuple[str, int], int]) -> None:
         """Set the lag per (topic, partition) that this process owns, and withdraw its former ones."""
         for topic, partition in self._lags_shown - lags.keys():
-            self._withdraw(self._lag_records, topic, partition)
+            self._withdraw(self._metrics[definitions.LAG_RECORDS], topic, partition)
         for (topic, partition), lag in lags.items():
-            self._lag_records.labels(topic, partition).set(lag)
+            self.set(definitions.LAG_RECORDS, lag, topic, partition)
             # Starts at zero, since Prometheus sees no increase in a series that begins at five.
-            self._offsets_skipped.labels(topic, partition)
+            self.count(definitions.OFFSETS_SKIPPED, 0, topic, partition)
         self._lags_shown = set(lags)
-
-    def observe_unowned(self, count: int) -> None:
-        """Set how many input partitions have no reader."""
-        self._partitions_unowned.set(count)
-
-    def observe_index(self, entries: int, bytes_used: int) -> None:
-        """Set the index size: documents that can match, and bytes in use."""
-        self._index_entries.set(entries)
-        self._index_bytes.set(bytes_used)
-
-    def index_limit(self, bytes_max: int) -> None:
-        """Set the maximum index size; called once, at start."""
-        self._index_bytes_max.set(bytes_max)
-
-    def shadow(self, *, on: bool) -> None:
-        """Set whether duplicates also go to the unique topic; called once, at start."""
-        self._shadow.set(on)
 
     def show_hosts(self, watched: WatchedHosts) -> None:
         """Replace the worst hosts; called in the scraped process."""
         self._hosts.watched = watched
 
-    def skipped(self, topic: str, partition: int, count: int) -> None:
-        """Count offsets that the service skips for ever."""
-        self._offsets_skipped.labels(topic, partition).inc(count)
-
-    def without_host(self, count: int) -> None:
-        """Count documents that name no host, and are expected to."""
-        self._without_host.inc(count)
-
-    def restored(self, count: int) -> None:
-        """Count documents restored from the outputs."""
-        self._restored.inc(count)
-
-    def restoring_offsets(self, count: int) -> None:
-        """Set how many input offsets the index still lacks; 0 after a restore."""
-        self._restoring_offsets.set(count)
-
-    def restore_gaps(self, count: int) -> None:
-        """Count output partitions with lost records during a restore."""
-        self._restore_gaps.inc(count)
-
-    def worker_restarted(self, cause: str) -> None:
-        """Count a worker's restart; `cause` is one of `RESTART_CAUSES`."""
-        self._worker_restarts.labels(cause).inc()
-
-    def workers(self, states: Mapping[str, int]) -> None:
+    def show_workers(self, states: Mapping[str, int]) -> None:
         """Set how many workers are in each of `WORKER_STATES`; missing states count 0."""
         for state in WORKER_STATES:
-            self._workers.labels(state).set(states.get(state, 0))
-
-    def worker_seen(self, worker: int, *, contact_seconds: float, batch_age_seconds: float) -> None:
-        """Set the Unix time when the brokers last answered a worker, and its batch's age (0 for none)."""
-        self._broker_contact.labels(worker).set(contact_seconds)
-        self._batch_age.labels(worker).set(batch_age_seconds)
+            self.set(definitions.WORKERS, states.get(state, 0), state)
 
     def exposition(self) -> bytes:
         """All processes' metrics, in Prometheus' text format."""
@@ -432,13 +313,17 @@ class Metrics:
         return series
 
     def _start_at_zero(self) -> None:
-        for verdict, why in reason.labels():
-            self._documents.labels(verdict, why)
+        for outcome in reason.labels():
+            self.count(definitions.DOCUMENTS, 0, *outcome)
         for step in STEPS:
-            self._step_seconds.labels(step)
+            self._labelled(definitions.STEP_SECONDS, (step,))
         for cause in RESTART_CAUSES:
-            self._worker_restarts.labels(cause)
-        self._gauge(BUILD_INFO).labels(importlib.metadata.version("neardup-streamer"), platform.python_version()).set(1)
+            self.count(definitions.WORKER_RESTARTS, 0, cause)
+        self.set(definitions.BUILD_INFO, 1, importlib.metadata.version("neardup-streamer"), platform.python_version())
+
+    def _labelled(self, definition: Definition, labels: Sequence[object]) -> Any:
+        metric = self._metrics[definition]
+        return metric.labels(*labels) if labels else metric
 
     def _withdraw(self, gauge: Gauge, *labels: object) -> None:
         if self._in_memory is not None:
@@ -447,13 +332,10 @@ class Metrics:
             # Files keep every series for ever, but a value dated 1970 is never the most recent.
             gauge.labels(*labels)._value.set(0.0, timestamp=0.0)
 
-    def _counter(self, definition: Definition) -> Counter:
-        return Counter(definition.name, definition.meaning, definition.labels, registry=self._in_memory)
-
-    def _gauge(self, definition: Definition) -> Gauge:
-        name, meaning, labels, merge = definition.name, definition.meaning, definition.labels, definition.merge
-        return Gauge(name, meaning, labels, registry=self._in_memory, multiprocess_mode=merge)
-
-    def _histogram(self, definition: Definition) -> Histogram:
-        name, meaning, labels, buckets = definition.name, definition.meaning, definition.labels, definition.buckets
-        return Histogram(name, meaning, labels, registry=self._in_memory, buckets=buckets)
+    def _made(self, definition: Definition) -> Any:
+        described = definition.name, definition.meaning, definition.labels
+        if definition.kind == "counter":
+            return Counter(*described, registry=self._in_memory)
+        if definition.kind == "gauge":
+            return Gauge(*described, registry=self._in_memory, multiprocess_mode=definition.merge)
+        return Histogram(*described, registry=self._in_memory, buckets=definition.buckets)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from index import Decisions, Index, Kind
 from streamer.errors import DeliveryDoubtful, SettingsError
+from streamer.observe.batch_report import Stopwatch, report
 from streamer.parts.batches import is_of_engine, place_of, readable
 from streamer.parts.deciding import DecidingTransport
 from streamer.parts.messages import between, part_report
@@ -16,7 +17,6 @@ from streamer.records.envelope import differing
 from streamer.records.fingerprint_batch import FingerprintBatch, joined, unpack_fingerprints
 from streamer.records.record import Batch, Handover, Outgoing, Record
 from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
-from streamer.service.batch_report import Stopwatch, report
 from streamer.service.loop import Listener, Loop, StartingOffsets
 from streamer.service.whole import StreamNames, tell
 from streamer.transports.transport import Place

@@ -10,18 +10,13 @@ from dataclasses import replace
 import numpy as np
 
 from index import Entries, Source
-from streamer.fingerprint.scheme import Scheme
+from streamer.observe.batch_report import Stopwatch
 from streamer.parts.messages import between, part_report
-from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.envelope import DOCUMENTS_MAX, Heading, stamp_text
+from streamer.records.decode import DeadLetter, Document
+from streamer.records.envelope import DOCUMENTS_MAX, Heading
 from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints
-from streamer.records.missing_hosts import MissingHosts
 from streamer.records.record import Batch, Handover, Outgoing, Record
-from streamer.service.batch_report import Stopwatch
-from streamer.service.loop import Listener, PreparingLoop, StartingOffsets
-from streamer.service.pipeline import entries_of
-from streamer.service.poison.attempts import Attempts
-from streamer.service.poison.trial import Trials
+from streamer.service.loop import Listener, Preparation, PreparingLoop, StartingOffsets
 from streamer.service.recovery import Plan
 from streamer.transports.kafka.transport import KafkaTransport
 
@@ -32,19 +27,16 @@ class FingerprintPart(PreparingLoop):
     def __init__(
         self,
         transport: KafkaTransport,
-        decoder: Decoder,
-        fingerprinter: Scheme,
         recoverer: StartingOffsets,
-        attempts: Attempts,
-        trials: Trials,
+        preparation: Preparation,
         listener: Listener,
-        missing_hosts: MissingHosts,
+        stamp: str,
         *,
         idle_ms: int | None = None,
     ) -> None:
         """idle_ms: time after which an idle partition gets a batch without documents; None: never."""
-        super().__init__(transport, decoder, fingerprinter, recoverer, attempts, trials, listener, missing_hosts)
-        self._stamp = stamp_text(fingerprinter.stamp())
+        super().__init__(transport, recoverer, preparation, listener)
+        self._stamp = stamp
         self._reading = transport
         self._idle_seconds = None if idle_ms is None else idle_ms / 1000
         self._reached: dict[Source, int] = {}
@@ -55,13 +47,13 @@ class FingerprintPart(PreparingLoop):
         self._reached.update({source: plan.begin for source, plan in plans.items()})
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
-        ready = self._prepared(whole, stopwatch)
-        if ready is None:
+        work = self._prepared(whole, stopwatch)
+        if work is None:
             return
-        batch, documents, fingerprints = ready.batch, ready.documents, ready.fingerprints
+        batch = work.batch
         with stopwatch.step("commit"):
-            entries = entries_of(batch.records, documents, fingerprints)
-            self._transport.deliver(batch, batches_of(batch, documents, entries, self._reached, self._stamp))
+            outgoing = batches_of(batch, work.documents, work.entries(), self._reached, self._stamp)
+            self._transport.deliver(batch, outgoing)
             self._reached.update(batch.ends)
             self._write_heartbeats(batch)
         self._tell_of_lost(batch)

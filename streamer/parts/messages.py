@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from streamer.observe.batch_report import BatchReport, Stopwatch
 from streamer.records.record import Batch, Handover, Outgoing, Record
 from streamer.records.route import POSITION, STREAM
-from streamer.service.batch_report import BatchReport, Stopwatch
 
 
 def between(topic: Handover, read: Record, packed: bytes, now_ms: int) -> Outgoing:

@@ -1,11 +1,11 @@
 """route: documents and their verdicts become outputs. Read, route, commit; no fingerprint, no index."""
 
 from streamer.fingerprint.fingerprints import hexadecimal
+from streamer.observe.batch_report import Stopwatch
 from streamer.parts.messages import part_report
 from streamer.parts.routing import RoutingTransport
-from streamer.parts.verdict_rows import outgoing_of
 from streamer.records.record import Batch
-from streamer.service.batch_report import Stopwatch
+from streamer.records.route import Router
 from streamer.service.loop import Listener, Loop, StartingOffsets
 
 
@@ -17,34 +17,21 @@ class RoutePart(Loop):
         transport: RoutingTransport,
         recoverer: StartingOffsets,
         listener: Listener,
-        *,
-        by_similarity: bool,
-        connector_name: str,
-        task_id: str,
-        settings_digest: str,
-        shadow: bool,
+        router: Router,
     ) -> None:
-        """See `Service`."""
         super().__init__(transport, recoverer, listener)
         self._routing = transport
-        self._by_similarity = by_similarity
-        self._connector_name = connector_name
-        self._task_id = task_id
-        self._settings_digest = settings_digest
-        self._shadow = shadow
+        self._router = router
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
         with stopwatch.step("route"):
             verdicts = self._routing.verdicts_on(whole)
-            outgoing = outgoing_of(
+            outgoing = self._router.explained(
                 whole.records,
-                verdicts,
+                verdicts.documents,
                 hexadecimal(verdicts.kinds, verdicts.fingerprints),
-                by_similarity=self._by_similarity,
-                connector_name=self._connector_name,
-                task_id=self._task_id,
-                settings_digest=self._settings_digest,
-                shadow=self._shadow,
+                verdicts.decisions,
+                verdicts.names,
             )
         with stopwatch.step("commit"):
             self._routing.deliver(whole, outgoing)

@@ -8,9 +8,11 @@ from kafka import TopicPartition
 
 from index import Source
 from streamer.errors import RecoveryRefused
+from streamer.fingerprint.scheme import parameters_for
 from streamer.parts.batches import Batches
-from streamer.parts.verdict_rows import outgoing_of, verdicts_on
+from streamer.parts.verdict_rows import verdicts_on
 from streamer.records.record import Destination, Record
+from streamer.records.route import Router
 from streamer.records.verdict_batch import VerdictBatch, unpack_verdicts
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.topic_reader import TopicReader
@@ -66,17 +68,14 @@ def _outputs(
 ) -> Iterator[list[Record]]:
     offsets = range(max(decided.start, wanted.start), min(decided.stop, wanted.stop))
     at = TopicPartition(settings.topics.input, source.partition)
+    by_similarity = parameters_for(settings, {}).by_similarity
+    router = Router(settings.kafka.group, "", shadow=settings.route.shadow, by_similarity=by_similarity)
     for records in reader.records({at: offsets}, source.stream):
         if not records:
             yield []
             continue
-        outgoing = outgoing_of(
-            records,
-            verdicts_on(records, {source: batches}),
-            [None] * len(records),
-            by_similarity=settings.fingerprint.scheme == "minhash",
-            connector_name=settings.kafka.group,
-            task_id="",
-            shadow=settings.route.shadow,
+        verdicts = verdicts_on(records, {source: batches})
+        outgoing = router.explained(
+            records, verdicts.documents, [None] * len(records), verdicts.decisions, verdicts.names
         )
         yield [replace(each.record, headers=each.headers) for each in outgoing if each.destination in destinations]

@@ -1,4 +1,4 @@
-"""Verdict batches as rows for records, and the resulting outputs of `route`. Pure."""
+"""Verdict batches as rows for records. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,7 @@ from index import NO_NUMBER, Decisions, Kind, Source, Verdict
 from streamer.errors import RecordsUnreadable, VerdictsMissing
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import Reason, label
-from streamer.records.record import Outgoing, Record
-from streamer.records.route import explain, route
+from streamer.records.record import Record
 from streamer.records.verdict_batch import VerdictBatch
 
 
@@ -69,31 +68,6 @@ def verdicts_on(records: Sequence[Record], batches: Mapping[Source, Sequence[Ver
     for batch, _ in parts:
         names.update(batch.names)
     return VerdictRows(decisions, documents, kinds, fingerprints, names)
-
-
-def outgoing_of(
-    records: Sequence[Record],
-    verdicts: VerdictRows,
-    fingerprints_hex: Sequence[str | None],
-    *,
-    by_similarity: bool,
-    connector_name: str,
-    task_id: str,
-    settings_digest: str | None = None,
-    shadow: bool,
-) -> list[Outgoing]:
-    """Outgoing records for n records and their verdicts, as the whole service would deliver them; see `route`."""
-    explained = explain(
-        records, verdicts.documents, fingerprints_hex, verdicts.decisions, verdicts.names, by_similarity=by_similarity
-    )
-    return route(
-        records,
-        explained,
-        connector_name=connector_name,
-        task_id=task_id,
-        settings_digest=settings_digest,
-        shadow=shadow,
-    )
 
 
 def _require_known(verdicts: Sequence[int], reasons: Sequence[int], records: Sequence[Record]) -> None:

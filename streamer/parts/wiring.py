@@ -4,7 +4,7 @@ from contextlib import closing
 from functools import partial
 
 from index import Index, Source
-from streamer.fingerprint.scheme import Scheme, settings_digest
+from streamer.fingerprint.scheme import Scheme
 from streamer.parts.batches import Batches
 from streamer.parts.decide import DecidePart
 from streamer.parts.deciding import DecidingTransport
@@ -15,13 +15,10 @@ from streamer.parts.starting import OffsetStarter
 from streamer.records.decode import Decoder
 from streamer.records.envelope import stamp_text
 from streamer.records.fingerprint_batch import unpack_fingerprints
-from streamer.records.missing_hosts import MissingHosts
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener
-from streamer.service.poison.attempts import Attempts
-from streamer.service.poison.trial import Trials
 from streamer.service.recovery import Recoverer
-from streamer.service.wiring import usable_directory
+from streamer.service.wiring import preparation_of, router_of, usable_directory
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.topics import claims_of_group
@@ -43,15 +40,12 @@ def fingerprint_part(
     transport = KafkaTransport(settings_of(settings, "fingerprint"), instance, part="fingerprint")
     return transport, FingerprintPart(
         transport,
-        Decoder(settings.decode),
-        fingerprinter,
         OffsetStarter(
             transport, settings.recovery, partial(fingerprinted_to, settings), lambda: claims_of_group(settings)
         ),
-        Attempts(settings.index.directory, settings.workers.deaths_max),
-        Trials(settings, fingerprinter, seconds_max=settings.kafka.max_poll_interval_ms / 3000),
+        preparation_of(settings, fingerprinter),
         listener,
-        MissingHosts(settings),
+        stamp_text(fingerprinter.stamp()),
         idle_ms=settings.batch.idle_ms,
     )
 
@@ -82,9 +76,5 @@ def route_part(
         transport,
         OffsetStarter(transport, settings.recovery, transport.delivered_to),
         listener,
-        by_similarity=settings.fingerprint.scheme == "minhash",
-        connector_name=settings.kafka.group,
-        task_id=instance,
-        settings_digest=settings_digest(settings, fingerprinter.stamp()),
-        shadow=settings.route.shadow,
+        router_of(settings, fingerprinter, task_id=instance),
     )

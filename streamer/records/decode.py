@@ -170,8 +170,8 @@ class Decoder:
             return DeadLetter(reason, _bounded(str(error)), _key_text(record))
         # In most records every field is a key of an object: each is one step then.
         at_top = self._are_keys and type(tree) is dict
-        found = map(tree.get, self._keys) if at_top else [_resolve(tree, parts) for parts in self._fields]
-        text, title, own, time, *hosts = found
+        values = map(tree.get, self._keys) if at_top else [_resolve(tree, parts) for parts in self._fields]
+        text, title, own, time, *hosts = values
         if self._lists:
             text, title = (_joined(each) if type(each) is list else each for each in (text, title))
             own, time, *hosts = (
@@ -211,8 +211,8 @@ class Decoder:
         return DeadLetter(Reason.NO_TEXT, _bounded(detail), identity)
 
     def _keywords(self, tree: Any) -> tuple[str, ...]:
-        found = [_resolve(tree, parts) for parts in self._metadata]
-        flat = [item for value in found for item in (value if type(value) is list else [value])]
+        values = [_resolve(tree, parts) for parts in self._metadata]
+        flat = [item for value in values for item in (value if type(value) is list else [value])]
         return tuple(
             item if type(item) is str else str(item) for item in flat if type(item) in (str, int, float) and item != ""
         )
@@ -284,11 +284,11 @@ def _decode_text(record: Record, value: bytes) -> Document | DeadLetter:
     return Document(identity or record.position, value.decode(), "", record.timestamp_ms, None, ())
 
 
-def _identity(found: Any) -> str | None:
-    if type(found) is str:
-        return _bounded_id(found) if found else None
-    if type(found) is int or (type(found) is float and abs(found) <= _DOUBLE_EXACT_MAX):
-        return str(found)
+def _identity(value: Any) -> str | None:
+    if type(value) is str:
+        return _bounded_id(value) if value else None
+    if type(value) is int or (type(value) is float and abs(value) <= _DOUBLE_EXACT_MAX):
+        return str(value)
     return None
 
 

@@ -73,10 +73,10 @@ def differing(ours: str, theirs: str) -> str:
 
 def _stamp(text: str) -> dict[str, object]:
     try:
-        found = json.loads(text)
+        stamp = json.loads(text)
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"stamp": text}
+        stamp = None
+    return stamp if isinstance(stamp, dict) else {"stamp": text}
 
 
 class Packer:
@@ -168,6 +168,15 @@ class Unpacker:
         for length in shape:
             size *= length
         return np.frombuffer(self._take(size), wanted).astype(kind).reshape(shape)
+
+    def offsets(self) -> npt.NDArray[np.uint64]:
+        """A column of the documents' offsets, uint64 [count]: within the heading's, and increasing."""
+        offsets = self.column(np.uint64, self.count)
+        if self.count and (int(offsets.min()) < self.heading.begin or int(offsets.max()) >= self.heading.end):
+            raise self.unreadable("its rows do not lie within its offsets")
+        if (offsets[1:] <= offsets[:-1]).any():
+            raise self.unreadable("its rows are not in the order of their offsets")
+        return offsets
 
     def texts(self, count: int) -> list[str | None]:
         """See `Packer.texts`."""

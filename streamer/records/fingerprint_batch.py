@@ -5,6 +5,7 @@ docs/formats.md has every byte. From the streamer, this module imports only the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +58,7 @@ def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
     unpacker = Unpacker(MAGIC, content, where)
     heading, count = unpacker.heading, unpacker.count
     words, looks = unpacker.number(), unpacker.number()
-    offsets = unpacker.column(np.uint64, count)
+    offsets = unpacker.offsets()
     times_ms = unpacker.column(np.int64, count)
     kinds, reasons, named = (unpacker.column(np.uint8, count) for _ in range(3))
     fingerprints = unpacker.column(np.uint64, count, words)
@@ -65,10 +66,6 @@ def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
     look_rows = unpacker.column(np.uint8, count, max(0, looks - 1))
     ids, hosts, details = (unpacker.texts(count) for _ in range(3))
     unpacker.finish()
-    if count and (int(offsets[0]) < heading.begin or int(offsets[-1]) >= heading.end):
-        raise unpacker.unreadable("its documents do not lie within its offsets")
-    if count and (offsets[1:] <= offsets[:-1]).any():
-        raise unpacker.unreadable("its documents are not in the order of their offsets")
     if count and int(kinds.max()) > max(Kind):
         raise unpacker.unreadable(f"a document in it is of the unknown kind {int(kinds.max())}")
     own_ids = _positions(heading, offsets.tolist())
@@ -94,25 +91,19 @@ def joined(batches: Sequence[FingerprintBatch]) -> Entries:
 
     Raises ValueError if fingerprints or looks have different widths.
     """
-    sources = {each.entries.sources[0]: 0 for each in batches}
-    numbers = {source: number for number, source in enumerate(sources)}
     parts = [each.entries for each in batches]
-    looks = [part.looks for part in parts if part.looks is not None]
-    first = parts[0]
+    numbers = {source: number for number, source in enumerate(dict.fromkeys(part.sources[0] for part in parts))}
+    names = ("offsets", "kinds", "reasons", "fingerprints", "times_ms", "named", "looks")
+    pieces = {name: [getattr(part, name) for part in parts if getattr(part, name) is not None] for name in names}
+    columns: dict[str, Any] = {name: np.concatenate(each) if each else None for name, each in pieces.items()}
     return replace(
-        first,
-        sources=tuple(sources),
+        parts[0],
+        sources=tuple(numbers),
         source_numbers=np.concatenate([np.full(len(part), numbers[part.sources[0]], np.uint32) for part in parts]),
-        offsets=np.concatenate([part.offsets for part in parts]),
-        kinds=np.concatenate([part.kinds for part in parts]),
-        reasons=np.concatenate([part.reasons for part in parts]),
-        fingerprints=np.concatenate([part.fingerprints for part in parts]),
-        times_ms=np.concatenate([part.times_ms for part in parts]),
         ids=[each for part in parts for each in part.ids],
-        looks=np.concatenate(looks) if looks else None,
         hosts=[each for part in parts for each in part.hosts or ()],
-        named=np.concatenate([part.named for part in parts if part.named is not None]),
         digests=np.concatenate([_digests(part) for part in parts]),
+        **columns,
     )
 
 

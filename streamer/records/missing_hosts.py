@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import structlog
 
 from streamer.records.decode import DeadLetter, Document
-from streamer.settings.settings import Settings
+from streamer.settings.settings import Decode
 
 log = structlog.get_logger(__name__)
 
@@ -16,29 +16,19 @@ DOCUMENTS_MIN = 100
 """Fewest documents in a shorter run: a handful proves nothing about a crawl."""
 
 
-def needs_hosts(settings: Settings) -> bool:
-    """Whether frames of hosts are learnt, and documents should have hosts."""
-    index = settings.index
-    return (
-        settings.fingerprint.scheme == "minhash"
-        and index.insert == "root"
-        and index.templates
-        and settings.decode.host_scope != "none"
-    )
-
-
-def remedy(settings: Settings) -> str:
+def remedy(decode: Decode) -> str:
     """Advice for a run whose documents have no hosts."""
-    named = "" if settings.decode.format == "text" else "Name the field with the host or URL in decode.host. "
+    named = "" if decode.format == "text" else "Name the field with the host or URL in decode.host. "
     return named + 'If documents have none, set decode.host_scope = "none".'
 
 
 class MissingHosts:
     """Counts documents without a host, and warns once if none of a run's first ones has one."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._counts = self._watches = needs_hosts(settings)
-        self._remedy = remedy(settings)
+    def __init__(self, decode: Decode, *, expected: bool) -> None:
+        """expected: whether documents should have hosts, see `needs_hosts`."""
+        self._counts = self._watches = expected
+        self._remedy = remedy(decode)
         self._count = 0
 
     def see(self, documents: Sequence[Document | DeadLetter]) -> int:

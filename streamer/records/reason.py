@@ -50,6 +50,11 @@ MINOR = {
 SAME = {Reason.ORDINARY: Reason.SAME_TEXT}
 """Reason for a duplicate with its original's text, by the reason of its fingerprint."""
 
+
+def _hyphenated(reason: Reason) -> str:
+    return reason.name.lower().replace("_", "-")
+
+
 _LABELS = {
     (Verdict.UNIQUE, Reason.ORDINARY): "no-match",
     (Verdict.DUPLICATE, Reason.ORDINARY): "similar",
@@ -66,24 +71,13 @@ _LABELS = {
     (Verdict.UPDATE, Reason.ORDINARY): "recrawled",
     (Verdict.UPDATE, Reason.SHORT_TEXT): "short-text-recrawled",
     **{
-        (verdict, reason): reason.name.lower().replace("_", "-")
+        (verdict, reason): _hyphenated(reason)
         for verdict in (Verdict.DUPLICATE, Verdict.UPDATE, Verdict.UNIQUE)
         for reason in (Reason.UPDATE_MINOR, Reason.UPDATE_MINOR_SHORT_TEXT)
     },
     (Verdict.SUSPECT, Reason.ORDINARY): "host-beyond-limits",
     (Verdict.GIVEN_BACK, Reason.ORDINARY): "given-back",
-    (Verdict.DEAD_LETTER, Reason.TOMBSTONE): "tombstone",
-    (Verdict.DEAD_LETTER, Reason.TOO_LARGE): "too-large",
-    (Verdict.DEAD_LETTER, Reason.NOT_UTF_8): "not-utf-8",
-    (Verdict.DEAD_LETTER, Reason.NOT_JSON): "not-json",
-    (Verdict.DEAD_LETTER, Reason.NESTED_TOO_DEEP): "nested-too-deep",
-    (Verdict.DEAD_LETTER, Reason.NO_TEXT): "no-text",
-    (Verdict.DEAD_LETTER, Reason.TEXT_NOT_STRING): "text-not-string",
-    (Verdict.DEAD_LETTER, Reason.UNREADABLE): "unreadable",
-    (Verdict.DEAD_LETTER, Reason.POISON): "poison",
-    (Verdict.DEAD_LETTER, Reason.NOT_OF_REGISTRY): "not-of-registry",
-    (Verdict.DEAD_LETTER, Reason.SCHEMA_UNKNOWN): "schema-unknown",
-    (Verdict.DEAD_LETTER, Reason.NOT_AVRO): "not-avro",
+    **{(Verdict.DEAD_LETTER, reason): _hyphenated(reason) for reason in Reason if reason >= Reason.TOMBSTONE},
 }
 
 _VERDICTS = {(verdict.label, text): verdict for (verdict, _), text in _LABELS.items()}

@@ -6,6 +6,7 @@ letter that comes back again and again.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import orjson
@@ -123,50 +124,65 @@ def explain(
     return explained
 
 
-def route(
-    records: Sequence[Record],
-    decisions: Sequence[Decision],
-    *,
-    connector_name: str,
-    task_id: str,
-    settings_digest: str | None = None,
-    with_headers: bool = True,
-    shadow: bool = False,
-) -> list[Outgoing]:
-    """Outgoing records for n records, row for row: destination and headers; all else goes out as it came in.
+@dataclass(frozen=True, slots=True)
+class Router:
+    """Makes outgoing records, with the facts of a service that their headers name.
 
     connector_name, task_id  for the Kafka Connect headers of dead letters
     settings_digest          digest of the settings that give texts, ids and fingerprints; None: no such header
     with_headers             False makes no headers at all, for a transport that takes none
     shadow                   see `destination_of`; a header names the output that a record was kept out of
+    by_similarity            see `explain`
     """
-    destinations = {verdict: destination_of(verdict, shadow=shadow) for verdict in Verdict}
-    if not with_headers:
-        return [
-            Outgoing(destinations[decision.verdict], record, (), decision)
-            for record, decision in zip(records, decisions, strict=True)
-        ]
-    outgoing: list[Outgoing] = []
-    topic, source = None, None
-    by_settings = () if settings_digest is None else ((SETTINGS, settings_digest.encode()),)
-    for record, decision in zip(records, decisions, strict=True):
-        if record.source is not source or record.topic is not topic:
-            topic, source = record.topic, record.source
-            before, of_stream = _bytes(f"{topic}/{source.partition}/"), (STREAM, source.stream.encode())
-        kept = record.headers
-        if kept:
-            kept = tuple(
-                header for header in kept if not header[0].startswith(PREFIX) or header[0].startswith(REPLAYED)
-            )
-        destination = destinations[decision.verdict]
-        gained = _gained(record, decision, (POSITION, before + b"%d" % record.offset), of_stream)
-        gained += by_settings
-        if destination is not DESTINATIONS[decision.verdict]:
-            gained += ((SHADOW, DESTINATIONS[decision.verdict].encode()),)
-        if decision.verdict is Verdict.DEAD_LETTER:
-            gained += _connect_errors(record, decision, connector_name, task_id)
-        outgoing.append(Outgoing(destination, record, kept + gained, decision))
-    return outgoing
+
+    connector_name: str
+    task_id: str
+    settings_digest: str | None = None
+    with_headers: bool = True
+    shadow: bool = False
+    by_similarity: bool = False
+
+    def explained(
+        self,
+        records: Sequence[Record],
+        documents: Sequence[Document | DeadLetter],
+        fingerprints_hex: Sequence[str | None],
+        decisions: Decisions,
+        stream_names: Mapping[str, str],
+    ) -> list[Outgoing]:
+        """Outgoing records for n records and their decisions, row for row; see `explain`."""
+        words = explain(records, documents, fingerprints_hex, decisions, stream_names, by_similarity=self.by_similarity)
+        return self.route(records, words)
+
+    def route(self, records: Sequence[Record], decisions: Sequence[Decision]) -> list[Outgoing]:
+        """Outgoing records for n records, row for row: destination and headers; all else goes out as it came in."""
+        destinations = {verdict: destination_of(verdict, shadow=self.shadow) for verdict in Verdict}
+        if not self.with_headers:
+            return [
+                Outgoing(destinations[decision.verdict], record, (), decision)
+                for record, decision in zip(records, decisions, strict=True)
+            ]
+        outgoing: list[Outgoing] = []
+        topic, source = None, None
+        by_settings = () if self.settings_digest is None else ((SETTINGS, self.settings_digest.encode()),)
+        for record, decision in zip(records, decisions, strict=True):
+            if record.source is not source or record.topic is not topic:
+                topic, source = record.topic, record.source
+                before, of_stream = _bytes(f"{topic}/{source.partition}/"), (STREAM, source.stream.encode())
+            kept = record.headers
+            if kept:
+                kept = tuple(
+                    header for header in kept if not header[0].startswith(PREFIX) or header[0].startswith(REPLAYED)
+                )
+            destination = destinations[decision.verdict]
+            gained = _gained(record, decision, (POSITION, before + b"%d" % record.offset), of_stream)
+            gained += by_settings
+            if destination is not DESTINATIONS[decision.verdict]:
+                gained += ((SHADOW, DESTINATIONS[decision.verdict].encode()),)
+            if decision.verdict is Verdict.DEAD_LETTER:
+                gained += _connect_errors(record, decision, self.connector_name, self.task_id)
+            outgoing.append(Outgoing(destination, record, kept + gained, decision))
+        return outgoing
 
 
 def parse_position(headers: Headers) -> Position | None:
@@ -233,8 +249,8 @@ def restoring_verdict(record: Record) -> Verdict:
 
 @lru_cache(256)
 def _restoring_verdict(verdict: bytes, reason: bytes) -> Verdict:
-    told = verdict_of(verdict.decode(errors="replace"), reason.decode(errors="replace"))
-    return told if told is not None and (told.names_original or told is Verdict.GIVEN_BACK) else Verdict.UNIQUE
+    named = verdict_of(verdict.decode(errors="replace"), reason.decode(errors="replace"))
+    return named if named is not None and (named.names_original or named is Verdict.GIVEN_BACK) else Verdict.UNIQUE
 
 
 def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
@@ -361,8 +377,8 @@ def _shown(text: str) -> str:
 
 
 def _parse(headers: Headers, stream_name: str, position_name: str) -> Position | None:
-    found = dict(headers)
-    stream, position = found.get(stream_name), found.get(position_name)
+    values = dict(headers)
+    stream, position = values.get(stream_name), values.get(position_name)
     if stream is None or position is None:
         return None
     numbers = position.rsplit(b"/", 2)[1:]

@@ -138,12 +138,12 @@ class Schemas:
         if depth > _NESTED_MAX:
             raise _NoSchema("its references go in a circle")
         for each in answer.get("references") or ():
-            found = self._registry.ask(
+            reference = self._registry.ask(
                 f"/subjects/{quote(str(each['subject']), safe='')}/versions/{int(each['version'])}"
             )
-            self._parse_references(found, named, depth + 1)
+            self._parse_references(reference, named, depth + 1)
             if each["name"] not in named:
-                fastavro.parse_schema(json.loads(found["schema"]), named)
+                fastavro.parse_schema(json.loads(reference["schema"]), named)
 
 
 class _NoSchema(Exception):
@@ -191,21 +191,21 @@ class _Registry:
 
     def _refused(self, error: urllib.error.HTTPError, path: str) -> Exception:
         try:
-            told = json.loads(error.read(_ANSWER_BYTES_MAX))
-            code, message = int(told["error_code"]), str(told.get("message", ""))
+            answer = json.loads(error.read(_ANSWER_BYTES_MAX))
+            code, message = int(answer["error_code"]), str(answer.get("message", ""))
         except (OSError, http.client.HTTPException, ValueError, TypeError, LookupError):
             code, message = error.code, ""
         if code in _UNKNOWN:
             return _NoSchema(message or "the registry does not know it")
         if error.code in (401, 403):
             message = message or "decode.registry_user and decode.registry_password are wrong or lack the right to read"
-            return RegistryRefuses(self._told(path, f"{error.code} {error.reason} {message}".strip()))
+            return RegistryRefuses(self._message(path, f"{error.code} {error.reason} {message}".strip()))
         return self._unavailable(path, f"{error.code} {error.reason} {message}".strip())
 
     def _unavailable(self, path: str, why: str) -> RegistryUnavailable:
-        return RegistryUnavailable(self._told(path, why))
+        return RegistryUnavailable(self._message(path, why))
 
-    def _told(self, path: str, why: str) -> str:
+    def _message(self, path: str, why: str) -> str:
         return (
             f"decode.registry_url: {self._url}{path} cannot be asked ({why}). Records wait, none is lost: reading goes on once "
             "it answers."

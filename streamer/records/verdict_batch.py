@@ -98,7 +98,7 @@ def unpack_verdicts(content: bytes | None, where: str) -> VerdictBatch:
     unpacker = Unpacker(MAGIC, content, where)
     heading, count = unpacker.heading, unpacker.count
     decider, words = unpacker.text(), unpacker.number()
-    offsets = unpacker.column(np.uint64, count)
+    offsets = unpacker.offsets()
     verdicts, reasons, replayed, kinds = (unpacker.column(np.uint8, count) for _ in range(4))
     distances = unpacker.column(np.int16, count)
     fingerprints = unpacker.column(np.uint64, count, words)
@@ -107,10 +107,6 @@ def unpack_verdicts(content: bytes | None, where: str) -> VerdictBatch:
     positions: list[Position | None] = [None] * count
     names = _unpack_originals(unpacker, original_ids, positions)
     unpacker.finish()
-    if count and (int(offsets[0]) < heading.begin or int(offsets[-1]) >= heading.end):
-        raise unpacker.unreadable("its verdicts do not lie within its offsets")
-    if count and (offsets[1:] <= offsets[:-1]).any():
-        raise unpacker.unreadable("its verdicts are not in the order of their offsets")
     if count and int(verdicts.max()) > max(Verdict):
         raise unpacker.unreadable(f"it holds the unknown verdict {int(verdicts.max())}")
     return VerdictBatch(
@@ -143,10 +139,10 @@ def _unpack_originals(
             names[stream] = name
     count = unpacker.number()
     rows, source_numbers = unpacker.column(np.uint32, count), unpacker.column(np.uint32, count)
-    offsets, found = unpacker.column(np.uint64, count), unpacker.texts(count)
+    offsets, ids = unpacker.column(np.uint64, count), unpacker.texts(count)
     if count and (int(rows.max()) >= len(positions) or int(source_numbers.max()) >= len(sources)):
         raise unpacker.unreadable("an original in it belongs to no document, or to no source")
-    columns = (rows.tolist(), source_numbers.tolist(), offsets.tolist(), found)
+    columns = (rows.tolist(), source_numbers.tolist(), offsets.tolist(), ids)
     for row, number, offset, original_id in zip(*columns, strict=True):
         positions[row] = Position(sources[number], offset)
         original_ids[row] = original_id

@@ -11,7 +11,8 @@ from typing import Any
 import orjson
 
 from index import HostShare, WatchedHosts
-from streamer.service.loop import STEPS, State
+from streamer.observe.batch_report import STEPS
+from streamer.service.loop import State
 from streamer.service.readiness import GroupSeen
 
 _STATES = tuple(State)

@@ -17,7 +17,7 @@ An error leaves the loop as an exception. The loop retries nothing: a fresh proc
 
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -27,13 +27,10 @@ import structlog
 
 from index import Source
 from streamer.errors import DeliveryDoubtful, TrialFailed
-from streamer.fingerprint.fingerprints import Fingerprints
-from streamer.fingerprint.scheme import Scheme
-from streamer.records.decode import DeadLetter, Decoder, Document
+from streamer.observe.batch_report import BatchReport, Stopwatch
 from streamer.records.missing_hosts import MissingHosts
 from streamer.records.record import Batch
-from streamer.service.batch_report import BatchReport, Stopwatch
-from streamer.service.pipeline import Decided, Decider, Prefetcher
+from streamer.service.pipeline import Prefetcher, Step, Work
 from streamer.service.poison.attempts import PURE_STEPS, Attempts
 from streamer.service.poison.trial import Trials
 from streamer.service.recovery import Plan, Unrecovered
@@ -44,10 +41,6 @@ log = structlog.get_logger(__name__)
 
 AHEAD_STEPS = (*PURE_STEPS, "decide", "route")
 """Steps on the prefetch thread."""
-
-STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
-"""The six verbs, in order. Metrics, dashboard and documentation use the same words."""
-
 
 OBJECTS_BETWEEN = 100_000
 """New objects between two searches of the youngest. A batch makes some ten per document; nearly all go by themselves."""
@@ -238,35 +231,27 @@ class Loop(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """A batch with its documents, fingerprints and pending decision; None if this loop does not decide."""
+class Preparation:
+    """What a loop needs to prepare batches: the steps that it takes ahead, by name, and the care for what may go wrong."""
 
-    batch: Batch
-    documents: list[Document | DeadLetter]
-    fingerprints: Fingerprints
-    decided: Decided | None
+    steps: Mapping[str, Step]
+    attempts: Attempts
+    trials: Trials
+    missing_hosts: MissingHosts
 
 
 class PreparingLoop(Loop):
     """A loop that decodes and fingerprints, and perhaps decides and routes, one batch ahead."""
 
     def __init__(
-        self,
-        transport: Transport,
-        decoder: Decoder,
-        fingerprinter: Scheme,
-        recoverer: StartingOffsets,
-        attempts: Attempts,
-        trials: Trials,
-        listener: Listener,
-        missing_hosts: MissingHosts,
-        deciding: Decider | None = None,
+        self, transport: Transport, recoverer: StartingOffsets, preparation: Preparation, listener: Listener
     ) -> None:
         super().__init__(transport, recoverer, listener)
-        self._ahead = Prefetcher(decoder, fingerprinter, deciding)
-        self._attempts = attempts
-        self._trials = trials
-        self._missing_hosts = missing_hosts
+        self._steps = list(preparation.steps)
+        self._ahead = Prefetcher(preparation.steps)
+        self._attempts = preparation.attempts
+        self._trials = preparation.trials
+        self._missing_hosts = preparation.missing_hosts
 
     @contextmanager
     def _resources(self) -> Iterator[None]:
@@ -298,44 +283,44 @@ class PreparingLoop(Loop):
             self._attempts.loop.enter(name)
         super()._enter_step(name)
 
-    def _prepared(self, whole: Batch, stopwatch: Stopwatch) -> Ready | None:
-        """A prepared batch, or its first records; None if a stop was requested first.
+    def _prepared(self, whole: Batch, stopwatch: Stopwatch) -> Work | None:
+        """The documents and fingerprints of a batch, or of its first records; None if a stop was requested first.
 
         Starts to prepare the next batch, if it is available. A trial handles records that may end a process.
         """
-        ready = self._prepare(whole, stopwatch)
-        if ready is None:
+        work = self._tried(whole, stopwatch) if self._suspects(whole) else self._ahead.take(whole, self._attempts.ahead)
+        if work is None:
             return None
+        self._await(PURE_STEPS, work, stopwatch)
         # A partial batch is followed by its own rest.
-        upcoming = self._transport.peek() if ready.batch is whole and not self._stop_asked else None
+        upcoming = self._transport.peek() if work.batch is whole and not self._stop_asked else None
         if upcoming is not None and not self._suspects(upcoming):
             self._ahead.begin(upcoming, self._attempts.ahead)
         self._attempts.loop.name(whole)
-        self._listener.without_host(self._missing_hosts.see(ready.documents))
-        return ready
+        self._listener.without_host(self._missing_hosts.see(work.documents))
+        return work
+
+    def _await(self, steps: Sequence[str], work: Work, stopwatch: Stopwatch) -> None:
+        """Wait for these steps of a batch, if they are pending."""
+        for step in steps:
+            if step in work.pending:
+                with stopwatch.step(step):
+                    seconds = work.pending[step].result()
+                stopwatch.cpu_seconds[step] += seconds
 
     def _suspects(self, batch: Batch) -> bool:
         return self._trials.expects_poison or self._attempts.suspects(batch.records)
 
-    def _prepare(self, whole: Batch, stopwatch: Stopwatch) -> Ready | None:
-        if self._suspects(whole):
-            with stopwatch.step("decode"):
-                self._ahead.settle()
-                tried = self._trials.run(whole.records, self._listener.progress, lambda: self._stop_asked)
-            with stopwatch.step("fingerprint"):
-                if tried is None:
-                    return None
-                batch = whole.first(len(tried.documents))
-                decided = self._ahead.decide(batch, tried.documents, tried.fingerprints, self._attempts.ahead)
-            return Ready(batch, tried.documents, tried.fingerprints, decided)
-        prepared = self._ahead.take(whole, self._attempts.ahead)
+    def _tried(self, whole: Batch, stopwatch: Stopwatch) -> Work | None:
         with stopwatch.step("decode"):
-            documents, decode_seconds = prepared.documents.result()
+            self._ahead.settle()
+            tried = self._trials.run(whole.records, self._listener.progress, lambda: self._stop_asked)
         with stopwatch.step("fingerprint"):
-            fingerprints, fingerprint_seconds = prepared.fingerprints.result()
-        stopwatch.cpu_seconds["decode"] += decode_seconds
-        stopwatch.cpu_seconds["fingerprint"] += fingerprint_seconds
-        return Ready(whole, documents, fingerprints, prepared.decided)
+            if tried is None:
+                return None
+            work = Work(whole.first(len(tried.documents)))
+            work.documents, work.fingerprints = tried.documents, tried.fingerprints
+            return self._ahead.start(work, self._attempts.ahead, self._steps[len(PURE_STEPS) :])
 
     def _require_whole(self, delivered: Batch, whole: Batch) -> None:
         """Raise TrialFailed if trials took so long that only the first records of a batch are delivered."""

@@ -13,10 +13,10 @@ half of the work runs in parallel without the interpreter's lock; the other half
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,6 @@ from streamer.service.poison.attempts import IDLE, AttemptFile
 
 Item = TypeVar("Item", bound=np.generic)
 
-Documents = Sequence[Document | DeadLetter]
-
 
 def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | DeadLetter]) -> Fingerprints:
     """Fingerprint the decoded documents, row for row with `documents`.
@@ -39,26 +37,26 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
     The row of a dead letter has Kind.DEAD_LETTER, the dead letter's reason, and unused zeros.
     """
     readable = [document for document in documents if isinstance(document, Document)]
-    found: Fingerprints = fingerprinter.fingerprint(
+    fingerprints: Fingerprints = fingerprinter.fingerprint(
         [document.text for document in readable],
         [document.title for document in readable],
         [document.metadata for document in readable],
     )
     if len(readable) == len(documents):
-        return found
+        return fingerprints
     decoded = [row for row, document in enumerate(documents) if isinstance(document, Document)]
     count = len(documents)
     kinds = np.full(count, Kind.DEAD_LETTER, np.uint8)
     reasons = np.array([each.reason if isinstance(each, DeadLetter) else 0 for each in documents], np.uint8)
-    kinds[decoded] = found.kinds
-    reasons[decoded] = found.reasons
+    kinds[decoded] = fingerprints.kinds
+    reasons[decoded] = fingerprints.reasons
     return Fingerprints(
         kinds,
         reasons,
-        _spread(found.fingerprints, decoded, count),
-        _spread(found.feature_counts, decoded, count),
-        None if found.looks is None else _spread(found.looks, decoded, count),
-        None if found.digests is None else _spread(found.digests, decoded, count),
+        _spread(fingerprints.fingerprints, decoded, count),
+        _spread(fingerprints.feature_counts, decoded, count),
+        None if fingerprints.looks is None else _spread(fingerprints.looks, decoded, count),
+        None if fingerprints.digests is None else _spread(fingerprints.digests, decoded, count),
     )
 
 
@@ -103,91 +101,82 @@ def prepare(decoder: Decoder, fingerprinter: Scheme, records: Sequence[Record]) 
     return entries_of(records, documents, fingerprint_documents(fingerprinter, documents))
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """Pending verdicts and outgoing records of a batch, with the CPU seconds of each."""
+@dataclass(slots=True, eq=False)
+class Work:
+    """A batch on its way; each step sets its product. `pending` has the unfinished steps' CPU seconds, by name."""
 
-    decisions: "Future[tuple[Decisions, float]]"
-    outgoing: "Future[tuple[list[Outgoing], float]]"
+    batch: Batch
+    documents: list[Document | DeadLetter] = field(init=False)
+    fingerprints: Fingerprints = field(init=False)
+    decisions: Decisions = field(init=False)
+    outgoing: list[Outgoing] = field(init=False)
+    pending: "dict[str, Future[float]]" = field(default_factory=dict)
 
-
-Documented = Future[tuple[list[Document | DeadLetter], float]]
-Fingerprinted = Future[tuple[Fingerprints, float]]
-
-
-class Decider(Protocol):
-    """Decides batches and routes them."""
-
-    def decide(self, batch: Batch, documents: Documents, fingerprints: Fingerprints) -> Decisions:
-        """Final verdicts on a batch."""
-
-    def route(
-        self, batch: Batch, documents: Documents, fingerprints: Fingerprints, decisions: Decisions
-    ) -> list[Outgoing]:
-        """Outgoing records of a decided batch, row for row."""
+    def entries(self) -> Entries:
+        """See `entries_of`."""
+        return entries_of(self.batch.records, self.documents, self.fingerprints)
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A batch in preparation: documents and fingerprints with their CPU seconds, and the pending decision.
+Step = Callable[[Work], None]
+"""A step of the path: reads the products of the steps before, and sets its own."""
 
-    decided  None without a decider
-    """
 
-    records: Sequence[Record]
-    documents: Documented
-    fingerprints: Fingerprinted
-    decided: Decided | None
+def pure_steps(decoder: Decoder, fingerprinter: Scheme) -> dict[str, Step]:
+    """The PURE_STEPS by name."""
+
+    def decode(work: Work) -> None:
+        work.documents = decoder.decode(work.batch.records)
+
+    def fingerprint(work: Work) -> None:
+        work.fingerprints = fingerprint_documents(fingerprinter, work.documents)
+
+    return {"decode": decode, "fingerprint": fingerprint}
 
 
 class Prefetcher:
-    """The thread that prepares batches in order, at most one ahead of demand.
+    """The thread that takes the steps of batches in order, at most one batch ahead of demand.
 
     It notes its current work: the note identifies a record that ends the process.
     """
 
-    def __init__(self, decoder: Decoder, fingerprinter: Scheme, deciding: Decider | None = None) -> None:
-        """deciding: decides the batches; None: no decisions."""
-        self._decoder = decoder
-        self._fingerprinter = fingerprinter
-        self._deciding = deciding
+    def __init__(self, steps: Mapping[str, Step]) -> None:
+        """steps: by name in STEPS, in order."""
+        self._steps = steps
         self._has_failed = False
         self._clock: int | None = None
         self._thread = ThreadPoolExecutor(1, "ahead", initializer=self._take_clock)
-        self._prepared: Prepared | None = None
+        self._ahead: Work | None = None
 
     def begin(self, batch: Batch, note: AttemptFile) -> None:
         """Begin to prepare a batch."""
-        documents = self._thread.submit(self._decoded, batch, note)
-        fingerprints = self._thread.submit(self._fingerprinted, documents, note)
-        decided = self._submitted(batch, documents, fingerprints, note)
-        self._prepared = Prepared(batch.records, documents, fingerprints, decided)
+        self._ahead = self.start(Work(batch), note, list(self._steps))
 
-    def decide(
-        self, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: AttemptFile
-    ) -> Decided | None:
-        """Decide and route a batch that was prepared elsewhere; None without a decider."""
-        return self._submitted(batch, _known(documents), _known(fingerprints), note)
+    def start(self, work: Work, note: AttemptFile, steps: Sequence[str]) -> Work:
+        """Start these steps, the last ones of the path; the work has the products of all others."""
+        before: Future[float] | None = None
+        for name in steps:
+            before = work.pending[name] = self._thread.submit(self._take_step, name, work, note, before)
+        return work
 
-    def take(self, batch: Batch, note: AttemptFile) -> Prepared:
+    def take(self, batch: Batch, note: AttemptFile) -> Work:
         """The preparation of a batch, started before or now. The preparation of any other batch is discarded."""
-        if self._prepared is None or self._prepared.records is not batch.records:
+        if self._ahead is None or self._ahead.batch.records is not batch.records:
             self.begin(batch, note)
-        assert self._prepared is not None
-        prepared, self._prepared = self._prepared, None
-        return prepared
+        assert self._ahead is not None
+        work, self._ahead = self._ahead, None
+        # Equal to the batch that was peeked at, except for the proof of ownership.
+        work.batch = batch
+        return work
 
     def settle(self) -> None:
         """Wait until nothing is being prepared or decided: decoder, fingerprinter and index are then free."""
-        if self._prepared is not None:
-            wait([self._prepared.fingerprints])
-            if self._prepared.decided is not None:
-                wait([self._prepared.decided.outgoing])
+        if self._ahead is not None:
+            wait(self._ahead.pending.values())
 
     def leave(self) -> bool:
         """Cancel the prefetched batch; True if it was already decided."""
-        decided = None if self._prepared is None else self._prepared.decided
-        return decided is not None and not decided.decisions.cancel() and decided.decisions.exception() is None
+        deciding = None if self._ahead is None else self._ahead.pending.get("decide")
+        return deciding is not None and not deciding.cancel() and deciding.exception() is None
 
     def cpu_seconds(self) -> float:
         """CPU time of the thread so far; 0 if the system does not measure it."""
@@ -201,58 +190,21 @@ class Prefetcher:
         clock_of: Callable[[int], int] | None = getattr(time, "pthread_getcpuclockid", None)
         self._clock = None if clock_of is None else clock_of(threading.get_ident())
 
-    def _decoded(self, batch: Batch, note: AttemptFile) -> tuple[list[Document | DeadLetter], float]:
-        note.name(batch)
-        note.enter("decode")
+    def _take_step(self, name: str, work: Work, note: AttemptFile, before: "Future[float] | None") -> float:
+        if before is None:
+            note.name(work.batch)
+        else:
+            # Raises the error of the step before.
+            before.result()
+        if name == "decide":
+            if self._has_failed:
+                raise RuntimeError("the batch before was not decided, so this one must not be")
+            self._has_failed = True
+        note.enter(name)
         begin = time.thread_time()
-        documents = self._decoder.decode(batch.records)
-        return documents, time.thread_time() - begin
-
-    def _fingerprinted(self, decoded: Documented, note: AttemptFile) -> tuple[Fingerprints, float]:
-        documents, _ = decoded.result()
-        note.enter("fingerprint")
-        begin = time.thread_time()
-        fingerprints = fingerprint_documents(self._fingerprinter, documents)
+        self._steps[name](work)
+        if name == "decide":
+            self._has_failed = False
+        # An error leaves the note as it is.
         note.enter(IDLE)
-        return fingerprints, time.thread_time() - begin
-
-    def _submitted(
-        self, batch: Batch, documents: Documented, fingerprints: Fingerprinted, note: AttemptFile
-    ) -> Decided | None:
-        deciding = self._deciding
-        if deciding is None:
-            return None
-
-        def decide() -> tuple[Decisions, float]:
-            return self._decisions(deciding, batch, documents.result()[0], fingerprints.result()[0], note)
-
-        def route() -> tuple[list[Outgoing], float]:
-            given = documents.result()[0], fingerprints.result()[0], decisions.result()[0]
-            note.enter("route")
-            begin = time.thread_time()
-            outgoing = deciding.route(batch, *given)
-            note.enter(IDLE)
-            return outgoing, time.thread_time() - begin
-
-        decisions = self._thread.submit(decide)
-        return Decided(decisions, self._thread.submit(route))
-
-    def _decisions(
-        self, deciding: Decider, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: AttemptFile
-    ) -> tuple[Decisions, float]:
-        if self._has_failed:
-            raise RuntimeError("the batch before was not decided, so this one must not be")
-        note.name(batch)
-        note.enter("decide")
-        begin = time.thread_time()
-        self._has_failed = True
-        decisions = deciding.decide(batch, documents, fingerprints)
-        self._has_failed = False
-        return decisions, time.thread_time() - begin
-
-
-def _known(item: Any) -> "Future[tuple[Any, float]]":
-    """A completed future without CPU time, for an item prepared elsewhere."""
-    future: Future[tuple[Any, float]] = Future()
-    future.set_result((item, 0.0))
-    return future
+        return time.thread_time() - begin

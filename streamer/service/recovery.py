@@ -291,8 +291,8 @@ class Recoverer:
             if claim is not None and claim.foreign
         }
         committed |= {source: claim.offset for source, claim in claims.items() if claim is not None}
-        found = self._offsets_of(assigned, committed, applied, foreign)
-        plans = {source: plan(offsets, self._policy) for source, offsets in found.items()}
+        offsets_by_source = self._offsets_of(assigned, committed, applied, foreign)
+        plans = {source: plan(offsets, self._policy) for source, offsets in offsets_by_source.items()}
         behind = {source: planned.restore for source, planned in plans.items()}
         behind |= self._others_behind(assigned, committed, applied, foreign)
         if any(behind.values()):

@@ -8,8 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from index import Verdict
-from streamer.service.batch_report import BatchReport
-from streamer.service.loop import STEPS
+from streamer.observe.batch_report import STEPS, BatchReport
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from index.tools import writer_of
 from streamer.ask.service import AskService
 from streamer.ask.status import Status
 from streamer.errors import NoRoomForMetrics, ProcessRefused
-from streamer.observe import metrics
+from streamer.observe import definitions, metrics
 from streamer.observe.auth import port_auth
 from streamer.observe.http import HttpServer
 from streamer.observe.process_start import naming_limits
@@ -140,8 +140,8 @@ class Supervisor:
         with tempfile.TemporaryDirectory(prefix="streamer-metrics-") as directory:
             metrics.prepare(Path(directory), worker=None)
             measures = metrics.Metrics()
-            measures.index_limit(self._settings.index.map_bytes_max)
-            measures.shadow(on=self._settings.route.shadow)
+            measures.set(definitions.INDEX_BYTES_MAX, self._settings.index.map_bytes_max)
+            measures.set(definitions.SHADOW, self._settings.route.shadow)
             if self._settings.route.shadow:
                 log.warning("shadow mode: near-duplicates go to the unique topic too", setting="route.shadow")
             auth = port_auth(http)
@@ -270,7 +270,7 @@ class Supervisor:
             self.stop()
             return
         self._put_off(slot, steady=steady)
-        measures.worker_restarted(cause)
+        measures.count(definitions.WORKER_RESTARTS, 1, cause)
         log.warning(
             "worker ended",
             worker=slot.number,
@@ -297,14 +297,12 @@ class Supervisor:
         states = [worker.state for worker in seen]
         if (watched := self._heartbeats.watched_hosts()) is not None:
             measures.show_hosts(watched)
-        measures.workers({state.value: states.count(state) for state in State})
+        measures.show_workers({state.value: states.count(state) for state in State})
         for worker in seen:
             age_seconds = worker.contact_age_seconds
-            measures.worker_seen(
-                worker.number,
-                contact_seconds=self._begun_seconds if age_seconds is None else time.time() - age_seconds,
-                batch_age_seconds=worker.batch_age_seconds,
-            )
+            contact_seconds = self._begun_seconds if age_seconds is None else time.time() - age_seconds
+            measures.set(definitions.BROKER_CONTACT, contact_seconds, worker.number)
+            measures.set(definitions.BATCH_AGE, worker.batch_age_seconds, worker.number)
 
     def _end_workers(self) -> None:
         """Ask the workers to end, wait as long as a batch may take, then kill. A kill costs a replay and loses nothing."""

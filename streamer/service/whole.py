@@ -4,18 +4,13 @@ from collections.abc import Sequence
 
 import structlog
 
-from index import Decisions, HostShare, Index, Position
-from streamer.fingerprint.fingerprints import Fingerprints, hexadecimal
-from streamer.fingerprint.scheme import Scheme
-from streamer.records.decode import Decoder
-from streamer.records.missing_hosts import MissingHosts
-from streamer.records.record import Batch, Decision, Outgoing
-from streamer.records.route import explain, route
-from streamer.service.batch_report import Stopwatch, report
-from streamer.service.loop import Listener, PreparingLoop, StartingOffsets
-from streamer.service.pipeline import Documents, entries_of
-from streamer.service.poison.attempts import Attempts
-from streamer.service.poison.trial import Trials
+from index import Decisions, Index, Position
+from streamer.fingerprint.fingerprints import hexadecimal
+from streamer.observe.batch_report import Stopwatch, report
+from streamer.records.record import Batch
+from streamer.records.route import Router
+from streamer.service.loop import Listener, Preparation, PreparingLoop, StartingOffsets
+from streamer.service.pipeline import Work
 from streamer.transports.transport import Transport
 
 log = structlog.get_logger(__name__)
@@ -27,112 +22,53 @@ class Service(PreparingLoop):
     def __init__(
         self,
         transport: Transport,
-        index: Index,
-        decoder: Decoder,
-        fingerprinter: Scheme,
         recoverer: StartingOffsets,
-        attempts: Attempts,
-        trials: Trials,
+        preparation: Preparation,
         listener: Listener,
-        missing_hosts: MissingHosts,
         *,
-        connector_name: str,
-        task_id: str,
-        settings_digest: str | None,
-        shadow: bool,
+        by_similarity: bool,
     ) -> None:
-        """`connector_name` and `task_id` go into the headers of dead letters, as in Kafka Connect.
-
-        `settings_digest`: see `route`. `shadow`: see `destination_of`. The journal does not store it: a redelivered batch
-        goes to the destinations of this service.
-        """
-        deciding = ByIndex(
-            index,
-            connector_name=connector_name,
-            task_id=task_id,
-            settings_digest=settings_digest,
-            with_headers=transport.takes_headers,
-            shadow=shadow,
-        )
-        super().__init__(
-            transport, decoder, fingerprinter, recoverer, attempts, trials, listener, missing_hosts, deciding
-        )
-        self._by_similarity = index.parameters.by_similarity
+        """preparation: with the steps of `ByIndex`."""
+        super().__init__(transport, recoverer, preparation, listener)
+        self._by_similarity = by_similarity
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
-        ready = self._prepared(whole, stopwatch)
-        if ready is None:
+        work = self._prepared(whole, stopwatch)
+        if work is None:
             return
-        assert ready.decided is not None, "a service decides"
-        batch = ready.batch
-        with stopwatch.step("decide"):
-            decisions, decide_seconds = ready.decided.decisions.result()
-        with stopwatch.step("route"):
-            outgoing, route_seconds = ready.decided.outgoing.result()
-        stopwatch.cpu_seconds["decide"] += decide_seconds
-        stopwatch.cpu_seconds["route"] += route_seconds
+        self._await(("decide", "route"), work, stopwatch)
         with stopwatch.step("commit"):
-            self._transport.deliver(batch, outgoing)
-        self._tell_of_lost(batch)
-        self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
-        self._require_whole(batch, whole)
+            self._transport.deliver(work.batch, work.outgoing)
+        self._tell_of_lost(work.batch)
+        self._listener.batch(report(work.batch, work.decisions, stopwatch, by_similarity=self._by_similarity))
+        self._require_whole(work.batch, whole)
 
 
 class ByIndex:
-    """Decider that asks the index."""
+    """The steps `decide` and `route`, by an index.
 
-    def __init__(
-        self,
-        index: Index,
-        *,
-        connector_name: str,
-        task_id: str,
-        settings_digest: str | None,
-        with_headers: bool,
-        shadow: bool,
-    ) -> None:
-        """See `Service`, and `route`."""
+    The journal stores no destination: a redelivered batch goes where `router` sends it.
+    """
+
+    def __init__(self, index: Index, router: Router) -> None:
         self._index = index
+        self._router = router
         self._names = StreamNames(index)
-        self._connector_name = connector_name
-        self._task_id = task_id
-        self._settings_digest = settings_digest
-        self._with_headers = with_headers
-        self._shadow = shadow
 
-    def decide(self, batch: Batch, documents: Documents, fingerprints: Fingerprints) -> Decisions:
-        """See Decider."""
-        entries = entries_of(batch.records, documents, fingerprints)
-        decisions = self._index.admit(entries, batch.ends, batch.marks)
+    def decide(self, work: Work) -> None:
+        """Final verdicts on a batch."""
+        work.decisions = self._index.admit(work.entries(), work.batch.ends, work.batch.marks)
         # At once: a decision happens once, and another worker may deliver its batch.
-        tell(decisions)
-        return decisions
+        tell(work.decisions)
 
-    def route(
-        self, batch: Batch, documents: Documents, fingerprints: Fingerprints, decisions: Decisions
-    ) -> list[Outgoing]:
-        """See Decider."""
+    def route(self, work: Work) -> None:
+        """Outgoing records of a decided batch, row for row."""
         # Only headers show fingerprints.
-        shown: list[str | None] = [None] * len(batch.records)
-        if self._with_headers:
-            shown = hexadecimal(fingerprints.kinds, fingerprints.fingerprints)
-        explained: list[Decision] = explain(
-            batch.records,
-            documents,
-            shown,
-            decisions,
-            self._names.of(decisions.original_positions),
-            by_similarity=self._index.parameters.by_similarity,
-        )
-        return route(
-            batch.records,
-            explained,
-            connector_name=self._connector_name,
-            task_id=self._task_id,
-            settings_digest=self._settings_digest,
-            with_headers=self._with_headers,
-            shadow=self._shadow,
-        )
+        shown: list[str | None] = [None] * len(work.documents)
+        if self._router.with_headers:
+            shown = hexadecimal(work.fingerprints.kinds, work.fingerprints.fingerprints)
+        names = self._names.of(work.decisions.original_positions)
+        work.outgoing = self._router.explained(work.batch.records, work.documents, shown, work.decisions, names)
 
 
 class StreamNames:
@@ -154,13 +90,8 @@ class StreamNames:
 
 
 def tell(decisions: Decisions) -> None:
-    """Log a batch's news about hosts."""
-    _tell(decisions.crossings)
-
-
-def _tell(crossings: Sequence[HostShare]) -> None:
     """Log the hosts that crossed the limits of the guard with a batch, in either direction."""
-    for host, documents, unequal, beyond in crossings:
+    for host, documents, unequal, beyond in decisions.crossings:
         if beyond:
             log.warning("host beyond guard.share_max", host=host, recent_documents=documents, unequal=unequal)
         else:

@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from index import Guard, Index, Parameters, Recrawl, Retention, errors
 from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
@@ -11,15 +12,17 @@ from streamer.fingerprint.scheme import Scheme, key_for, knows_key, parameters_f
 from streamer.records.decode import Decoder
 from streamer.records.missing_hosts import MissingHosts
 from streamer.records.reason import AS_NEW, MINOR, SAME
+from streamer.records.route import Router
 from streamer.service.claims import MARGIN_SECONDS
-from streamer.service.loop import Listener
+from streamer.service.loop import Listener, Preparation
+from streamer.service.pipeline import pure_steps
 from streamer.service.poison.attempts import Attempts
 from streamer.service.poison.trial import Trials
 from streamer.service.recovery import Recoverer
-from streamer.service.whole import Service
+from streamer.service.whole import ByIndex, Service
 from streamer.settings.settings import Guard as GuardSettings
 from streamer.settings.settings import Index as IndexSettings
-from streamer.settings.settings import Recovery, Settings
+from streamer.settings.settings import Recovery, Settings, needs_hosts
 from streamer.transports.transport import Transport
 
 
@@ -85,9 +88,9 @@ def recrawl_of(settings: IndexSettings) -> Recrawl:
     """Configured treatment of pages that are crawled again."""
     return Recrawl(
         settings.recrawl,
-        {int(came): int(told) for came, told in AS_NEW.items()},
+        {int(came): int(decided) for came, decided in AS_NEW.items()},
         settings.recrawl_minor,
-        {int(came): int(told) for came, told in MINOR.items()},
+        {int(came): int(decided) for came, decided in MINOR.items()},
         settings.recrawl_history,
     )
 
@@ -112,26 +115,43 @@ def build_service(
 
     supervised  a supervisor restarts a dead worker, and its group waits for it; otherwise a person does, without a group
     """
-    deaths_max = settings.workers.deaths_max if supervised else 1
-    # After a longer trial, the member would leave its group before it can deliver.
-    trial_seconds = settings.kafka.max_poll_interval_ms / 3000 if supervised else math.inf
     decoder = Decoder(settings.decode)
     patience_seconds = settings.kafka.session_timeout_ms / 1000 + MARGIN_SECONDS
     recoverer = Recoverer(transport, index, decoder, fingerprinter, policy, listener.restoring, patience_seconds)
-    return Service(
-        transport,
-        index,
-        decoder,
-        fingerprinter,
-        recoverer,
-        Attempts(settings.index.directory, deaths_max),
+    by_index = ByIndex(
+        index, replace(router_of(settings, fingerprinter, task_id), with_headers=transport.takes_headers)
+    )
+    preparation = preparation_of(settings, fingerprinter, by_index, supervised=supervised)
+    by_similarity = index.parameters.by_similarity
+    return Service(transport, recoverer, preparation, listener, by_similarity=by_similarity)
+
+
+def preparation_of(
+    settings: Settings, fingerprinter: Scheme, by_index: ByIndex | None = None, *, supervised: bool = True
+) -> Preparation:
+    """Steps and care for a loop that prepares batches; without `by_index` it does not decide. `supervised`: see above."""
+    steps = pure_steps(Decoder(settings.decode), fingerprinter)
+    if by_index is not None:
+        steps |= {"decide": by_index.decide, "route": by_index.route}
+    # After a longer trial, the member would leave its group before it can deliver.
+    trial_seconds = settings.kafka.max_poll_interval_ms / 3000 if supervised else math.inf
+    return Preparation(
+        steps,
+        Attempts(settings.index.directory, settings.workers.deaths_max if supervised else 1),
         Trials(settings, fingerprinter, seconds_max=trial_seconds),
-        listener,
-        MissingHosts(settings),
+        MissingHosts(settings.decode, expected=needs_hosts(settings)),
+    )
+
+
+def router_of(settings: Settings, fingerprinter: Scheme, task_id: str) -> Router:
+    """Router for a worker; `task_id` distinguishes it in its group."""
+    stamp = fingerprinter.stamp()
+    return Router(
         connector_name=settings.kafka.group,
         task_id=task_id,
-        settings_digest=settings_digest(settings, fingerprinter.stamp()),
+        settings_digest=settings_digest(settings, stamp),
         shadow=settings.route.shadow,
+        by_similarity=parameters_for(settings, stamp).by_similarity,
     )
 
 

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -15,10 +16,10 @@ import structlog
 from index import Index, Source, errors
 from streamer.errors import FILE_LIMITS, TOO_MANY_FILES, StreamerError
 from streamer.fingerprint.scheme import key_for, scheme_for
-from streamer.observe import metrics
+from streamer.observe import definitions, metrics
+from streamer.observe.batch_report import BatchReport
 from streamer.observe.logs import configure_logging
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
-from streamer.service.batch_report import BatchReport
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import Listener, Loop, State
 from streamer.service.readiness import GroupSeen
@@ -55,16 +56,20 @@ class MetricsListener:
             step=self._step,
             progress=self._progress,
             batch=self._batch,
-            skipped=self._measures.skipped,
-            without_host=self._measures.without_host,
-            restoring=RestoringListener(self._restored, self._measures.restoring_offsets, self._measures.restore_gaps),
+            skipped=self._skipped,
+            without_host=partial(self._measures.count, definitions.WITHOUT_HOST),
+            restoring=RestoringListener(
+                self._restored,
+                partial(self._measures.set, definitions.RESTORING_OFFSETS),
+                partial(self._measures.count, definitions.RESTORE_GAPS),
+            ),
         )
 
     def _enter(self, state: State) -> None:
         self._heartbeats.enter(self._number, state)
         if state is State.RUNNING:
             # Also a service without anything to restore shows it.
-            self._measures.restoring_offsets(0)
+            self._measures.set(definitions.RESTORING_OFFSETS, 0)
         log.info("state", state=state.value)
 
     def _step(self, step: str) -> None:
@@ -94,15 +99,16 @@ class MetricsListener:
             {(names.get(source.stream, source.stream), source.partition): lag for source, lag in lags.items()}
         )
         unowned = tuple(source.partition for source in self.transport.unowned())
-        self._measures.observe_unowned(len(unowned))
+        self._measures.set(definitions.PARTITIONS_UNOWNED, len(unowned))
         self._heartbeats.note_group(self._number, GroupSeen(unowned, self.transport.strangers()))
         if self.waiting is not None:
-            self._measures.waiting_records(self.waiting())
+            self._measures.set(definitions.WAITING_RECORDS, self.waiting())
         if self.index is None:
             return
         self._heartbeats.note_hosts(self._number, self.index.watched_hosts(metrics.HOSTS_SHOWN))
         statistics = self.index.statistics()
-        self._measures.observe_index(statistics.entries, statistics.used_bytes)
+        self._measures.set(definitions.INDEX_ENTRIES, statistics.entries)
+        self._measures.set(definitions.INDEX_BYTES, statistics.used_bytes)
 
     def _names(self) -> Mapping[str, str]:
         """Names of streams; a part knows those that it reads."""
@@ -113,21 +119,14 @@ class MetricsListener:
     def _batch(self, batch: BatchReport) -> None:
         self._heartbeats.note_owed(self._number, [])
         self._owed_due = time.monotonic() + OWED_PERIOD_SECONDS
-        self._measures.observe_batch(
-            records=batch.records,
-            value_bytes=batch.value_bytes,
-            step_seconds=batch.step_seconds,
-            outcomes=batch.outcomes,
-            distances=batch.distances,
-            similarities=batch.similarities,
-            candidates=batch.candidates,
-            unequal=batch.unequal,
-            replayed=batch.replayed,
-        )
+        self._measures.observe_batch(batch)
+
+    def _skipped(self, topic: str, partition: int, count: int) -> None:
+        self._measures.count(definitions.OFFSETS_SKIPPED, count, topic, partition)
 
     def _restored(self, count: int) -> None:
         self._beat()
-        self._measures.restored(count)
+        self._measures.count(definitions.RESTORED, count)
 
 
 def end_with_parent() -> None:

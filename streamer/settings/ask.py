@@ -1,11 +1,10 @@
-"""Settings for the requests that the service's port answers, beyond metrics and health, and the rules among them."""
+"""Settings for the requests that the service's port answers, beyond metrics and health."""
 
 from ipaddress import ip_address
 
 from pydantic import Field, SecretStr
 
 from streamer.settings.types import File, Milliseconds, Section
-from streamer.settings.values import Relation
 
 TOKEN_CHARACTERS_MIN = 16
 
@@ -18,7 +17,7 @@ class Ask(Section):
         None,
         min_length=TOKEN_CHARACTERS_MIN,
         title=f"a text of at least {TOKEN_CHARACTERS_MIN} characters",
-        description="Token that a request must bear (`Authorization: Bearer`); never printed. Unset, whoever reaches the port "
+        description="Token that a request must bear (`Authorization: Bearer`); never printed. Unset, anyone who reaches the port "
         "may ask.",
     )
     token_file: File | None = Field(None, description="File with this token, in its place; read once, at the start.")
@@ -31,7 +30,7 @@ class Ask(Section):
         description="Requests a second at most, of all callers together; as many may come at once.",
     )
     timeout_ms: Milliseconds = Field(
-        10_000, description="An answer that takes longer is given up, and the process that works on it is started anew."
+        10_000, description="Longest time for an answer; the process that exceeds it is restarted."
     )
     texts: bool = Field(
         False, description="Whether answers may show words of documents, which are read from the topics."
@@ -44,20 +43,3 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def ask_relations(ask: Ask, host: str) -> list[Relation]:
-    """Rules between the settings; `host` is `observe.host`."""
-    has_token = ask.token is not None or ask.token_file is not None
-    return [
-        Relation(
-            not ask.enabled or has_token or is_loopback(host),
-            ("ask.token_file", "observe.host"),
-            "must be set where ask.enabled lets other machines ask, by",
-        ),
-        Relation(
-            ask.token is None or ask.token_file is None,
-            ("ask.token", "ask.token_file"),
-            "must not be set together with",
-        ),
-    ]

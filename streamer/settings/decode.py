@@ -1,13 +1,10 @@
-"""Settings for decoding, and the rules among them."""
+"""Settings for decoding."""
 
 from typing import Literal
 
 from pydantic import Field, SecretStr
 
 from streamer.settings.types import File, Pointer, Section
-from streamer.settings.values import Relation
-
-_FIELDS = ("text", "title", "id", "time", "host", "metadata")
 
 
 class Decode(Section):
@@ -63,40 +60,3 @@ class Decode(Section):
     characters_max: int = Field(
         8 * 2**20, ge=1, description="A document whose title and text have more characters is a dead letter."
     )
-
-
-def decode_relations(decode: Decode) -> list[Relation]:
-    """Rules between the record format and the settings that it needs or excludes."""
-    return [
-        *(
-            Relation(
-                decode.format != "text" or getattr(decode, key) is None,
-                (f"decode.{key}", "decode.format"),
-                "has no use and must not be set with",
-            )
-            for key in _FIELDS
-        ),
-        Relation(
-            decode.format != "text" or decode.preset == "plain",
-            ("decode.preset", "decode.format"),
-            "has no use and must not be set with",
-        ),
-        Relation(
-            decode.format != "avro" or decode.registry_url is not None,
-            ("decode.registry_url", "decode.format"),
-            "must be set, as required by",
-        ),
-        Relation(
-            (decode.registry_user is None) == (decode.registry_password is None),
-            ("decode.registry_user", "decode.registry_password"),
-            "must be set together with",
-        ),
-        *(
-            Relation(
-                getattr(decode, key) is None or decode.format == "avro",
-                (f"decode.{key}", "decode.format"),
-                "has no use and must not be set with",
-            )
-            for key in ("registry_url", "registry_user", "registry_password", "registry_cafile")
-        ),
-    ]

@@ -1,11 +1,10 @@
-"""Settings for the broker connection, and the rules among its security settings."""
+"""Settings for the broker connection."""
 
 from typing import Literal
 
 from pydantic import Field, SecretStr
 
 from streamer.settings.types import File, Milliseconds, Name, Section, Server
-from streamer.settings.values import Relation
 
 
 class Kafka(Section):
@@ -59,24 +58,3 @@ class Kafka(Section):
         description="Largest record to send, before compression. A larger one cannot be delivered, not even as a dead "
         "letter: keep it above the largest record of the input topic.",
     )
-
-
-def security_relations(kafka: Kafka) -> list[Relation]:
-    """Rules between `security_protocol` and the settings that it needs or excludes."""
-    protocol = "kafka.security_protocol"
-    sasl, ssl = kafka.security_protocol.startswith("SASL"), kafka.security_protocol.endswith("SSL")
-    by_sasl = {key: getattr(kafka, key) for key in ("sasl_mechanism", "sasl_username", "sasl_password")}
-    by_ssl = {key: getattr(kafka, key) for key in ("ssl_cafile", "ssl_certfile", "ssl_keyfile")}
-    need = "must be set, as required by" if sasl else "has no use and must not be set with"
-    return [
-        *(Relation((value is not None) == sasl, (f"kafka.{key}", protocol), need) for key, value in by_sasl.items()),
-        *(
-            Relation(ssl or value is None, (f"kafka.{key}", protocol), "has no use and must not be set with")
-            for key, value in by_ssl.items()
-        ),
-        Relation(
-            (kafka.ssl_certfile is None) == (kafka.ssl_keyfile is None),
-            ("kafka.ssl_certfile", "kafka.ssl_keyfile"),
-            "must be set together with",
-        ),
-    ]

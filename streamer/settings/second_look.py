@@ -1,13 +1,12 @@
-"""Settings for the second look, their form for the index, and their rules with other settings."""
+"""Settings for the second look, their form for the index, and the defaults that they imply."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from index import DISTANCE_MAX, second_look
 from streamer.settings.types import Section
-from streamer.settings.values import Relation
 
 LookKind = Literal["none", "cosine", "metadata"]
 
@@ -93,33 +92,7 @@ def _implied_distance(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _given(given: Mapping[str, Any], section: str) -> Mapping[str, Any]:
     """The given keys in a section, which may already be a model."""
-    found = given.get(section, {})
-    if isinstance(found, BaseModel):
-        return found.model_dump(exclude_unset=True)
-    return found if isinstance(found, Mapping) else {}
-
-
-def look_relations(
-    look: second_look.Look | None, scheme: str, metadata: Sequence[str] | None, distance_max: int
-) -> list[Relation]:
-    """Rules between a second look and fingerprint.scheme, decode.metadata and index.distance_max."""
-    kind = "fingerprint.second_look"
-    unused = "has no use and must not be set with"
-    relations = [Relation(look is None or scheme == "simhash", (kind, "fingerprint.scheme"), unused)]
-    if scheme != "simhash" or not isinstance(look, second_look.MetadataLook):
-        return relations
-    least = "second_look.similarity_min"
-    return [
-        *relations,
-        Relation(bool(metadata), (kind, "decode.metadata"), unused),
-        Relation(
-            look.reach <= DISTANCE_MAX,
-            (least, "second_look.content_weight"),
-            f"must be larger, so that nothing over {DISTANCE_MAX} bits apart matches, beside",
-        ),
-        Relation(
-            distance_max == look.reach or look.reach > DISTANCE_MAX,
-            ("index.distance_max", least),
-            f"must be {look.reach}, or better be left out, as it follows from",
-        ),
-    ]
+    keys = given.get(section, {})
+    if isinstance(keys, BaseModel):
+        return keys.model_dump(exclude_unset=True)
+    return keys if isinstance(keys, Mapping) else {}

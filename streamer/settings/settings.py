@@ -6,49 +6,24 @@ STREAMER_<SECTION>__<KEY>, and `--set section.key=value`.
 
 import os
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from streamer.errors import SettingsError
-from streamer.settings.ask import Ask, ask_relations
+from streamer.settings.ask import Ask
 from streamer.settings.decode import Decode as Decode
-from streamer.settings.decode import decode_relations
-from streamer.settings.kafka import Kafka, security_relations
-from streamer.settings.method_presets import METHOD_KEYS, METHOD_PRESETS
+from streamer.settings.kafka import Kafka
+from streamer.settings.method_presets import METHOD_KEYS, METHOD_PRESETS, READ_BY_MINHASH, READ_BY_SIMHASH
 from streamer.settings.methods import Fingerprint as Fingerprint
 from streamer.settings.methods import Minhash as Minhash
-from streamer.settings.second_look import DISTANCES, ROOT_SIMILARITY_MIN, look_relations, with_implied
+from streamer.settings.relations import relations
+from streamer.settings.second_look import DISTANCES, ROOT_SIMILARITY_MIN, with_implied
 from streamer.settings.second_look import SecondLook as SecondLook
 from streamer.settings.types import File, Milliseconds, Port, Section, Topic
-from streamer.settings.values import Preset, Relation, RelationsBroken, gather, nested, problem_lines
-
-_OF_BOTH_SCHEMES = {
-    "fingerprint.scheme",
-    "fingerprint.markup",
-    "fingerprint.simplify",
-    "fingerprint.key",
-    "fingerprint.key_file",
-} | {
-    f"index.{key}"
-    for key in (
-        "directory",
-        "insert",
-        "root_similarity_min",
-        "templates",
-        "recrawl",
-        "recrawl_minor",
-        "recrawl_history",
-        "map_bytes_max",
-        "entries_max",
-        "age_max_hours",
-    )
-}
-"""Settings in SimHash's sections that MinHash reads too."""
-
-HEADERS_BYTES_MAX = 64 * 2**10
-"""Room in an output record beyond its value: the key, the input's headers and the added ones."""
+from streamer.settings.values import Preset, RelationsBroken, fields, gather, nested, problem_lines
 
 
 class Topics(Section):
@@ -95,8 +70,8 @@ class Index(Section):
     )
     insert: Literal["unique", "root", "all"] = Field(
         "root",
-        description="Documents that enter the index, to be compared with later ones: unique ones; duplicates too, as long as "
-        "what resembles them resembles their root, the unique one; or all duplicates.",
+        description="Documents that enter the index: unique ones; also duplicates, but a match on one counts only if the "
+        "document is similar enough to the original too; or all duplicates.",
     )
     root_similarity_min: float = Field(
         ROOT_SIMILARITY_MIN,
@@ -113,8 +88,8 @@ class Index(Section):
     )
     templates: bool = Field(
         True,
-        description='MinHash with insert = "root": learn what the pages of a site share, and keep those that have a text of '
-        "their own beside it.",
+        description='MinHash with insert = "root": learn what the pages of a site share, and keep pages that add a text of '
+        "their own.",
     )
     recrawl: Literal["duplicate", "update", "as-new"] = Field(
         "update",
@@ -152,23 +127,21 @@ class Route(Section):
 
 
 class Guard(Section):
-    """The guard over hosts and crafted texts: it reports sites whose pages share a template, and texts that attack the hash."""
+    """The guard against templates and crafted texts: it reports sites whose pages are alike, and attacks on the hash."""
 
     policy: Literal["alert", "pass"] = Field(
         "alert",
-        description="What becomes of a told host's further near but unequal duplicates: they are dropped as ever, or they "
-        "pass into the unique topic as suspects.",
+        description="Treatment of near (not exact) duplicates from a host beyond guard.share_max: drop them as usual, or pass "
+        "them to the unique topic as suspects.",
     )
 
     share_max: float = Field(
         0.8,
         ge=0.01,
         le=1,
-        description="A host is told where so large a share of its recent documents are near but unequal duplicates.",
+        description="Alert when this share of a host's recent documents are near (not exact) duplicates.",
     )
-    documents_min: int = Field(
-        100, ge=1, le=1_000, description="Recent documents of a host from which on its share counts."
-    )
+    documents_min: int = Field(100, ge=1, le=1_000, description="Fewest recent documents of a host for an alert.")
     crafted: Literal["report", "undecidable"] = Field(
         "report",
         description="MinHash: a text with a line crafted to match others, or to hide, is decided without this line and counted; "
@@ -273,156 +246,32 @@ class Settings(Section):
     @model_validator(mode="after")
     def _relations_hold(self, info: ValidationInfo) -> Self:
         over_files = bool(info.context and info.context.get("over_files"))
-        broken = [relation for relation in relations(self, over_files=over_files) if not relation.holds]
+        broken = [relation for relation in relations(self.value, over_files=over_files) if not relation.holds]
         if broken:
             raise RelationsBroken(broken)
         return self
 
-
-def relations(settings: Settings, *, over_files: bool = False) -> list[Relation]:
-    """All rules between settings, held or broken; with `over_files`, without those for Kafka's message sizes."""
-    look = settings.second_look.look(settings.fingerprint.second_look)
-    return [
-        *_timeout_relations(settings),
-        *_observe_relations(settings.observe),
-        *ask_relations(settings.ask, settings.observe.host),
-        *security_relations(settings.kafka),
-        *([] if over_files else _request_relations(settings)),
-        *_size_relations(settings),
-        # A suspect is an entry, or its copies would pass after it.
-        Relation(
-            settings.guard.policy == "alert" or settings.index.insert != "unique",
-            ("guard.policy", "index.insert"),
-            "lets documents pass only where duplicates enter the index, and must not be set with",
-        ),
-        *look_relations(look, settings.fingerprint.scheme, settings.decode.metadata, settings.index.distance_max),
-        *_root_relations(settings),
-    ]
+    def value(self, key: str) -> Any:
+        """Value of a setting by its key, `section.key`."""
+        return attrgetter(key)(self)
 
 
-def _root_relations(settings: Settings) -> list[Relation]:
-    """A root may be farther from a document than its match, never nearer."""
+def needs_hosts(settings: Settings) -> bool:
+    """Whether the index learns templates, so that documents should have hosts."""
     index = settings.index
-    if index.insert != "root":
-        return []
-    if settings.fingerprint.scheme == "minhash":
-        names = ("index.root_similarity_min", "minhash.similarity_min")
-        return [Relation(index.root_similarity_min <= settings.minhash.similarity_min, names, "must not exceed")]
-    farthest = settings.fingerprint.bits if index.root_distance_max is None else index.root_distance_max
-    return [
-        Relation(index.distance_max <= farthest, ("index.distance_max", "index.root_distance_max"), "must not exceed"),
-        Relation(
-            farthest <= settings.fingerprint.bits, ("index.root_distance_max", "fingerprint.bits"), "must not exceed"
-        ),
-    ]
+    is_learning = settings.fingerprint.scheme == "minhash" and index.insert == "root" and index.templates
+    return is_learning and settings.decode.host_scope != "none"
 
 
-def _timeout_relations(settings: Settings) -> list[Relation]:
-    kafka, workers = settings.kafka, settings.workers
-    delivery, transaction = "kafka.delivery_timeout_ms", "kafka.transaction_timeout_ms"
-    request, session, poll = "kafka.request_timeout_ms", "kafka.session_timeout_ms", "kafka.max_poll_interval_ms"
-    progress, backoff, backoff_max = (
-        "workers.progress_timeout_ms",
-        "workers.restart_backoff_ms",
-        "workers.restart_backoff_max_ms",
-    )
-    return [
-        # The client refuses a delivery timeout that a single request could use up.
-        Relation(kafka.request_timeout_ms < kafka.delivery_timeout_ms, (request, delivery), "must be less than"),
-        # A lost batch must be noticed while its transaction is still open.
-        Relation(
-            kafka.delivery_timeout_ms < kafka.transaction_timeout_ms, (delivery, transaction), "must be less than"
-        ),
-        # The watchdog waits out a slow delivery, and kills before the broker aborts the transaction.
-        Relation(kafka.delivery_timeout_ms < workers.progress_timeout_ms, (delivery, progress), "must be less than"),
-        Relation(
-            workers.progress_timeout_ms < kafka.transaction_timeout_ms, (progress, transaction), "must be less than"
-        ),
-        # A batch takes at most as long as the watchdog waits, and must not cost the worker its membership.
-        Relation(
-            kafka.max_poll_interval_ms > 3 * workers.progress_timeout_ms, (poll, progress), "must be over three times"
-        ),
-        Relation(kafka.session_timeout_ms < kafka.max_poll_interval_ms, (session, poll), "must be less than"),
-        # A document that passes its trial must not cost a worker that is alone with it.
-        Relation(
-            workers.document_timeout_ms < workers.progress_timeout_ms,
-            ("workers.document_timeout_ms", progress),
-            "must be less than",
-        ),
-        Relation(
-            workers.restart_backoff_ms <= workers.restart_backoff_max_ms, (backoff, backoff_max), "must not exceed"
-        ),
-    ]
-
-
-def _observe_relations(observe: Observe) -> list[Relation]:
-    together = (("tls_certificate_file", "tls_key_file"), ("user", "password_file"))
-    return [
-        Relation(
-            (getattr(observe, one) is None) == (getattr(observe, other) is None),
-            (f"observe.{one}", f"observe.{other}"),
-            "must be set together with",
-        )
-        for one, other in together
-    ]
-
-
-def _request_relations(settings: Settings) -> list[Relation]:
-    return [
-        Relation(
-            settings.kafka.request_bytes_max >= settings.decode.value_bytes_max + HEADERS_BYTES_MAX,
-            ("kafka.request_bytes_max", "decode.value_bytes_max"),
-            f"must leave room for {HEADERS_BYTES_MAX} bytes of key and headers beyond",
-        )
-    ]
-
-
-def _size_relations(settings: Settings) -> list[Relation]:
-    decode, topics = settings.decode, settings.topics
-    names = list(Topics.model_fields)
-    return [
-        *(
-            Relation(
-                getattr(topics, one) != getattr(topics, other), (f"topics.{one}", f"topics.{other}"), "must differ from"
-            )
-            for number, one in enumerate(names)
-            for other in names[number + 1 :]
-        ),
-        Relation(
-            decode.value_bytes_max <= settings.batch.bytes_max,
-            ("decode.value_bytes_max", "batch.bytes_max"),
-            "must not exceed",
-        ),
-        Relation(
-            settings.fingerprint.markers is None or settings.fingerprint.marker_factor > 1,
-            ("fingerprint.markers", "fingerprint.marker_factor"),
-            "has no use and must not be set with",
-        ),
-        Relation(
-            settings.fingerprint.key_file is None or settings.fingerprint.key == "secret",
-            ("fingerprint.key_file", "fingerprint.key"),
-            "has no use and must not be set with",
-        ),
-        *decode_relations(decode),
-    ]
+def changed(settings: Settings) -> list[str]:
+    """Keys of settings that differ from their defaults."""
+    return [key for key, field in fields(Settings).items() if settings.value(key) != field.get_default()]
 
 
 def without_use(settings: Settings) -> list[str]:
     """Keys of settings that differ from their defaults and have no effect under the current scheme."""
-    if settings.fingerprint.scheme == "simhash":
-        of_roots = (
-            ["index.root_similarity_min"] if settings.index.root_similarity_min != Index().root_similarity_min else []
-        )
-        return [*_changed("minhash", settings.minhash, Minhash()), *of_roots]
-    return [
-        key
-        for key in (
-            *_changed("fingerprint", settings.fingerprint, Fingerprint()),
-            *_changed("second_look", settings.second_look, SecondLook()),
-            *_changed("index", settings.index, Index()),
-        )
-        if key not in _OF_BOTH_SCHEMES
-    ]
+    unread = READ_BY_MINHASH if settings.fingerprint.scheme == "simhash" else READ_BY_SIMHASH
+    return [key for key in changed(settings) if key in unread]
 
 
 def idle_line(key: str, settings: Settings) -> str:
@@ -430,10 +279,6 @@ def idle_line(key: str, settings: Settings) -> str:
     scheme = settings.fingerprint.scheme
     other = "simhash" if scheme == "minhash" else "minhash"
     return f'{key}: has no effect with fingerprint.scheme = "{scheme}": leave it out, or set fingerprint.scheme = "{other}"'
-
-
-def _changed(section: str, given: Section, shipped: Section) -> list[str]:
-    return [f"{section}.{key}" for key, value in given if value != getattr(shipped, key)]
 
 
 def load(

@@ -171,9 +171,11 @@ def wanted(field: FieldInfo) -> str:
 
 def _title(annotation: Any) -> str | None:
     """The outermost title among the parts of an annotation, or None."""
-    titles = [part.title for part in getattr(annotation, "__metadata__", ()) if isinstance(part, FieldInfo)]
-    found = [*titles, *(_title(part) for part in get_args(annotation))]
-    return next((title for title in found if title is not None), None)
+    titles: list[str | None] = [
+        part.title for part in getattr(annotation, "__metadata__", ()) if isinstance(part, FieldInfo)
+    ]
+    titles += [_title(part) for part in get_args(annotation)]
+    return next((title for title in titles if title is not None), None)
 
 
 def _bounds(field: FieldInfo) -> str:
@@ -198,13 +200,13 @@ def _shown(field: FieldInfo, value: Any) -> str:
 
 
 def _relation_line(relation: Relation, known: Mapping[str, FieldInfo], values: Mapping[str, Given]) -> str:
-    def told(key: str) -> str:
+    def value_of(key: str) -> str:
         if key not in values:
             default = known[key].get_default()
             return f"{key} (unset)" if default is None else f"{key} ({_shown(known[key], default)}, the default)"
         return f"{key} ({_shown(known[key], values[key].value)}, {values[key].origin})"
 
-    return f"{told(relation.keys[0])} {relation.rule} {told(relation.keys[1])}"
+    return f"{value_of(relation.keys[0])} {relation.rule} {value_of(relation.keys[1])}"
 
 
 _Found = Iterator[tuple[str, Given | None, str | None]]

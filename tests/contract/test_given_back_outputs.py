@@ -9,7 +9,7 @@ import pytest
 from index.entry import Position, Source, Verdict
 from streamer.errors import DeliveryDoubtful
 from streamer.records.record import Decision, Destination, Outgoing, Record
-from streamer.records.route import given_back, route
+from streamer.records.route import Router, given_back
 from streamer.settings.settings import Settings
 from streamer.transports.kafka import changelog
 from streamer.transports.kafka.output_log import KafkaOutputLog
@@ -54,7 +54,7 @@ def decided(record: Record) -> Outgoing:
             position,
             original_stream=record.source.stream,
         )
-    (outgoing,) = route([record], [decision], connector_name="neardup", task_id="0")
+    (outgoing,) = Router(connector_name="neardup", task_id="0").route([record], [decision])
     return outgoing
 
 

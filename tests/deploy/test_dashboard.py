@@ -13,7 +13,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from deploy.dashboard_check import CheckFailed, alert_queries, dashboard_queries, substituted, vector_selectors
-from streamer.observe import metrics
+from streamer.observe import definitions, metrics
+from streamer.observe.batch_report import STEPS
 from streamer.settings.settings import Settings
 from tests.support.observed_metrics import observe_everything
 from tests.support.paths import ROOT
@@ -45,8 +46,8 @@ def exposed() -> Exposed:
     """Labels, with their values, of every series that a service shows after one batch."""
     measures = metrics.Metrics()
     observe_everything(measures, np.random.default_rng(1))
-    measures.index_limit(2**30)
-    measures.workers({"running": 1})
+    measures.set(definitions.INDEX_BYTES_MAX, 2**30)
+    measures.show_workers({"running": 1})
     found: dict[str, dict[str, set[str]]] = {"up": {}}
     for family in text_string_to_metric_families(measures.exposition().decode()):
         for sample in family.samples:
@@ -129,13 +130,13 @@ def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
         rule["expr"] for rule in read_rules()
     ]
     used = {str(selector.name) for text in texts for selector in vector_selectors(promql_parser.parse(text))}
-    for definition in metrics.DEFINITIONS:
+    for definition in definitions.DEFINITIONS:
         assert any(name.startswith(definition.name) for name in used), f"nobody looks at {definition.name}"
 
 
 def test_the_rows_are_a_glance_and_the_six_verbs_in_order() -> None:
     titles = [panel["title"].split(":")[0] for panel in panels(["row"])]
-    assert titles == ["At a glance", *metrics.STEPS]
+    assert titles == ["At a glance", *STEPS]
 
 
 def test_every_panel_has_a_description_a_unit_and_an_id_of_its_own() -> None:

@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from streamer.observe import metrics
+from streamer.observe import definitions, metrics
 from streamer.service.loop import State
 from streamer.settings.settings import Settings
 
@@ -164,7 +164,7 @@ def _run(settings: Settings, number: int, board: Any, metrics_directory: Path, *
     signal.signal(signal.SIGTERM, lambda *_: enough.set() if yields else None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     metrics.prepare(metrics_directory, worker=number)
-    metrics.Metrics().restored(number + 1)
+    metrics.Metrics().count(definitions.RESTORED, number + 1)
     board.enter(number, State.RUNNING)
     file = settings.index.directory / f"worker-{number}"
     file.with_suffix(".new").write_text(str(os.getpid()))

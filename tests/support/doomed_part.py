@@ -6,9 +6,9 @@ from typing import Any
 from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.observe.batch_report import BatchReport
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.records.record import Batch, Outgoing
-from streamer.service.batch_report import BatchReport
 from streamer.service.loop import Listener, Loop
 from streamer.settings.parts import Part
 from streamer.settings.settings import load

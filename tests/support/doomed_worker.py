@@ -8,8 +8,8 @@ from typing import Any
 from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.observe.batch_report import BatchReport
 from streamer.records.record import Batch, Outgoing
-from streamer.service.batch_report import BatchReport
 from streamer.service.loop import Listener
 from streamer.service.whole import Service
 from streamer.service.wiring import build_service

@@ -9,9 +9,9 @@ import orjson
 from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.observe.batch_report import BatchReport
 from streamer.records.reason import SAME
 from streamer.records.record import Headers
-from streamer.service.batch_report import BatchReport
 from streamer.service.loop import Listener, State
 from streamer.service.restoring import RestoringListener
 from streamer.service.whole import Service

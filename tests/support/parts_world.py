@@ -11,9 +11,9 @@ from kafka.consumer.fetcher import ConsumerRecord
 from kafka.structs import OffsetAndMetadata
 
 from streamer.fingerprint.scheme import scheme_for
+from streamer.observe.batch_report import BatchReport
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.records.record import Destination
-from streamer.service.batch_report import BatchReport
 from streamer.service.loop import Listener, Loop
 from streamer.service.wiring import build_service, open_index
 from streamer.settings.parts import Part, settings_of

@@ -131,8 +131,8 @@ class Attempts:
 
     def look(self, begins: Mapping[Source, int]) -> None:
         """Load and log the deaths at newly assigned sources, from their starting offsets on; delete settled notes."""
-        found = list(deaths(self._folder))
-        for death in found:
+        noted = list(deaths(self._folder))
+        for death in noted:
             ours = [each for each in death.stretches if each.source in begins]
             ahead = [each for each in ours if each.offsets.stop > begins[each.source]]
             if ahead:
@@ -144,7 +144,7 @@ class Attempts:
         for source, begin in begins.items():
             self._suspected[source] = [
                 each.offsets
-                for death in found
+                for death in noted
                 for each in death.stretches
                 if death.step in PURE_STEPS and each.source == source and each.offsets.stop > begin
             ]
@@ -189,8 +189,8 @@ def death_of(folder: Path, process: int) -> Death | None:
 
     Of two current batches, the one in a pure step: its records may be the cause.
     """
-    found = [death for death in deaths(folder) if death.note.name.startswith(f"{process}-")]
-    return next((death for death in found if death.step in PURE_STEPS), found[0] if found else None)
+    own = [death for death in deaths(folder) if death.note.name.startswith(f"{process}-")]
+    return next((death for death in own if death.step in PURE_STEPS), own[0] if own else None)
 
 
 def ranges_of(batch: Batch) -> tuple[OffsetRange, ...]:

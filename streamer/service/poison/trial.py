@@ -25,11 +25,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import numpy as np
 import structlog
 
 from streamer.errors import ProcessRefused, RegistryUnavailable, TrialFailed
-from streamer.fingerprint.fingerprints import Fingerprints
+from streamer.fingerprint.fingerprints import Fingerprints, joined
 from streamer.fingerprint.key import HashKey
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.observe.process_start import naming_limits
@@ -117,7 +116,7 @@ class Trials:
                 self.end()
         if not answers:
             return None
-        return Tried([document for document, _ in answers], _joined([prints for _, prints in answers]))
+        return Tried([document for document, _ in answers], joined([prints for _, prints in answers]))
 
     def _try(self, nursery: "_Nursery", record: Record) -> Answer:
         answer = nursery.ask(record)
@@ -312,14 +311,3 @@ def _go_first_where_memory_is_short() -> None:
     score = Path("/proc/self/oom_score_adj")
     if score.exists():
         score.write_text("1000")
-
-
-def _joined(parts: Sequence[Fingerprints]) -> Fingerprints:
-    looks = [part.looks for part in parts if part.looks is not None]
-    return Fingerprints(
-        np.concatenate([part.kinds for part in parts]),
-        np.concatenate([part.reasons for part in parts]),
-        np.concatenate([part.fingerprints for part in parts]),
-        np.concatenate([part.feature_counts for part in parts]),
-        np.concatenate(looks) if looks else None,
-    )

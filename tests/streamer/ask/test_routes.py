@@ -26,7 +26,8 @@ def serving(*overrides: str) -> Iterator[HttpServer]:
     def ask(question: str, asked: bytes) -> AskReply:
         return AskReply(HTTPStatus.OK, orjson.dumps([question, asked.decode()]))
 
-    routes = routes_for(load(None, overrides, {}), ask, lambda: b"{}")
+    settings = load(None, overrides, {})
+    routes = routes_for(settings.ask, settings.observe.host, ask, lambda: b"{}")
     with HttpServer("127.0.0.1", 0, lambda: b"", lambda: (True, "ok"), lambda: (True, "ok"), routes=routes) as server:
         yield server
 

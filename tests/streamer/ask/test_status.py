@@ -6,6 +6,7 @@ import pytest
 from index import HostShare, WatchedHosts
 from streamer.ask import status
 from streamer.ask.status import SAMPLES_MAX, Status
+from streamer.observe import definitions
 from streamer.observe.metrics import Metrics
 
 
@@ -17,10 +18,11 @@ def test_the_page_is_told_what_the_metrics_say(monkeypatch: pytest.MonkeyPatch) 
     shown = Status(measures, lambda: (False, "worker 0 is starting"), lambda: hosts, texts=True)
     assert orjson.loads(shown.as_json())["history"] == []
     shown.sample()
-    measures._documents.labels("duplicate", "similar").inc(3)
+    measures.count(definitions.DOCUMENTS, 3, "duplicate", "similar")
     measures.observe_lags({("news", 1): 7, ("news", 2): 9})
-    measures.observe_index(12, 4096)
-    measures.index_limit(8192)
+    measures.set(definitions.INDEX_ENTRIES, 12)
+    measures.set(definitions.INDEX_BYTES, 4096)
+    measures.set(definitions.INDEX_BYTES_MAX, 8192)
     shown.sample()
     now[0] += 5
     shown.sample()

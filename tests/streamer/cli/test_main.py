@@ -302,6 +302,14 @@ def test_a_check_passes_on_the_defaults_and_on_what_show_prints(tmp_path: Path) 
         assert run("config", "check", *arguments) == (0, "the settings are valid\n", "")
 
 
+def test_show_prints_settings_of_methods_where_they_differ_or_all_are_asked_for() -> None:
+    plain, chosen = run("config", "show").out, run("config", "show", "--preset", "simhash-classic").out
+    assert 'weight = "tf"' in chosen
+    assert "weight = " not in plain
+    assert 'weight = "log-tf"' in run("config", "show", "--all").out
+    assert "marker_factor" not in plain + chosen
+
+
 def test_a_check_passes_on_the_settings_that_are_shipped() -> None:
     assert run("config", "check", "--config", ROOT / "deploy" / "streamer.toml").code == 0
 

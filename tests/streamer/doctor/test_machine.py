@@ -22,7 +22,7 @@ SETTINGS = Settings(index=Index(map_bytes_max=2**30))
 
 
 def unwell(folder: IndexFolder, settings: Settings = SETTINGS) -> list[Finding]:
-    return [finding for finding in machine.index_folder(settings, folder) if finding.state is not State.OK]
+    return [finding for finding in machine.index_folder(settings.index, folder) if finding.state is not State.OK]
 
 
 def test_a_folder_on_a_local_disk_with_room_is_well() -> None:
@@ -133,10 +133,10 @@ def test_a_port_is_free_or_the_services_own_or_taken() -> None:
         problem = machine.port_problem("127.0.0.1", settings.observe.port)
         assert problem == "Address already in use"
     assert machine.port_problem("127.0.0.1", settings.observe.port) == ""
-    assert not machine.serves_health(settings)
-    assert machine.port(settings, "", running=False).state is State.OK
-    assert machine.port(settings, problem, running=False).state is State.WRONG
-    assert machine.port(settings, problem, running=True).state is State.OK
+    assert not machine.serves_health(settings.observe)
+    assert machine.port(settings.observe, "", running=False).state is State.OK
+    assert machine.port(settings.observe, problem, running=False).state is State.WRONG
+    assert machine.port(settings.observe, problem, running=True).state is State.OK
 
 
 def test_an_address_of_another_machine_cannot_be_had() -> None:
@@ -146,18 +146,18 @@ def test_an_address_of_another_machine_cannot_be_had() -> None:
 
 def test_the_service_is_known_by_its_answer() -> None:
     with HttpServer("127.0.0.1", 0, lambda: b"", lambda: (False, "stopping"), lambda: (True, "ok")) as server:
-        assert machine.serves_health(Settings(observe=Observe(port=server.port)))
+        assert machine.serves_health(Observe(port=server.port))
 
 
 def test_a_guard_is_looked_at_where_the_port_has_one(tmp_path: Path) -> None:
-    assert list(machine.port_files(Settings())) == []
+    assert list(machine.port_files(Observe())) == []
     password = tmp_path / "password"
     settings = Settings(observe=Observe(user="prometheus", password_file=password))
-    [missing] = machine.port_files(settings)
+    [missing] = machine.port_files(settings.observe)
     assert missing.state is State.WRONG
     assert "observe.password_file" in missing.remedy
     password.write_text("word")
-    assert [each.state for each in machine.port_files(settings)] == [State.OK]
+    assert [each.state for each in machine.port_files(settings.observe)] == [State.OK]
 
 
 def test_the_service_is_known_by_its_answer_over_tls_too(tmp_path: Path) -> None:
@@ -168,5 +168,5 @@ def test_the_service_is_known_by_its_answer_over_tls_too(tmp_path: Path) -> None
     with HttpServer(
         "127.0.0.1", 0, lambda: b"", lambda: (True, "ok"), lambda: (True, "ok"), port_auth(observe)
     ) as server:
-        assert machine.serves_health(Settings(observe=observe.model_copy(update={"port": server.port})))
-        assert not machine.serves_health(Settings(observe=Observe(port=server.port)))
+        assert machine.serves_health(observe.model_copy(update={"port": server.port}))
+        assert not machine.serves_health(Observe(port=server.port))

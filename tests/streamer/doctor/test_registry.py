@@ -13,12 +13,12 @@ from tests.support.schema_registry import PAGE, Registry, serving
 
 def found(url: str, **more: object) -> Finding:
     decode = Decode.model_validate({"format": "avro", "registry_url": url, "registry_timeout_ms": 1000, **more})
-    (only,) = registry(Settings(decode=decode))
+    (only,) = registry(decode)
     return only
 
 
 def test_without_avro_there_is_nothing_to_find() -> None:
-    assert list(registry(Settings())) == []
+    assert list(registry(Settings().decode)) == []
 
 
 @pytest.mark.parametrize("schemas", [0, 1])

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from streamer.errors import SettingsError
-from streamer.observe import application, connections, metrics
+from streamer.observe import application, connections, definitions, metrics
 from streamer.observe import http as port
 from streamer.observe.application import TEXT, Response, Route, respond
 from streamer.observe.connections import ADDRESS_CONNECTIONS_MAX
@@ -63,7 +63,7 @@ def test_port_0_picks_a_free_port(server: HttpServer) -> None:
 
 
 def test_metrics_are_served_in_the_format_they_claim(server: HttpServer, process: Process) -> None:
-    process.measures.restored(3)
+    process.measures.count(definitions.RESTORED, 3)
     status, content_type, body = ask(server, "/metrics")
     assert status == 200
     assert content_type == "text/plain; version=0.0.4; charset=utf-8"

@@ -16,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from index import HostShare, WatchedHosts
 from streamer.errors import NoRoomForMetrics
-from streamer.observe import metrics
+from streamer.observe import definitions, metrics
+from streamer.observe.batch_report import STEPS, BatchReport
 from streamer.observe.metrics_folder import FILE_BYTES
 from streamer.records import reason
 from tests.support.paths import DOCS
@@ -48,33 +49,41 @@ def value(exposition: bytes, name: str, **labels: str) -> float:
 
 def see_one_batch(measures: metrics.Metrics) -> None:
     measures.observe_batch(
-        records=6,
-        value_bytes=9_000,
-        step_seconds=dict.fromkeys(metrics.STEPS, 0.004),
-        outcomes={("unique", "no-match"): 3, ("duplicate", "similar"): 2, ("dead-letter", "not-json"): 1},
-        distances=np.array([0, 3, -1], dtype=np.int16),
-        similarities=np.array([0.7, 0.72, 1.0]),
-        candidates=np.array([0, 0, 1, 7, 200_000], dtype=np.int64),
-        unequal=2,
-        replayed=1,
+        BatchReport(
+            records=6,
+            value_bytes=9_000,
+            step_seconds=dict.fromkeys(STEPS, 0.004),
+            step_cpu_seconds={},
+            outcomes={("unique", "no-match"): 3, ("duplicate", "similar"): 2, ("dead-letter", "not-json"): 1},
+            distances=np.array([0, 3, -1], dtype=np.int16),
+            similarities=np.array([0.7, 0.72, 1.0]),
+            candidates=np.array([0, 0, 1, 7, 200_000], dtype=np.int64),
+            unequal=2,
+            replayed=1,
+        )
     )
 
 
 def see_everything(measures: metrics.Metrics) -> None:
     see_one_batch(measures)
     measures.observe_lags({("documents", 0): 12, ("documents", 1): 0})
-    measures.observe_unowned(1)
-    measures.restoring_offsets(500)
-    measures.waiting_records(0)
-    measures.worker_seen(0, contact_seconds=1.7e9, batch_age_seconds=2.5)
-    measures.observe_index(3, 4_096)
-    measures.index_limit(2**40)
-    measures.shadow(on=True)
+    for gauge, set_to in (
+        (definitions.PARTITIONS_UNOWNED, 1),
+        (definitions.RESTORING_OFFSETS, 500),
+        (definitions.WAITING_RECORDS, 0),
+        (definitions.INDEX_ENTRIES, 3),
+        (definitions.INDEX_BYTES, 4_096),
+        (definitions.INDEX_BYTES_MAX, 2**40),
+        (definitions.SHADOW, True),
+    ):
+        measures.set(gauge, set_to)
+    measures.set(definitions.BROKER_CONTACT, 1.7e9, 0)
+    measures.set(definitions.BATCH_AGE, 2.5, 0)
     measures.show_hosts(WatchedHosts([HostShare("site.example", 200, 190, True)], 1))
-    measures.skipped("documents", 0, 5)
-    measures.restored(2)
-    measures.worker_restarted("killed")
-    measures.workers({"running": 1})
+    measures.count(definitions.OFFSETS_SKIPPED, 5, "documents", 0)
+    measures.count(definitions.RESTORED, 2)
+    measures.count(definitions.WORKER_RESTARTS, 1, "killed")
+    measures.show_workers({"running": 1})
 
 
 def count_in_a_worker(directory: Path, worker: int, batches: int, lags: dict[tuple[str, int], int], end: int) -> None:
@@ -130,7 +139,7 @@ def test_every_verdict_and_reason_every_step_and_every_cause_starts_at_zero() ->
     shown = metrics.Metrics().exposition()
     for verdict, why in reason.labels():
         assert value(shown, "neardup_documents_total", verdict=verdict, reason=why) == 0
-    for step in metrics.STEPS:
+    for step in STEPS:
         assert value(shown, "neardup_step_seconds_count", step=step) == 0
     for cause in metrics.RESTART_CAUSES:
         assert value(shown, "neardup_worker_restarts_total", cause=cause) == 0
@@ -176,14 +185,14 @@ def test_skipped_offsets_of_a_partition_are_zero_before_any_is_skipped() -> None
     measures = metrics.Metrics()
     measures.observe_lags({("documents", 0): 12})
     assert value(measures.exposition(), "neardup_offsets_skipped_total", topic="documents", partition="0") == 0
-    measures.skipped("documents", 0, 5)
+    measures.count(definitions.OFFSETS_SKIPPED, 5, "documents", 0)
     assert value(measures.exposition(), "neardup_offsets_skipped_total", topic="documents", partition="0") == 5
 
 
 def test_partitions_that_nobody_reads_are_shown_as_the_worker_that_looked_last_found_them() -> None:
     measures = metrics.Metrics()
     for count in (2, 0):
-        measures.observe_unowned(count)
+        measures.set(definitions.PARTITIONS_UNOWNED, count)
         assert value(measures.exposition(), "neardup_partitions_unowned") == count
 
 
@@ -198,8 +207,8 @@ def hosts_shown(measures: metrics.Metrics, name: str) -> dict[str, float]:
 def test_documents_without_a_host_are_counted() -> None:
     measures = metrics.Metrics()
     assert value(measures.exposition(), "neardup_documents_without_host_total") == 0
-    measures.without_host(3)
-    measures.without_host(2)
+    measures.count(definitions.WITHOUT_HOST, 3)
+    measures.count(definitions.WITHOUT_HOST, 2)
     assert value(measures.exposition(), "neardup_documents_without_host_total") == 5
 
 
@@ -231,8 +240,8 @@ def test_the_name_of_a_host_may_hold_anything() -> None:
 
 def test_a_state_without_workers_is_zero() -> None:
     measures = metrics.Metrics()
-    measures.workers({"starting": 2})
-    measures.workers({"running": 2})
+    measures.show_workers({"starting": 2})
+    measures.show_workers({"running": 2})
     assert value(measures.exposition(), "neardup_workers", state="starting") == 0
     assert value(measures.exposition(), "neardup_workers", state="running") == 2
 
@@ -372,30 +381,29 @@ def test_every_defined_metric_is_exposed_with_its_labels_and_no_other_is() -> No
         }
         for family in text_string_to_metric_families(measures.exposition().decode())
     }
-    assert exposed == {definition.name: set(definition.labels) for definition in metrics.DEFINITIONS}
+    assert exposed == {definition.name: set(definition.labels) for definition in definitions.DEFINITIONS}
 
 
 def test_the_documentation_is_the_one_the_definitions_give() -> None:
     assert DOCUMENTATION.read_text() == metrics.reference(), "write metrics.reference() to docs/metrics.md"
 
 
-def test_steps_and_states_are_those_of_the_service() -> None:
+def test_states_are_those_of_the_service() -> None:
     from streamer.service import loop
 
-    assert loop.STEPS == metrics.STEPS
     assert tuple(state.value for state in loop.State) == metrics.WORKER_STATES
 
 
 @pytest.mark.parametrize("restored", [True, False])
 def test_counts_whose_files_were_removed_come_back_and_only_by_restoring_them(directory: Path, restored: bool) -> None:
     measures = metrics.Metrics()
-    measures.restored(3)
+    measures.count(definitions.RESTORED, 3)
     measures.observe_lags({("documents", 0): 7})
     shutil.rmtree(directory)
     # Counted while there is no file.
-    measures.restored(2)
+    measures.count(definitions.RESTORED, 2)
     assert (metrics.restore_files() if restored else False) is restored
-    measures.restored(1)
+    measures.count(definitions.RESTORED, 1)
     shown = measures.exposition().decode()
     assert ("neardup_restored_total 6.0" in shown) is restored
     assert ('neardup_lag_records{partition="0",topic="documents"} 7.0' in shown) is restored

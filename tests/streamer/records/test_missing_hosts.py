@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.missing_hosts import DOCUMENTS, DOCUMENTS_MIN, MissingHosts
 from streamer.records.reason import Reason
-from streamer.settings.settings import Settings
+from streamer.settings.settings import Settings, needs_hosts
 from tests.support.command_line import run
 from tests.support.memory_service import World
 
@@ -19,8 +19,13 @@ def documents(count: int, host: str | None = None) -> list[Document | DeadLetter
     return [Document(str(number), "text", "", 0, host, ()) for number in range(count)]
 
 
+def missing_hosts(**sections: Any) -> MissingHosts:
+    settings = Settings.model_validate(sections)
+    return MissingHosts(settings.decode, expected=needs_hosts(settings))
+
+
 def warned(batches: list[list[Document | DeadLetter]], *, end: bool = False, **sections: Any) -> list[Any]:
-    watched = MissingHosts(Settings.model_validate(sections))
+    watched = missing_hosts(**sections)
     with capture_logs() as lines:
         for batch in batches:
             watched.see(batch)
@@ -70,11 +75,11 @@ def test_where_no_hosts_are_needed_or_wanted_nothing_is_said(sections: dict[str,
 
 
 def test_documents_without_a_host_are_counted_before_and_after_the_warning() -> None:
-    watched = MissingHosts(Settings())
+    watched = missing_hosts()
     with capture_logs():
         assert watched.see(documents(DOCUMENTS)) == DOCUMENTS
         assert watched.see([*documents(2), *documents(3, "a.example"), DeadLetter(Reason.NOT_JSON, "", None)]) == 2
-    assert MissingHosts(Settings.model_validate({"decode": {"host_scope": "none"}})).see(documents(2)) == 0
+    assert missing_hosts(decode={"host_scope": "none"}).see(documents(2)) == 0
 
 
 def test_a_service_reports_them_batch_by_batch(tmp_path: Path) -> None:

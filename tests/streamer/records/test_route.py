@@ -15,13 +15,13 @@ from streamer.records.output_headers import parse_headers
 from streamer.records.reason import Reason, labels
 from streamer.records.record import Decision, Destination, Headers, Lost, Outgoing, Record
 from streamer.records.route import (
+    Router,
     explain,
     parse_original_position,
     parse_position,
     restored_as,
     restoring_outputs,
     restoring_verdict,
-    route,
     verdict_line,
 )
 from tests.support.paths import DOCS
@@ -78,7 +78,7 @@ def explained(
 
 
 def sent(decision: Decision, original: Record | None = None) -> Outgoing:
-    (outgoing,) = route([original or record()], [decision], **TASK)
+    (outgoing,) = Router(**TASK).route([original or record()], [decision])
     return outgoing
 
 
@@ -167,7 +167,7 @@ def test_updates_enter_a_lost_index_among_the_unique_ones_and_once_more_when_all
 
 
 def in_shadow(decision: Decision) -> Outgoing:
-    (outgoing,) = route([record()], [decision], **TASK, shadow=True)
+    (outgoing,) = Router(**TASK, shadow=True).route([record()], [decision])
     return outgoing
 
 
@@ -266,7 +266,7 @@ def test_rows_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(ValueError, match="zip"):
         explain([record(), record()], [document()], [None], decided(Verdict.UNIQUE), {})
     with pytest.raises(ValueError, match="zip"):
-        route([record()], [], **TASK)
+        Router(**TASK).route([record()], [])
 
 
 # --- route ---
@@ -299,7 +299,7 @@ def test_for_an_outside_without_headers_none_are_made_and_all_else_is_the_same(v
     original = record(headers=(("a", b"1"),))
     decision = Decision(verdict, "any", "d")
 
-    (outgoing,) = route([original], [decision], **TASK, with_headers=False)
+    (outgoing,) = Router(**TASK, with_headers=False).route([original], [decision])
 
     assert outgoing == Outgoing(sent(decision, original).destination, original, (), decision)
 
@@ -338,12 +338,8 @@ def test_headers_of_an_earlier_filter_are_replaced_and_all_others_kept() -> None
 
 
 def test_a_dead_letter_carries_the_ten_headers_of_kafka_connect() -> None:
-    (outgoing,) = route(
-        [record()],
-        [explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)],
-        connector_name="my-group",
-        task_id="2",
-    )
+    dead = explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)
+    (outgoing,) = Router(connector_name="my-group", task_id="2").route([record()], [dead])
     found = {
         name.removeprefix("__connect.errors."): value
         for name, value in texts(outgoing.headers).items()
@@ -393,7 +389,7 @@ def test_a_position_is_read_back_from_the_headers_that_were_written(
     read = Record(source, topic, offset, None, b"", 0)
     decisions = decided(Verdict.DUPLICATE, original=Position(Source(stream, 5), offset))
     (decision,) = explain([read], [document()], [None], decisions, {stream: topic})
-    (outgoing,) = route([read], [decision], **TASK)
+    (outgoing,) = Router(**TASK).route([read], [decision])
 
     assert parse_position(outgoing.headers) == Position(source, offset)
     assert parse_original_position(outgoing.headers) == Position(Source(stream, 5), offset)
@@ -481,7 +477,7 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
     ]
     decisions = [Decision(verdict, "r", identity.encode(errors="ignore").decode()) for verdict, identity, _ in batch]
 
-    outgoing = route(records, decisions, **TASK)
+    outgoing = Router(**TASK).route(records, decisions)
 
     assert [each.record for each in outgoing] == records
     assert [each.decision for each in outgoing] == decisions
@@ -537,7 +533,7 @@ def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     offsets = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.UNREADABLE)), unreadable).headers)
     duplicate |= {"neardup.offsets": offsets["neardup.offsets"]}
     duplicate |= {"neardup.shadow": texts(in_shadow(explained(DUPLICATE)).headers)["neardup.shadow"]}
-    (by_settings,) = route([record()], [explained(DUPLICATE)], **TASK, settings_digest="5d1c07ab")
+    (by_settings,) = Router(**TASK, settings_digest="5d1c07ab").route([record()], [explained(DUPLICATE)])
     duplicate |= {"neardup.settings": texts(by_settings.headers)["neardup.settings"]}
     position = {"neardup.position": b"documents/3/98", "neardup.stream": SOURCE.stream.encode()}
     duplicate |= texts(module.replayed((), tuple(position.items())))

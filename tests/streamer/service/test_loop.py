@@ -22,13 +22,15 @@ from index.tools import Record as ExportedRecord
 from index.tools import frames_of
 from streamer.errors import RecoveryRefused, TrialFailed
 from streamer.fingerprint.scheme import scheme_for
+from streamer.observe.batch_report import STEPS
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Headers, Lost, Outgoing, Record
-from streamer.service.loop import OBJECTS_BETWEEN, STEPS, State, gc_less_often
-from streamer.service.pipeline import Prefetcher, fingerprint_documents
+from streamer.service.loop import OBJECTS_BETWEEN, State, gc_less_often
+from streamer.service.pipeline import Prefetcher, Work, fingerprint_documents
 from streamer.service.poison.trial import Trials, Tried
 from streamer.service.whole import ByIndex, Service
-from streamer.settings.settings import Batching, Decode, Fingerprint, Recovery, Route, Settings, Workers
+from streamer.service.wiring import router_of
+from streamer.settings.settings import Batching, Decode, Fingerprint, Recovery, Route, Settings, Workers, load
 from streamer.settings.settings import Index as IndexSettings
 from tests.support.indexes import all_records, looked_at
 from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport, Stored
@@ -82,12 +84,11 @@ class Prepared:
         self._told = Condition()
         route = ByIndex.route
 
-        def tell(deciding: ByIndex, batch: Batch, *arguments: Any) -> list[Outgoing]:
-            outgoing = route(deciding, batch, *arguments)
+        def tell(deciding: ByIndex, work: Work) -> None:
+            route(deciding, work)
             with self._told:
-                self.begun.add(batch.records[0].offset)
+                self.begun.add(work.batch.records[0].offset)
                 self._told.notify_all()
-            return outgoing
 
         monkeypatch.setattr(ByIndex, "route", tell)
 
@@ -190,6 +191,14 @@ def test_nothing_is_decided_behind_a_batch_that_could_not_be(tmp_path: Path, mon
     assert len(world.outputs()) == 3 == sum(report.records for report in world.reports)
     world.run()
     assert world.outputs() == peaceful(tmp_path / "peace", settings()).outputs()
+
+
+@pytest.mark.parametrize("preset", ["minhash", "simhash-plain", "simhash-improved-1"])
+def test_outputs_show_similarities_of_every_method_that_measures_them(preset: str) -> None:
+    """The part `route` has no index to ask."""
+    chosen = load(None, (), {}, preset=preset)
+    router = router_of(chosen, scheme_for(chosen), "0")
+    assert router.by_similarity is (preset != "simhash-plain")
 
 
 def decisions_of(world: World) -> dict[str, Headers]:

@@ -17,7 +17,7 @@ from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
 from streamer.records.record import Batch, Record
-from streamer.service.pipeline import Prefetcher, fingerprint_documents, prepare
+from streamer.service.pipeline import Prefetcher, fingerprint_documents, prepare, pure_steps
 from streamer.service.poison.attempts import AttemptFile, deaths
 from streamer.settings.settings import Settings
 from tests.support.memory_service import SENTENCES, document
@@ -212,25 +212,26 @@ def batch_of(*texts: str, first: int = 0) -> Batch:
 
 
 def test_what_is_prepared_ahead_is_what_the_batch_gives_by_itself(note: AttemptFile) -> None:
-    ahead = Prefetcher(Decoder(SETTINGS["minhash"].decode), SCHEMES["minhash"])
+    ahead = Prefetcher(pure_steps(Decoder(SETTINGS["minhash"].decode), SCHEMES["minhash"]))
     batches = [batch_of(*TEXTS[at : at + 2], first=at) for at in range(0, 4, 2)]
     ahead.begin(batches[1], note)
     for batch in (batches[1], batches[0]):
-        prepared = ahead.take(batch, note)
-        documents, _ = prepared.documents.result()
-        fingerprints, _ = prepared.fingerprints.result()
+        work = ahead.take(batch, note)
+        assert all(pending.result() >= 0 for pending in work.pending.values())
         decoder = Decoder(SETTINGS["minhash"].decode)
-        assert documents == decoder.decode(batch.records)
-        assert (fingerprints.fingerprints == fingerprint_documents(SCHEMES["minhash"], documents).fingerprints).all()
+        assert work.documents == decoder.decode(batch.records)
+        alone = fingerprint_documents(SCHEMES["minhash"], work.documents)
+        assert (work.fingerprints.fingerprints == alone.fingerprints).all()
     ahead.close()
 
 
 def test_a_batch_that_another_took_the_place_of_is_thrown_away(note: AttemptFile) -> None:
-    ahead = Prefetcher(Decoder(SETTINGS["minhash"].decode), SCHEMES["minhash"])
+    ahead = Prefetcher(pure_steps(Decoder(SETTINGS["minhash"].decode), SCHEMES["minhash"]))
     ahead.begin(batch_of(*TEXTS[:2]), note)
     same_offsets = batch_of(*TEXTS[2:4])
-    documents, _ = ahead.take(same_offsets, note).documents.result()
-    assert documents == Decoder(SETTINGS["minhash"].decode).decode(same_offsets.records)
+    work = ahead.take(same_offsets, note)
+    work.pending["decode"].result()
+    assert work.documents == Decoder(SETTINGS["minhash"].decode).decode(same_offsets.records)
     ahead.close()
 
 
@@ -250,7 +251,7 @@ class Held(Decoder):
 
 def test_whoever_settles_has_the_decoder_for_himself(note: AttemptFile) -> None:
     decoder = Held()
-    ahead = Prefetcher(decoder, SCHEMES["minhash"])
+    ahead = Prefetcher(pure_steps(decoder, SCHEMES["minhash"]))
     ahead.begin(batch_of(*TEXTS[:2]), note)
     decoder.may.set()
     ahead.settle()
@@ -260,7 +261,7 @@ def test_whoever_settles_has_the_decoder_for_himself(note: AttemptFile) -> None:
 
 def test_a_batch_that_is_prepared_and_waits_is_nothing_to_die_of(tmp_path: Path) -> None:
     note, decoder = AttemptFile(tmp_path), Held()
-    ahead = Prefetcher(decoder, SCHEMES["minhash"])
+    ahead = Prefetcher(pure_steps(decoder, SCHEMES["minhash"]))
     ahead.begin(batch_of(*TEXTS[:2]), note)
     decoder.may.set()
     ahead.settle()
@@ -275,13 +276,12 @@ def test_what_a_decoder_raises_comes_out_where_the_batch_is_wanted_and_stays_not
             raise ValueError(str(len(records)))
 
     note = AttemptFile(tmp_path)
-    ahead = Prefetcher(Broken(), SCHEMES["minhash"])
+    ahead = Prefetcher(pure_steps(Broken(), SCHEMES["minhash"]))
     ahead.begin(batch := batch_of(*TEXTS[:2]), note)
-    prepared = ahead.take(batch, note)
-    with pytest.raises(ValueError, match="2"):
-        prepared.documents.result()
-    with pytest.raises(ValueError, match="2"):
-        prepared.fingerprints.result()
+    work = ahead.take(batch, note)
+    for step in ("decode", "fingerprint"):
+        with pytest.raises(ValueError, match="2"):
+            work.pending[step].result()
     ahead.close()
     note.close(orderly=False)
     (death,) = deaths(tmp_path)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.service.loop import STEPS, State
+from streamer.observe.batch_report import STEPS
+from streamer.service.loop import State
 from streamer.service.readiness import GroupSeen, WorkerSeen, batch_age_ms_max, readiness
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import load

@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from index.entry import Verdict
-from streamer.service.batch_report import BatchReport
-from streamer.service.loop import STEPS
+from streamer.observe.batch_report import STEPS, BatchReport
 from streamer.service.summary import Totals, table
 
 OUT = Path("out")

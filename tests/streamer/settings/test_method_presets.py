@@ -10,9 +10,10 @@ import pytest
 from streamer.errors import SettingsError
 from streamer.fingerprint.hashing import hash_text
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
-from streamer.settings.method_presets import METHOD_KEYS, METHOD_PRESETS
+from streamer.settings.method_presets import METHOD_DETAILS, METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.reference import as_toml
 from streamer.settings.settings import Settings, load, without_use
+from streamer.settings.values import fields
 
 NAMES = sorted(METHOD_PRESETS)
 
@@ -66,11 +67,43 @@ def test_a_preset_is_complete_and_says_nothing_without_use(name: str) -> None:
     assert due | {"fingerprint.second_look"} == said - {"decode.metadata"}
 
 
+@pytest.mark.parametrize("methods", [True, False])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_printed_of_a_preset_gives_it_again_without_the_preset(name: str, tmp_path: Path) -> None:
+def test_what_is_printed_of_a_preset_gives_it_again_without_the_preset(
+    name: str, methods: bool, tmp_path: Path
+) -> None:
     file = tmp_path / "printed.toml"
-    file.write_text(as_toml(of_preset(name)), encoding="utf-8")
+    file.write_text(as_toml(of_preset(name), methods=methods), encoding="utf-8")
     assert load(file, (), {}) == of_preset(name)
+
+
+def printed(settings: Settings, *, methods: bool) -> set[str]:
+    """Keys in the TOML file of the settings, set or unset."""
+    text = as_toml(settings, methods=methods).replace("# ", "").replace(" is unset", " = 0")
+    keys = (line for line in text.splitlines() if not line.endswith("--all"))
+    return {f"{section}.{key}" for section, rows in tomllib.loads("\n".join(keys)).items() for key in rows}
+
+
+def test_presets_control_every_setting_of_methods() -> None:
+    assert METHOD_DETAILS <= METHOD_KEYS
+    assert {"fingerprint.weight", "fingerprint.idf", "second_look.metadata_functions"} <= METHOD_DETAILS
+    assert not {"fingerprint.scheme", "minhash.similarity_min", "index.distance_max"} & METHOD_DETAILS
+
+
+def test_an_operator_is_shown_no_setting_of_methods_at_its_default() -> None:
+    assert printed(Settings(), methods=False) == fields(Settings).keys() - METHOD_DETAILS
+    assert printed(Settings(), methods=True) == fields(Settings).keys()
+    assert f"# {len(METHOD_DETAILS)} settings of methods have their defaults" in as_toml(Settings(), methods=False)
+
+
+def test_an_operator_is_shown_a_setting_of_methods_that_differs_from_its_default(tmp_path: Path) -> None:
+    overrides = ["fingerprint.scheme=simhash", "fingerprint.weight=tf", "fingerprint.idf=jieba"]
+    by_option = load(None, overrides, {})
+    assert printed(by_option, methods=False) & METHOD_DETAILS == {"fingerprint.weight", "fingerprint.idf"}
+    file = tmp_path / "settings.toml"
+    file.write_text('[fingerprint]\nscheme = "simhash"\nweight = "tf"\n', encoding="utf-8")
+    by_file = load(file, (), {"STREAMER_FINGERPRINT__IDF": "jieba"})
+    assert by_file == by_option
 
 
 def test_a_preset_takes_the_place_of_the_method_in_the_file_and_the_variables_and_of_nothing_else(

@@ -6,8 +6,10 @@ import pytest
 from pydantic import ValidationError
 
 from streamer.errors import SettingsError
-from streamer.settings.reference import as_toml, reference
-from streamer.settings.settings import Kafka, Settings, Topics, load, relations, without_use
+from streamer.settings.method_presets import METHOD_DETAILS
+from streamer.settings.reference import as_toml, method_reference, reference
+from streamer.settings.relations import relations
+from streamer.settings.settings import Kafka, Settings, Topics, load, without_use
 from streamer.settings.values import fields, variable
 from tests.support.paths import DOCS
 
@@ -28,7 +30,7 @@ def test_without_anything_given_the_defaults_stand_and_hold_every_relation() -> 
     settings = load(environment={})
 
     assert settings == Settings()
-    assert all(relation.holds for relation in relations(settings))
+    assert all(relation.holds for relation in relations(settings.value))
 
 
 def test_a_later_source_wins_over_an_earlier_one_key_by_key(tmp_path: Path) -> None:
@@ -293,10 +295,10 @@ def test_a_contradiction_shows_both_values_and_where_they_came_from(tmp_path: Pa
     )
 
     assert lines == [
-        "kafka.max_poll_interval_ms (1000, file DIR/x.toml) must be over three times workers.progress_timeout_ms "
-        "(40000, variable STREAMER_WORKERS__PROGRESS_TIMEOUT_MS)",
         "kafka.session_timeout_ms (45000, the default) must be less than kafka.max_poll_interval_ms "
         "(1000, file DIR/x.toml)",
+        "kafka.max_poll_interval_ms (1000, file DIR/x.toml) must be over three times workers.progress_timeout_ms "
+        "(40000, variable STREAMER_WORKERS__PROGRESS_TIMEOUT_MS)",
     ]
 
 
@@ -386,13 +388,22 @@ def test_every_section_says_what_it_is() -> None:
         assert section.annotation.__doc__
 
 
-def test_the_reference_page_is_the_one_that_the_settings_make() -> None:
+def test_the_reference_pages_are_those_that_the_settings_make() -> None:
     assert (DOCS / "settings.md").read_text() == reference()
+    assert (DOCS / "settings-methods.md").read_text() == method_reference()
+
+
+def test_each_setting_has_a_row_on_one_of_the_two_pages() -> None:
+    for key in fields(Settings):
+        pages = [f"| `{key}` | " in page for page in (reference().split("## Presets")[0], method_reference())]
+        assert pages == [key not in METHOD_DETAILS, key in METHOD_DETAILS], key
+    assert "(settings-methods.md)" in reference()
+    assert "(settings.md)" in method_reference()
 
 
 def test_every_relation_that_is_checked_stands_on_the_reference_page() -> None:
-    page = reference().split("## Relations")[1]
-    for relation in relations(Settings()):
+    page = "".join(page.split("## Relations")[1] for page in (reference(), method_reference()))
+    for relation in relations(load(None, ["fingerprint.scheme=simhash"], {}).value):
         for key in relation.keys:
             if not key.startswith(("topics.", "decode.")) and "ssl_" not in key:
                 assert key in page, key

@@ -20,7 +20,7 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for, settings_dig
 from streamer.records.decode import Decoder, Document
 from streamer.records.reason import Reason, label
 from streamer.records.record import Decision, Lost, Record
-from streamer.records.route import route
+from streamer.records.route import Router
 from streamer.service.pipeline import prepare
 from streamer.settings.settings import Batching, Minhash, Route, Settings
 from streamer.settings.settings import Index as IndexSettings
@@ -471,7 +471,7 @@ def appended(world: World, value: bytes, *, entered: bytes | None = None, known:
     entries = prepare(decoder, scheme, [record])
     (digits,) = hexadecimal(entries.kinds, entries.fingerprints)
     decision = Decision(Verdict.UNIQUE, label(Verdict.UNIQUE, Reason(int(entries.reasons[0]))), found.id, digits)
-    (outgoing,) = route([record], [decision], connector_name="", task_id="")
+    (outgoing,) = Router(connector_name="", task_id="").route([record], [decision])
     broker.topics["documents-unique"].partitions[0].append(stored(outgoing))
     broker.group(world.settings.kafka.group).committed[source] = log.end
     with Index.open(world.directory, parameters_for(world.settings, scheme.stamp()), map_bytes_max=2**30) as index:

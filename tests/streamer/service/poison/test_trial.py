@@ -82,7 +82,7 @@ def test_sound_records_come_out_as_from_the_worker_itself() -> None:
     beats: list[int] = []
     tried = tried_of(trials().run(records, lambda: beats.append(1), never))
     assert tried.documents == decoded
-    for column in ("kinds", "reasons", "fingerprints", "feature_counts"):
+    for column in ("kinds", "reasons", "fingerprints", "feature_counts", "digests"):
         assert np.array_equal(getattr(tried.fingerprints, column), getattr(expected, column)), column
     assert tried.fingerprints.looks is None
     assert len(beats) >= len(records)

@@ -13,6 +13,9 @@ from index import NO_DISTANCE, Decisions, Verdict, minhash
 from streamer.records.reason import Reason, label
 from streamer.records.record import Batch
 
+STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
+"""The six verbs, in order. Metrics, dashboard and documentation use the same words."""
+
 
 @dataclass(slots=True)
 class Stopwatch:
