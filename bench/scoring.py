@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from bench.named_settings import Insert
 from index.entry import Kind
-from index.matching.minhash import Banding, band_keys, signature_distances
+from index.matching.frame import framed_distances
+from index.matching.minhash import Banding, band_keys
 from index.matching.second_look import Look
 from streamer.evaluation.join import tokens
 from streamer.evaluation.scores import DUPLICATE_MIN, UNIQUE_BELOW
@@ -83,7 +84,7 @@ def _table(
             apart += np.bitwise_count(one[:, None] ^ other[None, :])
     else:
         for row, one in enumerate(some):
-            apart[row] = signature_distances(np.broadcast_to(one, others.shape), others, banding.bin_bits)
+            apart[row] = framed_distances(np.broadcast_to(one, others.shape), others, banding.bin_bits)
     return apart
 
 
@@ -199,7 +200,7 @@ def same(
     exact = (left.kinds == Kind.EXACT) & (right.kinds == Kind.EXACT) & (apart == 0)
     near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR)
     if banding is not None:
-        apart = signature_distances(left.fingerprints, right.fingerprints, banding.bin_bits).astype(np.int64)
+        apart = framed_distances(left.fingerprints, right.fingerprints, banding.bin_bits).astype(np.int64)
         shared = band_keys(left.fingerprints, banding) == band_keys(right.fingerprints, banding)
         near &= shared.any(axis=1)
     near &= apart <= distance_max

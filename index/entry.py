@@ -4,9 +4,9 @@ A batch enters as `Entries` and returns as `Decisions`; row i of one belongs to 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -179,21 +179,14 @@ class Entries:
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Entries":
         """Only these rows, int64 [m], with the same sources."""
-        return replace(
-            self,
-            source_numbers=self.source_numbers[rows],
-            offsets=self.offsets[rows],
-            kinds=self.kinds[rows],
-            reasons=self.reasons[rows],
-            fingerprints=self.fingerprints[rows],
-            times_ms=self.times_ms[rows],
-            ids=[self.ids[row] for row in rows.tolist()],
-            looks=None if self.looks is None else self.looks[rows],
-            hosts=None if self.hosts is None else [self.hosts[row] for row in rows.tolist()],
-            named=None if self.named is None else self.named[rows],
-            digests=None if self.digests is None else self.digests[rows],
-            host_digests=None if self.host_digests is None else self.host_digests[rows],
-        )
+        numbers = rows.tolist()
+
+        def taken(column: Any) -> Any:
+            if column is None or isinstance(column, np.ndarray):
+                return None if column is None else column[rows]
+            return [column[row] for row in numbers]
+
+        return replace(self, **{each.name: taken(getattr(self, each.name)) for each in fields(self)[1:]})
 
 
 class HostShare(NamedTuple):

@@ -4,8 +4,7 @@
   arrays, numbers and NamedTuples of arrays, reads and writes nothing else, and runs without the interpreter's lock.
 - Its docstring gives shapes and dtypes, and names the arrays it fills in or changes. A numpy or plain Python function
   defines its result; a test compares both.
-- It calls compiled functions of its own module only, as `jit` explains. A helper for two modules exists in both, word for
-  word; a test compares the copies.
+- It calls compiled functions of its own module, and helpers from `columns`, which never change, as `jit` explains.
 - A Python number takes the column's type before they meet: numba makes a float of uint64 with int64.
 - A result of unknown length grows by doubling. A bound such as `hits_max` stops the kernel, which then returns the place to
   go on at, so memory stays bounded.

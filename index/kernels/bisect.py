@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import array_at, compiled, pointer_at, prefetch
+from index.kernels.columns import columns_at, lower
+from index.kernels.jit import compiled, prefetch
 from index.kernels.scan import Spans
 
 AT_ONCE = 64
@@ -16,19 +17,6 @@ AT_ONCE = 64
 
 STEP = 16
 """First step away from a guess, in places: half a cache line."""
-
-
-@compiled
-def _count_at(address: Any) -> Any:
-    """Number of entries in a segment: int64."""
-    halves = array_at(pointer_at(address), 2)
-    return np.int64(halves[0]) | np.int64(halves[1]) << 16
-
-
-@compiled
-def _columns_at(address: Any, count: int) -> Any:
-    """A segment's first columns, uint16 [count, entries], as a view."""
-    return array_at(pointer_at(address + np.uint64(8)), (count, _count_at(address)))
 
 
 @compiled
@@ -127,7 +115,7 @@ def fill_places(
         for again in range(3):
             for which in some:
                 segment, place, key = begins[which], places[which], np.int64(asked[which])
-                columns = _columns_at(spans.addresses[segment], 2)
+                columns = columns_at(spans.addresses[segment], 2)
                 size = columns.shape[1]
                 if again == 2:
                     place = _first_near(columns, key, place)
@@ -142,18 +130,6 @@ def fill_places(
 
 
 @compiled
-def _lower(column: npt.NDArray[np.uint16], value: Any, low: Any, high: Any) -> Any:
-    """First place in column[low:high], ascending, whose value is not below this one, or `high`."""
-    while low < high:
-        middle = (low + high) >> 1
-        if np.int64(column[middle]) < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled
 def places_in_segments(
     entries: npt.NDArray[np.uint16], spans: Spans
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -165,14 +141,14 @@ def places_in_segments(
     for row in range(len(entries)):
         key = np.int64(entries[row, 0]) << 16 | np.int64(entries[row, 1])
         for segment in range(spans.begins[row, 0], spans.ends[row, 0]):
-            columns = _columns_at(spans.addresses[segment], entries.shape[1])
+            columns = columns_at(spans.addresses[segment], entries.shape[1])
             low = spans.places[row, 0] if segment == spans.begins[row, 0] else 0
             high = _first_near(columns, key + 1, min(low, columns.shape[1] - 1))
             # Each further column narrows low..high to the entries that equal the row so far.
             for column in range(2, entries.shape[1]):
                 value = np.int64(entries[row, column])
-                low = _lower(columns[column], value, low, high)
-                high = _lower(columns[column], value + 1, low, high)
+                low = lower(columns[column], value, low, high)
+                high = lower(columns[column], value + 1, low, high)
             if low < high:
                 segments[row], places[row] = segment, low
     return segments, places

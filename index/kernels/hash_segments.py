@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels.checksums import xxh64
+from index.kernels.columns import grown
 from index.kernels.jit import array_at, compiled, pointer_at, prefetch, word_at
 
 AT_ONCE = 64
@@ -295,14 +296,6 @@ def _prefetch_rests(address: Any, low: Any, high: Any) -> None:
 
 
 @compiled
-def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A column twice as long that begins with this one."""
-    larger = np.empty((column.shape[0] * 2, *column.shape[1:]), column.dtype)
-    larger[: column.shape[0]] = column
-    return larger
-
-
-@compiled
 def _checked_number(address: Any, place: Any, checked: Any) -> Any:
     """Number at a place, uint64; its last number block; and whether all blocks read are sound.
 
@@ -376,7 +369,7 @@ def candidates(
                         if count == hits_max:
                             return rows[:count], numbers[:count], turn + place, met - 1, -1
                         if count == len(rows):
-                            rows, numbers = _grown(rows), _grown(numbers)
+                            rows, numbers = grown(rows), grown(numbers)
                         numbers[count], checked, sound = _checked_number(addresses[segment], entry, checked)
                         if not sound:
                             return rows[:count], numbers[:count], turn + place, 0, segment

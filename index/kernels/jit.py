@@ -3,7 +3,7 @@
 numba keeps machine code next to a function's module, for the next process. It recompiles if that file's size or time
 changes, and ignores called functions' files: after a change there, stale code would run. So a compiled function
 calls only functions from its own module. Exceptions are the intrinsics below, and functions that never change, such as
-SplitMix64. After changing an intrinsic delete the kept code, `*.nbi` and `*.nbc` in every `__pycache__`.
+SplitMix64 and those in `columns`. After changing an intrinsic delete the kept code, `*.nbi` and `*.nbc` in every `__pycache__`.
 """
 
 from collections.abc import Callable

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import array_at, bits_apart, compiled, lesser, ones, pointer_at, prefetch
+from index.kernels.columns import columns_at, count_at, grown, lower
+from index.kernels.jit import bits_apart, compiled, lesser, ones, prefetch
 
 Hits = tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.uint64], int]
 
@@ -80,39 +81,6 @@ def _bits(value: Any) -> Any:
 
 
 @compiled
-def _count_at(address: Any) -> Any:
-    """Number of entries in a segment: int64."""
-    halves = array_at(pointer_at(address), 2)
-    return np.int64(halves[0]) | np.int64(halves[1]) << 16
-
-
-@compiled
-def _columns_at(address: Any, count: int) -> Any:
-    """A segment's first columns, uint16 [count, entries], as a view."""
-    return array_at(pointer_at(address + np.uint64(8)), (count, _count_at(address)))
-
-
-@compiled
-def _lower(column: npt.NDArray[np.uint16], value: Any, low: Any, high: Any) -> Any:
-    """First place in column[low:high], ascending, whose value is not below this one, or `high`."""
-    while low < high:
-        middle = (low + high) >> 1
-        if np.int64(column[middle]) < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled
-def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A column twice as long that begins with this one."""
-    larger = np.empty((column.shape[0] * 2, *column.shape[1:]), column.dtype)
-    larger[: column.shape[0]] = column
-    return larger
-
-
-@compiled
 def _next_near(column: npt.NDArray[np.uint16], value: Any, begin: int, end: Any, bits: Any) -> Any:
     """First place in column[begin:end] whose value differs in at most `bits` bits, or `end`."""
     wanted = np.uint16(value)
@@ -135,7 +103,7 @@ def _bucket_end(column: npt.NDArray[np.uint16], value: Any, begin: int) -> Any:
     low, step = begin, 32
     while low + step < len(column) and np.int64(column[low + step]) == value:
         low, step = low + step, step * 2
-    return _lower(column, value + 1, low, min(len(column), low + step))
+    return lower(column, value + 1, low, min(len(column), low + step))
 
 
 @compiled
@@ -266,7 +234,7 @@ def scan_pages(
                         if nearest_only:
                             best[row] = distance
                         if count == len(rows):
-                            rows, distances, found = _grown(rows), _grown(distances), _grown(found)
+                            rows, distances, found = grown(rows), grown(distances), grown(found)
                         rows[count], distances[count], found[count, 0] = row, distance, place
                         count += 1
                     page = np.int64(pages.links[page, 0])
@@ -286,7 +254,7 @@ def _prefetch_bucket(spans: Spans, row: Any, probe: Any) -> None:
     if segment < spans.ends[row, probe]:
         address, place = spans.addresses[segment], spans.places[row, probe]
         prefetch(address + np.uint64(8 + 2 * place))
-        next_block = address + np.uint64(8 + 2 * (_count_at(address) + place))
+        next_block = address + np.uint64(8 + 2 * (count_at(address) + place))
         for line in range(BUCKET_LINES):
             prefetch(next_block + np.uint64(64 * line))
 
@@ -322,7 +290,7 @@ def scan_segments(
         table, value = np.int64(keys[row, probe] >> 16), np.int64(keys[row, probe] & 0xFFFF)
         following = np.int64(asked[row, (table + 1) % blocks])
         for segment in range(spans.begins[row, probe], spans.ends[row, probe]):
-            columns = _columns_at(spans.addresses[segment], blocks)
+            columns = columns_at(spans.addresses[segment], blocks)
             begin = spans.places[row, probe] if segment == spans.begins[row, probe] else 0
             end = _bucket_end(columns[0], value, begin)
             hot = end - begin > HOT_ENTRIES
@@ -333,8 +301,8 @@ def scan_segments(
                     if _bits(off) > allowed[probe]:
                         continue
                     top = (following >> 8 ^ off) << 8
-                    entry = _lower(columns[1], top, begin, end) - 1
-                    high = _lower(columns[1], top + 256, entry + 1, end)
+                    entry = lower(columns[1], top, begin, end) - 1
+                    high = lower(columns[1], top + 256, entry + 1, end)
                 while True:
                     entry = _next_near(columns[1], following, entry + 1, high, allowed[probe])
                     if entry == high:
@@ -347,7 +315,7 @@ def scan_segments(
                     if distance > best[row]:
                         continue
                     if count == len(rows):
-                        rows, distances, found = _grown(rows), _grown(distances), _grown(found)
+                        rows, distances, found = grown(rows), grown(distances), grown(found)
                     found[count] = 0
                     for block in range(blocks):
                         own = (table + block) % blocks
@@ -405,7 +373,7 @@ def page_candidates(
                     if rests[place, table] != rest or (len(met) and met[place] == row) or count == end:
                         continue
                     if count == len(rows):
-                        rows, places = _grown(rows), _grown(places)
+                        rows, places = grown(rows), grown(places)
                     if len(met):
                         met[place] = row
                     rows[count], places[count] = row, place

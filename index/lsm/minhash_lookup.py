@@ -13,7 +13,7 @@ from index.kernels import minhash
 from index.lsm.hashes.segments import HashSegments
 from index.lsm.memtable import Memtable
 from index.lsm.simhash_lookup import first_of_equals
-from index.matching.distance import Matches, joined, nearest, no_matches
+from index.matching.distance import Matches, Portion, nearest
 from index.matching.frame import OWN_LIMITS
 from index.matching.minhash import DISTANCE_UNITS, Banding
 from index.storage import log
@@ -21,9 +21,6 @@ from index.storage.store import Transaction
 
 SIGNATURES_MAX = 2**17
 """Stored signatures read at once: 16 MiB at 128 bytes each."""
-
-COMPARED_MAX = 2**16
-"""Signature pairs compared at once: 128 bytes for each side, and as much again for intermediate results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,61 +39,46 @@ class MinhashLookup:
     def __len__(self) -> int:
         return len(self.signatures)
 
-    def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """Matches among the signatures that share a band, as in `SimhashLookup.pairs`."""
+    def pairs(self, *, nearest_only: bool) -> Portion:
+        """As `tree.Lookup`, among signatures that share a band."""
         count = len(self)
         leading = first_of_equals(self.signatures) == np.arange(count)
         rows, earlier = minhash.sharing(self.hashes, leading)
-        found = joined([no_matches(), *self._verified(self.signatures, rows, earlier)])
+        found = self._verified(self.signatures, rows, earlier, np.arange(count, dtype=np.uint64))
         return nearest(found, 1 if nearest_only else None), np.bincount(rows, minlength=count)
 
-    def nearest(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: HashSegments
-    ) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """As `SimhashLookup.nearest`, but only among entries that share a band."""
-        best, compared = no_matches(), np.zeros(len(self), np.int64)
-        for found, comparisons in self._portions(transaction, memtables, segments, 1):
-            best = nearest(joined([best, found]), 1)
-            compared += comparisons
-        return best, compared
-
     def matches(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: HashSegments
-    ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
-        """As `SimhashLookup.matches`, but only entries that share a band."""
-        return self._portions(transaction, memtables, segments, None)
-
-    def _portions(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: HashSegments, limit: int | None
-    ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
-        """Per row the `limit` nearest entries in each portion, as in `distance.nearest`."""
+    ) -> Iterator[Portion]:
+        """As `tree.Lookup`, but only entries that share a band."""
+        for known, rows, members, numbers in self._candidates(transaction, memtables, segments):
+            found = self._verified(known, rows, members, numbers)
+            yield nearest(found, limit), np.bincount(rows, minlength=len(self))
+
+    def _candidates(
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: HashSegments
+    ) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
+        """Signatures uint64 [k, words], rows and places int64 [m] of the pairs to compare, and the signatures' numbers."""
         for memtable in memtables:
             for rows, places in memtable.candidates(self.hashes):
-                found = joined([no_matches(), *self._verified(memtable.fingerprints, rows, places)])
-                numbers = memtable.numbers[found.numbers.astype(np.int64)]
-                yield self._portion(Matches(found.rows, found.distances, numbers), rows, limit)
+                yield memtable.fingerprints, rows, places, memtable.numbers
         for rows, of_rows in segments.candidates(transaction, self.hashes):
-            for known, here, members, some in stored_signatures(transaction, of_rows, self.signatures.shape[1]):
-                found = joined([no_matches(), *self._verified(known, rows[here], members)])
-                numbers = some[found.numbers.astype(np.int64)]
-                yield self._portion(Matches(found.rows, found.distances, numbers), rows[here], limit)
-
-    def _portion(
-        self, found: Matches, compared_rows: npt.NDArray[np.int64], limit: int | None
-    ) -> tuple[Matches, npt.NDArray[np.int64]]:
-        return nearest(found, limit), np.bincount(compared_rows, minlength=len(self))
+            for known, here, members, numbers in stored_signatures(transaction, of_rows, self.signatures.shape[1]):
+                yield known, rows[here], members, numbers
 
     def _verified(
-        self, known: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64]
-    ) -> Iterator[Matches]:
-        """Signature pairs rows[i] and known[others[i]] within distance_max; `numbers` holds values of `others`."""
-        for start in range(0, len(rows), COMPARED_MAX):
-            of_rows, of_known = rows[start : start + COMPARED_MAX], others[start : start + COMPARED_MAX]
-            distances = minhash.least_distances(
-                self.signatures, known, of_rows, of_known, self.banding.bin_bits, DISTANCE_UNITS, OWN_LIMITS
-            )
-            near = distances <= self.distance_max
-            yield Matches(of_rows[near], distances[near], of_known[near].astype(np.uint64))
+        self,
+        known: npt.NDArray[np.uint64],
+        rows: npt.NDArray[np.int64],
+        members: npt.NDArray[np.int64],
+        numbers: npt.NDArray[np.uint64],
+    ) -> Matches:
+        """Pairs of signature rows[i] and known[members[i]], which has numbers[members[i]], within distance_max."""
+        distances = minhash.least_distances(
+            self.signatures, known, rows, members, self.banding.bin_bits, DISTANCE_UNITS, OWN_LIMITS
+        )
+        near = distances <= self.distance_max
+        return Matches(rows[near], distances[near], numbers[members[near]])
 
 
 def stored_signatures(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,7 @@ import numpy.typing as npt
 from index.kernels import sort
 from index.lsm.memtable import Memtable, MemtableShape
 from index.lsm.segments import Segments
-from index.matching.distance import Matches, joined, nearest, no_matches
+from index.matching.distance import Portion, joined, nearest, no_matches
 from index.storage.store import Transaction
 
 
@@ -33,12 +34,8 @@ class SimhashLookup:
     def __len__(self) -> int:
         return len(self.fingerprints)
 
-    def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """Matches among the fingerprints; `numbers` are rows, each below its matching row. And the comparisons, int64 [n].
-
-        Ordered by row, distance, number; with `nearest_only` one match per row. Equal fingerprints with equal looks have
-        equal matches, so only the first is returned.
-        """
+    def pairs(self, *, nearest_only: bool) -> Portion:
+        """As `tree.Lookup`. Equal fingerprints with equal looks have equal matches, so only the first is a match."""
         rows = np.arange(len(self))
         alike = self.fingerprints if self.looks is None else _with_looks(self.fingerprints, self.looks)
         leaders = np.flatnonzero(first_of_equals(alike) == rows)
@@ -51,43 +48,19 @@ class SimhashLookup:
         )
         return joined([no_matches(), *(nearest(found, limit) for found in hits)]), compared
 
-    def nearest(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
-    ) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """Per row the nearest entry, the earliest among equally near ones, and the comparisons made, int64 [n].
-
-        Requires that no entry is leaving the segments: its remains would hide others.
-        """
-        best, compared = self._nothing_yet()
-        hits = self._hits(transaction, memtables, segments, best, compared, nearest_only=True)
-        return nearest(joined([no_matches(), *(nearest(found, 1) for found in hits)]), 1), compared
-
     def matches(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
-    ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
-        """All entries within the distance in portions, each pair at most once per portion, with the comparisons."""
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments, limit: int | None
+    ) -> Iterator[Portion]:
+        """As `tree.Lookup`. A limit of 1 requires that no entry is leaving the segments: its remains would hide others."""
         best, compared = self._nothing_yet()
-        for found in self._hits(transaction, memtables, segments, best, compared, nearest_only=False):
-            yield nearest(found, None), compared.copy()
+        asked, nearest_only = (self.fingerprints, self.keys, self.allowed, best, compared), limit == 1
+        parts = [memtable.hits(*asked, nearest_only=nearest_only) for memtable in memtables]
+        for found in chain(*parts, segments.hits(transaction, *asked, nearest_only=nearest_only)):
+            yield nearest(found, limit), compared.copy()
             compared[:] = 0
 
     def _nothing_yet(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int64]]:
         return np.full(len(self), self.distance_max, np.int16), np.zeros(len(self), np.int64)
-
-    def _hits(
-        self,
-        transaction: Transaction,
-        memtables: Sequence[Memtable],
-        segments: Segments,
-        best: npt.NDArray[np.int16],
-        compared: npt.NDArray[np.int64],
-        *,
-        nearest_only: bool,
-    ) -> Iterator[Matches]:
-        asked = self.fingerprints, self.keys, self.allowed, best, compared
-        for memtable in memtables:
-            yield from memtable.hits(*asked, nearest_only=nearest_only)
-        yield from segments.hits(transaction, *asked, nearest_only=nearest_only)
 
 
 def _with_looks(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

@@ -11,13 +11,11 @@ from index.lsm.compaction import MemtablePair, TreeSizes
 from index.lsm.hash_table import HashTable, TreeStats
 from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape, shape_of
-from index.matching.distance import Matches, joined, nearest, no_matches
+from index.matching.distance import Portion, joined, nearest, no_matches
 from index.storage.codec import Tombstones, pack_tombstones
 from index.storage.layout import TOMBSTONE_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
-
-Portion = tuple[Matches, npt.NDArray[np.int64]]
 
 
 class Lookup(Protocol):
@@ -26,13 +24,15 @@ class Lookup(Protocol):
     def __len__(self) -> int: ...
 
     def pairs(self, *, nearest_only: bool) -> Portion:
-        """Matches among the n fingerprints and the comparisons, int64 [n], as in `SimhashLookup.pairs`."""
+        """Matches among the n fingerprints; `numbers` are rows, each below its matching row. One a row if `nearest_only`.
 
-    def nearest(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Any) -> Portion:
-        """As `SimhashLookup.nearest`."""
+        Ordered by row, distance, number.
+        """
 
-    def matches(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Any) -> Iterator[Portion]:
-        """As `SimhashLookup.matches`."""
+    def matches(
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Any, limit: int | None
+    ) -> Iterator[Portion]:
+        """All entries within the distance, in portions; a limit of 1 may omit those farther than a row's nearest."""
 
 
 def lookup_of(
@@ -62,20 +62,19 @@ class Tree(HashTable):
 
         Retired entries also match, as long as a memtable or a segment holds them.
         """
-        if self._frozen is None or not len(self._frozen.removed):
-            return lookup.nearest(transaction, self.memtables(), self._segments)
+        limit = 1 if self._frozen is None or not len(self._frozen.removed) else None
         best, compared = no_matches(), np.zeros(len(lookup), np.int64)
-        for found, comparisons in self.matches(transaction, lookup):
+        for found, comparisons in self.matches(transaction, lookup, limit):
             best = nearest(joined([best, found]), 1)
             compared += comparisons
         return best, compared
 
-    def matches(self, transaction: Transaction, lookup: Lookup) -> Iterator[Portion]:
-        """All entries within the distance in portions, each pair at most once per portion, with the comparisons.
+    def matches(self, transaction: Transaction, lookup: Lookup, limit: int | None = None) -> Iterator[Portion]:
+        """All entries within the distance in portions, each pair at most once per portion; limit: as `Lookup.matches`.
 
         A portion holds about `memtable.HITS_MAX` matches. The caller must not write before taking the last portion.
         """
-        return lookup.matches(transaction, self.memtables(), self._segments)
+        return lookup.matches(transaction, self.memtables(), self._segments, limit)
 
     def add(
         self,

@@ -30,6 +30,10 @@ class Matches:
         return Matches(self.rows[places], self.distances[places], self.numbers[places])
 
 
+Portion = tuple[Matches, npt.NDArray[np.int64]]
+"""Matches of n rows, and the comparisons made for each row, int64 [n]."""
+
+
 def no_matches() -> Matches:
     """Matches of length 0."""
     return Matches(np.empty(0, np.int64), np.empty(0, np.int16), np.empty(0, np.uint64))

@@ -89,11 +89,8 @@ class HostSketch:
         keys, unequal  as in `with_rows`
         """
         rows = _Rows(keys, unequal)
-        places, watched = self._places(rows.hosts)
-        columns = [np.zeros(len(rows.hosts), np.int64) for _ in range(3)]
-        for name, column in zip(("documents", "unequal", "beyond"), columns, strict=True):
-            column[watched] = self.hosts[name][places[watched]]
-        documents, duplicates, beyond = (column[rows.inverse] for column in columns)
+        columns, watched = self._columns(rows.hosts)
+        documents, duplicates, beyond = columns[:, rows.inverse]
         counting = rows.counting(watched)
         found = np.zeros(len(keys), np.bool_)
         found[rows.order] = limits.exceeded(
@@ -106,11 +103,7 @@ class HostSketch:
 
     def are_beyond(self, keys: npt.NDArray[np.uint64], limits: HostLimits) -> npt.NDArray[np.bool_]:
         """Whether each host, uint64 [n], is beyond the limits now: bool [n]; like `beyond_before` for single rows."""
-        places, watched = self._places(keys)
-        columns = np.zeros((3, len(keys)), np.int64)
-        for column, name in zip(columns, ("documents", "unequal", "beyond"), strict=True):
-            column[watched] = self.hosts[name][places[watched]]
-        documents, unequal, beyond = columns
+        (documents, unequal, beyond), watched = self._columns(keys)
         return limits.exceeded(documents, unequal, beyond == 1) & watched
 
     def with_rows(
@@ -191,6 +184,14 @@ class HostSketch:
         places = np.searchsorted(self.hosts["key"], keys)
         places[places == len(self.hosts)] = 0
         return places, self.hosts["key"][places] == keys
+
+    def _columns(self, keys: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Documents, unequal duplicates and `beyond` of each host, int64 [3, n], and whether it is watched, bool [n]."""
+        places, watched = self._places(keys)
+        columns = np.zeros((3, len(keys)), np.int64)
+        for column, name in zip(columns, ("documents", "unequal", "beyond"), strict=True):
+            column[watched] = self.hosts[name][places[watched]]
+        return columns, watched
 
     def _shares(self, places: npt.NDArray[np.int64]) -> list[HostShare]:
         return [

@@ -39,8 +39,6 @@ SHARED_MIN = 0.95
 Right at the threshold the estimate itself is a coin toss; a little above it hardly a pair is missed.
 """
 
-_LOW_BITS = {4: np.uint64(0x1111_1111_1111_1111), 8: np.uint64(0x0101_0101_0101_0101)}
-
 
 @dataclass(frozen=True, slots=True)
 class Banding:
@@ -162,44 +160,20 @@ def band_keys(signatures: npt.NDArray[np.uint64], banding: Banding) -> npt.NDArr
     return hashes | (np.arange(banding.bands, dtype=np.uint64) << np.uint64(HASH_BITS))
 
 
-def signature_distances(
-    left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64], bin_bits: int
-) -> npt.NDArray[np.int16]:
-    """1 - similarity in units of 1 / DISTANCE_UNITS, row by row: uint64 [n, words] twice -> int16 [n], 0 to 10,000.
+def distances_of(
+    either: npt.NDArray[np.int64], both: npt.NDArray[np.int64], differing: npt.NDArray[np.int64], bin_bits: int
+) -> npt.NDArray[np.int64]:
+    """1 - similarity in units of 1 / DISTANCE_UNITS, from counts of bins: int64 [n] thrice -> int64 [n], 0 to 10,000.
 
     Computed in integers: 1 - similarity = (V differing - either + both) / ((V - 1) either), with `differing` the bins
     filled in either that do not agree. Two signatures without any value have the largest distance.
     """
-    either = np.zeros(len(left), np.int64)
-    both, differing = either.copy(), either.copy()
-    for word in range(left.shape[1]):
-        one, other = left[:, word], right[:, word]
-        of_one, of_other = _nonzero(one, bin_bits), _nonzero(other, bin_bits)
-        either += np.bitwise_count(of_one | of_other)
-        both += np.bitwise_count(of_one & of_other)
-        differing += np.bitwise_count(_nonzero(one ^ other, bin_bits))
-    return distances_of(either, both, differing, bin_bits).astype(np.int16)
-
-
-def distances_of(
-    either: npt.NDArray[np.int64], both: npt.NDArray[np.int64], differing: npt.NDArray[np.int64], bin_bits: int
-) -> npt.NDArray[np.int64]:
-    """`signature_distances` from its counts, int64 [n] thrice -> int64 [n]."""
     values = (1 << bin_bits) - 1
     above, below = values * differing - either + both, np.maximum((values - 1) * either, 1)
     distances = (2 * DISTANCE_UNITS * above + below) // (2 * below)
     distances[either == 0] = DISTANCE_UNITS
     clipped: npt.NDArray[np.int64] = np.clip(distances, 0, DISTANCE_UNITS)
     return clipped
-
-
-def _nonzero(words: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[np.uint64]:
-    """Lowest bit of every bin, set if the bin's value is not 0."""
-    folded = words | (words >> np.uint64(2))
-    folded |= folded >> np.uint64(1)
-    if bin_bits == 8:
-        folded |= folded >> np.uint64(4)
-    return folded & _LOW_BITS[bin_bits]
 
 
 def mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -47,7 +47,47 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CosineLook:
+class Look:
+    """Second look that accepts every match, and needs no bytes; others accept fewer."""
+
+    kind: ClassVar[str] = "none"
+    threshold: ClassVar[str] = ""
+    by_similarity: ClassVar[bool] = False
+
+    @property
+    def bytes(self) -> int:
+        """Bytes per look."""
+        return 0
+
+    def judge(
+        self,
+        distances: npt.NDArray[np.int16],
+        left: npt.NDArray[np.uint8],  # noqa: ARG002
+        right: npt.NDArray[np.uint8],  # noqa: ARG002
+    ) -> Judged:
+        """Judge matches at Hamming distances, int16 [n], by both documents' looks, uint8 [n, bytes] twice."""
+        return Judged(distances, np.ones(len(distances), np.bool_))
+
+    def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+        """Least possible distance from `judge` at these Hamming distances: int16 [n] -> int16 [n]."""
+        return distances
+
+    def radius(self, distance_max: int) -> int:
+        """Largest Hamming distance at which a match can count if fingerprints within `distance_max` match."""
+        return distance_max
+
+    def stricter(self, asked: "Look") -> "Look":
+        """This look with the stricter threshold of both, if they are of one kind."""
+        if not self.threshold or self.kind != asked.kind:
+            return self
+        return replace(self, **{self.threshold: max(getattr(look, self.threshold) for look in (self, asked))})
+
+
+NO_LOOK = Look()
+
+
+@dataclass(frozen=True, slots=True)
+class CosineLook(Look):
     """Second look by the cosine of feature weights.
 
     cells       cells per vector, a byte each
@@ -55,7 +95,7 @@ class CosineLook:
     """
 
     kind: ClassVar[str] = "cosine"
-    by_similarity: ClassVar[bool] = False
+    threshold: ClassVar[str] = "cosine_min"
     cells: int
     cosine_min: float
 
@@ -71,20 +111,16 @@ class CosineLook:
     def judge(
         self, distances: npt.NDArray[np.int16], left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]
     ) -> Judged:
-        """Judge matches at Hamming distances, int16 [n], by both documents' looks, uint8 [n, bytes] twice."""
+        """As `Look.judge`."""
         counts = np.empty(len(distances), np.bool_)
         for begin in range(0, len(distances), ROWS_AT_ONCE):
             rows = slice(begin, begin + ROWS_AT_ONCE)
             counts[rows] = cosine(left[rows].view(np.int8), right[rows].view(np.int8)) >= self.cosine_min
         return Judged(distances, counts)
 
-    def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
-        """Least possible distance from `judge` at these Hamming distances: int16 [n] -> int16 [n]."""
-        return distances
-
 
 @dataclass(frozen=True, slots=True)
-class MetadataLook:
+class MetadataLook(Look):
     """Second look by the similarity of metadata combined with that of the fingerprints.
 
     functions       hash functions per signature, a byte each
@@ -93,6 +129,7 @@ class MetadataLook:
     """
 
     kind: ClassVar[str] = "metadata"
+    threshold: ClassVar[str] = "similarity_min"
     by_similarity: ClassVar[bool] = True
     functions: int
     content_weight: float
@@ -119,13 +156,17 @@ class MetadataLook:
     def judge(
         self, distances: npt.NDArray[np.int16], left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]
     ) -> Judged:
-        """As `CosineLook.judge`."""
+        """As `Look.judge`."""
         combined = self._combined(distances, signature_similarity(left, right))
         return Judged(combined, combined <= distance_of(self.similarity_min))
 
     def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
-        """As `CosineLook.least`."""
+        """As `Look.least`."""
         return self._combined(distances, np.ones(len(distances)))
+
+    def radius(self, distance_max: int) -> int:  # noqa: ARG002
+        """As `Look.radius`: `reach`."""
+        return self.reach
 
     def _combined(
         self, distances: npt.NDArray[np.int16], similarities: npt.NDArray[np.float64]
@@ -135,17 +176,7 @@ class MetadataLook:
         return np.rint((1.0 - similarity) * DISTANCE_UNITS).astype(np.int16)
 
 
-Look = CosineLook | MetadataLook
 _KINDS: Mapping[str, type[Look]] = {look.kind: look for look in (CosineLook, MetadataLook)}
-
-
-def stricter_look(stored: Look, asked: Look) -> Look:
-    """The stored look with the stricter threshold of both, if they are of one kind; else the stored one."""
-    if isinstance(stored, CosineLook) and isinstance(asked, CosineLook):
-        return replace(stored, cosine_min=max(stored.cosine_min, asked.cosine_min))
-    if isinstance(stored, MetadataLook) and isinstance(asked, MetadataLook):
-        return replace(stored, similarity_min=max(stored.similarity_min, asked.similarity_min))
-    return stored
 
 
 def cosine(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -183,7 +214,6 @@ def look_fields(look: Look) -> dict[str, Any]:
     return {"kind": look.kind, **asdict(look)}
 
 
-def look_of(fields: Mapping[str, Any]) -> Look:
+def look_of(kind: str, **fields: Any) -> Look:
     """Revert `look_fields`. Raises KeyError, TypeError, ValueError."""
-    rest = dict(fields)
-    return _KINDS[rest.pop("kind")](**rest)
+    return _KINDS[kind](**fields)

@@ -47,7 +47,7 @@ class Lines(NamedTuple):
 
     sources         LOG_SOURCE [s]
     rows            LOG_ROW [n]
-    fingerprints    <u8 [entered, words], for the rows that entered, in order
+    fingerprints    <u8 [entered, stored words], for the rows that entered, in order; without frames if all frames are unknown
     looks           u1 [entered, bytes of a look], for the same rows
     originals       LOG_ORIGINAL [duplicates], for the duplicate rows, in order
     ids             concatenated row ids
@@ -90,7 +90,7 @@ def pack_batch(
     return b"".join([header, *(column.tobytes() for column in columns), packed_ids, packed_original_ids])
 
 
-def unpack_batch(value: memoryview, words: int) -> Lines:
+def unpack_batch(value: memoryview) -> Lines:
     """Undo `pack_batch`."""
     row_count, source_count, entered, duplicates, look_bytes, stored = _BATCH.unpack_from(value)
     at = _BATCH.size
@@ -98,27 +98,14 @@ def unpack_batch(value: memoryview, words: int) -> Lines:
     at += sources.nbytes
     rows = np.frombuffer(value, LOG_ROW, row_count, at)
     at += rows.nbytes
-    fingerprints = _fingerprints(value, at, entered, stored, words)
-    at += 8 * entered * stored
+    fingerprints = np.frombuffer(value, "<u8", entered * stored, at).reshape(entered, stored)
+    at += fingerprints.nbytes
     looks = np.frombuffer(value, np.uint8, entered * look_bytes, at).reshape(entered, look_bytes)
     at += looks.nbytes
     originals = np.frombuffer(value, LOG_ORIGINAL, duplicates, at)
     at += originals.nbytes
     end = at + (int(rows["id_end"][-1]) if row_count else 0)
     return Lines(sources, rows, fingerprints, looks, originals, value[at:end], value[end:])
-
-
-def unpack_fingerprints(value: memoryview, words: int) -> npt.NDArray[np.uint64]:
-    """Only the `fingerprints` of `Lines`; much faster than `unpack_batch`."""
-    row_count, source_count, entered, _, _, stored = _BATCH.unpack_from(value)
-    at = _BATCH.size + source_count * LOG_SOURCE.itemsize + row_count * LOG_ROW.itemsize
-    return _fingerprints(value, at, entered, stored, words)
-
-
-def _fingerprints(value: memoryview, at: int, entered: int, stored: int, words: int) -> npt.NDArray[np.uint64]:
-    """Fingerprints that begin at byte `at`, uint64 [entered, words]; words beyond the `stored` ones are zero."""
-    found = np.frombuffer(value, "<u8", entered * stored, at).reshape(entered, stored)
-    return found if stored == words else np.pad(found, ((0, 0), (0, words - stored)))
 
 
 def entered_rows(value: memoryview) -> int:

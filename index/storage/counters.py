@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from index.storage.layout import COUNTERS_KEY, LOG_KEY, Counters, Table, pack_counters, unpack_counters
+from index.storage.layout import COUNTERS_KEY, Counters, Table, pack_counters, unpack_counters
 from index.storage.store import Transaction
 from index.storage.visibility import Visibility
 
@@ -11,11 +11,6 @@ from index.storage.visibility import Visibility
 def counters_of(transaction: Transaction) -> Counters:
     """The stored counters."""
     return unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
-
-
-def next_log_key(counters: Counters) -> bytes:
-    """The log key of the next batch."""
-    return LOG_KEY.pack(counters.next_number, counters.journal_rows)
 
 
 def put_counters(transaction: Transaction, counters: Counters) -> None:

@@ -9,7 +9,7 @@ import xxhash
 
 from index.entry import NO_NUMBER, Kind, Position, Source, Verdict
 from index.matching.frame import signature_words
-from index.storage import log
+from index.storage import log, scan
 from index.storage.codec import GIVEN_BACK
 from index.storage.layout import GIVEN_BACK_KEY, Table, pack_fingerprints, pack_numbers, pack_text, unpack_numbers
 from index.storage.log import Origin
@@ -58,23 +58,11 @@ class VersionDigests(NamedTuple):
 
 def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.int64]) -> list[Document]:
     """Documents at these places, int64 [m], among those that entered with a batch."""
-    at = batch.entered()[places]
-    rows, of_rows = batch.rows[at], batch.sources[batch.rows["source"][at]]
-    streams = streams_of(transaction, of_rows["stream"].tolist())
-    words = signature_words(batch.words)
-    columns = zip(
-        batch.numbers()[places].tolist(),
-        rows["number"].tolist(),
-        batch.ids(at),
-        of_rows["stream"].tolist(),
-        of_rows["partition"].tolist(),
-        rows["offset"].tolist(),
-        rows["time_ms"].tolist(),
-        rows["kind"].tolist(),
-        batch.fingerprints[places].tolist(),
-        batch.lines.looks[places],
-        strict=True,
-    )
+    stored, words = scan.of_batch(batch, places), signature_words(batch.words)
+    names = ("root", "stream", "partition", "offset", "time_ms", "kind", "fingerprint")
+    columns = [stored.columns[name].tolist() for name in names]
+    streams = streams_of(transaction, columns[1])
+    rows = zip(stored.numbers.tolist(), stored.ids, batch.lines.looks[places], *columns, strict=True)
     return [
         Document(
             number,
@@ -87,7 +75,7 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
             look.tobytes(),
             tuple(fp[words:]) if any(fp[words:]) else (),
         )
-        for number, root, id_, stream, partition, offset, time_ms, kind, fp, look in columns
+        for number, id_, look, root, stream, partition, offset, time_ms, kind, fp in rows
     ]
 
 

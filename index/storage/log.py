@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import Entries, naming_originals
-from index.kernels import lines
+from index.kernels import log_rows
 from index.kernels.scan import address_of
+from index.matching.frame import without_frames
 from index.matching.host_sketch import host_keys
 from index.storage.codec import (
     LOG_ORIGINAL,
@@ -21,7 +22,6 @@ from index.storage.codec import (
     entered_rows,
     pack_batch,
     unpack_batch,
-    unpack_fingerprints,
 )
 from index.storage.layout import LOG_KEY, Filing, Table, unpack_text
 from index.storage.store import Transaction
@@ -74,12 +74,13 @@ class Batch:
     @cached_property
     def lines(self) -> Lines:
         """All parts of the batch."""
-        return unpack_batch(self.value, self.words)
+        return unpack_batch(self.value)
 
     @cached_property
     def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """Fingerprints of the rows that entered, uint64 [entered, words]; much faster to read than `lines`."""
-        return unpack_fingerprints(self.value, self.words)
+        """Fingerprints of the rows that entered, uint64 [entered, words]."""
+        stored = self.lines.fingerprints
+        return stored if stored.shape[1] == self.words else without_frames(stored, self.words)
 
     @property
     def rows(self) -> npt.NDArray[np.void]:
@@ -94,7 +95,7 @@ class Batch:
     @property
     def end_number(self) -> int:
         """One above the number of the last row that entered."""
-        return self.first_number + len(self.fingerprints)
+        return self.first_number + entered_rows(self.value)
 
     def entered(self) -> npt.NDArray[np.int64]:
         """Rows that entered, int64 [entered], ascending; the i-th has the number first_number + i."""
@@ -193,20 +194,8 @@ def holding(
     Yields a batch, the places int64 [m] of its documents among those that entered, and the places int64 [m] of their numbers
     in `numbers`. Omits numbers never given, and numbers whose batch has left the log.
     """
-    at = 0
-    while at < len(numbers):
-        # Only the last batch with this first number can have entered documents.
-        below = transaction.floor(Table.LOG, LOG_KEY.pack(int(numbers[at]), _LAST))
-        if below is None:
-            at = _behind_gap(transaction, numbers, at)
-            continue
-        batch = _batch(*below, words)
-        end = int(numbers.searchsorted(np.uint64(batch.end_number)))
-        if end <= at:
-            at = _behind_gap(transaction, numbers, at)
-            continue
-        yield batch, (numbers[at:end] - np.uint64(batch.first_number)).astype(np.int64), np.arange(at, end)
-        at = end
+    for batch, begin, end in _batches(transaction, numbers, words):
+        yield batch, (numbers[begin:end] - np.uint64(batch.first_number)).astype(np.int64), np.arange(begin, end)
 
 
 class _Known(NamedTuple):
@@ -254,57 +243,44 @@ class Documents:
 
     def columns(self) -> Columns:
         """Columns of each document's row."""
-        offsets, numbers, verdicts, sources = lines.columns(self._values, self._at)
+        offsets, numbers, verdicts, sources = log_rows.columns(self._values, self._at)
         return Columns(offsets, numbers, verdicts, sources.astype("<u8", copy=False).view(LOG_SOURCE))
 
     def fingerprints(self) -> npt.NDArray[np.uint64]:
         """Fingerprint of each document, uint64 [n, words]."""
-        return lines.fingerprints(self._values, self._of_batches, self._words)
+        return log_rows.fingerprints(self._values, self._of_batches, self._words)
 
     def texts(self) -> npt.NDArray[np.uint64]:
         """Digest of each document's text, uint64 [n]."""
-        return lines.texts(self._values, self._at)
+        return log_rows.texts(self._values, self._at)
 
     def ids(self) -> list[str]:
         """Id of each document."""
-        octets, ends = lines.ids(self._values, self._at)
+        octets, ends = log_rows.ids(self._values, self._at)
         return _texts(octets.data, ends, np.arange(len(ends)))
 
     @cached_property
     def _at(self) -> npt.NDArray[np.int64]:
-        return lines.places(self._values, self._firsts, self._of_batches)
+        return log_rows.places(self._values, self._firsts, self._of_batches)
 
 
 def documents(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> Documents:
     """Documents with these numbers, uint64 [n], ascending and distinct: as `holding`, for a few columns of many batches."""
     known: _Known = transaction.kept.get(_KNOWN, _NONE_KNOWN)
-    batches = lines.batches_of(numbers, known.firsts, known.ends)
+    batches = log_rows.batches_of(numbers, known.firsts, known.ends)
     unknown = numbers[batches < 0]
     if len(unknown):
-        known = transaction.kept[_KNOWN] = _with_batches_of(transaction, known, unknown)
-        batches = lines.batches_of(numbers, known.firsts, known.ends)
+        read = [
+            (batch.first_number, batch.end_number, int(address_of(batch.value)))
+            for batch, _, _ in _batches(transaction, unknown, words)
+        ]
+        both = np.concatenate([np.array(known), np.array(read, np.uint64).reshape(-1, 3).T], axis=1)
+        known = transaction.kept[_KNOWN] = _Known(*both[:, np.argsort(both[0])])
+        batches = log_rows.batches_of(numbers, known.firsts, known.ends)
     places = np.flatnonzero(batches >= 0)
     batches = batches[places]
     firsts = known.firsts[batches]
     return Documents(places, known.values[batches], firsts, (numbers[places] - firsts).astype(np.int64), words)
-
-
-def _with_batches_of(transaction: Transaction, known: _Known, numbers: npt.NDArray[np.uint64]) -> _Known:
-    """Adds the batches of these documents, uint64 [n], ascending; no known batch holds one."""
-    asked, at = numbers.tolist(), 0
-    found: list[tuple[int, int, int]] = []
-    while at < len(asked):
-        # Only the last batch with this first number can have entered documents.
-        below = transaction.floor(Table.LOG, LOG_KEY.pack(asked[at], _LAST))
-        first = 0 if below is None else LOG_KEY.unpack(below[0])[0]
-        behind = 0 if below is None else first + entered_rows(below[1])
-        if below is None or behind <= asked[at]:
-            at = _behind_gap(transaction, numbers, at)
-            continue
-        found.append((first, behind, address_of(below[1])))
-        at = bisect_left(asked, behind, at)
-    both = np.concatenate([np.array(known), np.array(found, np.uint64).reshape(-1, 3).T], axis=1)
-    return _Known(*both[:, np.argsort(both[0])])
 
 
 def fingerprints(
@@ -344,12 +320,21 @@ def _batch(key: bytes, value: memoryview, words: int) -> Batch:
     return Batch(key, LOG_KEY.unpack(key)[0], value, words)
 
 
-def _behind_gap(transaction: Transaction, numbers: npt.NDArray[np.uint64], at: int) -> int:
-    """The first place after `at` whose number lies beyond the gap of the log that holds `numbers[at]`."""
-    above = transaction.key_above(Table.LOG, LOG_KEY.pack(int(numbers[at]), _LAST))
-    if above is None:
-        return len(numbers)
-    return max(at + 1, int(np.searchsorted(numbers, np.uint64(LOG_KEY.unpack(above)[0]))))
+def _batches(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> Iterator[tuple[Batch, int, int]]:
+    """Batches that hold documents, uint64 [n], ascending, with the begin and end of their numbers in `numbers`."""
+    wanted, at = numbers.tolist(), 0
+    while at < len(wanted):
+        # Only the last batch with this first number can have entered documents.
+        key = LOG_KEY.pack(wanted[at], _LAST)
+        below = transaction.floor(Table.LOG, key)
+        batch = None if below is None else _batch(*below, words)
+        if batch is not None and batch.end_number > wanted[at]:
+            begin, at = at, bisect_left(wanted, batch.end_number, at)
+            yield batch, begin, at
+            continue
+        # The log has a gap here: go on at the first document of the next batch.
+        above = transaction.key_above(Table.LOG, key)
+        at = len(wanted) if above is None else max(at + 1, bisect_left(wanted, LOG_KEY.unpack(above)[0], at))
 
 
 def _texts(

@@ -1,7 +1,7 @@
 """Parameters of an index: stamped into it at creation, compared at every opening."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self, get_args
 
@@ -10,16 +10,21 @@ import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, Insert
 from index.errors import FormatUnknown, ParametersDiffer
-from index.matching.distance import hamming
-from index.matching.frame import FrameRule, frame_words, framed_distances
-from index.matching.minhash import DISTANCE_UNITS, Banding, similarity_of
+from index.matching.frame import FrameRule
+from index.matching.minhash import Banding
 from index.matching.root import RootRule
-from index.matching.second_look import Look, MetadataLook, look_fields, look_of, stricter_look
-from index.matching.simhash import BLOCK_BITS
+from index.matching.scheme import DISTANCE_MAX as DISTANCE_MAX
+from index.matching.scheme import Scheme, scheme_of
+from index.matching.second_look import NO_LOOK, Look, look_fields, look_of
 from index.storage.layout import FORMAT_VERSION
 
-BITS = (64, 128)
-DISTANCE_MAX = 7
+_PARTS: Mapping[str, tuple[Callable[[Any], dict[str, Any]], Callable[..., Any]]] = {
+    "banding": (asdict, Banding),
+    "look": (look_fields, look_of),
+    "root": (asdict, RootRule),
+    "frames": (asdict, FrameRule),
+}
+"""Optional parts of the parameters: their fields, and the reverse."""
 
 _THRESHOLDS = {"distance_max", "similarity_min", "look.cosine_min", "look.similarity_min", "root.distance_max"}
 
@@ -52,26 +57,26 @@ class Parameters:
     frames: FrameRule | None = None
 
     def __post_init__(self) -> None:
-        possible = BITS if self.banding is None else (self.banding.bits,)
-        if self.bits not in possible:
-            raise ValueError(f"bits must be one of {possible}, not {self.bits}")
+        by, look = self.comparison, self.second_look
+        if self.bits not in by.possible_bits:
+            raise ValueError(f"bits must be one of {by.possible_bits}, not {self.bits}")
         if not 0 <= self.distance_max <= self.distance_limit:
             raise ValueError(f"distance_max must be 0 to {self.distance_limit}, not {self.distance_max}")
         if self.insert not in get_args(Insert):
             raise ValueError(f"insert must be one of {', '.join(get_args(Insert))}, not {self.insert!r}")
         if (self.insert == "root") != (self.root is not None):
             raise ValueError("insert = 'root' needs the limits of a root, and nothing else has them")
-        if self.root is not None and not self.distance_max <= self.root.distance_max <= self._farthest:
+        if self.root is not None and not self.distance_max <= self.root.distance_max <= by.farthest:
             raise ValueError(
-                f"a root is at least as far as distance_max = {self.distance_max}, and at most {self._farthest}, not "
+                f"a root is at least as far as distance_max = {self.distance_max}, and at most {by.farthest}, not "
                 f"{self.root.distance_max}"
             )
-        if self.frames is not None and (self.root is None or self.banding is None):
+        if self.frames is not None and (self.root is None or self.scheme != "minhash"):
             raise ValueError("frames are learnt from MinHash signatures, with insert = 'root' alone")
-        if self.look is not None and self.banding is not None:
+        if look.bytes and self.scheme == "minhash":
             raise ValueError("there is no second look at MinHash signatures")
-        if isinstance(self.look, MetadataLook) and self.distance_max != self.look.reach:
-            raise ValueError(f"distance_max must be {self.look.reach}, as far as {self.look} reaches")
+        if self.distance_max != (radius := look.radius(self.distance_max)):
+            raise ValueError(f"distance_max must be {radius}, as far as {look} reaches")
 
     @property
     def words(self) -> int:
@@ -81,45 +86,46 @@ class Parameters:
     @property
     def stored_words(self) -> int:
         """64-bit words of a stored fingerprint, including the frame's bits if the index learns frames."""
-        if self.frames is None or self.banding is None:
-            return self.words
-        return self.words + frame_words(self.words, self.banding.bin_bits)
+        return self.words if self.frames is None else self.words + self.comparison.frame_words()
+
+    @property
+    def comparison(self) -> Scheme:
+        """How fingerprints are compared and filed."""
+        return scheme_of(self.bits, self.banding)
+
+    @property
+    def second_look(self) -> Look:
+        """The second look; NO_LOOK, which accepts every match, without one."""
+        return self.look or NO_LOOK
 
     @property
     def scheme(self) -> Literal["simhash", "minhash"]:
-        """The scheme that compares fingerprints."""
-        return "simhash" if self.banding is None else "minhash"
+        """The scheme's name."""
+        return self.comparison.name
 
     @property
     def by_similarity(self) -> bool:
         """Whether verdicts give 1 - similarity, in ten-thousandths, instead of bits."""
-        return self.banding is not None or (self.look is not None and self.look.by_similarity)
+        return self.comparison.by_similarity or self.second_look.by_similarity
 
     @property
     def look_bytes(self) -> int:
         """Bytes of an entry's look; 0 without a second look."""
-        return 0 if self.look is None else self.look.bytes
+        return self.second_look.bytes
 
     @property
     def distance_limit(self) -> int:
         """The largest possible `distance_max`."""
-        return DISTANCE_MAX if self.banding is None else DISTANCE_UNITS
-
-    @property
-    def _farthest(self) -> int:
-        """The largest distance of two fingerprints."""
-        return self.bits if self.banding is None else DISTANCE_UNITS
+        return self.comparison.distance_limit
 
     @property
     def blocks(self) -> int:
         """Block keys per entry."""
-        return self.bits // BLOCK_BITS if self.banding is None else self.banding.bands
+        return self.comparison.keys
 
     def distances(self, left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:
         """Row-by-row distance: fingerprints uint64 [n, words] twice -> int16 [n], in the unit of `distance_max`."""
-        if self.banding is None:
-            return hamming(left, right)
-        return framed_distances(left, right, self.banding.bin_bits)
+        return self.comparison.distances(left, right)
 
     def root_distances(
         self,
@@ -134,42 +140,24 @@ class Parameters:
         """
         assert self.root is not None, "only insert = 'root' asks for the distance of roots"
         distances = self.distances(fingerprints, of_roots)
-        near = distances <= self.root.distance_max
-        if self.look is not None:
-            judged = self.look.judge(distances, looks, looks_of_roots)
-            distances, near = judged.distances, near & judged.counts
-        return np.where(near, distances, NO_DISTANCE).astype(np.int16)
+        judged = self.second_look.judge(distances, looks, looks_of_roots)
+        near = judged.counts & (distances <= self.root.distance_max)
+        return np.where(near, judged.distances, NO_DISTANCE).astype(np.int16)
+
+    def _parts(self) -> dict[str, dict[str, Any]]:
+        """Fields of the optional parts that are set, by the part's name."""
+        parts = ((name, getattr(self, name)) for name in _PARTS)
+        return {name: _PARTS[name][0](part) for name, part in parts if part is not None}
 
     def fields(self) -> dict[str, Any]:
         """The parameters for JSON."""
-        fields: dict[str, Any] = {
-            "bits": self.bits,
-            "distance_max": self.distance_max,
-            "insert": self.insert,
-            "fingerprint": dict(self.fingerprint),
-        }
-        if self.banding is not None:
-            fields["banding"] = asdict(self.banding)
-        if self.look is not None:
-            fields["look"] = look_fields(self.look)
-        if self.root is not None:
-            fields["root"] = asdict(self.root)
-        if self.frames is not None:
-            fields["frames"] = asdict(self.frames)
-        return fields
+        names = ("bits", "distance_max", "insert")
+        return {name: getattr(self, name) for name in names} | {"fingerprint": dict(self.fingerprint)} | self._parts()
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
         """Undo `fields`. Raises KeyError, TypeError, ValueError."""
-        rest = dict(fields)
-        banding, look, root, frames = (rest.pop(name, None) for name in ("banding", "look", "root", "frames"))
-        return cls(
-            **rest,
-            banding=None if banding is None else Banding(**banding),
-            look=None if look is None else look_of(look),
-            root=None if root is None else RootRule(**root),
-            frames=None if frames is None else FrameRule(**frames),
-        )
+        return cls(**{name: _PARTS[name][1](**value) if name in _PARTS else value for name, value in fields.items()})
 
     def stamp(self) -> bytes:
         """The stored form: parameters and format version."""
@@ -197,9 +185,7 @@ class Parameters:
 
         Unchanged if entries would have to change: another scheme, length, or kind of second look.
         """
-        if (self.scheme, self.bits) != (asked.scheme, asked.bits):
-            return self
-        if type(self.look) is not type(asked.look) or self.look_bytes != asked.look_bytes:
+        if self._filed() != asked._filed():
             return self
         root = self.root
         if root is not None:
@@ -214,18 +200,21 @@ class Parameters:
         "root" the distance of members to their matches. Raises ParametersDiffer if a threshold is looser, or anything else
         differs.
         """
-        look = None if self.look is None or asked.look is None else stricter_look(self.look, asked.look)
-        if (self.scheme, self.bits, look is None) != (asked.scheme, asked.bits, self.look is None):
+        if self._filed() != asked._filed():
             self.require_equal(asked, where)
-        root = self.root
+        look, root = self.second_look.stricter(asked.second_look), self.root
         if root is not None and asked.root is not None:
             root = replace(root, distance_max=min(root.distance_max, asked.root.distance_max))
-        distance_max = look.reach if isinstance(look, MetadataLook) else min(self.distance_max, asked.distance_max)
-        stricter = replace(self, distance_max=distance_max, look=look, root=root)
+        distance_max = look.radius(min(self.distance_max, asked.distance_max))
+        stricter = replace(self, distance_max=distance_max, look=look if look.bytes else None, root=root)
         if distance_max < self.distance_max:
             asked = asked._filed_as(self)
         stricter.require_equal(asked, where)
         return stricter
+
+    def _filed(self) -> tuple[object, ...]:
+        """What no threshold changes in an entry: scheme, length, kind and length of the second look."""
+        return self.scheme, self.bits, self.second_look.kind, self.look_bytes
 
     def _filed_as(self, stored: "Parameters") -> "Parameters":
         """These parameters with the values derived from a threshold as in `stored`."""
@@ -257,19 +246,11 @@ class Parameters:
 
     def by_name(self) -> dict[str, str]:
         """Every setting as text, by its name in messages."""
-        own = {name: str(getattr(self, name)) for name in ("scheme", "bits", "insert")}
-        if self.banding is None:
-            own["distance_max"] = str(self.distance_max)
-        else:
-            own["similarity_min"] = f"{similarity_of(self.distance_max):g}"
-            own |= {f"banding.{name}": str(value) for name, value in asdict(self.banding).items()}
-        if self.look is not None:
-            own |= {f"look.{name}": str(value) for name, value in look_fields(self.look).items()}
-        if self.root is not None:
-            own |= {f"root.{name}": str(value) for name, value in asdict(self.root).items()}
-        if self.frames is not None:
-            own |= {f"frames.{name}": str(value) for name, value in asdict(self.frames).items()}
-        return own | {f"fingerprint.{name}": value for name, value in self.fingerprint.items()}
+        settings = {name: str(getattr(self, name)) for name in ("scheme", "bits", "insert")}
+        settings |= self.comparison.threshold(self.distance_max)
+        for part, fields in {**self._parts(), "fingerprint": self.fingerprint}.items():
+            settings |= {f"{part}.{name}": str(value) for name, value in fields.items()}
+        return settings
 
 
 def _shown(values: Mapping[str, str], name: str) -> str:

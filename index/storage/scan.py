@@ -65,7 +65,7 @@ def portion(transaction: Transaction, words: int, first: int) -> Stored | None:
     parts: list[Stored] = []
     for batch in log.since(transaction, first, words):
         if batch.end_number > first and batch.end_number > batch.first_number:
-            parts.append(of_batch(batch, first))
+            parts.append(of_batch(batch, np.flatnonzero(batch.numbers() >= np.uint64(first))))
         if len(parts) == PORTION_BATCHES:
             break
     if not parts:
@@ -77,18 +77,16 @@ def portion(transaction: Transaction, words: int, first: int) -> Stored | None:
     )
 
 
-def of_batch(batch: log.Batch, first: int = 0) -> Stored:
-    """One batch's documents, from number `first` on."""
-    numbers = batch.numbers()
-    wanted = numbers >= np.uint64(first)
-    at = batch.entered()[wanted]
+def of_batch(batch: log.Batch, places: npt.NDArray[np.intp]) -> Stored:
+    """Documents at these places, int64 [m], among those that entered with a batch."""
+    at = batch.entered()[places]
     rows, sources = batch.rows[at], batch.sources[batch.rows["source"][at]]
     columns = np.empty(len(at), columns_type(batch.fingerprints.shape[1]))
     for name in ("offset", "time_ms", "kind", "filing"):
         columns[name] = rows[name]
-    columns["root"], columns["fingerprint"] = rows["number"], batch.fingerprints[wanted]
+    columns["root"], columns["fingerprint"] = rows["number"], batch.fingerprints[places]
     columns["stream"], columns["partition"] = sources["stream"], sources["partition"]
-    return Stored(numbers[wanted], columns, batch.ids(at))
+    return Stored(batch.numbers()[places], columns, batch.ids(at))
 
 
 def stored(transaction: Transaction, words: int) -> Iterator[Stored]:

@@ -7,7 +7,7 @@ small, it grows with no transaction open, and the operation runs again.
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import islice, takewhile
 from pathlib import Path
@@ -15,22 +15,11 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import lmdb
-import numpy as np
-import numpy.typing as npt
 
 from index.errors import FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
 from index.storage import data_file
 from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, release
-from index.storage.file.checksums import (
-    CHECKSUM,
-    SHORT_BYTES,
-    Checksums,
-    checked_values,
-    checksum_of,
-    first_wrong,
-    short_checksums,
-    with_checksums,
-)
+from index.storage.file.checksums import CHECKSUM, Checksums, checksum_of, first_wrong, with_checksums
 from index.storage.file.commit_hooks import CommitHooks, nothing
 from index.storage.file.lock_file import HeldFiles, writer_of
 from index.storage.file.neighbours import neighbours
@@ -50,7 +39,6 @@ _BEYOND_REACH = {
     errno.EMFILE,
     errno.ENFILE,
 }
-_PAIRED_BYTES = SHORT_BYTES + CHECKSUM.size
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 
 Result = TypeVar("Result")
@@ -108,7 +96,8 @@ class Transaction:
         self._require_fitting(table, raw)
         found = [(key, bytes(value[: -CHECKSUM.size])) for key, value in raw]
         if len(found) < len(keys):
-            self._require_all_missing(table, sorted(set(keys)), {key for key, _ in found})
+            near = neighbours(self._anywhere(table), sorted(set(keys)), {key for key, _ in found})
+            self._require_fitting(table, near.items())
         return found
 
     def first_values(self, table: Table, key: bytes, count_max: int) -> list[bytes]:
@@ -138,10 +127,9 @@ class Transaction:
         cursor.putmulti(stored.items())
 
     def add(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add values of SHORT_BYTES: to existing keys in tables with many values per key, else under new keys."""
+        """Add values: to existing keys in tables with many values per key, else under new keys."""
         self.kept.clear()
-        columns = zip(keys, values, short_checksums(table, keys, values), strict=True)
-        self._cursor(table).putmulti([(key, value + checksum) for key, value, checksum in columns])
+        self._cursor(table).putmulti(list(zip(keys, with_checksums(table, keys, values), strict=True)))
 
     def floor(self, table: Table, key: bytes, *, recheck: bool = False) -> tuple[bytes, memoryview] | None:
         """The pair with the greatest key not above `key`, or None; the value is a `view`."""
@@ -216,27 +204,11 @@ class Transaction:
         self.floor(table, key)
         self.key_above(table, key)
 
-    def _require_all_missing(self, table: Table, keys: Sequence[bytes], checked: Set[bytes]) -> None:
-        """As `_require_missing`, for ascending keys; skips checked ones."""
-        beside = neighbours(self._anywhere(table), keys, checked)
-        if all(len(value) == _PAIRED_BYTES for value in beside.values()) and len(set(map(len, beside))) == 1:
-            self._checked(table, list(beside), b"".join(key + value for key, value in beside.items()))
-        else:
-            self._require_fitting(table, beside.items())
-
     def _require_fitting(self, table: Table, pairs: Iterable[tuple[bytes, memoryview]]) -> None:
         """Check values, each with its checksum, of a table that is not `read_in_parts`."""
         wrong = first_wrong(table, pairs)
         if wrong is not None:
             self._content(table, *wrong)
-
-    def _checked(
-        self, table: Table, keys: Sequence[bytes], pairs: bytes | memoryview
-    ) -> tuple[npt.NDArray[np.int64], bytes]:
-        counts, values, wrong = checked_values(table, keys, pairs)
-        if wrong is not None:
-            raise self.damaged(f"a value of {wrong.hex()} in table {table.value.decode()} is not what was written")
-        return counts, values
 
     def tree_of(self, table: Table) -> TreePlace:
         """Place of a table's tree at the last commit, before any write in this transaction."""

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from index.storage import log
-from index.storage.layout import HORIZON_KEY, Horizon, Table, pack_numbers, unpack_horizon, unpack_numbers
+from index.storage.layout import (
+    HORIZON_KEY,
+    LOG_KEY,
+    LOG_KEY_BEGIN,
+    Horizon,
+    Table,
+    pack_numbers,
+    unpack_horizon,
+    unpack_numbers,
+)
 from index.storage.store import Transaction
 
 RETIRED_KNOWN_MAX = 4_096
@@ -30,14 +39,11 @@ class Visibility:
         self._stored = transaction.count(Table.RETIRED)
         few = self._stored <= RETIRED_KNOWN_MAX
         self._retired = unpack_numbers(transaction.keys(Table.RETIRED) if few else [])
-        self._sources = {
-            (int(each["stream"]), int(each["partition"])): int(each["number"]) for each in self.horizon.sources
-        }
         self._keys = {
-            (int(each["stream"]), int(each["partition"])): log.key_of(int(each["number"]), int(each["rows"]))
-            for each in self.horizon.sources
+            (stream, partition): log.key_of(number, rows)
+            for stream, partition, number, rows in self.horizon.sources.tolist()
         }
-        self._unsure_below = max(self._sources.values(), default=0)
+        self._unsure_below = max(self.horizon.sources["number"].tolist(), default=0)
 
     @property
     def all_are(self) -> bool:
@@ -105,17 +111,23 @@ class Visibility:
 
     def source_number(self, stream: int, partition: int) -> int:
         """The horizon of a source: its entries below this number have expired; 0: none has."""
-        return self._sources.get((stream, partition), 0)
+        return int(LOG_KEY.unpack(self._keys.get((stream, partition), LOG_KEY_BEGIN))[0])
 
     def expired(self, batches: Iterator[log.Batch]) -> Iterator[tuple[log.Batch, bool]]:
         """Log batches, ascending, with whether all their rows have expired; ends when no later batch can have."""
-        horizons = {(int(each["stream"]), int(each["partition"])): each for each in self.horizon.sources}
         limit = max(self.horizon.number, self._unsure_below)
         for batch in batches:
             if batch.first_number > limit:
                 return
             by_number = batch.end_number <= self.horizon.number and batch.first_number < self.horizon.number
-            yield batch, by_number or all(_is_behind(batch, horizons.get(each)) for each in batch.sources.tolist())
+            yield (
+                batch,
+                by_number
+                or all(
+                    self.row_has_expired(batch.key, *source) and batch.end_number <= self.source_number(*source)
+                    for source in batch.sources.tolist()
+                ),
+            )
 
 
 def _are_among(some: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
@@ -126,11 +138,3 @@ def _are_among(some: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) ->
     places[places == len(some)] = 0
     among: npt.NDArray[np.bool_] = some[places] == numbers
     return among
-
-
-def _is_behind(batch: log.Batch, horizon: np.void | None) -> bool:
-    """Whether a source's rows in a batch lie below the source's horizon."""
-    if horizon is None:
-        return False
-    number, rows = int(horizon["number"]), int(horizon["rows"])
-    return batch.key < log.key_of(number, rows) and batch.end_number <= number

@@ -17,8 +17,6 @@ from index.storage.layout import Table
 from index.storage.segments.compaction_state import HASH_KEY, Level
 from index.storage.store import Transaction
 
-_SEARCHED = (Level.FIRST, Level.LAST)
-
 
 class HashSegments(SegmentPlaces):
     """All segments of a hash table."""

@@ -16,7 +16,6 @@ from index.lsm.minhash_lookup import MinhashLookup, stored_signatures
 from index.matching.frame import OWN_ROWS, bands_of_own, bins_of, frame_bins
 from index.matching.minhash import Banding, draws
 from index.storage import log
-from index.storage.codec import unpack_ids
 from index.storage.layout import COMPACTION_KEY, IDS_KEY, LOG_KEY, Table
 from index.storage.segments.compaction_state import CompactionState, Level
 from index.storage.segments.hash_codec import segment_capacity, unpack_hash_segment
@@ -117,8 +116,8 @@ class HashShape:
         self, words: Words, places: npt.NDArray[np.uint32], numbers: Words
     ) -> tuple[Words, npt.NDArray[np.uint32]]:
         """Entries at these places in `sorting_words`, uint64 [m, 2] ascending, and the places."""
-        entries: Words = sort.sorted_band(np.ascontiguousarray(words[:, 0]), places, numbers).T
-        return entries, places
+        hashes, order = sort.by_high_bits(words[:, 0], places)
+        return np.stack([hashes, numbers[order]]).T, order
 
     def unpacked(self, key: bytes, value: memoryview) -> tuple[Words, Words]:  # noqa: ARG002
         """A segment's entries, uint64 [2, n], and NO_NUMBER for each. Raises ValueError if the value is not a segment."""
@@ -243,8 +242,7 @@ class IdShape(HashShape):
 
     def entries_of(self, batch: log.Batch) -> tuple[Words, Words]:
         """Hashes uint64 [n, 1] and row numbers uint64 [n] of a batch's rows with an id."""
-        ends, texts = unpack_ids(batch.value)
-        hashes, first = id_hashes(texts, ends), LOG_KEY.unpack(batch.key)[1]
+        hashes, first = id_hashes(batch.lines.ids, batch.rows["id_end"]), LOG_KEY.unpack(batch.key)[1]
         named = np.flatnonzero(hashes != checksums.NO_HASH)
         return hashes[named, None], named.astype(np.uint64) + np.uint64(first)
 

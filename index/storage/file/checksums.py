@@ -7,17 +7,11 @@ import struct
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 
-import numpy as np
-import numpy.typing as npt
 import xxhash
 
-from index.kernels import checksums
 from index.storage.layout import Table
 
 CHECKSUM = struct.Struct("<Q")
-
-SHORT_BYTES = 8
-"""Every value's size in tables with many values per key."""
 
 REMEMBERED_MAX = 2**20
 """Maximum remembered checksums: 64 MiB."""
@@ -53,34 +47,6 @@ def with_checksums(table: Table, keys: Sequence[bytes], contents: Sequence[bytes
     digests = map(_DIGEST, contents, map(_DIGEST, keys, repeat(_SEEDS[table])))
     # Half the time of a loop over `checksum_of`.
     return [content + checksum for content, checksum in zip(contents, map(CHECKSUM.pack, digests), strict=True)]
-
-
-def short_checksums(table: Table, keys: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
-    """`checksum_of` many contents of SHORT_BYTES, in one compiled call."""
-    words = np.frombuffer(b"".join(contents), "<u8").astype(np.uint64, copy=False)
-    octets = checksums.short_checksums(words, _seeds(table, keys)).astype("<u8", copy=False).tobytes()
-    return [octets[at : at + CHECKSUM.size] for at in range(0, len(octets), CHECKSUM.size)]
-
-
-def checked_values(
-    table: Table, keys: Sequence[bytes], pairs: bytes | memoryview
-) -> tuple[npt.NDArray[np.int64], bytes, bytes | None]:
-    """Split and check concatenated pairs: a key, a value with SHORT_BYTES, its checksum.
-
-    keys  distinct, with one length, in the pairs' order
-
-    Returns the number of values per key, int64 [n], all values concatenated, and the first wrong value's key, or None.
-    """
-    length = len(keys[0]) if keys else 0
-    of_pairs = np.frombuffer(pairs, np.uint8).reshape(-1, length + SHORT_BYTES + CHECKSUM.size)
-    of_keys = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), length)
-    counts, words, wrong = checksums.checked_values(of_pairs, of_keys, _seeds(table, keys))
-    return counts, words.astype("<u8", copy=False).tobytes(), None if wrong < 0 else of_pairs[wrong, :length].tobytes()
-
-
-def _seeds(table: Table, keys: Sequence[bytes]) -> npt.NDArray[np.uint64]:
-    """Checksum seeds of values under these keys, uint64 [n]."""
-    return np.fromiter(map(_DIGEST, keys, repeat(_SEEDS[table])), np.uint64, len(keys))
 
 
 class Checksums:

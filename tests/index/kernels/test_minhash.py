@@ -5,14 +5,7 @@ from hypothesis import strategies as st
 
 from index.kernels import minhash
 from index.matching.frame import OWN_LIMITS, frame_words, framed_distances
-from index.matching.minhash import (
-    DISTANCE_UNITS,
-    Banding,
-    band_keys,
-    draws,
-    signature_distances,
-    unpack_bins,
-)
+from index.matching.minhash import DISTANCE_UNITS, Banding, band_keys, draws, unpack_bins
 from tests.support.signatures import BANDINGS, signatures_of
 
 
@@ -50,7 +43,7 @@ def test_distances_are_those_of_the_formula(
     generator, words = np.random.default_rng(seed), banding.bits // 64
     rows, others = generator.integers(0, count, 50), generator.integers(0, count, 50)
     shape = (banding.bin_bits, DISTANCE_UNITS, OWN_LIMITS)
-    plain = signature_distances(fingerprints[rows, :words], fingerprints[others, :words], banding.bin_bits)
+    plain = framed_distances(fingerprints[rows, :words], fingerprints[others, :words], banding.bin_bits)
     beside = framed_distances(fingerprints[rows], fingerprints[others], banding.bin_bits)
     least = minhash.least_distances(fingerprints, fingerprints, rows, others, *shape)
     assert least.tolist() == np.minimum(plain, beside).tolist()

@@ -311,7 +311,8 @@ def test_compiling_ahead_leaves_no_kernel_out() -> None:
         "modules = (checksums, hash_segments, bisect, leaves, memtable, minhash, scan, sort)\n"
         "found = [one for module in modules for one in vars(module).values()]\n"
         "found = [one for one in found if hasattr(one, 'signatures') and not one.__name__.startswith(('_', 'xxh64'))]\n"
-        "assert len(found) >= 27\n"
+        "found = [one for one in found if one.__module__ != 'index.kernels.columns']\n"
+        "assert len(found) >= 23\n"
         "print([one.__name__ for one in found if not one.signatures])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

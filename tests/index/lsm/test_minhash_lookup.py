@@ -126,7 +126,6 @@ def test_the_oracle_sees_duplicates_uniques_and_pairs_that_share_no_band() -> No
 def test_small_slices_and_pieces_change_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     banding = Banding(64, 8, 16, 4)
     rows = rows_of(7, 90, banding, centres=1)
-    monkeypatch.setattr(minhash_lookup, "COMPARED_MAX", 3)
     monkeypatch.setattr(minhash_lookup, "SIGNATURES_MAX", 4)
     monkeypatch.setattr(memtable, "HITS_MAX", 3)
     monkeypatch.setattr(prepare, "ROWS_AT_ONCE", 17)

@@ -35,7 +35,7 @@ def found_in(transaction: Transaction, asked: np.ndarray, distance_max: int) -> 
     segments.follow(transaction, unpack_compaction(None))
     return {
         hit
-        for found, _ in SHAPE.lookup(asked, distance_max).matches(transaction, [], segments)
+        for found, _ in SHAPE.lookup(asked, distance_max).matches(transaction, [], segments, None)
         for hit in zip(found.rows.tolist(), found.distances.tolist(), found.numbers.tolist(), strict=True)
     }
 

@@ -38,7 +38,6 @@ def test_whatever_comes_and_goes_is_found_in_every_state_of_a_compaction(
 def test_hits_that_come_a_few_at_a_time_are_the_same(parameters: Parameters, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memtable, "HITS_MAX", 3)
     monkeypatch.setattr(minhash_lookup, "SIGNATURES_MAX", 4)
-    monkeypatch.setattr(minhash_lookup, "COMPARED_MAX", 3)
     with stores() as store:
         world = World(store, parameters, 5, drops_logs=False)
         for _ in range(30):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.matching.frame import FrameRule, bands_of_own, frame_bins, frame_words, framed_distances, without_frames
-from index.matching.minhash import Banding, pack_bins, signature_distances
+from index.matching.minhash import Banding, pack_bins
 from tests.support.brute_force_frames import framed_distance
 from tests.support.signatures import BANDINGS, signatures_of
 
@@ -45,7 +45,7 @@ def test_without_frames_the_distance_is_the_plain_one(seed: int, count: int, ban
     fingerprints = without_frames(signatures, words)
     assert not frame_bins(fingerprints, banding.bin_bits).any()
     assert frame_bins(signatures, banding.bin_bits).shape == (count, banding.bins)
-    plain = signature_distances(signatures, signatures[::-1], banding.bin_bits).tolist()
+    plain = framed_distances(signatures, signatures[::-1], banding.bin_bits).tolist()
     assert framed_distances(fingerprints, fingerprints[::-1], banding.bin_bits).tolist() == plain
     assert framed_distances(signatures, signatures[::-1], banding.bin_bits).tolist() == plain
 
@@ -57,12 +57,12 @@ def test_one_article_in_two_frames_is_near_and_two_pages_of_one_template_are_not
     pages = np.array([np.where(framed, frame, article), np.where(framed, of_other, article)])
     left, right = fingerprint(pages, np.array([framed, framed]))
     assert framed_distances(left[None], right[None], 8)[0] <= 1
-    assert signature_distances(pack_bins(pages[:1], 8), pack_bins(pages[1:], 8), 8)[0] > 3_000
+    assert framed_distances(pack_bins(pages[:1], 8), pack_bins(pages[1:], 8), 8)[0] > 3_000
     template = np.arange(BINS) < BINS * 9 // 10
     pages = np.array([np.where(template, frame, article), np.where(template, frame, another)])
     left, right = fingerprint(pages, np.array([template, template]))
     assert framed_distances(left[None], right[None], 8)[0] == 10_000
-    assert signature_distances(pack_bins(pages[:1], 8), pack_bins(pages[1:], 8), 8)[0] < 3_000
+    assert framed_distances(pack_bins(pages[:1], 8), pack_bins(pages[1:], 8), 8)[0] < 3_000
 
 
 def test_a_page_that_brings_nothing_new_is_compared_plainly_and_its_own_copy_with_news_is_not() -> None:
@@ -71,7 +71,7 @@ def test_a_page_that_brings_nothing_new_is_compared_plainly_and_its_own_copy_wit
     other[:10] = 7
     everything, template = np.ones(BINS, np.bool_), np.arange(BINS) >= 10
     old, new = fingerprint(np.array([one, other]), np.array([everything, template]))
-    plain = signature_distances(pack_bins(one[None], 8), pack_bins(other[None], 8), 8)
+    plain = framed_distances(pack_bins(one[None], 8), pack_bins(other[None], 8), 8)
     assert framed_distances(old[None], new[None], 8).tolist() == plain.tolist()
     assert framed_distances(new[None], old[None], 8).tolist() == [10_000]
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from index.matching.frame import framed_distances
 from index.matching.minhash import (
     Banding,
     band_keys,
@@ -13,7 +14,6 @@ from index.matching.minhash import (
     distance_of,
     pack_bins,
     shared_probability,
-    signature_distances,
     similarity_of,
     unpack_bins,
 )
@@ -44,7 +44,7 @@ def test_distances_are_those_of_the_definition(bins: int, bin_bits: int, seed: i
     values = clustered_bins(generator, 40, Banding(bins, bin_bits, 1, 1), centres=2)
     values[0], values[1] = 0, 0
     left, right = values[::2], values[1::2]
-    found = signature_distances(pack_bins(left, bin_bits), pack_bins(right, bin_bits), bin_bits)
+    found = framed_distances(pack_bins(left, bin_bits), pack_bins(right, bin_bits), bin_bits)
     assert found.dtype == np.int16
     assert found.tolist() == [
         distance_by_definition(one.tolist(), other.tolist(), bin_bits) for one, other in zip(left, right, strict=True)
@@ -61,7 +61,7 @@ def test_full_signatures_are_corrected_for_chance_by_the_published_formula(bin_b
         right[row, :row] = 2
     agreement = 1 - np.arange(129) / 128
     expected = np.clip((agreement - chance) / (1 - chance), 0, 1)
-    found = signature_distances(pack_bins(left, bin_bits), pack_bins(right, bin_bits), bin_bits)
+    found = framed_distances(pack_bins(left, bin_bits), pack_bins(right, bin_bits), bin_bits)
     assert np.abs(1 - found / 10_000 - expected).max() <= 0.5e-4 + 1e-12
 
 
@@ -70,7 +70,7 @@ def test_bins_that_both_leave_empty_tell_nothing() -> None:
     left[0, :4], right[0, :4] = (9, 9, 9, 0), (9, 9, 0, 9)
     # Of four bins two agree; nothing is taken out for the two that only one fills.
     expected = round((1 - (2 - 2 / 255) / (1 - 1 / 255) / 4) * 10_000)
-    assert signature_distances(pack_bins(left, 8), pack_bins(right, 8), 8).tolist() == [expected]
+    assert framed_distances(pack_bins(left, 8), pack_bins(right, 8), 8).tolist() == [expected]
 
 
 @pytest.mark.parametrize("bins", [64, 128, 256])

@@ -117,7 +117,7 @@ def test_chance_is_taken_out_of_the_agreement_of_sets_that_share_nothing() -> No
 
 @pytest.mark.parametrize("look", [CosineLook(256, 0.8), PUBLISHED])
 def test_a_second_look_comes_back_from_json_as_it_was(look: CosineLook | MetadataLook) -> None:
-    assert look_of(look_fields(look)) == look
+    assert look_of(**look_fields(look)) == look
 
 
 def test_a_second_look_out_of_range_is_refused() -> None:

@@ -8,7 +8,8 @@ import pytest
 from index.errors import FormatUnknown, ParametersDiffer
 from index.index import Index
 from index.matching.distance import hamming
-from index.matching.minhash import Banding, banding_for, signature_distances
+from index.matching.frame import framed_distances
+from index.matching.minhash import Banding, banding_for
 from index.matching.root import RootRule
 from index.matching.second_look import CosineLook, MetadataLook
 from index.storage.parameters import Parameters
@@ -173,7 +174,7 @@ def test_thresholds_are_taken_over_where_entries_stay_what_they_are() -> None:
 def test_distances_are_told_in_the_unit_of_the_scheme(parameters: Parameters) -> None:
     left, right = np.random.default_rng(1).integers(1, 2**64, (2, 9, parameters.words), dtype=np.uint64)
     right[0] = left[0]
-    of_scheme = hamming(left, right) if parameters.banding is None else signature_distances(left, right, 8)
+    of_scheme = hamming(left, right) if parameters.banding is None else framed_distances(left, right, 8)
     found = parameters.distances(left, right)
     assert found.tolist() == of_scheme.tolist()
     assert found[0] == 0

@@ -21,6 +21,8 @@ from index.lsm.compaction import TreeSizes
 from index.lsm.exact_lookup import exact_lookup_of
 from index.lsm.hash_table import TreeStats
 from index.lsm.hashes import shape as hash_shape
+from index.lsm.hashes.shape import IdShape
+from index.lsm.simhash_shape import SimhashShape
 from index.lsm.tree import Tree
 from index.matching.minhash import Banding, distance_of, pack_bins
 from index.storage.counters import counters_of
@@ -98,33 +100,29 @@ def test_equals_are_found_among_themselves(parameters: Parameters) -> None:
     assert compared.tolist() == [int(first < row) for row, first in firsts]
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**32), st.integers(0, 300), st.sampled_from([1, 2**8, 2**33, 2**64]))
-def test_sorting_by_digits_is_stable_sorting(seed: int, count: int, values: int) -> None:
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 3_000), st.integers(0, 40))
+def test_entries_of_a_band_are_sorted_by_hash_and_place(seed: int, count: int, bits: int) -> None:
     generator = np.random.default_rng(seed)
-    keys = generator.integers(0, values, count, dtype=np.uint64, endpoint=values < 2**64)
-    places = generator.permutation(count).astype(np.uint32)
-    order = np.argsort(keys, kind="stable")
-    found_keys, found_places = sort.sorted_by(keys, places)
-    assert np.array_equal(found_keys, keys[order])
-    assert np.array_equal(found_places, places[order])
+    hashes = generator.integers(0, 2**bits, count, dtype=np.uint64) << np.uint64(24)
+    places = np.flatnonzero(generator.random(count) < 0.9).astype(np.uint32)
+    numbers = generator.permutation(count).astype(np.uint64)
+    entries, in_order = IdShape().ascending(hashes[:, None], places, numbers)
+    order = places[np.argsort(hashes[places], kind="stable")]
+    assert np.array_equal(in_order, order)
+    assert np.array_equal(entries.T, np.stack([hashes[order], numbers[order]]))
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.integers(0, 3_000), st.integers(0, 40), st.integers(0, 24), st.integers(0, 24))
-def test_entries_of_a_band_are_sorted_by_hash_and_place(
-    seed: int, count: int, bits: int, common: int, low: int
-) -> None:
+@given(st.integers(0, 2**32), st.integers(0, 300), st.integers(1, 2), st.sampled_from([1, 2**8, 2**33, 2**64 - 1]))
+def test_entries_of_blocks_are_sorted_by_all_words(seed: int, count: int, words: int, values: int) -> None:
     generator = np.random.default_rng(seed)
-    values = generator.integers(0, 2**bits, count, dtype=np.uint64)
-    # Some stand in a few places alone, far from where their number would put them.
-    values[: count // 2] >>= np.uint64(common)
-    hashes = (values << np.uint64(low) & np.uint64(2**40 - 1)) << np.uint64(24)
-    places = np.flatnonzero(generator.random(count) < 0.9).astype(np.uint32)
-    numbers = generator.permutation(count).astype(np.uint64)
-    found = sort.sorted_band(hashes, places, numbers)
-    order = places[np.argsort(hashes[places], kind="stable")]
-    assert np.array_equal(found, np.stack([hashes[order], numbers[order]]))
+    keys = generator.integers(0, values, (count, words), dtype=np.uint64)
+    places = generator.permutation(count).astype(np.uint32)
+    entries, in_order = SimhashShape(words).ascending(keys, places, np.empty(0, np.uint64))
+    order = sorted(places.tolist(), key=lambda place: keys[place].tolist())
+    assert in_order.tolist() == order
+    assert np.array_equal(entries, keys[order])
 
 
 @settings(max_examples=30, deadline=None)

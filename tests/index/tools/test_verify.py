@@ -151,7 +151,7 @@ def change_rows(transaction: Transaction, change: Callable[[Lines], None]) -> No
     """Write a batch again with other columns, all else as it was."""
     batch = batches(transaction)[5]
     value = bytearray(transaction.get(Table.LOG, batch.key) or b"")
-    change(unpack_batch(memoryview(value), 1))
+    change(unpack_batch(memoryview(value)))
     transaction.put(Table.LOG, batch.key, bytes(value))
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.entry import Kind
-from index.matching.minhash import pack_bins, signature_distances
+from index.matching.frame import framed_distances
+from index.matching.minhash import pack_bins
 from index.storage.parameters import Parameters
 from streamer.evaluation.scores import (
     Scores,
@@ -110,7 +111,7 @@ def apart(fingerprints: Fingerprints, one: int, other: int, parameters: Paramete
         return unreachable(parameters)
     if parameters.banding is None:
         return sum(int(bits).bit_count() for bits in left ^ right)
-    return int(signature_distances(left[None], right[None], parameters.banding.bin_bits)[0])
+    return int(framed_distances(left[None], right[None], parameters.banding.bin_bits)[0])
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,7 +7,7 @@ import pytest
 
 from deploy.crafted_line import ALPHABETS, crafted_line
 from index import Kind
-from index.matching.minhash import signature_distances
+from index.matching.frame import framed_distances
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.key import KEY_BYTES, PUBLIC, HashKey
 from streamer.fingerprint.minhash import minhash
@@ -37,13 +37,13 @@ def similar_pairs(texts: list[str], key: HashKey = PUBLIC) -> float:
     """Share of all pairs that are duplicates."""
     signatures = prints(texts, key).fingerprints
     one, other = np.triu_indices(len(texts), 1)
-    return float(np.mean(signature_distances(signatures[one], signatures[other], 8) <= 3_000))
+    return float(np.mean(framed_distances(signatures[one], signatures[other], 8) <= 3_000))
 
 
 def missed(texts: list[str], copies: list[str], key: HashKey = PUBLIC) -> float:
     """Share of the copies that are no duplicates of their texts."""
     one, other = (prints(each, key).fingerprints for each in (texts, copies))
-    return float(np.mean(signature_distances(one, other, 8) > 3_000))
+    return float(np.mean(framed_distances(one, other, 8) > 3_000))
 
 
 @pytest.fixture

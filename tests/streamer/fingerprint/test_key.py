@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from index import errors
-from index.matching.minhash import signature_distances
+from index.matching.frame import framed_distances
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.stamp import secret_of
 from index.storage.store import Store
@@ -51,7 +51,7 @@ def test_a_key_changes_which_shingles_win_and_not_how_alike_texts_are() -> None:
     for number in range(64):
         key = HashKey.of(number.to_bytes(KEY_BYTES, "big"))
         found = MinHasher(Settings().minhash, key=key).fingerprint([TEXT, OTHER]).fingerprints
-        estimates.append(int(signature_distances(found[:1], found[1:], 8)[0]))
+        estimates.append(int(framed_distances(found[:1], found[1:], 8)[0]))
     letters = [text.replace("，", "").replace("。", "") for text in (TEXT, OTHER)]
     one, other = ({text[at : at + 5] for at in range(len(text) - 4)} for text in letters)
     exact = 10_000 * (1 - len(one & other) / len(one | other))

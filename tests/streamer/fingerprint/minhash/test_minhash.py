@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.entry import Kind
-from index.matching.minhash import pack_bins, signature_distances, unpack_bins
+from index.matching.frame import framed_distances
+from index.matching.minhash import pack_bins, unpack_bins
 from streamer.fingerprint import fingerprints
 from streamer.fingerprint.hashing import hash_text
 from streamer.fingerprint.minhash.kernels import NOTHING, smallest
@@ -55,7 +56,7 @@ def by_definition(text: str, chosen: Minhash) -> list[int]:
 
 
 def estimates(found: np.ndarray, others: np.ndarray, bin_bits: int = 8) -> np.ndarray:
-    similarities: np.ndarray = 1 - signature_distances(found, others, bin_bits) / 10_000
+    similarities: np.ndarray = 1 - framed_distances(found, others, bin_bits) / 10_000
     return similarities
 
 

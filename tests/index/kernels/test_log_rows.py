@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.entry import Verdict
-from index.kernels import lines
+from index.kernels import log_rows
 from index.kernels.scan import address_of
 from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Lines, pack_batch, unpack_batch
 from index.storage.file.checksums import CHECKSUM
@@ -51,7 +51,7 @@ def entered_of(batch: Lines) -> np.ndarray:
 def test_documents_of_many_batches_are_read_as_those_of_each(random: Random, words: int) -> None:
     numbers = [random.randrange(2**40) for _ in range(random.randrange(5))]
     values = [some_batch(random, words, number) for number in numbers]
-    batches = [unpack_batch(value, words) for value in values]
+    batches = [unpack_batch(value) for value in values]
     chosen = [
         np.array([place for place in range(len(entered_of(batch))) if random.random() < 0.6], np.int64)
         for batch in batches
@@ -62,11 +62,11 @@ def test_documents_of_many_batches_are_read_as_those_of_each(random: Random, wor
     )
     documents = np.concatenate([np.empty(0, np.int64), *chosen])
 
-    at = lines.places(addresses, firsts, documents)
+    at = log_rows.places(addresses, firsts, documents)
     rows = [entered_of(batch)[some] for batch, some in zip(batches, chosen, strict=True)]
     assert at.tolist() == [row for of_batch in rows for row in of_batch.tolist()]
 
-    *columns, sources = lines.columns(addresses, at)
+    *columns, sources = log_rows.columns(addresses, at)
     assert [column.tolist() for column in columns] == [
         [each for batch, some in zip(batches, rows, strict=True) for each in batch.rows[name][some].tolist()]
         for name in ("offset", "number", "verdict")
@@ -74,13 +74,13 @@ def test_documents_of_many_batches_are_read_as_those_of_each(random: Random, wor
     assert sources.tobytes() == b"".join(
         batch.sources[batch.rows["source"][some]].tobytes() for batch, some in zip(batches, rows, strict=True)
     )
-    assert lines.fingerprints(addresses, documents, words).tolist() == [
+    assert log_rows.fingerprints(addresses, documents, words).tolist() == [
         fingerprint.tolist()
         for batch, some in zip(batches, chosen, strict=True)
         for fingerprint in batch.fingerprints[some]
     ]
 
-    found, id_ends = lines.ids(addresses, at)
+    found, id_ends = log_rows.ids(addresses, at)
     texts = np.split(found, id_ends)[:-1]
     expected = []
     for batch, some in zip(batches, rows, strict=True):
@@ -101,4 +101,4 @@ def test_a_document_stands_in_the_batch_whose_numbers_hold_its_own(edges: list[i
         for number in sorted(asked)
     ]
     columns = (np.array(column, np.uint64) for column in (sorted(asked), begins, ends))
-    assert lines.batches_of(*columns).tolist() == expected
+    assert log_rows.batches_of(*columns).tolist() == expected
