@@ -13,7 +13,7 @@ import pytest
 from tests.support.paths import ROOT
 
 PACKAGES = ("index", "streamer")
-GENERATED = ("settings.md", "metrics.md")
+GENERATED = ("settings.md", "settings-methods.md", "metrics.md")
 
 ABSENT = ("anew", "beside", "nobody", "stands in", "told", "tells", "whoever")
 """Words that the prose does without."""

@@ -1,6 +1,6 @@
 """Answers for people: tables and texts for a terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from rich.console import Console, Group, RenderableType
 from rich.rule import Rule as Line
@@ -165,3 +165,11 @@ def _measures(likeness: Likeness) -> Iterator[str]:
         yield "1 bit apart" if likeness.distance == 1 else f"{likeness.distance} bits apart"
     if likeness.cosine is not None:
         yield f"cosine {likeness.cosine:.2f}"
+
+
+def plain_table(*headings: str, right: Collection[str] = ()) -> Table:
+    """Table without lines; columns in `right` are right-justified."""
+    rows = Table(box=None, pad_edge=False, show_header=any(headings), header_style="dim")
+    for heading in headings:
+        rows.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+    return rows

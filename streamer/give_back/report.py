@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from streamer.explain.positions import time_text
+from streamer.explain.report import plain_table
 from streamer.give_back.dead_letters import ReasonSummary, ReplayCounts
 from streamer.give_back.give_back import Survey
-from streamer.index_admin.tables import plain_table
 
 ROWS_MAX = 20
 """Maximum hosts, and originals, in a table."""

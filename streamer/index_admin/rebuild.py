@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 class Rebuilt(NamedTuple):
-    """Counts of a rebuild: records read, and those that the new index already held."""
+    """Counts of a rebuild: records that had to enter, each once, and those that the new index already held."""
 
     records: int
     already_known: int

@@ -1,6 +1,6 @@
 """Tables for people of the values in `index_admin.tools`, and progress bars."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,6 +8,8 @@ from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+from streamer.explain.report import plain_table
 
 BAR_CHARACTERS = 40
 
@@ -34,14 +36,6 @@ def statistics_table(values: Mapping[str, Any]) -> RenderableType:
     """Table of `tools.statistics`."""
     fullness: list[RenderableType] = [_buckets(values["buckets"]), Text()] if values["buckets"]["looked_at"] else []
     return Group(_sizes(values), Text(), _parts(values), Text(), *fullness, _sources(values))
-
-
-def plain_table(*headings: str, right: Collection[str] = ()) -> Table:
-    """Table without lines; columns in `right` are right-justified."""
-    rows = Table(box=None, pad_edge=False, show_header=any(headings), header_style="dim")
-    for heading in headings:
-        rows.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
-    return rows
 
 
 def _sizes(values: Mapping[str, Any]) -> Table:

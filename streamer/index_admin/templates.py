@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from index.tools import HostFrame
-from streamer.index_admin.tables import plain_table
+from streamer.explain.report import plain_table
 
 IDS_MAX = 10
 """Lost pages listed per host."""

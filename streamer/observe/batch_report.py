@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -59,23 +59,30 @@ class BatchReport:
     value_bytes: int
     step_seconds: Mapping[str, float]
     step_cpu_seconds: Mapping[str, float]
-    outcomes: Mapping[tuple[str, str], int]
-    distances: npt.NDArray[np.int16]
-    similarities: npt.NDArray[np.float64]
-    candidates: npt.NDArray[np.int64]
-    unequal: int
-    replayed: int
+    outcomes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    distances: npt.NDArray[np.int16] = field(default_factory=lambda: np.zeros(0, np.int16))
+    similarities: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    candidates: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    unequal: int = 0
+    replayed: int = 0
 
 
-def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_similarity: bool) -> BatchReport:
-    """Figures of a delivered batch. `by_similarity`: see `Parameters.by_similarity`."""
-    distances = decisions.distances[(decisions.verdicts == Verdict.DUPLICATE) & (decisions.distances != NO_DISTANCE)]
-    pairs = Counter(zip(decisions.verdicts.tolist(), decisions.reasons.tolist(), strict=True))
-    return BatchReport(
+def report(
+    batch: Batch, stopwatch: Stopwatch, decisions: Decisions | None = None, *, by_similarity: bool = False
+) -> BatchReport:
+    """Figures of a delivered batch. `decisions`: None in a part that does not decide. `by_similarity`: see `Parameters`."""
+    figures = BatchReport(
         records=len(batch.records),
         value_bytes=sum([len(record.value) for record in batch.records if record.value]),
         step_seconds=stopwatch.wall_seconds,
         step_cpu_seconds=stopwatch.cpu_seconds,
+    )
+    if decisions is None:
+        return figures
+    distances = decisions.distances[(decisions.verdicts == Verdict.DUPLICATE) & (decisions.distances != NO_DISTANCE)]
+    pairs = Counter(zip(decisions.verdicts.tolist(), decisions.reasons.tolist(), strict=True))
+    return replace(
+        figures,
         outcomes={
             (Verdict(verdict).label, label(Verdict(verdict), Reason(reason))): count
             for (verdict, reason), count in pairs.items()

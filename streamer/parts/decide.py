@@ -12,7 +12,7 @@ from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.observe.batch_report import Stopwatch, report
 from streamer.parts.batches import is_of_engine, place_of, readable
 from streamer.parts.deciding import DecidingTransport
-from streamer.parts.messages import between, part_report
+from streamer.parts.messages import between
 from streamer.records.envelope import differing
 from streamer.records.fingerprint_batch import FingerprintBatch, joined, unpack_fingerprints
 from streamer.records.record import Batch, Handover, Outgoing, Record
@@ -57,10 +57,7 @@ class DecidePart(Loop):
             places = {record.source: Place(each.heading.stream, each.heading.end) for record, each in read}
             outgoing = [] if decisions is None else self._messages(batch.records, batches, decisions)
             self._deciding.deliver(batch, outgoing, places)
-        if decisions is None:
-            self._listener.batch(part_report(batch, stopwatch))
-        else:
-            self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
+        self._listener.batch(report(batch, stopwatch, decisions, by_similarity=self._by_similarity))
 
     def _admit(self, batches: Sequence[FingerprintBatch]) -> Decisions:
         ends = {each.entries.sources[0]: each.heading.end for each in batches}

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from index import Entries, Source
-from streamer.observe.batch_report import Stopwatch
-from streamer.parts.messages import between, part_report
+from streamer.observe.batch_report import Stopwatch, report
+from streamer.parts.messages import between
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.envelope import DOCUMENTS_MAX, Heading
 from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints
@@ -57,7 +57,7 @@ class FingerprintPart(PreparingLoop):
             self._reached.update(batch.ends)
             self._write_heartbeats(batch)
         self._tell_of_lost(batch)
-        self._listener.batch(part_report(batch, stopwatch))
+        self._listener.batch(report(batch, stopwatch))
         self._require_whole(batch, whole)
 
     def _rest(self, idle: Batch) -> None:

@@ -1,8 +1,7 @@
 """route: documents and their verdicts become outputs. Read, route, commit; no fingerprint, no index."""
 
 from streamer.fingerprint.fingerprints import hexadecimal
-from streamer.observe.batch_report import Stopwatch
-from streamer.parts.messages import part_report
+from streamer.observe.batch_report import Stopwatch, report
 from streamer.parts.routing import RoutingTransport
 from streamer.records.record import Batch
 from streamer.records.route import Router
@@ -36,4 +35,4 @@ class RoutePart(Loop):
         with stopwatch.step("commit"):
             self._routing.deliver(whole, outgoing)
         self._tell_of_lost(whole)
-        self._listener.batch(part_report(whole, stopwatch))
+        self._listener.batch(report(whole, stopwatch))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from index import Applied, Index
 from streamer.service.loop import Listener, State
@@ -36,28 +36,20 @@ _SHOWN = {
 }
 
 
-class _ProgressListener:
+def _progress_listener(transport: FileTransport, progress: Progress, totals: Totals) -> Listener:
     """Adds up the batches and moves the progress bar."""
+    task = progress.add_task("", total=transport.bytes_total or None, documents="")
 
-    def __init__(self, transport: FileTransport, progress: Progress, totals: Totals) -> None:
-        self._transport = transport
-        self._progress = progress
-        self._task: TaskID = progress.add_task("", total=transport.bytes_total or None, documents="")
-        self._totals = totals
-
-    def as_listener(self) -> Listener:
-        return Listener(state=self._enter, progress=self._move, batch=self._totals.add)
-
-    def _enter(self, state: State) -> None:
-        self._progress.update(self._task, description=_SHOWN[state])
+    def enter(state: State) -> None:
+        progress.update(task, description=_SHOWN[state])
         if state in (State.RESTORING, State.RUNNING):
             # Only now: an error at the start should not appear below an empty bar.
-            self._progress.start()
+            progress.start()
 
-    def _move(self) -> None:
-        self._progress.update(
-            self._task, completed=self._transport.bytes_read, documents=f"{self._totals.records:,} documents"
-        )
+    def move() -> None:
+        progress.update(task, completed=transport.bytes_read, documents=f"{totals.records:,} documents")
+
+    return Listener(state=enter, progress=move, batch=totals.add)
 
 
 def known_streams(index: Index, name: str) -> list[tuple[str, Applied]]:
@@ -91,7 +83,7 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
             console=console,
             disable=console.quiet,
         )
-        listener = _ProgressListener(transport, bar, totals).as_listener()
+        listener = _progress_listener(transport, bar, totals)
         service = build_service(settings, transport, index, fingerprinter, listener, FILES_POLICY, supervised=False)
         try:
             interrupted = _run_until_signal(service)

@@ -284,7 +284,7 @@ class PreparingLoop(Loop):
         super()._enter_step(name)
 
     def _prepared(self, whole: Batch, stopwatch: Stopwatch) -> Work | None:
-        """The documents and fingerprints of a batch, or of its first records; None if a stop was requested first.
+        """A batch's documents and fingerprints, or its first records'; None if a stop was requested first.
 
         Starts to prepare the next batch, if it is available. A trial handles records that may end a process.
         """

@@ -118,7 +118,7 @@ class Work:
 
 
 Step = Callable[[Work], None]
-"""A step of the path: reads the products of the steps before, and sets its own."""
+"""A step on the path: reads the products before it, and sets its own."""
 
 
 def pure_steps(decoder: Decoder, fingerprinter: Scheme) -> dict[str, Step]:

@@ -40,7 +40,7 @@ class Service(PreparingLoop):
         with stopwatch.step("commit"):
             self._transport.deliver(work.batch, work.outgoing)
         self._tell_of_lost(work.batch)
-        self._listener.batch(report(work.batch, work.decisions, stopwatch, by_similarity=self._by_similarity))
+        self._listener.batch(report(work.batch, stopwatch, work.decisions, by_similarity=self._by_similarity))
         self._require_whole(work.batch, whole)
 
 

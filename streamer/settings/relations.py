@@ -41,7 +41,7 @@ _PAIRS = (
 _TOPICS = tuple(f"topics.{key}" for key in ("input", "unique", "duplicate", "dead_letter", "fingerprints", "verdicts"))
 
 Lookup = Callable[[str], Any]
-"""Value of a setting by its key, `section.key`."""
+"""A setting's value by its key, `section.key`."""
 
 
 def relations(value: Lookup, *, over_files: bool = False) -> list[Relation]:

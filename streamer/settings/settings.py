@@ -252,7 +252,7 @@ class Settings(Section):
         return self
 
     def value(self, key: str) -> Any:
-        """Value of a setting by its key, `section.key`."""
+        """A setting's value by its key, `section.key`."""
         return attrgetter(key)(self)
 
 
@@ -264,7 +264,7 @@ def needs_hosts(settings: Settings) -> bool:
 
 
 def changed(settings: Settings) -> list[str]:
-    """Keys of settings that differ from their defaults."""
+    """Settings that differ from their defaults, by key."""
     return [key for key, field in fields(Settings).items() if settings.value(key) != field.get_default()]
 
 

@@ -106,16 +106,12 @@ def gather(
     known = fields(model)
     values: dict[str, Given] = {}
     problems: list[str] = []
-    sources = [
-        (_from_file(model, preset.file, f"preset {preset.name}") if preset is not None else (), frozenset()),
-        *(
-            (source, frozenset() if preset is None else preset.takes_over)
-            for source in (
-                _from_file(model, file, f"file {file}") if file is not None else (),
-                _from_environment(known, environment),
-            )
-        ),
-        (_from_overrides(known, overrides), frozenset()),
+    none: frozenset[str] = frozenset()
+    sources: list[tuple[_Entries, frozenset[str]]] = [
+        (iter(()) if preset is None else _from_file(model, preset.file, f"preset {preset.name}"), none),
+        (iter(()) if file is None else _from_file(model, file, f"file {file}"), preset.takes_over if preset else none),
+        (_from_environment(known, environment), preset.takes_over if preset else none),
+        (_from_overrides(known, overrides), none),
     ]
     for source, left_out in sources:
         for key, given, problem in source:
@@ -209,10 +205,10 @@ def _relation_line(relation: Relation, known: Mapping[str, FieldInfo], values: M
     return f"{value_of(relation.keys[0])} {relation.rule} {value_of(relation.keys[1])}"
 
 
-_Found = Iterator[tuple[str, Given | None, str | None]]
+_Entries = Iterator[tuple[str, Given | None, str | None]]
 
 
-def _from_file(model: type[BaseModel], file: Path, origin: str) -> _Found:
+def _from_file(model: type[BaseModel], file: Path, origin: str) -> _Entries:
     try:
         # Editors on Windows begin a file with a byte order mark.
         content = file.read_bytes().decode("utf-8-sig")
@@ -238,18 +234,19 @@ def _from_file(model: type[BaseModel], file: Path, origin: str) -> _Found:
                 yield (key, Given(value, origin), None) if key in known else (key, None, _unknown(key, origin, known))
 
 
-def _from_environment(known: Mapping[str, FieldInfo], environment: Mapping[str, str]) -> _Found:
+def _from_environment(known: Mapping[str, FieldInfo], environment: Mapping[str, str]) -> _Entries:
     keys = {variable(key): key for key in known}
     for name in sorted(environment):
         if not name.startswith(PREFIX) or name == PREFIX + "CONFIG":
             continue
         if name in keys:
-            yield _parsed(keys[name], known[keys[name]], environment[name], f"variable {name}")
+            key = keys[name]
+            yield key, Given(parse(known[key], environment[name]), f"variable {name}"), None
         elif not _SERVICE_LINK.fullmatch(f"{name}={environment[name]}"):
             yield name, None, _unknown(name, "variable", [*keys, PREFIX + "CONFIG"])
 
 
-def _from_overrides(known: Mapping[str, FieldInfo], overrides: Sequence[str]) -> _Found:
+def _from_overrides(known: Mapping[str, FieldInfo], overrides: Sequence[str]) -> _Entries:
     for override in overrides:
         key, equals, text = override.partition("=")
         key = key.strip()
@@ -258,11 +255,7 @@ def _from_overrides(known: Mapping[str, FieldInfo], overrides: Sequence[str]) ->
         elif not equals:
             yield key, None, f"{key}: has no value: write --set {key}=VALUE (option --set)"
         else:
-            yield _parsed(key, known[key], text, f"option --set {key}")
-
-
-def _parsed(key: str, field: FieldInfo, text: str, origin: str) -> tuple[str, Given, None]:
-    return key, Given(parse(field, text), origin), None
+            yield key, Given(parse(known[key], text), f"option --set {key}"), None
 
 
 def parse(field: FieldInfo, text: str) -> Any:

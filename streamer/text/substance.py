@@ -20,7 +20,14 @@ the normal form, with white space collapsed.
 """
 
 import re
+from functools import cache
 from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.text import passage_kernels as kernels
+from streamer.text.characters import CODE_POINTS, Characters, decode
 
 LETTERS_MAX = 64
 PASSAGES_MAX = 32
@@ -96,8 +103,57 @@ _SIGN = re.compile(rf"[{_FIRST_LETTERS}年月前看读讀]|\d\s?[-/.]\s?\d{{1,2}
 _BEGINNINGS = frozenset(word[:3] for word in _ALTERNATIVES if word[:1].isalpha())
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
+_LETTERS_END = 0x40000
+"""Unicode has no letters, digits and white space at higher code points."""
+
+_ROLES = {
+    kernels.DIGIT: "0123456789",
+    kernels.BREAK: "\n\r\v\f\x85\u2028\u2029",
+    kernels.SENTENCE_END: "!?。",
+    kernels.FULL_STOP: ".",
+    kernels.SEPARATOR: _SEPARATORS,
+}
+_IN_DATES = (
+    "a|ago|am|at|cest|cet|cst|day|de|edt|er|est|fri|gmt|hour|hrs?|k|las|le|m|min|mon|month|nd|on|p|pdt|pm|pst|rd|sat|sec|st|sun|"
+    "t|th|thu|times|tt|ttt|tue|um|utc|w|wed|week|year|z"
+)
+
 Span = tuple[int, int, str]
 """Begin and end of the removed part, and its replacement."""
+
+
+def passages_of(
+    characters: Characters,
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Texts with white space collapsed, their bounds, and the passages to examine: as by `passage_kernels.passages`."""
+    return kernels.passages(characters.codepoints, characters.bounds, _roles(), _words(), LETTERS_MAX, PASSAGES_MAX)
+
+
+@cache
+def _roles() -> npt.NDArray[np.uint8]:
+    """Role of every code point."""
+    roles = np.full(CODE_POINTS, kernels.PUNCTUATION, np.uint8)
+    everything = decode(np.arange(_LETTERS_END, dtype=np.uint32))
+    for pattern, role in ((r"[^\W_]+", kernels.LETTER), (r"\s+", kernels.BLANK), (r"\d+", kernels.OTHER_DIGIT)):
+        for run in re.finditer(pattern, everything):
+            roles[run.start() : run.end()] = role
+    in_marks = set(f"{_READERS}{_PUBLISHED}看过過读讀在") - set("年月日时時天周週分")
+    for character in filter(str.isalpha, _ITEM.pattern):
+        if character >= "\u1100":
+            roles[ord(character)] = kernels.MARK_SIGN if character in in_marks else kernels.DATE_SIGN
+    for role, characters in _ROLES.items():
+        roles[list(map(ord, characters))] = role
+    return roles
+
+
+@cache
+def _words() -> npt.NDArray[np.uint64]:
+    """Beginnings of items' words, as in `passage_kernels._kind`."""
+    kinds = {}
+    for kind, listed in ((kernels.DATE, f"{_MONTHS}|{_IN_DATES}"), (kernels.MARK, _WORDS), (kernels.LABEL, _PUBLISHED)):
+        for word in re.findall(r"[^\W\d_]+", listed):
+            kinds[sum(ord(letter) << 21 * place for place, letter in enumerate(reversed(word[:3])))] = kind
+    return np.array(sorted(letters << 2 | kind for letters, kind in kinds.items()), np.uint64)
 
 
 def counters_and_dates(passage: str, *, is_sentence: bool) -> list[Span]:

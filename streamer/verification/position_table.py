@@ -74,7 +74,7 @@ class PositionTable:
 
 
 def places_by(sources: Iterable[Source | None]) -> dict[Source, list[int]]:
-    """Places of each source among n sources."""
+    """Each source's places, among n sources."""
     places: dict[Source, list[int]] = {}
     for place, source in enumerate(sources):
         if source is not None:

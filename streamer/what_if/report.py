@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from streamer.index_admin.tables import plain_table
+from streamer.explain.report import plain_table
 
 
 def report(values: Mapping[str, Any]) -> RenderableType:

@@ -95,7 +95,7 @@ class Reader(Protocol):
         """Committed offset of the group with its note, or None."""
 
     def commit(self, commits: Commits) -> None:
-        """Commit outside of a transaction, all at once. Raises KafkaError of kafka-python."""
+        """Commit without a transaction, all at once. Raises kafka-python's KafkaError."""
 
     def progress(self, partition: int) -> tuple[int, int] | None:
         """Offset after the last record polled, and the end, as far as known from reading; None if unknown."""
@@ -117,7 +117,7 @@ class Send(NamedTuple):
 
 
 class Producer(Protocol):
-    """Producer of transactions. Its calls raise KafkaError and ValueError of kafka-python; then only `close` is allowed."""
+    """Transactional producer. Its calls raise kafka-python's KafkaError and ValueError; then only `close` is allowed."""
 
     @property
     def identity(self) -> tuple[int, int] | None:

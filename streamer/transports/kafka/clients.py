@@ -171,7 +171,7 @@ def make_consumer(settings: Settings, instance: str) -> TolerantConsumer:
 
 
 def member_options(settings: Settings, instance: str) -> dict[str, Any]:
-    """Options of a static member of the group, which both clients know by these names."""
+    """A static group member's options, which both clients know by these names."""
     kafka = settings.kafka
     return _READING | {
         "client_id": transactional_id(settings, instance),

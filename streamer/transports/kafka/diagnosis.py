@@ -154,7 +154,7 @@ _TIMEOUTS: dict[Resource, tuple[str, type[Exception]]] = {
 
 
 def _tried(settings: Settings, admin: KafkaAdminClient) -> dict[Resource, type[Exception]]:
-    """Error class of the coordinators' answers to both requests."""
+    """Error class in the coordinators' answers to both requests."""
     kafka, identity = settings.kafka, transactional_id(settings, f"{settings.kafka.instance}-0")
     join = partial(
         JoinGroupRequest,

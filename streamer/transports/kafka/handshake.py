@@ -256,7 +256,7 @@ class _Conversation:
         raise _HungUp("it closed the connection")
 
     def whole(self) -> tuple[str, ...]:
-        """Addresses of all brokers, after all earlier steps. Raises SettingsError, and as `ask`."""
+        """All brokers' addresses, after all earlier steps. Raises SettingsError, and as `ask`."""
         self.ask(ApiVersionsRequest(version=0))
         if self._settings.kafka.sasl_mechanism is not None:
             self._log_in(self._settings.kafka.sasl_mechanism)

@@ -131,7 +131,7 @@ def create_topics(
 
 
 def _create(settings: Settings, wanted: dict[str, dict[str, Any]]) -> dict[str, KafkaError | None]:
-    """Create topics, and return the broker's refusal of each, or None."""
+    """Create topics, and return the broker's refusal for each, or None."""
     with broker_errors(settings, f"creating topics {', '.join(wanted)}"), make_admin(settings) as admin:
         outcomes: dict[str, KafkaError | None] = {}
         for topic in admin.create_topics(wanted, raise_errors=False)["topics"]:

@@ -28,7 +28,7 @@ from streamer.transports.kafka.transactions.hanging import require_all_ended, ta
 _ATTEMPTS_MAX = 3
 
 MakeProducer = Callable[[Settings, str, KafkaAdminClient, KafkaProducer, int], Producer]
-"""Producer of an instance; given the client that took over, and the size of the client's batches."""
+"""An instance's producer, given the client that took over, and the client's batch size."""
 
 
 class Writer:
@@ -64,7 +64,7 @@ class Writer:
         self._note = CommitNote(note)
 
     def deliver(self, sends: Sequence[Send], commits: Commits, proof: object) -> None:
-        """Write all of `sends` and commit, in one transaction: all of it, or none.
+        """Write all `sends` and commit, in one transaction: all or none.
 
         proof  of the membership in the group, for `commits`
 

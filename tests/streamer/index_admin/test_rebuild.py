@@ -142,10 +142,13 @@ def test_what_came_out_in_shadow_mode_enters_a_rebuilt_index_as_what_it_was_deci
         world.fill([document(f"copy-{shadow}-{number}", text + "!") for number, text in enumerate(SENTENCES)])
         world.run()
     assert len(world.broker.records(world.settings.topics.unique)) == 2 * len(SENTENCES)
-    assert rebuilt(world, tmp_path / "new", "--set", f"index.insert={insert}").code == 0
+    done = rebuilt(world, tmp_path / "new", "--set", f"index.insert={insert}")
+    assert done.code == 0
     with looked_at(tmp_path / "new") as index:
         found = Counter(record.verdict for record in all_records(index))
     count = len(SENTENCES)
+    # The unique output is read once more for the duplicates in it, and each record counts once.
+    assert f"{found.total()} records in {tmp_path / 'new'}" in done.out
     assert found == {Verdict.UNIQUE: count} | ({} if insert == "unique" else {Verdict.DUPLICATE: 2 * count})
 
 

@@ -19,13 +19,13 @@ _dropped: list[Producer] = []
 
 
 class ConnectionLines(Lines):
-    """Log lines of a producer. Counts lost connections, which the client reports at once in no other way."""
+    """A producer's log lines. Counts lost connections, which the client reports at once in no other way."""
 
     def __init__(self) -> None:
         self.lost = 0
 
     def log(self, level: int, words: str, facility: str, name: str, line: str) -> None:
-        """Take a line of the client."""
+        """Take a client's line."""
         if facility == "STATE" and line.endswith("-> DOWN"):
             self.lost += 1
         super().log(level, words, facility, name, line)

@@ -287,7 +287,7 @@ def _find(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics:
 
 
 def _starts(producers: Producers, producer_id: int) -> dict[TopicPartition, int]:
-    """Offset of the first open record of a producer, by partition."""
+    """A producer's first open offset, by partition."""
     return {
         at: producer.current_transaction_start_offset
         for at, producer in producers
