@@ -13,37 +13,66 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from index import errors as errors
-    from index.decide.find import Decided as Decided
-    from index.decide.find import Standing as Standing
-    from index.entry import NO_DISTANCE as NO_DISTANCE
-    from index.entry import NO_NUMBER as NO_NUMBER
-    from index.entry import Applied as Applied
-    from index.entry import Decisions as Decisions
-    from index.entry import Entries as Entries
-    from index.entry import HostShare as HostShare
-    from index.entry import Insert as Insert
-    from index.entry import Kind as Kind
-    from index.entry import Position as Position
-    from index.entry import RecrawlPolicy as RecrawlPolicy
-    from index.entry import Source as Source
-    from index.entry import Verdict as Verdict
-    from index.entry import naming_originals as naming_originals
-    from index.entry import plain_source as plain_source
-    from index.entry import standing_for_themselves as standing_for_themselves
-    from index.index import Index as Index
-    from index.index import Match as Match
-    from index.index import WatchedHosts as WatchedHosts
-    from index.matching import minhash as minhash
-    from index.matching import second_look as second_look
-    from index.matching.frame import FrameRule as FrameRule
-    from index.matching.root import RootRule as RootRule
-    from index.session import Guard as Guard
-    from index.session import Recrawl as Recrawl
-    from index.session import Retention as Retention
-    from index.storage.documents import Document as Document
-    from index.storage.parameters import DISTANCE_MAX as DISTANCE_MAX
-    from index.storage.parameters import Parameters as Parameters
+    from index import errors
+    from index.decide.find import Decided, EntryState
+    from index.entry import (
+        NO_DISTANCE,
+        NO_NUMBER,
+        Applied,
+        Decisions,
+        Entries,
+        HostShare,
+        Insert,
+        Kind,
+        Position,
+        RecrawlPolicy,
+        Source,
+        Verdict,
+        naming_originals,
+        plain_source,
+        standing_for_themselves,
+    )
+    from index.index import Index, Match, WatchedHosts
+    from index.matching import minhash, second_look
+    from index.matching.frame import FrameRule
+    from index.matching.root import RootRule
+    from index.session import Guard, Recrawl, Retention
+    from index.storage.documents import Document
+    from index.storage.parameters import DISTANCE_MAX, Parameters
+
+__all__ = [
+    "DISTANCE_MAX",
+    "NO_DISTANCE",
+    "NO_NUMBER",
+    "Applied",
+    "Decided",
+    "Decisions",
+    "Document",
+    "Entries",
+    "EntryState",
+    "FrameRule",
+    "Guard",
+    "HostShare",
+    "Index",
+    "Insert",
+    "Kind",
+    "Match",
+    "Parameters",
+    "Position",
+    "Recrawl",
+    "RecrawlPolicy",
+    "Retention",
+    "RootRule",
+    "Source",
+    "Verdict",
+    "WatchedHosts",
+    "errors",
+    "minhash",
+    "naming_originals",
+    "plain_source",
+    "second_look",
+    "standing_for_themselves",
+]
 
 _NAMES = {
     "index.entry": (
@@ -63,7 +92,7 @@ _NAMES = {
         "plain_source",
         "standing_for_themselves",
     ),
-    "index.decide.find": ("Decided", "Standing"),
+    "index.decide.find": ("Decided", "EntryState"),
     "index.index": ("Index", "Match", "WatchedHosts"),
     "index.matching.frame": ("FrameRule",),
     "index.matching.root": ("RootRule",),

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.decide import admit, check, find, forget, give_back, restore
-from index.decide.find import Decided, Standing
+from index.decide.find import Decided, EntryState
 from index.decide.forget import ignored
 from index.decide.lookup import all_visible
 from index.decide.restore import NO_ENDS, Restored
@@ -384,7 +384,7 @@ class Index:
         """Decision on each position, in the same order; None if the journal does not have it, or no longer."""
         return find.decided_at(self._opened, positions)
 
-    def standings(self, numbers: Sequence[int]) -> list[Standing]:
+    def standings(self, numbers: Sequence[int]) -> list[EntryState]:
         """Whether each document still counts, in the same order; for assigned numbers."""
         return find.standings(self._opened, numbers)
 

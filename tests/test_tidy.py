@@ -284,7 +284,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
     "tests/index/decide/test_recrawl.py": ("index.versions.history", "index.versions.texts"),
     "tests/streamer/fingerprint/test_digests.py": ("streamer.text.passage_kernels",),
-    "tests/index/frames/test_rule.py": ("index.frames.gallery",),
+    "tests/index/frames/test_rule.py": ("index.matching.candidates",),
     "tests/index/tools/test_frames.py": ("index.tools.verify_frames",),
     "tests/index/lsm/test_tree.py": (
         "index.lsm.exact_lookup",

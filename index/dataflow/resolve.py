@@ -13,11 +13,15 @@ import numpy.typing as npt
 
 from index.dataflow.leaves import distinct_pairs
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
-from index.dataflow.rows import REJECT, ROW_BITS, Layout, Rows, by_group, numbered, rows_of, shard_of_batches
-from index.decide.rule import Matched, Outcome, Roots, decide
-from index.entry import NO_DISTANCE, NO_NUMBER, Verdict
+from index.dataflow.rows import REJECT, ROW_BITS, Layout, by_group, numbered, rows_of, shard_of_batches
+from index.dataflow.rows import Rows as Records
+from index.decide.rule import Rows, Walk
+from index.entry import NO_DISTANCE, Verdict
 from index.entry import Kind as EntryKind
-from index.matching.distance import Matches, nearest
+from index.matching.candidates import CandidateSet
+from index.matching.distance import Matches, nearest, no_matches
+from index.matching.outcome import Outcome
+from index.matching.root import limits_of
 from index.storage.parameters import Parameters
 
 _NAME = struct.Struct(">cQQ")
@@ -82,7 +86,7 @@ class Resolve:
         for shard, places in by_group(shard_of_batches(rejects["of_high"], rejects["of_low"], self._shards)):
             yield Message(Stage.NAME, shard, slot, Kind.REJECTS, rejects[places].tobytes())
 
-    def _settle(self, task: Task, settled: Rows) -> None:
+    def _settle(self, task: Task, settled: Records) -> None:
         """Take over an index's decisions: members that it dropped and entered, and their roots."""
         status = np.zeros(len(settled), _STATUS)
         status["low"], status["entered"] = settled["low"], True
@@ -99,38 +103,35 @@ class Resolve:
 
     def _decided(self, matches: Matches, known: _Known, first: int, signatures: _Signatures | None) -> Outcome:
         """Apply the rule, with the documents from `first` on as its rows, and the earlier ones as its index."""
-        count = len(known.high) - first
+        parameters, count = self._parameters, len(known.high) - first
+        if signatures is None:
+            signatures = _Signatures(
+                np.empty((len(known.high), 0), np.uint64), np.empty((len(known.high), 0), np.uint8)
+            )
+        fingerprints, looks = signatures
         before = matches.numbers < first
         in_index = matches.take(before)
         numbers = in_index.numbers.astype(np.int64)
         counts = known.counts[numbers]
-        if signatures is not None:
-            counts = counts & (self._to_roots(signatures, in_index.rows, known.roots[numbers]) != NO_DISTANCE)
-        best = nearest(in_index.take(counts), 1)
-        distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
-        distances[best.rows - first] = best.distances
-        originals[best.rows - first] = known.roots[best.numbers.astype(np.int64)].astype(np.uint64)
-        among = matches.take(~before)
+        if parameters.root is not None:
+            rows, roots = in_index.rows, known.roots[numbers]
+            to_roots = parameters.root_distances(fingerprints[rows], fingerprints[roots], looks[rows], looks[roots])
+            counts = counts & (to_roots != NO_DISTANCE)
+        best, among = nearest(in_index.take(counts), 1), matches.take(~before)
         pairs = nearest(Matches(among.rows - first, among.distances, among.numbers - np.uint64(first)), None)
-        kinds = np.full(count, EntryKind.NEAR, np.uint8)
-        matched = Matched(kinds, distances, originals, pairs, np.arange(count))
-        return decide(matched, self._parameters.insert, first, self._roots(matched, first, signatures))
+        candidates = CandidateSet(fingerprints[first:], looks[first:])
+        candidates.add(np.arange(first, dtype=np.uint64), fingerprints[:first], looks[:first])
+        given = Matches(best.rows - first, best.distances, known.roots[best.numbers.astype(np.int64)].astype(np.uint64))
+        kinds, compared = np.full(count, EntryKind.NEAR, np.uint8), np.zeros(count, np.int64)
+        limits = limits_of(parameters.insert, parameters.root, parameters.distance_max, 0)
+        walk = Walk(
+            Rows(kinds, candidates, given, pairs, no_matches(), None, compared),
+            limits,
+            None if parameters.root is None else parameters.root_distances,
+        )
+        return walk.decide(first)
 
-    def _to_roots(self, signatures: _Signatures, rows: _Numbers, roots: _Numbers) -> npt.NDArray[np.int16]:
-        fingerprints, looks = signatures
-        return self._parameters.root_distances(fingerprints[rows], fingerprints[roots], looks[rows], looks[roots])
-
-    def _roots(self, matched: Matched, first: int, signatures: _Signatures | None) -> Roots | None:
-        """Roots as the rule takes them: the rows, followed by all earlier documents."""
-        rule, count = self._parameters.root, len(matched.kinds)
-        if rule is None or signatures is None:
-            return None
-        fingerprints = np.roll(signatures.fingerprints, -first, axis=0)
-        looks = np.roll(signatures.looks, -first, axis=0)
-        places = np.where(matched.originals != NO_NUMBER, count + matched.originals.astype(np.int64), np.arange(count))
-        return Roots(self._parameters.root_distances, rule.apart, fingerprints, looks, places)
-
-    def _signatures(self, task: Task, hits: Rows, known: _Known, hitting: _Numbers, hit: _Numbers) -> _Signatures:
+    def _signatures(self, task: Task, hits: Records, known: _Known, hitting: _Numbers, hit: _Numbers) -> _Signatures:
         """Signatures that travel with the hits, and stored ones of roots."""
         parameters = self._parameters
         fingerprints = np.zeros((len(known.high), parameters.words), np.uint64)
@@ -172,7 +173,7 @@ class Resolve:
             task.put(name, signatures.fingerprints[number].astype("<u8").tobytes() + signatures.looks[number].tobytes())
 
 
-def _known(task: Task, hits: Rows) -> tuple[_Known, _Numbers, _Numbers]:
+def _known(task: Task, hits: Records) -> tuple[_Known, _Numbers, _Numbers]:
     """All documents that hits mention, with their known status; and both documents' numbers for each hit."""
     high, low, of_high, of_low = (hits[name].astype(np.uint64) for name in ("high", "low", "of_high", "of_low"))
     statuses = []

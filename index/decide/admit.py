@@ -4,8 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,29 +14,33 @@ from index.decide.batch import Batch
 from index.decide.forget import remove
 from index.decide.guard import guarded
 from index.decide.lookup import (
+    Answer,
     nearest_and_all,
     nearest_judged,
     nearest_visible,
     resembling,
-    stored,
     with_equals,
 )
 from index.decide.prepare import Prepared, prepared, prepared_batch
-from index.decide.reasons import with_reasons
-from index.decide.recrawl import decide_versions
-from index.decide.rule import Matched, Outcome, Roots, decide
-from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source, Verdict
+from index.decide.recrawl import decide_versions, pairs_of_versions
+from index.decide.rule import Rows, Walk
+from index.entry import NO_NUMBER, Decisions, Entries, HostShare, Position, Source, Verdict
 from index.frames.hosts import learn_frames, note_kept
-from index.frames.rule import FrameRule
+from index.frames.rule import add_framed
+from index.kernels.minhash import UNMEASURED
 from index.lsm.exact_lookup import exact_lookup_of
 from index.lsm.minhash_lookup import MinhashLookup
-from index.matching.distance import Matches, no_matches
-from index.matching.root import RootRule
+from index.matching.candidates import ROW_ORDER, CandidateSet
+from index.matching.distance import Matches, joined, no_matches
+from index.matching.outcome import Outcome
+from index.matching.root import limits_of
 from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, sources
 from index.storage.layout import Table
 from index.storage.log import Origin
 from index.versions.history import Versions, versions_of
+from index.versions.reasons import with_reasons
+from index.versions.texts import add_documents
 
 
 def admit(opened: OpenIndex, entries: Entries, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> Decisions:
@@ -62,16 +65,17 @@ def _admitted(
     retention.move_horizons(session, batch, ~known)
     candidates = np.zeros(len(entries), np.int64)
     crossings: list[HostShare] = []
-    for portion, comes_again in give_back.told_apart(session, entries, ~known, portions):
+    for portion, comes_again in give_back.split_given_back(session, entries, ~known, portions):
         versions = versions_of(session, portion.entries)
-        found = look_up(session, portion, settle=versions is None, comes_again=comes_again)
-        outcome = decided(session, portion, found, versions, session.counters.next_number)
-        outcome, crossed = guarded(session, portion, outcome, found.equal)
+        answer = look_up(session, portion, settle=versions is None, comes_again=comes_again)
+        outcome = decided(session, portion, answer, versions, session.counters.next_number)
+        outcome, crossed = guarded(session, portion, outcome, answer.equal)
         crossings += crossed
-        portion = with_reasons(session, portion, outcome, session.counters.next_number)
-        origins = _enter(session, batch, portion, outcome, found)
+        reasoned = with_reasons(session, portion.entries, outcome)
+        portion = portion if reasoned is portion.entries else replace(portion, entries=reasoned)
+        origins = _enter(session, batch, portion, outcome, answer)
         note_kept(session, portion.hosts[outcome.verdicts == Verdict.TEMPLATE])
-        candidates[portion.rows] = found.comparisons()
+        candidates[portion.rows] = answer.compared
         of_batch = portion.rows.tolist()
         batch.journaled.origins.update((of_batch[row], origin) for row, origin in origins.items())
         _fill_in(batch, portion, outcome)
@@ -81,43 +85,53 @@ def _admitted(
 
 
 def decided(
-    session: ReadSession, portion: Prepared, found: "Found", versions: Versions | None, next_number: int
+    session: ReadSession, portion: Prepared, answer: Answer, versions: Versions | None, next_number: int
 ) -> Outcome:
-    """Decide prepared rows: by the rule, or by versions if any id is known."""
-    if versions is None:
-        return decide(found.matched, session.parameters.insert, next_number, found.roots, found.framed)
+    """Decide prepared rows by the rule, and by versions if any id is known; adds to `answer.compared`."""
+    parameters, framed = session.parameters, answer.measured is not None
+    measured = no_matches() if answer.measured is None else answer.measured
+    candidates = CandidateSet(portion.entries.fingerprints, portion.entries.look_rows)
+    by_root = parameters.root is not None and not framed
 
-    def again(rows: npt.NDArray[np.int64], gone: npt.NDArray[np.uint64]) -> Matched:
+    def again(rows: npt.NDArray[np.int64], gone: npt.NDArray[np.uint64]) -> Matches:
         session.visibility.note_retired(gone)
-        (some,) = prepared(portion.entries, rows, session.parameters)
+        (some,) = prepared(portion.entries, rows, parameters)
         anew = look_up(session, some)
-        found.compared[rows] += anew.compared
-        return anew.matched
+        answer.compared[rows] += anew.compared
+        add_documents(session, candidates, anew.best.numbers, with_texts=by_root)
+        return anew.best
 
-    return decide_versions(session, portion, found.matched, versions, next_number, again, found.framed)
+    if framed:
+        add_framed(session, candidates, measured.numbers)
+    add_documents(session, candidates, answer.best.numbers, with_texts=by_root)
+    pairs = portion.pairs if versions is None else pairs_of_versions(session, portion)
+    hashes = portion.hashes if framed and not portion.alone else None
+    rows = Rows(portion.entries.kinds, candidates, answer.best, pairs, measured, hashes, answer.compared)
+    bin_bits = 0 if parameters.banding is None else parameters.banding.bin_bits
+    limits = limits_of(parameters.insert, parameters.root, parameters.distance_max, bin_bits)
+    walk = Walk(rows, limits, parameters.root_distances if by_root else None, again)
+    if versions is not None:
+        return decide_versions(session, portion, walk, versions, next_number, with_texts=by_root)
+    return walk.decide(next_number)
 
 
 def _enter(
-    session: WriteSession, batch: Batch, portion: Prepared, outcome: Outcome, found: "Found"
+    session: WriteSession, batch: Batch, portion: Prepared, outcome: Outcome, answer: Answer
 ) -> dict[int, Origin]:
     """Enter decided rows, as `Batch.enter`, and retire the older versions they replace."""
-    equal = found.equal
-    if found.framed is not None:
-        # Equal signatures in different frames have different bands, so an equal row may still need its own.
-        equal = equal & _equal_to_entries(session, portion, equal & outcome.entering)
-    former = {row: batch.origin_of(portion.entries, where) for row, where in outcome.former.items()}
-    enter = partial(batch.enter, session, portion.entries, outcome, replaced=former, hashes=portion.hashes)
-    if outcome.replaced is None:
-        return enter(equal, found.stale)
+    replaced, leaving = outcome.replaced, np.zeros(len(outcome.entering), np.bool_)
     # Versions to replace are entries, which leave first, or rows of this batch, which enter and leave at once.
-    leaving = outcome.entering & np.isin(outcome.numbers, outcome.replaced)
-    first = np.uint64(session.counters.next_number)
-    in_index = np.unique(outcome.replaced[outcome.replaced < first])
+    of_rows = replaced >= np.uint64(ROW_ORDER)
+    leaving[(replaced[of_rows] - np.uint64(ROW_ORDER)).astype(np.int64)] = True
+    in_index = np.unique(replaced[~of_rows])
     if len(in_index):
         remove(session, in_index)
-        # A row's equal may just have left; the row then enters the blocks itself.
-        equal = equal & _equal_to_entries(session, portion, equal & outcome.entering)
-    origins = enter(equal, found.stale, leaving=leaving)
+    if answer.measured is not None or len(in_index):
+        # Equal signatures in different frames have different bands, and a row's equal may just have left: the row may then
+        # need bands or blocks of its own.
+        equal = answer.equal & _equal_to_entries(session, portion, answer.equal & outcome.entering)
+        answer = replace(answer, equal=equal)
+    origins = batch.enter(session, portion.entries, outcome, answer, leaving=leaving, hashes=portion.hashes)
     if leaving.any():
         remove(session, outcome.numbers[leaving])
     return origins
@@ -133,94 +147,57 @@ def _equal_to_entries(session: WriteSession, portion: Prepared, asked: npt.NDArr
     return equal
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Matches of prepared rows, in the index and among themselves.
-
-    matched   input of the rule
-    roots     roots of the matches, with insert = "root"
-    framed    the rows' candidates, if frames are learnt
-    compared  int64 [n], comparisons so far for each row; see `comparisons`
-    stale     retired entries, still in the tables, whose fingerprint equals that of a NEAR row
-    equal     bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
-    """
-
-    matched: Matched
-    roots: Roots | None
-    framed: FrameRule | None
-    compared: npt.NDArray[np.int64]
-    stale: Matches
-    equal: npt.NDArray[np.bool_]
-
-    def comparisons(self) -> npt.NDArray[np.int64]:
-        """Comparisons for each row, int64 [n]; complete once the rows are decided."""
-        return self.compared if self.framed is None else self.compared + self.framed.compared
-
-
-def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, comes_again: bool = False) -> Found:
-    """Look up prepared rows.
+def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, comes_again: bool = False) -> Answer:
+    """Look up prepared rows; `best` names the roots of matches, and EXACT rows match too.
 
     settle       with frames: equality with a root decides a row at once
     comes_again  the portion is one row with a given-back document's id
     """
-    if session.parameters.frames is not None and not comes_again:
-        return _look_up_framed(session, portion, settle=settle)
-    parameters, count = session.parameters, len(portion.rows)
-    compared, stale = portion.compared.copy(), no_matches()
-    distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
-    equal = np.zeros(count, np.bool_)
-    if len(portion.near):
-        if comes_again:
-            answer = give_back.nearest_version(session, portion)
-        elif parameters.look is None and parameters.root is None:
-            answer = nearest_visible(session, portion.lookup)
-        else:
-            near = portion.entries.take(portion.near)
-            answer = nearest_judged(session, portion.lookup, near.fingerprints, near.look_rows)
-        equal[portion.near] = answer.equal
-        compared[portion.near] += answer.compared
-        distances[portion.near[answer.best.rows]] = answer.best.distances
-        originals[portion.near[answer.best.rows]] = answer.best.numbers
-        stale = Matches(portion.near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
-    if comes_again and len(portion.exact):
-        originals[portion.exact] = give_back.equal_version(session, portion)
-        distances[portion.exact[originals[portion.exact] != NO_NUMBER]] = 0
+    near, measured = portion.near, None
+    if not len(near):
+        empty = np.empty(0, np.int64)
+        answer = Answer(no_matches(), empty, no_matches(), empty.astype(np.bool_))
+    elif comes_again:
+        answer = give_back.nearest_version(session, portion)
+    elif session.parameters.frames is not None:
+        answer = _look_up_framed(session, portion, settle=settle)
+    elif session.parameters.look is None and session.parameters.root is None:
+        answer = nearest_visible(session, portion.lookup)
     else:
-        _look_up_exact(session, portion, distances, originals)
-    matched = originals != NO_NUMBER
-    # A match that is a duplicate passes its original on.
-    if parameters.insert != "unique" and matched.any():
-        originals[matched] = documents.roots(session.transaction, session.visibility, originals[matched], session.words)
-    found = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
-    roots = None if parameters.root is None else _roots(session, parameters.root, portion.entries, originals)
-    return Found(found, roots, None, compared, stale, equal)
-
-
-def _look_up_exact(
-    session: ReadSession,
-    portion: Prepared,
-    distances: npt.NDArray[np.int16],
-    originals: npt.NDArray[np.uint64],
-) -> None:
-    """Look up the EXACT rows; changes the columns in place."""
-    if len(portion.exact):
-        fingerprints = portion.entries.fingerprints[portion.exact]
-        numbers = documents.earliest_equals(session.transaction, session.visibility, Table.EXACT, fingerprints)
-        originals[portion.exact] = numbers
-        distances[portion.exact[numbers != NO_NUMBER]] = 0
-
-
-def _look_up_framed(session: ReadSession, portion: Prepared, *, settle: bool) -> Found:
-    """Look up rows like `look_up`, with learnt frames."""
-    count, near = len(portion.rows), portion.near
-    compared = portion.compared.copy()
-    distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
-    _look_up_exact(session, portion, distances, originals)
-    equal = np.zeros(count, np.bool_)
-    answer, seen = nearest_and_all(session, portion.lookup)
-    equal[near] = answer.equal
+        rows = portion.entries.take(near)
+        answer = nearest_judged(session, portion.lookup, rows.fingerprints, rows.look_rows)
+    compared, equal = portion.compared.copy(), np.zeros(len(portion.rows), np.bool_)
     compared[near] += answer.compared
-    stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
+    equal[near] = answer.equal
+    best, stale = (replace(each, rows=near[each.rows]) for each in (answer.best, answer.stale))
+    best = joined([best, _look_up_exact(session, portion, comes_again=comes_again)])
+    # A match that is a duplicate passes its original on.
+    if session.parameters.insert != "unique" and len(best) and (comes_again or session.parameters.frames is None):
+        roots = documents.roots(session.transaction, session.visibility, best.numbers, session.words)
+        best = replace(best, numbers=roots)
+    if session.parameters.frames is not None and not comes_again:
+        measured = no_matches() if answer.measured is None else answer.measured
+        measured = replace(measured, rows=near[measured.rows])
+    return Answer(best, compared, stale, equal, measured)
+
+
+def _look_up_exact(session: ReadSession, portion: Prepared, *, comes_again: bool) -> Matches:
+    """The earliest entries equal to the EXACT rows."""
+    exact = portion.exact
+    if not len(exact):
+        return no_matches()
+    fingerprints = portion.entries.fingerprints[exact]
+    if comes_again:
+        numbers = give_back.equal_version(session, portion)
+    else:
+        numbers = documents.earliest_equals(session.transaction, session.visibility, Table.EXACT, fingerprints)
+    matches = Matches(exact, np.zeros(len(exact), np.int16), numbers)
+    return matches.take(numbers != NO_NUMBER)
+
+
+def _look_up_framed(session: ReadSession, portion: Prepared, *, settle: bool) -> Answer:
+    """Look up NEAR rows like `nearest_visible`, with learnt frames."""
+    answer, seen = nearest_and_all(session, portion.lookup)
     # A row that equals a root needs no further candidates; only the rest take part in the walk over frames.
     best = answer.best
     settled = (best.distances == 0) & settle
@@ -228,36 +205,18 @@ def _look_up_framed(session: ReadSession, portion: Prepared, *, settle: bool) ->
     settled[settled] = equals == documents.counting_roots(
         session.transaction, session.visibility, equals, session.words
     )
-    distances[near[best.rows[settled]]], originals[near[best.rows[settled]]] = 0, best.numbers[settled]
-    left = best.rows[~settled]
+    left, compared = best.rows[~settled], answer.compared
     if seen is not None:
-        found = with_equals(session, seen.take(np.isin(seen.rows, left)))
-        matches = Matches(near[found.rows], found.distances, found.numbers)
+        measured = with_equals(session, seen.take(np.isin(seen.rows, left)))
     else:
         assert isinstance(portion.lookup, MinhashLookup), "frames are learnt from MinHash signatures"
         signatures, hashes = portion.lookup.signatures[left], portion.lookup.hashes[left]
-        found, comparisons = resembling(session, replace(portion.lookup, signatures=signatures, hashes=hashes))
-        compared[near[left]] += comparisons
-        matches = Matches(near[left[found.rows]], found.distances, found.numbers)
-    assert portion.framed is not None
-    framed = FrameRule(session, portion.framed, matches)
-    matched = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
-    return Found(matched, None, framed, compared, stale, equal)
-
-
-def _roots(session: ReadSession, rule: RootRule, rows: Entries, originals: npt.NDArray[np.uint64]) -> Roots:
-    """Roots of these rows: the rows themselves, and their originals in the index, uint64 [n]."""
-    distinct = np.unique(originals[originals != NO_NUMBER])
-    fingerprints, looks = stored(session, distinct)
-    # Two rows, originals [NO_NUMBER, 7]: distinct is [7], and the rows' roots are at places [0, 2].
-    places = len(rows) + np.searchsorted(distinct, originals)
-    return Roots(
-        session.parameters.root_distances,
-        rule.apart,
-        np.concatenate([rows.fingerprints, fingerprints]),
-        np.concatenate([rows.look_rows, looks]),
-        np.where(originals != NO_NUMBER, places, np.arange(len(rows))),
-    )
+        measured, comparisons = resembling(session, replace(portion.lookup, signatures=signatures, hashes=hashes))
+        measured = replace(measured, rows=left[measured.rows])
+        compared = compared.copy()
+        compared[left] += comparisons
+    measured = replace(measured, distances=np.full(len(measured), UNMEASURED, np.int16))
+    return replace(answer, best=best.take(settled), compared=compared, measured=measured)
 
 
 def _fill_in(batch: Batch, portion: Prepared, outcome: Outcome) -> None:

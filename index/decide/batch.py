@@ -3,24 +3,22 @@
 `admit`, `restore` and the import decide differently; all enter decided rows through `Batch`.
 """
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from index.decide.lookup import Answer
 from index.decide.retire import Leaving, retire
-from index.decide.rule import Outcome
-from index.entry import Entries, Kind, Verdict, naming_originals
+from index.entry import NO_NUMBER, Entries, Kind, Verdict, naming_originals
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches
+from index.matching.outcome import Outcome
 from index.session import WriteSession
 from index.storage import documents, journal, log, sources
 from index.storage.journal import JournaledDecisions
 from index.storage.layout import LOG_KEY, Change, Filing, Table
 from index.storage.log import Origin
-
-NO_ORIGINS: Mapping[int, Origin] = MappingProxyType({})
 
 
 class Batch:
@@ -65,55 +63,48 @@ class Batch:
         session: WriteSession,
         rows: Entries,
         outcome: Outcome,
-        equal: npt.NDArray[np.bool_],
-        stale: Matches,
+        answer: Answer,
         *,
         origins: Sequence[Origin] | None = None,
-        replaced: Mapping[int, Origin] = NO_ORIGINS,
         leaving: npt.NDArray[np.bool_] | None = None,
         hashes: npt.NDArray[np.uint64] | None = None,
     ) -> dict[int, Origin]:
         """Log decided rows, file those that enter, journal their positions, and count them.
 
-        rows      rows unknown to the journal; their numbers follow the last ones
-        equal     bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
-        stale     retired entries, still in the tables, whose fingerprint equals that of a NEAR row
-        origins   originals of the rows that name one, in order; None: the log or this batch has them
-        replaced  older versions by UPDATE row, if `outcome` lacks them; the log need not hold them
-        leaving   bool [n], rows about to be forgotten, which skip the blocks; None: no such row
-        hashes    uint64 [n, bands], the rows' `Shape.band_hashes`, if known
+        rows     rows unknown to the journal; their numbers follow the last ones
+        answer   of the rows' look-up: `equal` and `stale`
+        origins  originals of the rows that name one, in order; None: the log or this batch has them
+        leaving  bool [n], rows about to be forgotten, which skip the blocks; None: no such row
+        hashes   uint64 [n, bands], the rows' `Shape.band_hashes`, if known
 
         Returns the original of every row that names one, by row.
         """
         duplicates = np.flatnonzero(naming_originals(outcome.verdicts)).tolist()
         if origins is None:
-            looked_up = [row for row in duplicates if row not in replaced]
-            found = dict(zip(looked_up, self._origins(session, rows, outcome, looked_up), strict=True))
-            origins = [found[row] if row in found else replaced[row] for row in duplicates]
+            origins = self._origins(session, rows, outcome, duplicates)
         staying = outcome.entering if leaving is None else outcome.entering & ~leaving
-        filings = _filings(rows, staying, equal)
-        if leaving is not None:
-            filings[outcome.entering & leaving] = Filing.ASIDE
-        if len(stale):
-            _retire_stale(session, stale, filings)
+        filings = _filings(rows, staying, answer.equal)
+        filings[outcome.entering & ~staying] = Filing.ASIDE
+        if len(answer.stale):
+            _retire_stale(session, answer.stale, filings)
         if len(rows):
             self._write(session, rows, outcome, filings, origins, hashes)
         return dict(zip(duplicates, origins, strict=True))
 
     def _origins(self, session: WriteSession, rows: Entries, outcome: Outcome, duplicates: list[int]) -> list[Origin]:
         """Originals of these rows; an original that enters with this batch has one of the next numbers."""
-        first_number = session.counters.next_number
-        numbers = (outcome.originals if outcome.named is None else outcome.named)[duplicates]
+        first_number, named = outcome.first_number, outcome.named
+        numbers = named[[row for row in duplicates if row not in outcome.former]]
         stored = documents.origins(session.transaction, numbers[numbers < np.uint64(first_number)], session.words)
         row_of = np.flatnonzero(outcome.entering)
-        found = []
-        for number in numbers.tolist():
-            # next_number 10, rows 0 and 2 enter: number 11 is row 2.
-            if number < first_number:
-                found.append(stored[number])
-                continue
-            found.append(self.origin_of(rows, int(row_of[number - first_number])))
-        return found
+        origins = []
+        for row in duplicates:
+            # First number 10, rows 0 and 2 enter: number 11 is row 2.
+            number, where = int(named[row]), outcome.former.get(row)
+            if where is None and number < first_number:
+                where = stored[number]
+            origins.append(self.origin_of(rows, int(row_of[number - first_number]) if where is None else where))
+        return origins
 
     def origin_of(self, rows: Entries, where: int | tuple[str, int, int, int]) -> Origin:
         """Origin of a row; returns an origin unchanged."""
@@ -133,33 +124,33 @@ class Batch:
         hashes: npt.NDArray[np.uint64] | None,
     ) -> None:
         """Log, file, journal and count these rows; filings: uint8 [n], values of `layout.Filing`."""
-        transaction, counters = session.transaction, session.counters
+        transaction, counters, numbers = session.transaction, session.counters, outcome.numbers
         key = LOG_KEY.pack(counters.next_number, counters.journal_rows)
         columns: dict[str, npt.NDArray[np.generic]] = {
             "number": outcome.originals,
             "distance": outcome.distances,
             "verdict": outcome.verdicts,
             "filing": filings,
+            "returns": outcome.returns,
         }
-        if outcome.returns is not None:
-            columns["returns"] = outcome.returns
         log.write(transaction, key, rows, self.sources, columns, origins)
         # A NEAR entry equal to one in the blocks is filed aside, and so is every EXACT entry.
         session.ids.add(transaction, key)
         for kind, table in ((Kind.NEAR, Table.REPEATS), (Kind.EXACT, Table.EXACT)):
             aside = (filings == Filing.ASIDE) & (rows.kinds == kind)
-            documents.file_aside(transaction, table, rows.fingerprints[aside], outcome.numbers[aside])
+            documents.file_aside(transaction, table, rows.fingerprints[aside], numbers[aside])
         filed = filings == Filing.BLOCKS
-        session.tree.add(rows.fingerprints[filed], outcome.numbers[filed], None if hashes is None else hashes[filed])
+        session.tree.add(rows.fingerprints[filed], numbers[filed], None if hashes is None else hashes[filed])
         given_back = np.flatnonzero((outcome.verdicts == Verdict.GIVEN_BACK) & outcome.entering)
         if len(given_back):
             ids = [rows.ids[row] for row in given_back.tolist()]
-            documents.note_given_back(transaction, ids, outcome.numbers[given_back])
+            documents.note_given_back(transaction, ids, numbers[given_back])
         updates = np.flatnonzero((outcome.verdicts == Verdict.UPDATE) & outcome.entering)
         if len(updates):
-            ids, replaced = [rows.ids[row] for row in updates.tolist()], outcome.replaced
-            of_updates = None if replaced is None else replaced[updates]
-            documents.note_versions(transaction, ids, outcome.numbers[updates], of_updates)
+            # A restored row does not know the number of the version that it replaced.
+            is_known = (outcome.orders[updates] != NO_NUMBER).any()
+            ids, replaced = [rows.ids[row] for row in updates.tolist()], outcome.named[updates] if is_known else None
+            documents.note_versions(transaction, ids, numbers[updates], replaced)
         if session.journaling:
             for source, (stream, partition) in enumerate(zip(self.streams, self.partitions, strict=True)):
                 offsets = rows.offsets[rows.source_numbers == source]

@@ -6,7 +6,6 @@ from index.decide import give_back
 from index.decide.admit import decided, look_up, named
 from index.decide.guard import foreseen
 from index.decide.prepare import prepared, stored_form
-from index.decide.reasons import with_reasons
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, Verdict, naming_originals, standing_for_themselves
 from index.frames.hosts import with_frames
 from index.session import OpenIndex, ReadSession
@@ -14,6 +13,7 @@ from index.storage import documents
 from index.storage.counters import counters_of
 from index.storage.log import Origin
 from index.versions.history import versions_of
+from index.versions.reasons import with_reasons
 
 
 def check(opened: OpenIndex, entries: Entries, *, are_known: bool = False) -> Decisions:
@@ -33,15 +33,17 @@ def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Deci
     origins: dict[int, Origin] = {}
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER)
     reasons, candidates = entries.reasons.copy(), np.zeros(count, np.int64)
-    for portion, comes_again in give_back.told_apart(session, entries, np.ones(count, np.bool_), portions, alone=True):
+    for portion, comes_again in give_back.split_given_back(
+        session, entries, np.ones(count, np.bool_), portions, alone=True
+    ):
         versions = versions_of(session, portion.entries)
-        found = look_up(session, portion, settle=versions is None, comes_again=comes_again)
-        outcome = decided(session, portion, found, versions, next_number)
-        outcome = foreseen(session, portion, outcome, found.equal, next_number)
+        answer = look_up(session, portion, settle=versions is None, comes_again=comes_again)
+        outcome = decided(session, portion, answer, versions, next_number)
+        outcome = foreseen(session, portion, outcome, answer.equal)
         verdicts[portion.rows], distances[portion.rows] = outcome.verdicts, outcome.distances
-        originals[portion.rows] = outcome.originals if outcome.named is None else outcome.named
-        reasons[portion.rows] = with_reasons(session, portion, outcome, next_number).entries.reasons
-        candidates[portion.rows] = found.comparisons()
+        originals[portion.rows] = outcome.named
+        reasons[portion.rows] = with_reasons(session, portion.entries, outcome).reasons
+        candidates[portion.rows] = answer.compared
         of_batch = portion.rows.tolist()
         origins |= {of_batch[row]: Origin(*of) for row, of in outcome.former.items() if not isinstance(of, int)}
     # Other rows have no number: a check assigns none.

@@ -25,7 +25,7 @@ BATCHES_LOOKED_AT_MAX = 100
 """Most batches that `newest_near` reads: a stream without near-duplicates must not cost the whole log."""
 
 
-class Standing(StrEnum):
+class EntryState(StrEnum):
     """Whether an entry still counts."""
 
     COUNTS = "counts"
@@ -103,15 +103,15 @@ def decided_at(opened: OpenIndex, positions: Sequence[Position]) -> list[Decided
     return opened.read(operation)
 
 
-def standings(opened: OpenIndex, asked: Sequence[int]) -> list[Standing]:
+def standings(opened: OpenIndex, asked: Sequence[int]) -> list[EntryState]:
     """Implementation of `Index.standings`."""
     of_asked = np.array(asked, np.uint64)
 
-    def operation(session: ReadSession) -> list[Standing]:
+    def operation(session: ReadSession) -> list[EntryState]:
         visibility = session.visibility
-        columns = visibility.are_retired(of_asked), visibility.are(session.transaction, of_asked)
+        columns = visibility.are_retired(of_asked), visibility.visible(session.transaction, of_asked)
         return [
-            Standing.FORGOTTEN if forgotten else Standing.COUNTS if visible else Standing.EXPIRED
+            EntryState.FORGOTTEN if forgotten else EntryState.COUNTS if visible else EntryState.EXPIRED
             for forgotten, visible in zip(*columns, strict=True)
         ]
 

@@ -27,10 +27,9 @@ import numpy.typing as npt
 
 from index.decide import find
 from index.decide.batch import Batch
-from index.decide.lookup import Answer, nearest_visible, stored
+from index.decide.lookup import Answer, nearest_of_matches, nearest_visible
 from index.decide.prepare import Prepared, prepared, stored_form
-from index.decide.restore import NO_ENDS, enter_again, next_numbers
-from index.decide.rule import Outcome
+from index.decide.restore import NO_ENDS, enter_again
 from index.entry import (
     NO_DISTANCE,
     NO_NUMBER,
@@ -44,11 +43,13 @@ from index.entry import (
 from index.errors import GivingBack
 from index.frames.hosts import with_frames
 from index.lsm.exact_lookup import exact_lookup_of
-from index.matching.distance import Matches, no_matches
+from index.matching.distance import Matches
+from index.matching.outcome import Outcome
 from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, journal, log
 from index.storage.layout import GIVING_BACK_KEY, LOG_KEY, Table
 from index.storage.sources import known_number, streams_of
+from index.versions.texts import kinds_of, stored
 
 
 def give_back(opened: OpenIndex, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
@@ -73,9 +74,10 @@ def enter(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.ND
             raise GivingBack("Another batch is being given back, and its delivery is not settled.")
         session.transaction.put(Table.META, GIVING_BACK_KEY, LOG_KEY.pack(counters.next_number, counters.journal_rows))
     entering = new & (entries.kinds <= Kind.EXACT)
-    numbers, verdicts = next_numbers(session, entering), np.full(len(entries), Verdict.GIVEN_BACK, np.uint8)
-    distances = np.full(len(entries), NO_DISTANCE, np.int16)
-    enter_again(session, batch, entries, new, Outcome(verdicts, distances, entering, numbers, numbers), (), NO_ENDS)
+    verdicts, unnamed = np.full(len(new), Verdict.GIVEN_BACK, np.uint8), np.full(len(new), NO_NUMBER, np.uint64)
+    distances = np.full(len(new), NO_DISTANCE, np.int16)
+    outcome = Outcome(verdicts, distances, entering, counters.next_number, unnamed)
+    enter_again(session, batch, entries, new, outcome, (), NO_ENDS)
     return new
 
 
@@ -126,7 +128,7 @@ def _journaled(session: ReadSession, positions: Sequence[Position]) -> list[bool
     return known
 
 
-def told_apart(
+def split_given_back(
     session: ReadSession,
     entries: Entries,
     new: npt.NDArray[np.bool_],
@@ -158,52 +160,30 @@ def nearest_version(session: ReadSession, portion: Prepared) -> Answer:
     """Look up one NEAR row like `nearest_visible`, among its earlier versions only."""
     row, parameters = portion.entries, session.parameters
     equals = nearest_visible(session, exact_lookup_of(row.fingerprints, parameters))
-    numbers, roots = _versions(session, row.ids[0])
-    fingerprints, looks = stored(session, numbers)
-    kinds = _kinds(session, numbers)
+    numbers = _versions(session, row.ids[0])
+    fingerprints, _ = stored(session, numbers)
     distances = parameters.distances(np.repeat(row.fingerprints, len(numbers), axis=0), fingerprints)
-    counts = (kinds == Kind.NEAR) & (distances <= parameters.distance_max)
-    if parameters.look is not None:
-        judged = parameters.look.judge(distances, np.repeat(row.look_rows, len(numbers), axis=0), looks)
-        distances, counts = judged.distances, counts & judged.counts
-    # A version counts only if the row is also near enough to the version's root.
-    if parameters.root is not None:
-        distinct, inverse = np.unique(roots, return_inverse=True)
-        of_roots, looks = stored(session, distinct)
-        alike = np.repeat(row.fingerprints, len(roots), axis=0), of_roots[inverse]
-        to_roots = parameters.root_distances(*alike, np.repeat(row.look_rows, len(roots), axis=0), looks[inverse])
-        counts &= to_roots != NO_DISTANCE
-    compared = np.array([len(numbers)], np.int64)
-    best = no_matches()
-    if counts.any():
-        place = np.flatnonzero(counts)[distances[counts].argmin()]
-        best = Matches(np.zeros(1, np.int64), distances[[place]], numbers[[place]])
-    return Answer(best, compared, equals.stale, equals.equal)
+    matches = Matches(np.zeros(len(numbers), np.int64), distances, numbers)
+    matches = matches.take((kinds_of(session, numbers) == Kind.NEAR) & (distances <= parameters.distance_max))
+    best = nearest_of_matches(session, matches, row.fingerprints, row.look_rows)
+    return Answer(best, np.array([len(numbers)], np.int64), equals.stale, equals.equal)
 
 
 def equal_version(session: ReadSession, portion: Prepared) -> npt.NDArray[np.uint64]:
     """Number of the earliest version equal to the one EXACT row of a portion, uint64 [1], or NO_NUMBER."""
-    numbers, _ = _versions(session, portion.entries.ids[0])
+    numbers = _versions(session, portion.entries.ids[0])
     fingerprints, _ = log.fingerprints(session.transaction, numbers, session.words)
-    counts = (_kinds(session, numbers) == Kind.EXACT) & (fingerprints == portion.entries.fingerprints).all(axis=1)
+    counts = (kinds_of(session, numbers) == Kind.EXACT) & (fingerprints == portion.entries.fingerprints).all(axis=1)
     return numbers[counts][:1] if counts.any() else np.array([NO_NUMBER], np.uint64)
 
 
-def _versions(session: ReadSession, id_: str) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Numbers of the earlier versions with this id, uint64 [n] ascending, and their roots, uint64 [n]."""
+def _versions(session: ReadSession, id_: str) -> npt.NDArray[np.uint64]:
+    """Numbers of the earlier versions with this id, uint64 [n] ascending."""
     transaction, words = session.transaction, session.words
     numbers = find.numbers(session, {id_})
-    numbers = numbers[session.visibility.are(transaction, numbers)]
+    numbers = numbers[session.visibility.visible(transaction, numbers)]
     root_of = documents.roots if session.parameters.root is None else documents.counting_roots
     roots = root_of(transaction, session.visibility, numbers, words)
     origins = documents.origins(transaction, roots[roots != NO_NUMBER], words)
     own = np.array([root in origins and origins[root].id == id_ for root in roots.tolist()], np.bool_)
-    return numbers[own], roots[own]
-
-
-def _kinds(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
-    """Kinds of documents in the log: numbers uint64 [n], ascending and distinct -> uint8 [n]."""
-    kinds = np.zeros(len(numbers), np.uint8)
-    for batch, at, places in log.holding(session.transaction, numbers, session.words):
-        kinds[places] = batch.rows["kind"][batch.entered()[at]]
-    return kinds
+    return numbers[own]

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from index.decide.prepare import Prepared
-from index.decide.rule import Outcome
-from index.entry import NO_NUMBER, HostShare, Kind, Verdict
+from index.entry import HostShare, Kind, Verdict
 from index.matching.host_sketch import NO_HOST
+from index.matching.outcome import MINOR, Outcome
 from index.session import ReadSession, WriteSession
 from index.storage.layout import HOSTS_KEY, Table, pack_hosts, unpack_hosts
 
@@ -45,31 +45,24 @@ def guarded(session: WriteSession, portion: Prepared, outcome: Outcome, equal: n
         beyond = np.flatnonzero(unequal & before.beyond_before(portion.hosts, unequal, limits))
         # Copies of one suspect stay duplicates: only the first row of equals enters.
         _, places = np.unique(portion.firsts[beyond], return_index=True)
-        outcome = _with_suspects(outcome, beyond[places], session.counters.next_number)
+        outcome = _with_suspects(outcome, beyond[places])
     return Guarded(outcome, sketch.crossed(before))
 
 
-def foreseen(
-    session: ReadSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_], next_number: int
-) -> Outcome:
-    """Outcome of `guarded` for each row if it came alone; counts nothing.
-
-    next_number  the entering rows' first number in `outcome`
-    """
+def foreseen(session: ReadSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> Outcome:
+    """Outcome of `guarded` for each row if it came alone; counts nothing."""
     if not session.guard.suspects or not (portion.hosts != NO_HOST).any():
         return outcome
     before = unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY))
     unequal = _unequal(portion, outcome, equal)
     beyond = unequal & before.are_beyond(portion.hosts, session.guard.limits)
-    return _with_suspects(outcome, np.flatnonzero(beyond), next_number)
+    return _with_suspects(outcome, np.flatnonzero(beyond))
 
 
 def _unequal(portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Rows that are near but unequal duplicates, bool [n]."""
-    unequal: npt.NDArray[np.bool_] = outcome.verdicts == Verdict.DUPLICATE
-    if outcome.minor is not None:
-        # Pages whose counters change are no flood.
-        unequal &= ~outcome.minor
+    # Pages whose counters change are no flood.
+    unequal: npt.NDArray[np.bool_] = (outcome.verdicts == Verdict.DUPLICATE) & (outcome.versions != MINOR)
     unequal &= (portion.entries.kinds == Kind.NEAR) & (outcome.distances != 0)
     # An equal row may have entered in an earlier batch or earlier in this one.
     firsts = portion.firsts
@@ -77,28 +70,8 @@ def _unequal(portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) 
     return unequal
 
 
-def _with_suspects(outcome: Outcome, rows: npt.NDArray[np.int64], next_number: int) -> Outcome:
-    """Turn these duplicates into suspects that enter, and renumber the entering rows."""
+def _with_suspects(outcome: Outcome, rows: npt.NDArray[np.int64]) -> Outcome:
+    """Turn these duplicates into suspects that enter."""
     verdicts, entering = outcome.verdicts.copy(), outcome.entering.copy()
     verdicts[rows], entering[rows] = Verdict.SUSPECT, True
-    numbers = np.full(len(entering), NO_NUMBER, np.uint64)
-    numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
-    originals = outcome.originals.copy()
-    named = None if outcome.named is None else outcome.named.copy()
-    entered_before = np.flatnonzero(outcome.entering)
-    replaced = None if outcome.replaced is None else outcome.replaced.copy()
-    for column in (originals, named, replaced):
-        if column is not None:
-            # next_number 10, rows 0 and 2 enter as 10 and 11. If row 1 becomes a suspect it is 11, and references to 11 become
-            # 12.
-            own = (column != NO_NUMBER) & (column >= np.uint64(next_number))
-            column[own] = numbers[entered_before[(column[own] - np.uint64(next_number)).astype(np.int64)]]
-    return replace(
-        outcome,
-        verdicts=verdicts,
-        entering=entering,
-        numbers=numbers,
-        originals=originals,
-        named=named,
-        replaced=replaced,
-    )
+    return replace(outcome, verdicts=verdicts, entering=entering)

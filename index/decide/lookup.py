@@ -14,6 +14,7 @@ from index.session import ReadSession
 from index.storage import documents, log
 from index.storage.documents import earliest_equals
 from index.storage.layout import Table, pack_fingerprints, unpack_numbers
+from index.versions.texts import stored
 
 LOOKS_AT_ONCE = 2**15
 """Looks read and compared at once: bounds their memory to 8 MiB at 256 bytes each."""
@@ -30,12 +31,14 @@ class Answer:
     compared  int64 [n], comparisons
     stale     retired entries, still in the tables, with a row's fingerprint
     equal     bool [n], whether an entry with the row's fingerprint is not retired
+    measured  with learnt frames: entries among which the rule chooses itself, for rows without a best one; else None
     """
 
     best: Matches
     compared: npt.NDArray[np.int64]
     stale: Matches
     equal: npt.NDArray[np.bool_]
+    measured: Matches | None = None
 
 
 def nearest_visible(session: ReadSession, lookup: Lookup) -> Answer:
@@ -48,7 +51,7 @@ def nearest_visible(session: ReadSession, lookup: Lookup) -> Answer:
     compared = np.zeros(len(lookup), np.int64)
     for matches, comparisons in tree.matches(transaction, lookup):
         compared += comparisons
-        visible = visibility.are(transaction, matches.numbers)
+        visible = visibility.visible(transaction, matches.numbers)
         retired = matches.take(~visible)
         # A retired entry in the blocks also represents its equals filed aside.
         equals = _replacements(session, retired)
@@ -91,7 +94,7 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
     compared, equal = np.zeros(len(lookup), np.int64), np.zeros(len(lookup), np.bool_)
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
-        visible = session.visibility.are(session.transaction, matches.numbers)
+        visible = session.visibility.visible(session.transaction, matches.numbers)
         retired = matches.take(~visible)
         stale = joined([stale, retired.take(retired.distances == 0)])
         told = second.told(matches)
@@ -104,6 +107,14 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
             equal |= _equal_rows(beside, len(equal))
             best = nearest(joined([best, of_beside]), 1)
     return Answer(best, compared, nearest(stale, None), equal)
+
+
+def nearest_of_matches(
+    session: ReadSession, matches: Matches, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
+) -> Matches:
+    """Each row's nearest match that counts, the earliest on ties; rows as in `nearest_judged`."""
+    told = _Judge(session, fingerprints, looks).told(matches)
+    return nearest(Matches(matches.rows, told, matches.numbers).take(told != NO_DISTANCE), 1)
 
 
 def nearest_and_all(session: ReadSession, lookup: Lookup) -> tuple[Answer, Matches | None]:
@@ -133,22 +144,8 @@ def resembling(session: ReadSession, lookup: Lookup) -> tuple[Matches, npt.NDArr
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
         each = joined([matches, _repeats(session, matches, REPEATS_AT_ONCE)])
-        found.append(each.take(session.visibility.are(session.transaction, each.numbers)))
+        found.append(each.take(session.visibility.visible(session.transaction, each.numbers)))
     return nearest(joined(found), None), compared
-
-
-def stored(
-    session: ReadSession, numbers: npt.NDArray[np.uint64]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
-    """Fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of logged documents.
-
-    numbers  uint64 [n], ascending and distinct
-    """
-    parameters = session.parameters
-    fingerprints, _ = log.fingerprints(session.transaction, numbers, session.words)
-    if parameters.look is None:
-        return fingerprints, np.zeros((len(numbers), 0), np.uint8)
-    return fingerprints, log.looks(session.transaction, numbers, session.words, parameters.look_bytes)[0]
 
 
 class _Judge:
@@ -178,7 +175,7 @@ class _Judge:
         if self._session.parameters.root is None:
             return told
         counting = np.flatnonzero(told != NO_DISTANCE)
-        counting = counting[self._visibility.are(self._transaction, matches.numbers[counting])]
+        counting = counting[self._visibility.visible(self._transaction, matches.numbers[counting])]
         counting = counting[self._are_near_to_roots(matches.take(counting))]
         near = np.full(len(matches), NO_DISTANCE, np.int16)
         near[counting] = told[counting]
@@ -235,7 +232,7 @@ class _Judge:
                 counts = np.fromiter(map(len, each), np.int64, len(each))
                 of_match = np.repeat(some, counts)
                 found = Matches(matches.rows[of_match], matches.distances[of_match], np.concatenate(each))
-                visible = self._visibility.are(self._transaction, found.numbers)
+                visible = self._visibility.visible(self._transaction, found.numbers)
                 found, of_match = found.take(visible), of_match[visible]
                 told = self.told(found)
                 yield found, Matches(found.rows, told, found.numbers).take(told != NO_DISTANCE)
@@ -249,7 +246,9 @@ def all_visible(session: ReadSession, lookup: Lookup, limit: int) -> Matches:
     best = no_matches()
     for matches, _ in session.tree.matches(session.transaction, lookup):
         found = joined([matches, _repeats(session, matches, limit)])
-        best = nearest(joined([best, found.take(session.visibility.are(session.transaction, found.numbers))]), limit)
+        best = nearest(
+            joined([best, found.take(session.visibility.visible(session.transaction, found.numbers))]), limit
+        )
     return best
 
 

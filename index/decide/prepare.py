@@ -10,12 +10,10 @@ import numpy.typing as npt
 import xxhash
 
 from index.entry import Entries, Kind
-from index.frames.rule import Rows
-from index.kernels import minhash
 from index.lsm.minhash_lookup import MinhashLookup
 from index.lsm.simhash_lookup import first_of_equals
 from index.lsm.tree import Lookup, lookup_of
-from index.matching.distance import Matches, nearest, no_matches
+from index.matching.distance import Matches, joined, nearest, no_matches
 from index.matching.frame import without_frames
 from index.matching.host_sketch import host_keys
 from index.storage import log
@@ -34,12 +32,11 @@ class Prepared:
     near      int64 [m], NEAR rows
     lookup    look-up of the NEAR rows; its row i is near[i]
     pairs     matches among these rows, as `Lookup.pairs`; with a second look only those that count; with frames none,
-              as `framed` covers them
+              as the rule meets them by `hashes`
     compared  int64 [n], comparisons for the pairs
     exact     int64 [e], EXACT rows
     firsts    int64 [n], for NEAR and EXACT rows the first row of the same kind with an equal fingerprint
     hosts     uint64 [n], `host_keys` of the rows' hosts; NO_HOST without a host
-    framed    the rows as `frames` takes them, if frames are learnt
     hashes    uint64 [n, bands], MinHash: NEAR rows' `Shape.band_hashes`, undefined for others
     alone     decide each row as if it came alone
     """
@@ -53,7 +50,6 @@ class Prepared:
     exact: npt.NDArray[np.int64]
     firsts: npt.NDArray[np.int64]
     hosts: npt.NDArray[np.uint64]
-    framed: Rows | None = None
     hashes: npt.NDArray[np.uint64] | None = None
     alone: bool = False
 
@@ -136,9 +132,8 @@ def _prepared(
     look, looks = parameters.look, entries.look_rows[near]
     lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max, None if look is None else looks)
     hashes = _spread(lookup.hashes, near, len(rows)) if isinstance(lookup, MinhashLookup) else None
-    framed = None if parameters.frames is None else _framed(entries, near, hashes, alone=alone)
     matches, compared = no_matches(), np.zeros(len(rows), np.int64)
-    if not alone and (framed is None or pairs):
+    if not alone and (parameters.frames is None or pairs):
         matches, compared[near] = _pairs(lookup, looks, parameters)
         # Pairs name places among the NEAR rows: with near [0, 3, 4], the pair (2, 1) means rows (4, 3).
         earlier = near[matches.numbers.astype(np.int64)].astype(np.uint64)
@@ -147,8 +142,12 @@ def _prepared(
     if not alone:
         for of_kind in (near, exact):
             firsts[of_kind] = of_kind[first_of_equals(entries.fingerprints[of_kind])]
+        # EXACT fingerprints [a, b, a]: firsts is [0, 1, 0], so row 2 matches row 0.
+        repeats = exact[firsts[exact] < exact]
+        equals = Matches(repeats, np.zeros(len(repeats), np.int16), firsts[repeats].astype(np.uint64))
+        matches = joined([matches, equals])
     hosts = host_keys(entries.hosts or [None] * len(entries))
-    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, hosts, framed, hashes, alone)
+    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, hosts, hashes, alone)
 
 
 def _pairs(
@@ -170,15 +169,3 @@ def _spread(of_near: npt.NDArray[np.uint64], near: npt.NDArray[np.int64], count:
     wide = np.zeros((count, *of_near.shape[1:]), np.uint64)
     wide[near] = of_near
     return wide
-
-
-def _framed(
-    entries: Entries, near: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64] | None, *, alone: bool
-) -> Rows:
-    """The rows as `frames` takes them."""
-    are_near, sharing = entries.kinds == Kind.NEAR, np.zeros(len(entries), np.bool_)
-    if alone:
-        return Rows(entries.fingerprints, are_near, None, sharing)
-    assert hashes is not None, "frames are learnt from MinHash signatures"
-    sharing[near] = minhash.shared(hashes[near])
-    return Rows(entries.fingerprints, are_near, hashes, sharing)

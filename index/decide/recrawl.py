@@ -13,83 +13,77 @@ document. A record is, in this order:
 
 A minor version is a DUPLICATE of its counterpart, or decided as in 3, by `Recrawl.minor`.
 
-An update changes the matches of later rows in its batch, so this module decides rows one by one. `rule` decides the
-batches without a known id.
+An update changes the matches of later rows in its batch. So the walk of `rule` stops at each row whose id is known or
+repeats, and this module decides it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from index.decide.prepare import Prepared
-from index.decide.rule import Matched, Outcome
-from index.entry import NO_DISTANCE, NO_NUMBER, Kind, Verdict
-from index.frames.rule import NONE, FrameRule
-from index.kernels.minhash import Sight
+from index.decide.rule import Walk
+from index.entry import Kind, Verdict
+from index.kernels.minhash import NONE, NOTHING, Judgement
+from index.lsm.simhash_lookup import first_of_equals
+from index.matching.candidates import ROW_ORDER
+from index.matching.distance import Matches, joined
+from index.matching.outcome import MINOR, RECRAWLED, Outcome
 from index.session import ReadSession
 from index.storage.log import Origin
 from index.versions.history import Version, Versions, latest_versions
-from index.versions.texts import Texts
+from index.versions.texts import Texts, add_documents
 
-Again = Callable[[npt.NDArray[np.int64], npt.NDArray[np.uint64]], Matched]
-"""Looks rows, int64 [m], up again, without entries that are gone meanwhile, uint64 [g]."""
-
-_NO_NUMBER = int(NO_NUMBER)
 _RETURNS_MAX = 255
 
 
 def decide_versions(
-    session: ReadSession,
-    portion: Prepared,
-    matched: Matched,
-    versions: Versions,
-    next_number: int,
-    again: Again,
-    framed: FrameRule | None = None,
+    session: ReadSession, portion: Prepared, walk: Walk, versions: Versions, next_number: int, *, with_texts: bool
 ) -> Outcome:
-    """Decide rows in order, as `rule.decide`, if some have older versions.
-
-    framed  candidates of NEAR rows, with learnt frames
-    """
-    # The prepared pairs are the nearest of each row alone; an update may let others count.
-    ignores_prepared = session.parameters.insert == "all" and session.parameters.look is None and not portion.alone
-    pairs = _pairs_of(portion, matched, ignores_prepared=ignores_prepared)
-    walk = _Walk(session, portion, matched, versions, again, pairs, framed)
-    for row in np.flatnonzero(portion.entries.kinds <= Kind.EXACT).tolist():
-        walk.decide(row)
-        if portion.alone:
-            walk.forget()
-    return walk.outcome(next_number)
+    """Decide rows in order, as `Walk.decide`, if some have older versions; with_texts as in `add_documents`."""
+    deciding = _Versions(session, portion, walk, versions, with_texts=with_texts)
+    return deciding.completed(walk.decide(next_number, deciding.stops, deciding.decide))
 
 
-class _Match(NamedTuple):
-    """Match of a row.
+def pairs_of_versions(session: ReadSession, portion: Prepared) -> Matches:
+    """Matches among the rows, as `Prepared.pairs`, but all: once a row is replaced, rows equal or farther may count."""
+    pairs, entries = portion.pairs, portion.entries
+    if session.parameters.insert == "all" and session.parameters.look is None and not portion.alone:
+        among, _ = portion.lookup.pairs(nearest_only=False)
+        earlier = portion.near[among.numbers.astype(np.int64)].astype(np.uint64)
+        of_exact = pairs.take(entries.kinds[pairs.rows] == Kind.EXACT)
+        pairs = joined([Matches(portion.near[among.rows], among.distances, earlier), of_exact])
+    # Rows 0, 1 and 2 are equal and pair with row 0 alone: row 2 gets row 1, too.
+    leaders, count = portion.firsts.copy(), len(entries)
+    leaders[portion.near] = portion.near[_first_of_equal_texts(portion)]
+    members = np.sort(leaders * count + np.arange(count))
+    leaders = leaders[pairs.numbers.astype(np.int64)] * count
+    begins, ends = np.searchsorted(members, leaders), np.searchsorted(members, leaders + pairs.rows)
+    lengths = ends - begins
+    of_pairs = np.repeat(np.arange(len(pairs)), lengths)
+    within = np.arange(len(of_pairs)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    earlier = (members[begins[of_pairs] + within] % count).astype(np.uint64) if count else pairs.numbers
+    return Matches(pairs.rows[of_pairs], pairs.distances[of_pairs], earlier)
 
-    distance     to the match
-    told         distance in the verdict: with insert = "root" that to the root
-    root_row     row of the match's root, -1 if it is in the index
-    root_number  its number, NO_NUMBER if it is a row
-    """
 
-    distance: int
-    told: int
-    root_row: int
-    root_number: int
+def _first_of_equal_texts(portion: Prepared) -> npt.NDArray[np.int64]:
+    """First NEAR row with an equal fingerprint and look, by place among the NEAR rows: int64 [m]."""
+    fingerprints, looks = portion.entries.fingerprints[portion.near], portion.entries.look_rows[portion.near]
+    words = np.zeros((len(looks), -(-looks.shape[1] // 8) * 8), np.uint8)
+    words[:, : looks.shape[1]] = looks
+    return first_of_equals(np.hstack([fingerprints, words.view(np.uint64)]))
 
 
 class _Older(NamedTuple):
     """A version of a document, by the document that it is or was a duplicate of.
 
-    row      row of that document, -1 if it is in the index
-    number   its number, NO_NUMBER if it is a row
+    order    that document's, as in `CandidateSet`
     digests  of a text and its substance
     """
 
-    row: int
-    number: int
+    order: int
     digests: tuple[int, int]
 
 
@@ -115,97 +109,51 @@ class _Page:
     whole: bool
 
 
-class _Walk:
-    """Rows decided so far, and the rows and entries that no longer count."""
+class _Versions:
+    """Decides the rows at which a walk stops.
+
+    stops  bool [n], these rows
+    """
 
     def __init__(
-        self,
-        session: ReadSession,
-        portion: Prepared,
-        matched: Matched,
-        versions: Versions,
-        again: Again,
-        pairs: dict[int, list[tuple[int, int]]],
-        framed: FrameRule | None,
+        self, session: ReadSession, portion: Prepared, walk: Walk, versions: Versions, *, with_texts: bool
     ) -> None:
-        self._session = session
-        self._parameters, self._recrawl = session.parameters, session.recrawl
-        self._framed = framed
-        self._again = again
+        self._session, self._recrawl = session, session.recrawl
+        self._walk, self._candidates, self._rows = walk, walk.documents, walk.rows
+        self._with_texts, self._alone = with_texts, portion.alone
         self._versions, self._keys = versions, versions.of_rows.tolist()
         assert portion.entries.digests is not None
         self._digests = list(map(tuple, portion.entries.digests.tolist()))
         self._texts = Texts(session, portion.entries, versions)
-        count = len(portion.rows)
-        self._distances, self._originals = matched.distances.copy(), matched.originals.copy()
-        self._kinds = matched.kinds
-        self._leaders = self._texts.leaders(matched.firsts)
-        self._pairs = pairs
-        self._alive: dict[int, list[int]] = {}
         self._pages: dict[int, _Page] = {}
-        self._repeated = np.bincount(versions.of_rows[versions.of_rows >= 0]) > 1
-        self._gone_rows, self._gone_numbers = set[int](), set[int]()
-        self._verdicts = np.full(count, Verdict.UNIQUE, np.uint8)
-        self._verdicts[matched.kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
-        self._verdicts[matched.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
-        self._told = np.full(count, NO_DISTANCE, np.int16)
-        self._entering = np.zeros(count, np.bool_)
-        self._root_rows, self._root_numbers = np.full(count, -1, np.int64), np.full(count, NO_NUMBER, np.uint64)
-        self._replaced_rows, self._replaced = np.full(count, -1, np.int64), np.full(count, NO_NUMBER, np.uint64)
-        self._recrawled, self._minor = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        keyed = versions.of_rows >= 0
+        self._repeated = np.bincount(versions.of_rows[keyed], minlength=len(versions.keys)) > 1
+        known = np.fromiter(map(bool, versions.known), np.bool_, len(versions.known))
+        self.stops = keyed.copy()
+        self.stops[keyed] = (self._repeated | known)[versions.of_rows[keyed]]
+        count = len(portion.rows)
+        self._kinds = np.zeros(count, np.uint8)
         self._former: dict[int, Origin | int] = {}
         self._returns = np.zeros(count, np.uint8)
 
     def decide(self, row: int) -> None:
         """Decide the next row."""
-        framed = self._framed if self._kinds[row] == Kind.NEAR else None
-        sight = None if framed is None else framed.look(row)
-        match = self._match(row) if framed is None or sight is None else self._match_of(sight, framed)
-        page = self._page(self._keys[row])
+        judgement, page = self._walk.judge(row), self._page(self._keys[row])
         if page is not None:
             self._returns[row] = page.returns
-        if page is None or not self._decide_by_versions(row, page, match):
-            if match is not None:
-                self._enter_duplicate(row, match, plain=None if sight is None else sight.plain)
-            else:
-                if framed is not None and sight is not None and sight.failed != NONE:
-                    self._verdicts[row], self._told[row] = Verdict.TEMPLATE, sight.told
-                    of_failed = int(framed.gallery.columns.roots[sight.failed])
-                    self._root_rows[row], self._root_numbers[row] = self._where(framed, of_failed)
-                self._enter(row)
-            if framed is not None and sight is not None:
-                root = row if match is None else int(framed.gallery.columns.roots[sight.match])
-                framed.conclude(row, root, entering=bool(self._entering[row]))
-        elif framed is not None and self._verdicts[row] != Verdict.DUPLICATE:
-            framed.conclude(row, row, entering=True)
-        if self._keys[row] >= 0 and self._repeated[self._keys[row]]:
+        if page is None or not self._decide_by_versions(row, page, judgement):
+            self._walk.conclude(row, judgement)
+        if self._repeated[self._keys[row]]:
             self._note(row, page)
-
-    def _match_of(self, sight: Sight, framed: FrameRule) -> _Match | None:
-        """Match of a row, with learnt frames."""
-        if sight.match == NONE:
-            return None
-        root = int(framed.gallery.columns.roots[sight.match])
-        return _Match(sight.nearest, sight.told, *self._where(framed, root))
-
-    def _where(self, framed: FrameRule, root: int) -> tuple[int, int]:
-        """Row and number of a root, by its place in the gallery."""
-        return (root, _NO_NUMBER) if root < len(self._verdicts) else (-1, int(framed.gallery.columns.order[root]))
-
-    def forget(self) -> None:
-        """Decide the next row as if it were the first."""
-        self._gone_numbers.clear()
-        self._pages.clear()
-        if self._framed is not None:
-            self._framed.forget()
+        if self._alone:
+            self._candidates.regain()
+            self._pages.clear()
 
     def _page(self, key: int) -> _Page | None:
         """Known versions for a key; None for a new document."""
-        if key < 0:
-            return None
         if key not in self._pages and self._versions.known[key]:
             last, *_ = versions = self._versions.known[key]
-            of_last = _Older(-1, last.number, (last.text, last.substance))
+            of_last = _Older(last.number, (last.text, last.substance))
             page = _Page(of_last, not last.own, last.origin, None, last.returns, set(), self._versions.whole[key])
             self._take(page, versions)
             self._pages[key] = page
@@ -215,8 +163,8 @@ class _Walk:
         """Add versions in the index to a page."""
         page.substances.update(version.substance for version in versions)
         stands = next((version for version in versions if version.stands), None)
-        if page.standing is None and stands is not None and stands.number not in self._gone_numbers:
-            page.standing = _Older(-1, stands.number, stands.delivered)
+        if page.standing is None and stands is not None and not self._candidates.is_lost(stands.number):
+            page.standing = _Older(stands.number, stands.delivered)
 
     def _complete(self, row: int, page: _Page) -> None:
         """Load all versions of a page, if only the last one was read."""
@@ -224,7 +172,7 @@ class _Walk:
             self._take(page, latest_versions(self._session, [self._versions.keys[self._keys[row]]])[0])
             page.whole = True
 
-    def _decide_by_versions(self, row: int, page: _Page, match: _Match | None) -> bool:
+    def _decide_by_versions(self, row: int, page: _Page, judgement: Judgement) -> bool:
         """Decide a row by its document's versions; False if they do not decide."""
         (text, substance), last = self._digests[row], page.last
         visible = page.dropped and self._is_visible(last)
@@ -234,8 +182,7 @@ class _Walk:
             self._complete(row, page)
         standing = page.standing
         if standing is not None and standing.digests[0] == text:
-            distance = self._compared(row, standing)[1]
-            self._enter_duplicate(row, _Match(0, max(distance, 0), standing.row, standing.number))
+            self._enter_duplicate(row, standing, max(self._compared(row, standing)[1], 0))
             return True
         if standing is not None and standing.digests[1] == substance:
             self._enter_minor(row, page, standing)
@@ -245,7 +192,7 @@ class _Walk:
             self._enter_minor(row, page, last)
             return True
         older = [each for each in (last if page.dropped and not same else None, standing) if each is not None]
-        if not any(self._decides(row, each, match) for each in older):
+        if not any(self._decides(row, each, judgement) for each in older):
             return False
         self._complete(row, page)
         returns = substance in page.substances
@@ -259,32 +206,32 @@ class _Walk:
 
     def _is_visible(self, older: _Older) -> bool:
         """Whether the document that a version is known by counts."""
-        if self._is_gone(older.row, older.number):
+        if self._candidates.is_lost(older.order):
             return False
-        return older.row >= 0 or self._texts.is_visible(older.number)
+        return older.order >= ROW_ORDER or self._texts.is_visible(older.order)
 
     def _compared(self, row: int, older: _Older) -> tuple[bool, int]:
         """Whether a row would match the document of a version, and at which distance."""
-        if older.row >= 0:
-            return self._texts.compared(row, older.row)
-        return self._texts.to_document(row, older.number)
+        if older.order >= ROW_ORDER:
+            return self._texts.compared(row, older.order - ROW_ORDER)
+        return self._texts.to_document(row, older.order)
 
-    def _decides(self, row: int, older: _Older, match: _Match | None) -> bool:
+    def _decides(self, row: int, older: _Older, judgement: Judgement) -> bool:
         """Whether an older version, rather than the row's match, decides the row."""
         # A match at distance 3 and the current version at 3: the version decides.
-        if match is None or (match.root_row, match.root_number) == (older.row, older.number):
+        if judgement.match == NONE or int(self._candidates.columns.order[judgement.root]) == older.order:
             return True
         near, distance = self._compared(row, older)
-        return near and distance <= match.distance
+        return near and distance <= judgement.distance
 
     def _note(self, row: int, page: _Page | None) -> None:
         """Make a decided row the last version of its document."""
-        digests, key = self._digests[row], self._keys[row]
-        last = _Older(row, _NO_NUMBER, digests)
-        if not Verdict(int(self._verdicts[row])).stands_for_itself:
-            last = _Older(int(self._root_rows[row]), int(self._root_numbers[row]), digests)
+        digests, place = self._digests[row], row
+        if not Verdict(int(self._rows.verdicts[row])).stands_for_itself:
+            place = int(self._rows.named[row])
+        last = _Older(int(self._candidates.columns.order[place]), digests)
         if page is None:
-            page = self._pages[key] = _Page(last, False, row, None, 0, set(), True)
+            page = self._pages[self._keys[row]] = _Page(last, False, row, None, 0, set(), True)
         page.last, page.origin, page.returns = last, row, int(self._returns[row])
         delivered = self._delivered(row, last)
         page.dropped = delivered is None
@@ -293,150 +240,47 @@ class _Walk:
 
     def _delivered(self, row: int, older: _Older) -> _Older | None:
         """The original with the row's own key that the row is or duplicates, with its digests; None if there is none."""
-        if older.row >= 0:
-            stands = Verdict(int(self._verdicts[older.row])).stands_for_itself
-            own = stands and bool(self._keys[older.row] == self._keys[row])
-            return older._replace(digests=self._digests[older.row]) if own else None
-        digests = self._texts.delivered(older.number, self._versions.keys[self._keys[row]])
+        other = older.order - ROW_ORDER
+        if other >= 0:
+            stands = Verdict(int(self._rows.verdicts[other])).stands_for_itself
+            own = stands and bool(self._keys[other] == self._keys[row])
+            return older._replace(digests=self._digests[other]) if own else None
+        digests = self._texts.delivered(older.order, self._versions.keys[self._keys[row]])
         return None if digests is None else older._replace(digests=digests)
-
-    def _enter(self, row: int) -> None:
-        """Make an original an entry."""
-        self._entering[row] = True
-        self._alive.setdefault(self._leaders[row], []).append(row)
 
     def _enter_minor(self, row: int, page: _Page, older: _Older) -> None:
         """Decide a row that is a minor version of its document."""
-        self._minor[row] = True
+        self._kinds[row] = MINOR
         if self._recrawl.minor == "unique":
             self._enter_version(row, page)
         else:
-            self._enter_duplicate(row, _Match(0, self._compared(row, older)[1], older.row, older.number))
+            self._enter_duplicate(row, older, self._compared(row, older)[1])
 
     def _enter_version(self, row: int, page: _Page) -> None:
-        """Decide a row that is another version of its document."""
-        if self._recrawl.policy == "update":
-            self._verdicts[row] = Verdict.UPDATE
-            if page.standing is None:
-                self._former[row] = page.origin
-            else:
-                self._replace(row, page.standing)
+        """Decide a row that is another version of its document: an entry, as every row starts."""
+        if self._recrawl.policy != "update":
+            self._kinds[row] = max(self._kinds[row], RECRAWLED)
+            return
+        self._rows.verdicts[row] = Verdict.UPDATE
+        if page.standing is None:
+            self._former[row] = page.origin
         else:
-            self._recrawled[row] = True
-        self._enter(row)
+            self._rows.distances[row] = self._compared(row, page.standing)[1]
+            self._rows.named[row] = self._place(page.standing)
+            self._candidates.lose(page.standing.order)
 
-    def _replace(self, row: int, older: _Older) -> None:
-        """Replace the current version with a row that is an update."""
-        self._told[row] = self._compared(row, older)[1]
-        self._replaced_rows[row], self._replaced[row] = older.row, older.number
-        if older.row >= 0:
-            self._gone_rows.add(older.row)
-            self._alive[self._leaders[older.row]].remove(older.row)
-        else:
-            self._gone_numbers.add(older.number)
-        if self._framed is not None:
-            self._framed.retire(older.row, older.number)
+    def _enter_duplicate(self, row: int, older: _Older, distance: int) -> None:
+        """Decide a row that is a duplicate of a version's document."""
+        place = self._place(older)
+        self._walk.conclude(row, Judgement(place, place, 0, 0, distance, NOTHING))
 
-    def _enter_duplicate(self, row: int, match: _Match, plain: int | None = None) -> None:
-        """Decide a row that is a duplicate; plain: distance to its match without frames, if different."""
-        self._verdicts[row], self._told[row] = Verdict.DUPLICATE, match.told
-        self._root_rows[row], self._root_numbers[row] = match.root_row, match.root_number
-        root = self._parameters.root
-        enters = self._parameters.insert == "all"
-        if root is not None and self._kinds[row] == Kind.NEAR:
-            enters = (match.distance if plain is None else plain) > root.apart
-        if enters:
-            self._entering[row] = True
-            self._alive.setdefault(self._leaders[row], []).append(row)
+    def _place(self, older: _Older) -> int:
+        """Place of a version's document among the candidates."""
+        if older.order < ROW_ORDER:
+            number = np.array([older.order], np.uint64)
+            add_documents(self._session, self._candidates, number, with_texts=self._with_texts)
+        return self._candidates.place(older.order)
 
-    def _match(self, row: int) -> _Match | None:
-        """Match of a row: an earlier row only if it is nearer than any indexed entry."""
-        if int(self._originals[row]) in self._gone_numbers:
-            self._look_up_again(row)
-        found, number = None, int(self._originals[row])
-        if number != _NO_NUMBER:
-            distance = int(self._distances[row])
-            found = _Match(distance, self._told_to(row, -1, number, distance), -1, number)
-        candidates = [
-            (distance, earlier)
-            for distance, leader in self._pairs.get(row, ())
-            if found is None or distance < found.distance
-            for earlier in self._counting(leader)
-        ]
-        for distance, earlier in sorted(candidates):
-            root_row, root_number = self._root(earlier)
-            told = self._told_to(row, root_row, root_number, distance)
-            if told != NO_DISTANCE:
-                return _Match(distance, told, root_row, root_number)
-        return found
-
-    def _counting(self, leader: int) -> list[int]:
-        """Entries among the earlier rows equal to a row; only the first if all count alike."""
-        alive = self._alive.get(leader, [])
-        if self._parameters.root is None:
-            return alive[:1]
-        return [row for row in alive if not self._is_gone(*self._root(row))]
-
-    def _root(self, row: int) -> tuple[int, int]:
-        """Root of an earlier row, as row and number: the row itself if it is an original or its root is gone."""
-        if self._verdicts[row] != Verdict.DUPLICATE:
-            return row, _NO_NUMBER
-        root = int(self._root_rows[row]), int(self._root_numbers[row])
-        return (row, _NO_NUMBER) if self._parameters.insert == "all" and self._is_gone(*root) else root
-
-    def _is_gone(self, row: int, number: int) -> bool:
-        return row in self._gone_rows or number in self._gone_numbers
-
-    def _told_to(self, row: int, root_row: int, root_number: int, distance: int) -> int:
-        """Distance in the verdict for a match at a distance; NO_DISTANCE if its root is too far."""
-        if self._parameters.root is None or self._kinds[row] == Kind.EXACT:
-            return distance
-        return self._texts.to_root(row, root_row, root_number)
-
-    def _look_up_again(self, row: int) -> None:
-        """Look up this row again, and all later ones whose match is gone."""
-        gone = np.fromiter(self._gone_numbers, np.uint64)
-        rows = row + np.flatnonzero(np.isin(self._originals[row:], gone))
-        matched = self._again(rows, gone)
-        self._distances[rows], self._originals[rows] = matched.distances, matched.originals
-
-    def outcome(self, next_number: int) -> Outcome:
-        """The verdicts, once all rows are decided."""
-        numbers = np.full(len(self._entering), NO_NUMBER, np.uint64)
-        numbers[self._entering] = np.arange(
-            next_number, next_number + np.count_nonzero(self._entering), dtype=np.uint64
-        )
-        duplicate = self._verdicts == Verdict.DUPLICATE
-        originals = np.where(self._root_rows >= 0, numbers[self._root_rows], self._root_numbers)
-        replaced = np.where(self._replaced_rows >= 0, numbers[self._replaced_rows], self._replaced)
-        named = np.where(replaced != NO_NUMBER, replaced, originals)
-        originals = np.where(duplicate, originals, numbers)
-        return Outcome(
-            self._verdicts,
-            self._told,
-            self._entering,
-            numbers,
-            originals,
-            named=named,
-            replaced=replaced,
-            recrawled=self._recrawled,
-            minor=self._minor,
-            former=self._former,
-            returns=self._returns,
-        )
-
-
-def _pairs_of(portion: Prepared, matched: Matched, *, ignores_prepared: bool) -> dict[int, list[tuple[int, int]]]:
-    """Distances and earlier rows that each row matches, the first among equal earlier rows."""
-    pairs: dict[int, list[tuple[int, int]]] = {}
-    found = matched.pairs
-    rows, earlier = found.rows, found.numbers.astype(np.int64)
-    if ignores_prepared:
-        found, _ = portion.lookup.pairs(nearest_only=False)
-        rows, earlier = portion.near[found.rows], portion.near[found.numbers.astype(np.int64)]
-    for row, distance, before in zip(rows.tolist(), found.distances.tolist(), earlier.tolist(), strict=True):
-        pairs.setdefault(row, []).append((distance, before))
-    for row in portion.exact.tolist():
-        if matched.firsts[row] < row:
-            pairs[row] = [(0, int(matched.firsts[row]))]
-    return pairs
+    def completed(self, outcome: Outcome) -> Outcome:
+        """The outcome of the walk with the columns on versions."""
+        return replace(outcome, former=self._former, versions=self._kinds, returns=self._returns)

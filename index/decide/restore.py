@@ -13,7 +13,6 @@ from index.decide.batch import Batch
 from index.decide.forget import remove
 from index.decide.lookup import nearest_judged, nearest_visible
 from index.decide.prepare import prepared, require_sound, stored_form
-from index.decide.rule import Outcome
 from index.entry import (
     NO_DISTANCE,
     NO_NUMBER,
@@ -30,6 +29,7 @@ from index.frames.hosts import learn_frames, note_kept
 from index.lsm.exact_lookup import exact_lookup_of
 from index.matching.distance import Matches
 from index.matching.host_sketch import host_keys
+from index.matching.outcome import Outcome
 from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log, sources
 from index.storage.layout import Filing
@@ -105,11 +105,9 @@ def restore(
         entering |= dropped & _members(session, entries, new, decided, same)
     numbers = next_numbers(session, entering)
     named = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
-    roots = np.where(standing, numbers, named)
     distances = _distances(session, entries, new & (dropped | of_templates), of_templates, original_rows, named)
-    enter_again(
-        session, batch, entries, new, Outcome(decided, distances, entering, numbers, roots, named), originals, ends
-    )
+    outcome = Outcome(decided, distances, entering, session.counters.next_number, named)
+    enter_again(session, batch, entries, new, outcome, originals, ends)
     note_kept(session, host_keys(entries.hosts or [None] * len(entries))[new & of_templates])
     return Restored(int(new.sum()), int(known.sum()), int(lost.sum()))
 
@@ -146,8 +144,8 @@ def enter_again(
     older = [(entries.ids[row], position) for row in replaced.tolist() if (position := originals[row]) is not None]
     of_rows = dict(zip(np.searchsorted(places, replaced).tolist(), origins_of(session, older), strict=True))
     rows = entries if new.all() else entries.take(places)
-    columns = {name: column[places] for name in _COLUMNS if (column := getattr(outcome, name)) is not None}
-    entered, skipping = replace(outcome, **columns), None if leaving is None else leaving[places]
+    columns = {name: column[places] for name in _COLUMNS if (column := getattr(outcome, name)).ndim}
+    entered, skipping = replace(outcome, former=of_rows, **columns), None if leaving is None else leaving[places]
     near = np.flatnonzero(
         (rows.kinds == Kind.NEAR) & (entered.entering if skipping is None else entered.entering & ~skipping)
     )
@@ -155,7 +153,8 @@ def enter_again(
     equal = np.zeros(len(rows), np.bool_)
     equal[near] = answer.equal
     stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
-    batch.enter(session, rows, entered, equal, stale, origins=origins, replaced=of_rows, leaving=skipping)
+    answer = replace(answer, equal=equal, stale=stale)
+    batch.enter(session, rows, entered, answer, origins=origins, leaving=skipping)
     if leaving is not None:
         remove(session, outcome.numbers[new & leaving])
     _retire_replaced(session, entries, updates, originals)
@@ -163,7 +162,7 @@ def enter_again(
     sources.move_applied(session.transaction, ends, {})
 
 
-_COLUMNS = ("verdicts", "distances", "entering", "numbers", "originals", "named", "returns")
+_COLUMNS = ("verdicts", "distances", "entering", "orders", "versions", "returns")
 """Columns of an `Outcome` with known verdicts."""
 
 

@@ -150,7 +150,7 @@ def columns(
 
 @compiled
 def texts(values: npt.NDArray[np.uint64], at: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Digests of the texts of the rows at `places`: uint64 [n]."""
+    """Text digests for the rows at `places`: uint64 [n]."""
     digests = np.empty(len(at), np.uint64)
     for document in range(len(at)):
         digests[document] = word_at(_row(values[document], at[document]) + np.uint64(_TEXT_AT))

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from index.kernels.jit import compiled, ones
 
 NONE = -1
+NO_DISTANCE, UNMEASURED = -1, -2
+NOTHING, TO_ROOTS, LOOK_UP = 0, 1, 2
 
 
 class OwnLimits(NamedTuple):
@@ -22,29 +24,44 @@ class OwnLimits(NamedTuple):
     share_min: float
 
 
-class RowsInBands(NamedTuple):
-    """A batch's rows in chains, by each band's hash.
+class Candidates(NamedTuple):
+    """Documents that n rows may match; those of row r are at begins[r] to begins[r + 1].
+
+    begins     int64 [n + 1]
+    places     int64 [m], places in `Documents`: rows come first
+    distances  int16 [m], UNMEASURED: `judge` measures it by the frames; NO_DISTANCE: no candidate after all
+    to_roots   int16 [m], distance to the candidate's root; NO_DISTANCE: too far; UNMEASURED: not known yet
+    """
+
+    begins: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+    distances: npt.NDArray[np.int16]
+    to_roots: npt.NDArray[np.int16]
+
+
+class Bands(NamedTuple):
+    """Rows in chains, by each band's hash: further candidates, with learnt frames.
 
     hashes     uint64 [n, bands], as `band_hashes`
+    filed      bool [n], rows that take part
     heads      int32 [bands, slots], each chain's last row, or -1; slots is a power of two
     following  int32 [n, bands], the chain's next row, or -1
-    met        int64 [n], last row that has met this one
+    seen_by    int64 [n], last row that met this one
+    met        int64 [n], the rows that `_meet` found last
+    end        int64 [1], end of the rows in the chains
     """
 
     hashes: npt.NDArray[np.uint64]
+    filed: npt.NDArray[np.bool_]
     heads: npt.NDArray[np.int32]
     following: npt.NDArray[np.int32]
+    seen_by: npt.NDArray[np.int64]
     met: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
 
 
 class Documents(NamedTuple):
-    """A gallery's columns, by place: see `index.frames.gallery`.
-
-    fingerprints  uint64 [m, words]
-    order         uint64 [m]
-    roots         int64 [m]
-    lost          bool [m]
-    """
+    """Columns of `index.matching.candidates.CandidateSet`."""
 
     fingerprints: npt.NDArray[np.uint64]
     order: npt.NDArray[np.uint64]
@@ -52,42 +69,34 @@ class Documents(NamedTuple):
     lost: npt.NDArray[np.bool_]
 
 
-class Seen(NamedTuple):
-    """Indexed candidates for n rows: those for row r are at begins[r] to begins[r + 1].
-
-    begins  int64 [n + 1]
-    places  int64 [m]
-    """
-
-    begins: npt.NDArray[np.int64]
-    places: npt.NDArray[np.int64]
-
-
 class Verdicts(NamedTuple):
     """Decisions on n rows.
 
     verdicts   uint8 [n]
     distances  int16 [n]
-    roots      int64 [n], the place a row names as root, or the row itself
-    entering   bool [n]
-    standing   bool [n], whether later rows can meet the row by its bands
-    compared   int64 [n]
+    named      int64 [n], place of the document that a row names, or the row itself
+    entering   bool [n], entries: later rows may match them
+    compared   int64 [n], comparisons
     """
 
     verdicts: npt.NDArray[np.uint8]
     distances: npt.NDArray[np.int16]
-    roots: npt.NDArray[np.int64]
+    named: npt.NDArray[np.int64]
     entering: npt.NDArray[np.bool_]
-    standing: npt.NDArray[np.bool_]
     compared: npt.NDArray[np.int64]
 
 
 class Limits(NamedTuple):
-    """Constants: limits as in `Parameters`, `RootRule` and `frame`, the shape, and two verdicts."""
+    """Limits of the rule: see `index.decide.rule.limits_of`.
+
+    apart          a duplicate enters if its match is farther than this
+    outlives_root  whether a member goes on as its own root once its root is lost
+    """
 
     distance_max: int
     root_distance_max: int
-    root_apart: int
+    apart: int
+    outlives_root: bool
     bin_bits: int
     units: int
     own: OwnLimits
@@ -95,21 +104,23 @@ class Limits(NamedTuple):
     template: int
 
 
-class Sight(NamedTuple):
+class Judgement(NamedTuple):
     """Judgement of a row's candidates.
 
-    match    the document that makes the row a duplicate, or NONE
-    failed   the nearest document that would, but for the frames, or NONE
-    nearest  distance to the match
-    plain    plain distance to the match; 0 for a row without novelty, which does not enter
-    told     distance to the root of the match, or to the root of `failed` by the plain distance
+    match     the document that makes the row a duplicate, or NONE
+    root      its root; without a match that of the nearest document that fails by the frames alone, or NONE
+    distance  distance to the match
+    plain     distance to the match without frames; 0 for a row without novelty, which does not enter
+    told      distance to the root, as the verdict reports it
+    asks      NOTHING; or TO_ROOTS or LOOK_UP: `judge` needs these distances, or another candidate, and comes again
     """
 
     match: int
-    failed: int
-    nearest: int
+    root: int
+    distance: int
     plain: int
     told: int
+    asks: int
 
 
 @compiled
@@ -186,27 +197,6 @@ def sharing(
                 following[row, band] = heads[band, slot]
                 heads[band, slot] = row
     return rows[:found], earlier[:found]
-
-
-@compiled
-def shared(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Whether each row shares a hash with an earlier row in some band: hashes uint64 [n, bands] -> bool [n]."""
-    count, bands = hashes.shape
-    slots = 1
-    while slots < 2 * count:
-        slots *= 2
-    rows, are = np.empty(slots, np.int32), np.zeros(count, np.bool_)
-    for band in range(bands):
-        rows[:] = -1
-        for row in range(count):
-            slot = _slot(hashes[row, band], slots)
-            while rows[slot] >= 0 and hashes[rows[slot], band] != hashes[row, band]:
-                slot = (slot + 1) & (slots - 1)
-            if rows[slot] >= 0:
-                are[row] = True
-            else:
-                rows[slot] = row
-    return are
 
 
 @compiled
@@ -345,95 +335,130 @@ def least_distances(
 
 
 @compiled
-def earlier_rows(
-    row: int, begin: int, standing: npt.NDArray[np.bool_], rows: RowsInBands, met: npt.NDArray[np.int64]
-) -> int:
-    """Put earlier rows that share a band with a row into met, int64 [n]; returns their number.
-
-    Rows from `begin` up to the row enter the chains first, if standing, bool [n]; changes rows.
-    """
-    bands, slots = rows.heads.shape
-    for other in range(begin, row):
-        if standing[other]:
-            for band in range(bands):
-                slot = _slot(rows.hashes[other, band], slots)
-                rows.following[other, band] = rows.heads[band, slot]
-                rows.heads[band, slot] = other
-    found = 0
-    for band in range(bands):
-        place = np.int64(rows.heads[band, _slot(rows.hashes[row, band], slots)])
+def _meet(row: int, bands: Bands, entering: npt.NDArray[np.bool_]) -> int:
+    """Put earlier entries that share a band with a row into `met`; returns their number. entering: bool [n]."""
+    of_row, slots = bands.heads.shape
+    for other in range(bands.end[0], row):
+        if bands.filed[other] and entering[other]:
+            for band in range(of_row):
+                slot = _slot(bands.hashes[other, band], slots)
+                bands.following[other, band] = bands.heads[band, slot]
+                bands.heads[band, slot] = other
+    bands.end[0] = row
+    count = 0
+    for band in range(of_row):
+        place = np.int64(bands.heads[band, _slot(bands.hashes[row, band], slots)])
         while place >= 0:
-            if rows.hashes[place, band] == rows.hashes[row, band] and rows.met[place] != row:
-                rows.met[place] = row
-                met[found] = place
-                found += 1
-            place = np.int64(rows.following[place, band])
-    return found
+            if bands.hashes[place, band] == bands.hashes[row, band] and bands.seen_by[place] != row:
+                bands.seen_by[place] = row
+                bands.met[count] = place
+                count += 1
+            place = np.int64(bands.following[place, band])
+    return count
 
 
 @compiled
-def judged(row: int, places: npt.NDArray[np.int64], count: int, documents: Documents, limits: Limits) -> Sight:
-    """Judge the first `count` documents at these places as a row's candidates.
+def _candidate(at: int, end: int, candidates: Candidates, bands: Bands) -> tuple[Any, Any, Any]:
+    """Place and both distances of a candidate; those from `end` on are met in bands."""
+    if at < end:
+        return candidates.places[at], np.int64(candidates.distances[at]), np.int64(candidates.to_roots[at])
+    return bands.met[at - end], np.int64(UNMEASURED), np.int64(UNMEASURED)
 
-    The match is the nearest document that counts, the earliest on ties: one within the distance, whose root is near
-    enough too. `failed` is the nearest and earliest by the plain distance among those that fail by the frames.
+
+@compiled
+def judge(
+    row: int, candidates: Candidates, bands: Bands, documents: Documents, verdicts: Verdicts, limits: Limits
+) -> Judgement:
+    """Judge a row's candidates, once all earlier rows are concluded.
+
+    The match is the nearest candidate that counts, the earliest on ties: an entry whose root is near enough too. All
+    indexed documents precede all rows.
     """
-    prints, order = documents.fingerprints, documents.order
-    match, failed, nearest, plain_of_match, told, plain_of_failed = NONE, NONE, 0, 0, 0, 0
+    # Row 5 is 2 from row 3, a member, and 3 from document 7. Row 3 is the match unless row 5 is too far from its root.
+    prints, order, count = documents.fingerprints, documents.order, len(verdicts.verdicts)
+    match, failed, root_of_match, nearest, plain_of_match, told, plain_of_failed = NONE, NONE, NONE, 0, 0, 0, 0
     is_old = _brings_nothing_new(prints, row, _signature_words(prints.shape[1]))
-    for each in range(count):
-        place = places[each]
-        root = documents.roots[place]
-        # A member counts only while its root does.
-        if documents.lost[place] or documents.lost[root]:
+    begin, end = candidates.begins[row], candidates.begins[row + 1]
+    met = _meet(row, bands, verdicts.entering) if bands.filed[row] else 0
+    verdicts.compared[row] += met
+    for at in range(begin, end + met):
+        place, distance, to_root = _candidate(at, end, candidates, bands)
+        measures = distance == UNMEASURED
+        if distance == NO_DISTANCE or (place < count and not verdicts.entering[place]):
             continue
-        plain, distance = _apart(prints, row, prints, place, limits.bin_bits, limits.units, limits.own)
-        if distance <= limits.distance_max:
-            if match != NONE and (distance > nearest or (distance == nearest and order[place] > order[match])):
+        root = documents.roots[place]
+        if documents.lost[place] or documents.lost[root]:
+            # The look-up returned this document instead of all others of the index, so another may count now.
+            if place >= count and not measures:
+                return Judgement(NONE, NONE, 0, 0, 0, LOOK_UP)
+            if documents.lost[place] or not limits.outlives_root:
                 continue
+            root = place
+        plain = distance
+        if measures:
+            plain, distance = _apart(prints, row, prints, place, limits.bin_bits, limits.units, limits.own)
+            if distance > limits.distance_max:
+                nearer = plain < plain_of_failed or (plain == plain_of_failed and order[place] < order[failed])
+                if plain <= limits.distance_max and (failed == NONE or nearer):
+                    failed, plain_of_failed = place, plain
+                continue
+        if match != NONE and (distance > nearest or (distance == nearest and order[place] > order[match])):
+            continue
+        if root == place and to_root == UNMEASURED:
             to_root = distance
-            if root != place:
-                _, to_root = _apart(prints, row, prints, root, limits.bin_bits, limits.units, limits.own)
-                if to_root > limits.root_distance_max:
-                    continue
-            match, nearest, plain_of_match, told = place, distance, 0 if is_old else plain, to_root
-        elif plain <= limits.distance_max:
-            nearer = plain < plain_of_failed or (plain == plain_of_failed and order[place] < order[failed])
-            if failed == NONE or nearer:
-                failed, plain_of_failed = place, plain
+        elif measures:
+            _, to_root = _apart(prints, row, prints, root, limits.bin_bits, limits.units, limits.own)
+            if to_root > limits.root_distance_max:
+                continue
+        elif to_root == UNMEASURED:
+            return Judgement(NONE, NONE, 0, 0, 0, TO_ROOTS)
+        if to_root == NO_DISTANCE:
+            continue
+        match, root_of_match, nearest, told = place, root, distance, to_root
+        # A row without novelty would match nothing that its match does not.
+        plain_of_match = 0 if measures and is_old else plain
     if match == NONE and failed != NONE:
-        told, _ = _apart(prints, row, prints, documents.roots[failed], limits.bin_bits, limits.units, limits.own)
-    return Sight(match, failed, nearest, plain_of_match, told)
+        root_of_match = documents.roots[failed]
+        told, _ = _apart(prints, row, prints, root_of_match, limits.bin_bits, limits.units, limits.own)
+    return Judgement(match, root_of_match, nearest, plain_of_match, told, NOTHING)
 
 
 @compiled
-def decided(
-    asked: npt.NDArray[np.int64],
-    seen: Seen,
-    rows: RowsInBands,
+def conclude(row: int, judgement: Judgement, documents: Documents, verdicts: Verdicts, limits: Limits) -> None:
+    """Decide a row by its judgement; rows start as UNIQUE entries that name themselves."""
+    if judgement.root == NONE:
+        return
+    verdicts.named[row], verdicts.distances[row] = judgement.root, judgement.told
+    if judgement.match == NONE:
+        verdicts.verdicts[row] = limits.template
+        return
+    documents.roots[row] = judgement.root
+    verdicts.verdicts[row] = limits.duplicate
+    # A member as near to its match as this would match hardly anything that its match does not.
+    verdicts.entering[row] = judgement.plain > limits.apart
+
+
+@compiled
+def walk(
+    row: int,
+    stops: npt.NDArray[np.bool_],
+    candidates: Candidates,
+    bands: Bands,
     documents: Documents,
     verdicts: Verdicts,
     limits: Limits,
-) -> None:
-    """Decide rows in order, as `index.frames.rule`; changes all columns.
+) -> int:
+    """Decide rows in order from `row` on; returns the first one left to the caller, or n.
 
-    asked  int64 [k], the rows, ascending
+    That is a row of `stops`, bool [n], or one whose judgement asks for more.
     """
-    most, count = 0, len(verdicts.verdicts)
-    for row in asked:
-        most = max(most, seen.begins[row + 1] - seen.begins[row])
-    places, filed_to = np.empty(most + count, np.int64), 0
-    for row in asked:
-        of_index = seen.begins[row + 1] - seen.begins[row]
-        places[:of_index] = seen.places[seen.begins[row] : seen.begins[row + 1]]
-        found = earlier_rows(row, filed_to, verdicts.standing, rows, places[of_index:])
-        filed_to = row
-        verdicts.compared[row] += found
-        sight = judged(row, places, of_index + found, documents, limits)
-        if sight.match != NONE:
-            documents.roots[row] = verdicts.roots[row] = documents.roots[sight.match]
-            verdicts.verdicts[row], verdicts.distances[row] = limits.duplicate, sight.told
-            verdicts.entering[row] = verdicts.standing[row] = sight.plain > limits.root_apart
-        elif sight.failed != NONE:
-            verdicts.roots[row] = documents.roots[sight.failed]
-            verdicts.verdicts[row], verdicts.distances[row] = limits.template, sight.told
+    while row < len(stops):
+        if stops[row]:
+            return row
+        if candidates.begins[row] < candidates.begins[row + 1] or bands.filed[row]:
+            judgement = judge(row, candidates, bands, documents, verdicts, limits)
+            if judgement.asks != NOTHING:
+                return row
+            conclude(row, judgement, documents, verdicts, limits)
+        row += 1
+    return row

@@ -1,4 +1,4 @@
-"""Compiled loops over millions of entries: search for equal fingerprints, and sorting. See `index.kernels`."""
+"""Equal fingerprints by compiled loops, and sorting of many entries by numpy. See `index.kernels`."""
 
 from typing import Any
 

@@ -7,6 +7,14 @@ is near enough to the root as well: every dropped document resembles a kept one.
 
 from dataclasses import dataclass
 
+from index.entry import Insert, Verdict
+from index.kernels.minhash import Limits
+from index.matching.frame import OWN_LIMITS
+from index.matching.minhash import DISTANCE_UNITS
+
+_BEYOND = 2**15
+"""Farther than any two documents."""
+
 
 @dataclass(frozen=True, slots=True)
 class RootRule:
@@ -23,3 +31,14 @@ class RootRule:
     def __post_init__(self) -> None:
         if self.apart < 0 or self.distance_max < 0:
             raise ValueError("distances are not negative")
+
+
+def limits_of(insert: Insert, root: RootRule | None, distance_max: int, bin_bits: int) -> Limits:
+    """Limits of the rule in `index.decide.rule`; arguments as in `Parameters` and `Banding`.
+
+    A duplicate never enters with "unique", and always with "all", where it goes on as its own root once its root is lost.
+    """
+    apart = _BEYOND if insert == "unique" else -1
+    farthest, apart = (_BEYOND, apart) if root is None else (root.distance_max, root.apart)
+    verdicts = int(Verdict.DUPLICATE), int(Verdict.TEMPLATE)
+    return Limits(distance_max, farthest, apart, insert == "all", bin_bits, DISTANCE_UNITS, OWN_LIMITS, *verdicts)

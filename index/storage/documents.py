@@ -107,7 +107,7 @@ def roots(
     distinct, inverse = np.unique(numbers, return_inverse=True)
     of_distinct, found = distinct.copy(), log.documents(transaction, distinct, words)
     of_distinct[found.places] = found.columns().numbers
-    of_distinct = np.where(visibility.are(transaction, of_distinct), of_distinct, distinct)
+    of_distinct = np.where(visibility.visible(transaction, of_distinct), of_distinct, distinct)
     return of_distinct[inverse]
 
 
@@ -134,7 +134,7 @@ def counting(
     roots[found.places] = columns.numbers
     dropped[found.places] = columns.verdicts == Verdict.DUPLICATE
     fingerprints[found.places] = found.fingerprints()
-    visible = visibility.are(transaction, roots)
+    visible = visibility.visible(transaction, roots)
     lost = dropped & (roots != numbers)
     return np.where(visible, roots, np.where(lost, NO_NUMBER, numbers)), fingerprints
 
@@ -159,7 +159,7 @@ def earliest_equals(
     found = transaction.get_many(table, distinct)
     lowest = unpack_numbers([value for _, value in found])
     earliest = dict(zip((key for key, _ in found), lowest.tolist(), strict=True))
-    for place in np.flatnonzero(~visibility.are(transaction, lowest)).tolist():
+    for place in np.flatnonzero(~visibility.visible(transaction, lowest)).tolist():
         earliest[found[place][0]] = _earliest_visible(transaction, visibility, table, found[place][0])
     return np.array([earliest.get(key, int(NO_NUMBER)) for key in keys], np.uint64)
 
@@ -169,7 +169,7 @@ def _earliest_visible(transaction: Transaction, visibility: Visibility, table: T
     count = EQUALS_AT_ONCE
     while True:
         numbers = unpack_numbers(transaction.first_values(table, key, count))
-        visible = np.flatnonzero(visibility.are(transaction, numbers))
+        visible = np.flatnonzero(visibility.visible(transaction, numbers))
         if len(visible):
             return int(numbers[visible[0]])
         if len(numbers) < count:
@@ -216,7 +216,7 @@ def are_given_back(transaction: Transaction, visibility: Visibility, ids: Sequen
     begins, ends = (np.searchsorted(noted["id"], hashes, side) for side in ("left", "right"))
     for row in np.flatnonzero(ends > begins).tolist():
         numbers = noted["number"][begins[row] : ends[row]].astype(np.uint64)
-        found[row] = bool(ids[row]) and bool(visibility.are(transaction, numbers).any())
+        found[row] = bool(ids[row]) and bool(visibility.visible(transaction, numbers).any())
     return found
 
 

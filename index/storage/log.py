@@ -251,7 +251,7 @@ class Documents:
         return log_rows.fingerprints(self._values, self._of_batches, self._words)
 
     def texts(self) -> npt.NDArray[np.uint64]:
-        """Digest of each document's text, uint64 [n]."""
+        """Each document's text digest, uint64 [n]."""
         return log_rows.texts(self._values, self._at)
 
     def ids(self) -> list[str]:

@@ -77,7 +77,7 @@ class Visibility:
             return unpack_numbers(self._transaction.keys(Table.RETIRED, first, last))
         return unpack_numbers([key for key, _ in self._transaction.get_many(Table.RETIRED, pack_numbers(numbers))])
 
-    def are(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    def visible(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Whether each document is visible: numbers uint64 [n] -> bool [n]."""
         return self._unexpired(transaction, numbers, ~self.are_retired(numbers))
 

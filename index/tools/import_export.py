@@ -15,7 +15,6 @@ import numpy.typing as npt
 from index.decide.batch import Batch
 from index.decide.prepare import stored_form
 from index.decide.restore import enter_again, next_numbers, numbers_at, origins_of
-from index.decide.rule import Outcome
 from index.entry import (
     NO_DISTANCE,
     NO_NUMBER,
@@ -32,6 +31,7 @@ from index.entry import (
 )
 from index.frames.hosts import write_samples
 from index.index import Index, internals_of
+from index.matching.outcome import Outcome
 from index.session import ReadSession, Result, WriteSession
 from index.storage import documents, log, scan, sources
 from index.storage.documents import Document, VersionDigests, of_batch
@@ -152,7 +152,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
     streams = {number: stream for number, (stream, _) in scan.numbered_streams(transaction).items()}
     held, later = Documents(log.walk(transaction, words)), _Later(transaction, words)
     for batch in log.walk(transaction, words):
-        retired = ~visibility.are(transaction, batch.numbers())
+        retired = ~visibility.visible(transaction, batch.numbers())
         entered = dict(
             zip(batch.entered().tolist(), of_batch(transaction, batch, np.arange(len(retired))), strict=True)
         )
@@ -297,7 +297,9 @@ def _enter(session: WriteSession, records: Sequence[Record], entries: Entries) -
     own = standing_for_themselves(verdicts) | ((named == NO_NUMBER) & entering)
     distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in records], np.int16)
     returns = np.array([record.version.returns for record in records], np.uint8)
-    outcome = Outcome(verdicts, distances, entering, numbers, np.where(own, numbers, named), returns=returns)
+    # The import has no number for a version that was replaced.
+    orders = np.where(verdicts == Verdict.UPDATE, NO_NUMBER, np.where(own, numbers, named))
+    outcome = Outcome(verdicts, distances, entering, session.counters.next_number, orders, returns=returns)
     leaving = entering & np.array([record.forgotten for record in records], np.bool_)
     origins = origins_of(session, [origin for row in np.flatnonzero(new).tolist() if (origin := records[row].origin)])
     older = [record.origin and record.origin.position for record in records]

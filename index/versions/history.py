@@ -132,7 +132,7 @@ def stand_for_keys(session: ReadSession, numbers: npt.NDArray[np.uint64], keys: 
 
 
 def delivered(session: ReadSession, number: int, key: Key) -> tuple[int, int] | None:
-    """Digests of a document's text and substance, if it is a visible original with this key."""
+    """A document's text and substance digests, if it is a visible original with this key."""
     (visible,), (own,), (digests,) = _documents(session, np.array([number], np.uint64), [key])
     return (int(digests["text"]), int(digests["substance"])) if visible and own else None
 
@@ -191,6 +191,6 @@ def _documents(
             digests[name][places] = of_rows[name]
         for place, id_, host in zip(places.tolist(), batch.ids(at), of_rows["host"].tolist(), strict=True):
             own_keys[place] = id_, host
-    visible = session.visibility.are(session.transaction, distinct)
+    visible = session.visibility.visible(session.transaction, distinct)
     own = np.array([own_keys[of] == key for of, key in zip(inverse.tolist(), keys, strict=True)], np.bool_)
     return visible[inverse], own & stands[inverse], digests[inverse]

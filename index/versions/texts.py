@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind
+from index.matching.candidates import CandidateSet
 from index.session import ReadSession
 from index.storage import log
 from index.versions.history import Key, Versions, delivered
@@ -27,24 +28,10 @@ class Texts:
         of_rows = np.array([*last, int(NO_NUMBER)], np.uint64)[versions.of_rows]
         rows = np.flatnonzero(of_rows != NO_NUMBER)
         distinct, inverse = np.unique(of_rows[rows], return_inverse=True)
-        kinds, fingerprints, looks = _stored(session, distinct)
+        kinds, (fingerprints, looks) = kinds_of(session, distinct), stored(session, distinct)
         near, distances = self._comparison(rows, kinds[inverse], fingerprints[inverse], looks[inverse])
         pairs = zip(rows.tolist(), of_rows[rows].tolist(), strict=True)
         self._to_documents = dict(zip(pairs, zip(near.tolist(), distances.tolist(), strict=True), strict=True))
-
-    def leaders(self, firsts: npt.NDArray[np.int64]) -> list[int]:
-        """First row equal to each row, as the pairs of `Lookup.pairs` name rows.
-
-        firsts  int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
-        """
-        leaders = np.arange(len(self._kinds))
-        exact = self._kinds == Kind.EXACT
-        leaders[exact] = firsts[exact]
-        first: dict[bytes, int] = {}
-        for row in np.flatnonzero(self._kinds == Kind.NEAR).tolist():
-            text = self._fingerprints[row].tobytes() + self._looks[row].tobytes()
-            leaders[row] = first.setdefault(text, row)
-        return leaders.tolist()
 
     def compared(self, row: int, other: int) -> tuple[bool, int]:
         """Whether a row would match another row, and at which distance."""
@@ -61,19 +48,20 @@ class Texts:
         return self._to_documents[row, number]
 
     def delivered(self, number: int, key: Key) -> tuple[int, int] | None:
-        """Digests of an indexed document, if it is a visible original with this key."""
+        """Digests for an indexed document, if it is a visible original with this key."""
         return delivered(self._session, number, key)
 
     def is_visible(self, number: int) -> bool:
         """Whether an indexed document was visible before this batch."""
         if number not in self._visible:
             numbers = np.array([number], np.uint64)
-            self._visible[number] = bool(self._session.visibility.are(self._session.transaction, numbers)[0])
+            self._visible[number] = bool(self._session.visibility.visible(self._session.transaction, numbers)[0])
         return self._visible[number]
 
     def _document(self, number: int) -> Columns:
         if number not in self._documents:
-            self._documents[number] = _stored(self._session, np.array([number], np.uint64))
+            numbers = np.array([number], np.uint64)
+            self._documents[number] = kinds_of(self._session, numbers), *stored(self._session, numbers)
         return self._documents[number]
 
     def _comparison(
@@ -93,29 +81,32 @@ class Texts:
             distances, near = judged.distances, near & judged.counts
         return near, np.where(both_near, distances, NO_DISTANCE).astype(np.int16)
 
-    def to_root(self, row: int, root_row: int, root_number: int) -> int:
-        """Distance of a NEAR row to a root, as `Parameters.root_distances`."""
-        if root_row >= 0:
-            fingerprint, look = self._fingerprints[root_row], self._looks[root_row]
-        else:
-            _, (fingerprint,), (look,) = self._document(root_number)
-        own = slice(row, row + 1)
-        return int(
-            self._parameters.root_distances(self._fingerprints[own], fingerprint[None], self._looks[own], look[None])[0]
-        )
 
-
-def _stored(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> Columns:
-    """Kinds, uint8 [n], fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of logged documents.
+def stored(
+    session: ReadSession, numbers: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
+    """Fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of logged documents.
 
     numbers  uint64 [n], ascending and distinct
     """
+    parameters = session.parameters
+    fingerprints, _ = log.fingerprints(session.transaction, numbers, session.words)
+    if parameters.look is None:
+        return fingerprints, np.zeros((len(numbers), 0), np.uint8)
+    return fingerprints, log.looks(session.transaction, numbers, session.words, parameters.look_bytes)[0]
+
+
+def kinds_of(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+    """Kinds of documents in the log: numbers uint64 [n], ascending and distinct -> uint8 [n]."""
     kinds = np.zeros(len(numbers), np.uint8)
-    fingerprints = np.zeros((len(numbers), session.words), np.uint64)
-    looks = np.zeros((len(numbers), session.parameters.look_bytes), np.uint8)
-    for batch, documents, places in log.holding(session.transaction, numbers, session.words):
-        kinds[places] = batch.rows["kind"][batch.entered()[documents]]
-        fingerprints[places] = batch.fingerprints[documents]
-        if looks.shape[1]:
-            looks[places] = batch.lines.looks[documents]
-    return kinds, fingerprints, looks
+    for batch, at, places in log.holding(session.transaction, numbers, session.words):
+        kinds[places] = batch.rows["kind"][batch.entered()[at]]
+    return kinds
+
+
+def add_documents(
+    session: ReadSession, candidates: CandidateSet, numbers: npt.NDArray[np.uint64], *, with_texts: bool
+) -> None:
+    """Add logged documents, uint64 [m], as their own roots; with_texts: distances to them may be needed."""
+    unknown = candidates.unknown(numbers)
+    candidates.add(unknown, *(stored(session, unknown) if with_texts and len(unknown) else ()))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from index import Decided, Position, Standing
+from index import Decided, EntryState, Position
 from streamer.explain.positions import time_text
 
 
@@ -69,7 +69,7 @@ class Link:
     verdict: str | None
     reason: str | None
     likeness: Likeness | None
-    standing: Standing | None
+    standing: EntryState | None
     note: str
     role: str = "original"
 
@@ -212,7 +212,7 @@ class Explanation:
     chain: tuple[Link, ...] = ()
     near: tuple[Near, ...] | None = None
     fingerprint: str | None = None
-    standing: Standing | None = None
+    standing: EntryState | None = None
     notes: tuple[str, ...] = ()
     texts: Texts | None = None
 

@@ -10,11 +10,11 @@ from index import (
     NO_DISTANCE,
     Decided,
     Document,
+    EntryState,
     Index,
     Kind,
     Match,
     Parameters,
-    Standing,
     Verdict,
     minhash,
     second_look,
@@ -31,7 +31,7 @@ _BITS_BEYOND = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class NearQuery:
     """The query: a document's fingerprint, uint64 [1, words], and its look, uint8 [1, look bytes].
 
     original  number of its original; None without one, or if the index no longer knows it
@@ -44,26 +44,26 @@ class Sought:
     original: int | None
 
 
-def sought_of(decided: Decided, document: Document, original: int | None) -> Sought:
+def query_of(decided: Decided, document: Document, original: int | None) -> NearQuery:
     """The query for a document that entered."""
     fingerprint = np.array([document.fingerprint], np.uint64)
-    return Sought(decided, document.kind, fingerprint, look_of([document]), original)
+    return NearQuery(decided, document.kind, fingerprint, look_of([document]), original)
 
 
-def near_of(index: Index, parameters: Parameters, sought: Sought, names: Mapping[str, str]) -> tuple[Near, ...]:
+def near_of(index: Index, parameters: Parameters, query: NearQuery, names: Mapping[str, str]) -> tuple[Near, ...]:
     """Entries near now, the nearest first, including some beyond the threshold, without the document itself.
 
     parameters  by which the index decides now
     """
-    matches = [match for match in _matches(index, sought) if match.document.position != sought.decided.position]
+    matches = [match for match in _matches(index, query) if match.document.position != query.decided.position]
     matches = matches[:NEAR_MAX]
     if not matches:
         return ()
-    if sought.kind is Kind.EXACT:
+    if query.kind is Kind.EXACT:
         likenesses, reasons = [Likeness(similarity=1.0)], [""]
     else:
-        likenesses, reasons = _judged(index, parameters, sought, matches)
-    own = None if sought.decided.document is None else sought.decided.document.number
+        likenesses, reasons = _judged(index, parameters, query, matches)
+    own = None if query.decided.document is None else query.decided.document.number
     return tuple(
         Near(
             match.document.id,
@@ -71,8 +71,8 @@ def near_of(index: Index, parameters: Parameters, sought: Sought, names: Mapping
             position_text(match.document.position, names),
             match.document.time_ms,
             likeness,
-            _relation(match.document, sought.original, own),
-            match.document.number >= sought.decided.next_number,
+            _relation(match.document, query.original, own),
+            match.document.number >= query.decided.next_number,
             why_not,
         )
         for match, likeness, why_not in zip(matches, likenesses, reasons, strict=True)
@@ -98,23 +98,23 @@ def cosine_of(look: npt.NDArray[np.uint8], other: Document, parameters: Paramete
     return float(second_look.cosine(look.view(np.int8), look_of([other]).view(np.int8))[0])
 
 
-def _matches(index: Index, sought: Sought) -> list[Match]:
-    if sought.kind is Kind.EXACT:
-        return [match for match in index.query_exact(sought.fingerprint) if match is not None]
+def _matches(index: Index, query: NearQuery) -> list[Match]:
+    if query.kind is Kind.EXACT:
+        return [match for match in index.query_exact(query.fingerprint) if match is not None]
     parameters = index.parameters
     beyond = round(_SIMILARITY_BEYOND * 10_000) if parameters.scheme == "minhash" else _BITS_BEYOND
     radius = min(parameters.distance_limit, parameters.distance_max + beyond)
-    return index.query(sought.fingerprint, radius, NEAR_MAX + 1)[0]
+    return index.query(query.fingerprint, radius, NEAR_MAX + 1)[0]
 
 
 def _judged(
-    index: Index, parameters: Parameters, sought: Sought, matches: Sequence[Match]
+    index: Index, parameters: Parameters, query: NearQuery, matches: Sequence[Match]
 ) -> tuple[list[Likeness], list[str]]:
     """Each match's likeness to a NEAR document, and why it would not count; empty if it would."""
     count = len(matches)
     distances = np.array([match.distance for match in matches], np.int16)
     looks = look_of([match.document for match in matches])
-    own_looks = np.repeat(sought.look, count, axis=0)
+    own_looks = np.repeat(query.look, count, axis=0)
     reasons = ["" if distance <= parameters.distance_max else "not near enough" for distance in distances.tolist()]
     told, cosines = distances, [None] * count
     if parameters.look is not None:
@@ -127,7 +127,7 @@ def _judged(
         if isinstance(parameters.look, second_look.CosineLook):
             cosines = second_look.cosine(own_looks.view(np.int8), looks.view(np.int8)).tolist()
     if parameters.root is not None:
-        of_roots = _reasons_of_roots(index, parameters, sought, matches)
+        of_roots = _reasons_of_roots(index, parameters, query, matches)
         reasons = [reason or of_root for reason, of_root in zip(reasons, of_roots, strict=True)]
     likenesses = [
         Likeness(
@@ -140,14 +140,14 @@ def _judged(
     return likenesses, reasons
 
 
-def _reasons_of_roots(index: Index, parameters: Parameters, sought: Sought, matches: Sequence[Match]) -> list[str]:
+def _reasons_of_roots(index: Index, parameters: Parameters, query: NearQuery, matches: Sequence[Match]) -> list[str]:
     """Why each match would not count because of its root; empty if it would.
 
     A dropped member counts only while its root counts. A delivered document is an original itself once its root is gone.
     """
     own = [match.document.number for match in matches]
     numbers = [match.document.root for match in matches]
-    standing = [stands is Standing.COUNTS for stands in index.standings(numbers)]
+    standing = [stands is EntryState.COUNTS for stands in index.standings(numbers)]
     decided = index.decided_at([match.document.position for match in matches])
     dropped = [each is not None and each.verdict is Verdict.DUPLICATE for each in decided]
     lost = [
@@ -158,9 +158,9 @@ def _reasons_of_roots(index: Index, parameters: Parameters, sought: Sought, matc
     documents = index.documents(numbers)
     roots = [root or match.document for root, match in zip(documents, matches, strict=True)]
     distances = parameters.root_distances(
-        np.repeat(sought.fingerprint, len(matches), axis=0),
+        np.repeat(query.fingerprint, len(matches), axis=0),
         np.array([root.fingerprint for root in roots], np.uint64),
-        np.repeat(sought.look, len(matches), axis=0),
+        np.repeat(query.look, len(matches), axis=0),
         look_of(roots),
     )
     return [

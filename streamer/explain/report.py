@@ -7,7 +7,7 @@ from rich.rule import Rule as Line
 from rich.table import Table
 from rich.text import Text
 
-from index import Standing
+from index import EntryState
 from streamer.explain.explanation import Answer, Explanation, Likeness, Link, Near, Side, Texts
 from streamer.explain.positions import line_text, time_text
 from streamer.explain.side_by_side import printable
@@ -23,9 +23,9 @@ _RELATIONS = {
     "other": "",
 }
 _STANDINGS = {
-    Standing.COUNTS: "still counts",
-    Standing.EXPIRED: "has expired",
-    Standing.FORGOTTEN: "counts no more",
+    EntryState.COUNTS: "still counts",
+    EntryState.EXPIRED: "has expired",
+    EntryState.FORGOTTEN: "counts no more",
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from index import Index, Kind, Position, errors
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.explain.explanation import Answer, Explanation, Side, Texts
-from streamer.explain.near import Sought, cosine_of, near_of
+from streamer.explain.near import NearQuery, cosine_of, near_of
 from streamer.explain.side_by_side import excerpt, printable, side_by_side
 from streamer.explain.wording import deciding, measure_of
 from streamer.fingerprint.fingerprints import hexadecimal
@@ -147,7 +147,7 @@ class _Reader:
         looks = np.zeros((1, 0), np.uint8) if prints.looks is None else prints.looks
         original = explanation.original
         of_original = original.decided.document if original and original.decided else None
-        sought = Sought(
+        sought = NearQuery(
             explanation.decided,
             Kind(int(prints.kinds[0])),
             prints.fingerprints,

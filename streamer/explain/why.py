@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from index import Decided, Index, Kind, Position, Standing, Verdict
+from index import Decided, EntryState, Index, Kind, Position, Verdict
 from streamer.explain.explanation import Answer, Explanation, Likeness, Link
-from streamer.explain.near import cosine_of, likeness_of, look_of, near_of, sought_of
+from streamer.explain.near import cosine_of, likeness_of, look_of, near_of, query_of
 from streamer.explain.positions import position_text, positions_of
 from streamer.explain.wording import LOOKALIKE, deciding, measure_of, rules_of, wording_of
 from streamer.fingerprint.fingerprints import hexadecimal
@@ -21,9 +21,9 @@ CHAIN_MAX = 16
 """Most originals followed from one decision."""
 
 _FATES = {
-    Standing.COUNTS: "",
-    Standing.EXPIRED: "has expired: nothing is a duplicate of it any more",
-    Standing.FORGOTTEN: "was forgotten: nothing is a duplicate of it any more",
+    EntryState.COUNTS: "",
+    EntryState.EXPIRED: "has expired: nothing is a duplicate of it any more",
+    EntryState.FORGOTTEN: "was forgotten: nothing is a duplicate of it any more",
 }
 
 _NOT_ENTERED = {
@@ -76,9 +76,9 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
     )
     if entered is None:
         return told
-    sought = sought_of(decided, entered, original.number if original else None)
-    (fingerprint,) = hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)
-    near = near_of(index, parameters, sought, names)
+    query = query_of(decided, entered, original.number if original else None)
+    (fingerprint,) = hexadecimal(np.array([query.kind], np.uint8), query.fingerprint)
+    near = near_of(index, parameters, query, names)
     if wording.role == LOOKALIKE:
         # Pages of one template do not count for each other.
         near = tuple(
@@ -123,20 +123,20 @@ def _link(index: Index, id_: str, position: Position, where: str, decided: Decid
     )
 
 
-def _fate(index: Index, decided: Decided, standing: Standing) -> str:
+def _fate(index: Index, decided: Decided, standing: EntryState) -> str:
     """An entry's fate and its consequence, in words that follow its name; empty while it counts."""
-    if standing is Standing.FORGOTTEN:
+    if standing is EntryState.FORGOTTEN:
         for later in reversed(index.decided([decided.id])):
             if later.verdict is Verdict.UPDATE and later.original_position == decided.position:
                 return f"was replaced by its version at {position_text(later.position, index.stream_names())}"
     return _FATES[standing]
 
 
-def _notes(index: Index, decided: Decided, standing: Standing | None) -> tuple[str, ...]:
+def _notes(index: Index, decided: Decided, standing: EntryState | None) -> tuple[str, ...]:
     if decided.verdict is Verdict.DUPLICATE and index.are_given_back([decided.position])[0]:
         return ("It was given back since: it went out with the unique ones, and stands for itself.",)
     entered = decided.document
-    if entered is not None and standing is not None and standing is not Standing.COUNTS:
+    if entered is not None and standing is not None and standing is not EntryState.COUNTS:
         return (f"It {_fate(index, decided, standing)}.",)
     if entered is not None and entered.root != entered.number:
         return ("It entered the index: what is near to it is a duplicate of the same original.",)

@@ -62,7 +62,7 @@ class SimilarityCheck:
             self._explain(unexplained)
 
     def _check_equal_texts(self, rows: Rows, originals: Rows) -> None:
-        """Compare the texts of duplicates that say that theirs is the original's, if both were read."""
+        """Check duplicates that claim their original's text, if both texts were read."""
         state, prints = self._ledger.state, self._comparison.prints
         by_now = (state["by_other_settings"][rows] == 0) & (state["by_other_settings"][originals] == 0)
         asked = (state["same_text"][rows] > 0) & by_now & prints.read[rows] & prints.read[originals]

@@ -12,7 +12,7 @@ PUBLIC = {
     "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decided", "Decisions", "Document", "Entries", "FrameRule", "Guard",
     "HostShare",
     "Index", "Insert", "Kind", "Match", "Parameters", "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule", "Source",
-    "Standing", "Verdict", "WatchedHosts", "errors", "minhash", "naming_originals", "plain_source",
+    "EntryState", "Verdict", "WatchedHosts", "errors", "minhash", "naming_originals", "plain_source",
     "second_look", "standing_for_themselves",
 }  # fmt: skip
 

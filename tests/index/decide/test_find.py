@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.decide.find import Standing
+from index.decide.find import EntryState
 from index.entry import Kind, Position, Source
 from index.index import Index, internals_of
 from index.lsm.compaction import TreeSizes
@@ -145,9 +145,9 @@ def test_an_entry_counts_until_it_expires_or_is_forgotten(tmp_path: Path) -> Non
             index.admit(entries_of([row]), ends_of([row]))
         index.forget(["page 3"])
         assert index.standings([4, 0, 3, 2]) == [
-            Standing.COUNTS,
-            Standing.EXPIRED,
-            Standing.FORGOTTEN,
-            Standing.COUNTS,
+            EntryState.COUNTS,
+            EntryState.EXPIRED,
+            EntryState.FORGOTTEN,
+            EntryState.COUNTS,
         ]
         assert index.standings([]) == []

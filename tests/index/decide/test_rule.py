@@ -1,9 +1,14 @@
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
-from index.decide.rule import Matched, decide
-from index.entry import NO_DISTANCE, NO_NUMBER, Kind, Verdict
+from index.decide.rule import Rows, Walk
+from index.entry import NO_DISTANCE, NO_NUMBER, Insert, Kind, Verdict
+from index.matching.candidates import CandidateSet
 from index.matching.distance import Matches, no_matches
+from index.matching.outcome import Outcome
+from index.matching.root import RootRule, limits_of
 
 U, D = Verdict.UNIQUE, Verdict.DUPLICATE
 
@@ -14,16 +19,45 @@ def pairs(*rows: tuple[int, int, int]) -> Matches:
     return Matches(columns[:, 0], columns[:, 1].astype(np.int16), columns[:, 2].astype(np.uint64))
 
 
-def found(store: list[tuple[int, int] | None], matches: Matches, kinds: list[Kind] | None = None) -> Matched:
+class Columns(NamedTuple):
+    """Rows of a batch: their kinds, their matches in the index, and those among them."""
+
+    kinds: list[Kind]
+    given: Matches
+    pairs: Matches
+
+
+def found(store: list[tuple[int, int] | None], matches: Matches, kinds: list[Kind] | None = None) -> Columns:
     """`store` holds (distance, original) of the store's nearest for every row."""
-    count = len(store)
-    return Matched(
-        kinds=np.array(kinds or [Kind.NEAR] * count, np.uint8),
-        distances=np.array([NO_DISTANCE if s is None else s[0] for s in store], np.int16),
-        originals=np.array([NO_NUMBER if s is None else s[1] for s in store], np.uint64),
-        pairs=matches,
-        firsts=np.zeros(count, np.int64),
-    )
+    given = [(row, *match) for row, match in enumerate(store) if match is not None]
+    return Columns(kinds or [Kind.NEAR] * len(store), pairs(*given) if given else no_matches(), matches)
+
+
+def decide(columns: Columns, insert: Insert, next_number: int, texts: list[int] | None = None) -> Outcome:
+    """`texts` holds a number for each row; with insert = "root" they count up to 4 from their root, and enter beyond 1."""
+    kinds = np.array(columns.kinds, np.uint8)
+    fingerprints = np.array(texts or [0] * len(kinds), np.uint64)[:, None]
+    candidates = CandidateSet(fingerprints, np.empty((len(kinds), 0), np.uint8))
+    candidates.add(np.unique(columns.given.numbers))
+    compared = np.zeros(len(kinds), np.int64)
+    rows = Rows(kinds, candidates, columns.given, columns.pairs, no_matches(), None, compared)
+    root = RootRule(4, 1) if insert == "root" else None
+
+    def to_roots(left: np.ndarray, right: np.ndarray, *_: np.ndarray) -> np.ndarray:
+        distances = np.abs(left.astype(np.int64) - right.astype(np.int64))[:, 0]
+        return np.where(distances <= 4, distances, NO_DISTANCE).astype(np.int16)
+
+    return Walk(rows, limits_of(insert, root, 3, 0), to_roots if root else None).decide(next_number)
+
+
+def test_a_chain_within_a_batch_goes_as_far_as_its_root_with_insert_root() -> None:
+    """Row 1 is a member, and row 2 matches it; row 3 does too, but is too far from row 0. Row 4 is too near to enter."""
+    chain = pairs((1, 2, 0), (2, 2, 1), (3, 3, 1), (4, 1, 2), (5, 1, 4))
+    outcome = decide(found([None] * 6, chain), "root", 10, [0, 2, 4, 5, 3, 2])
+    assert outcome.verdicts.tolist() == [U, D, D, U, D, U]
+    assert outcome.distances.tolist() == [-1, 2, 4, -1, 3, -1]
+    assert outcome.originals.tolist() == [10, 10, 10, 13, 10, 14]
+    assert outcome.numbers.tolist() == [10, 11, 12, 13, NO_NUMBER, 14]
 
 
 def test_a_chain_within_a_batch_is_broken_by_insert_unique() -> None:
@@ -64,8 +98,7 @@ def test_a_row_that_matches_only_duplicates_of_the_batch_is_unique() -> None:
 
 def test_exact_rows_follow_the_first_of_their_equals_or_its_stored_original() -> None:
     kinds = [Kind.EXACT, Kind.EXACT, Kind.DEAD_LETTER, Kind.EXACT, Kind.UNDECIDABLE, Kind.EXACT]
-    columns = found([None, (0, 3), None, None, None, (0, 3)], no_matches(), kinds)
-    columns.firsts[:] = [0, 1, 0, 0, 0, 1]
+    columns = found([None, (0, 3), None, None, None, (0, 3)], pairs((3, 0, 0), (5, 0, 1)), kinds)
     outcome = decide(columns, "unique", 10)
     assert outcome.verdicts.tolist() == [U, D, Verdict.DEAD_LETTER, D, Verdict.UNDECIDABLE, D]
     assert outcome.originals.tolist() == [10, 3, NO_NUMBER, 10, NO_NUMBER, 3]

@@ -70,32 +70,8 @@ def test_who_shares_a_band_with_whom_is_told_once_for_each_pair(seed: int, count
     assert rows.tolist() == sorted(rows.tolist())
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.integers(0, 60), st.integers(1, 4), st.sampled_from([1, 3, 50, 2**32]))
-def test_whether_a_row_shares_a_band_is_told_as_with_whom(seed: int, count: int, bands: int, most: int) -> None:
-    hashes = np.random.default_rng(seed).integers(0, most, (count, bands), dtype=np.uint64) << np.uint64(30)
-    rows, _ = minhash.sharing(hashes, np.ones(count, np.bool_))
-    assert np.flatnonzero(minhash.shared(hashes)).tolist() == np.unique(rows).tolist()
-
-
 @pytest.mark.parametrize("count", [1_000, 2_048])
 def test_a_batch_in_which_all_share_all_bands_is_told_of_in_bounded_memory(count: int) -> None:
     rows, earlier = minhash.sharing(np.zeros((count, 17), np.uint64), np.ones(count, np.bool_))
     assert len(rows) == count * (count - 1) // 2
     assert (earlier < rows).all()
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 40), st.sampled_from([1, 3, 50]))
-def test_earlier_rows_are_found_in_bands_as_they_are_filed(seed: int, count: int, most: int) -> None:
-    generator = np.random.default_rng(seed)
-    hashes = generator.integers(0, most, (count, 3), np.uint64) << np.uint64(30)
-    standing = generator.random(count) < 0.6
-    table = np.full((3, 64), -1, np.int32), np.empty((count, 3), np.int32), np.full(count, -1, np.int64)
-    rows, begin, met = minhash.RowsInBands(hashes, *table), 0, np.empty(count, np.int64)
-    for row in range(count):
-        if generator.random() < 0.5:
-            found = minhash.earlier_rows(row, begin, standing, rows, met)
-            begin = row
-            sharing = [other for other in range(row) if standing[other] and (hashes[other] == hashes[row]).any()]
-            assert sorted(met[:found].tolist()) == sharing

@@ -62,7 +62,7 @@ def has_expired(held: WrittenLog, retired: Retired, number: int) -> bool:
 
 def visible(transaction: Transaction, numbers: list[int]) -> list[bool]:
     visibility = Visibility(transaction, WORDS)
-    return visibility.are(transaction, np.array(numbers, np.uint64)).tolist()
+    return visibility.visible(transaction, np.array(numbers, np.uint64)).tolist()
 
 
 @settings(max_examples=80, deadline=None)
@@ -129,7 +129,7 @@ def test_what_a_transaction_retires_is_invisible_in_it_from_then_on_however_many
             visibility = Visibility(transaction, WORDS)
             visibility.note_retired(np.array(sorted(now), np.uint64))
             assert visibility.all_are == (not before | now)
-            return visibility.are(transaction, numbers).tolist(), visibility.are_retired(numbers).tolist()
+            return visibility.visible(transaction, numbers).tolist(), visibility.are_retired(numbers).tolist()
 
         still_visible, are_retired = store.write(retire)
     assert still_visible == [number not in before | now for number in range(21)]

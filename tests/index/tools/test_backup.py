@@ -13,7 +13,7 @@ from index.entry import Verdict
 from index.errors import AlreadyOpen, FormatUnknown, IndexExists, IndexInUse, IndexMissing
 from index.index import Index
 from index.storage.data_file import DATA_FILE
-from index.tools import FORMER_FILE, Reader, copy, readers, replace
+from index.tools import FORMER_FILE, copy, readers, replace
 from index.tools.backup import structure_problems
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
@@ -207,9 +207,8 @@ def test_a_process_that_waits_for_a_replaced_index_never_believes_the_former_loc
 def test_who_reads_an_index_is_told(tmp_path: Path) -> None:
     filled(tmp_path, mixed_rows(10, 50))
     with opened(tmp_path) as index:
-        states: list[list[Reader]] = []
-        inspected(index, lambda transaction: states.append(readers(index)))
-        assert [state for state in states[0] if state.transaction is not None] != []
+        states = inspected(index, lambda transaction: readers(index))
+        assert [transaction for _, transaction in states if transaction is not None] != []
         row = Row(0, 1, source_of(3))
         assert index.admit(entries_of([row]), ends_of([row])).verdicts.tolist() == [Verdict.UNIQUE]
 

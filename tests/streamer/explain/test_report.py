@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from index import Standing
+from index import EntryState
 from index.entry import Kind, Position, Source, Verdict
 from index.index import Decided
 from streamer.explain.explanation import Answer, Explanation, Likeness, Link, Near, Rule, Side, Span, Texts
@@ -32,11 +32,11 @@ TOLD = Explanation(
     "It is 0.7 similar.",
     (Rule("decode.text", "/text", False, "Where the text is."),),
     (
-        Link("one", AT, "news/0/3", DECIDED, "duplicate", "similar", Likeness(0.75), Standing.COUNTS, ""),
+        Link("one", AT, "news/0/3", DECIDED, "duplicate", "similar", Likeness(0.75), EntryState.COUNTS, ""),
         Link("root", AT, "news/0/1", None, None, None, None, None, "it has expired"),
     ),
     (Near("far", AT, "news/0/9", -1, Likeness(distance=1, cosine=0.5), "other", True, "not near enough"),),
-    standing=Standing.FORGOTTEN,
+    standing=EntryState.FORGOTTEN,
     notes=("A note.",),
     texts=TEXTS,
 )

@@ -1,0 +1,75 @@
+"""The outcome of a decision: verdicts on rows, and the documents that they name. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import NO_NUMBER, Verdict, standing_for_themselves
+from index.matching.candidates import ROW_ORDER
+
+RECRAWLED, MINOR = 1, 2
+"""Values of `Outcome.versions`: a UNIQUE version of an entry; and one with the same substance, or that came too often."""
+
+
+def _no_row() -> npt.NDArray[np.uint8]:
+    """A column of zeros, for any number of rows."""
+    return np.zeros((), np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Verdicts on n rows.
+
+    verdicts      uint8 [n], values of `Verdict`
+    distances     int16 [n], distance to the match, or with insert = "root" to its root, or NO_DISTANCE
+    entering      bool [n], whether the row becomes an entry; these rows get ascending numbers
+    first_number  the first of these numbers
+    orders        uint64 [n], order of the document that a row names, as in `CandidateSet`; its own, or NO_NUMBER for none
+    former        by UPDATE row that replaces no entry: the origin of the version it names, or its row
+    versions      uint8 [n], RECRAWLED, MINOR or 0
+    returns       uint8 [n], how often an id has returned to an earlier substance
+    """
+
+    verdicts: npt.NDArray[np.uint8]
+    distances: npt.NDArray[np.int16]
+    entering: npt.NDArray[np.bool_]
+    first_number: int
+    orders: npt.NDArray[np.uint64]
+    former: Mapping[int, tuple[str, int, int, int] | int] = field(default_factory=dict)
+    versions: npt.NDArray[np.uint8] = field(default_factory=_no_row)
+    returns: npt.NDArray[np.uint8] = field(default_factory=_no_row)
+
+    @property
+    def numbers(self) -> npt.NDArray[np.uint64]:
+        """Number of an entering row, else NO_NUMBER: uint64 [n]."""
+        numbers = np.full(len(self.entering), NO_NUMBER, np.uint64)
+        end = self.first_number + np.count_nonzero(self.entering)
+        numbers[self.entering] = np.arange(self.first_number, end, dtype=np.uint64)
+        return numbers
+
+    @property
+    def named(self) -> npt.NDArray[np.uint64]:
+        """Number of the document that a row names, else NO_NUMBER: uint64 [n]."""
+        # First number 10, rows 0 and 2 of three enter: ROW_ORDER + 2 is number 11, and 7 is document 7.
+        named, rows = self.orders.copy(), self.orders - np.uint64(ROW_ORDER)
+        rows[rows == np.arange(len(rows), dtype=np.uint64)] = NO_NUMBER
+        of_rows = rows < np.uint64(len(rows))
+        named[self.orders >= np.uint64(ROW_ORDER)] = NO_NUMBER
+        named[of_rows] = self.numbers[rows[of_rows].astype(np.int64)]
+        return named
+
+    @property
+    def originals(self) -> npt.NDArray[np.uint64]:
+        """Number of the original; its own number for a row that is one; else NO_NUMBER: uint64 [n]."""
+        originals: npt.NDArray[np.uint64] = np.where(standing_for_themselves(self.verdicts), self.numbers, self.named)
+        return originals
+
+    @property
+    def replaced(self) -> npt.NDArray[np.uint64]:
+        """Orders of the versions that UPDATE rows replace, uint64 [k]."""
+        updates = np.flatnonzero((self.verdicts == Verdict.UPDATE) & (self.orders != NO_NUMBER))
+        orders, own = self.orders[updates], updates.astype(np.uint64) + np.uint64(ROW_ORDER)
+        replaced: npt.NDArray[np.uint64] = orders[orders != own]
+        return replaced
