@@ -1,12 +1,12 @@
-"""Fingerprints on disk: the near-duplicate index. It knows no text, no Kafka, no wall clock and no metrics library.
+"""The near-duplicate index: fingerprints on disk. It knows no text, no Kafka, no wall clock and no metrics library.
 
     from index import Entries, Index, Parameters
 
     with Index.open(directory, Parameters(bits=64, distance_max=3), map_bytes_max=2**30) as index:
         decisions = index.admit(entries, ends)
 
-`index.tools` maintains an index; `errors` has its exceptions; `minhash` and `second_look` are the pure comparisons
-that producers of fingerprints need too. Names load on first use, so `import index` is cheap.
+`index.tools` maintains an index, `errors` has its exceptions, and `minhash` and `second_look` are its pure comparisons.
+Names load on first use, so `import index` is cheap.
 """
 
 from importlib import import_module

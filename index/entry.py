@@ -1,6 +1,6 @@
-"""The interface between the streamer and the index: columns of numbers, and ids.
+"""The interface to the index: columns of numbers, and ids.
 
-A batch enters as `Entries` and returns as `Decisions`; row i of one belongs to row i of the other.
+A batch enters as `Entries` and returns as `Decisions`, row for row.
 """
 
 from collections.abc import Sequence
@@ -18,37 +18,35 @@ NO_DISTANCE = -1
 """No match, in a column of distances."""
 
 Insert = Literal["unique", "root", "all"]
-"""Documents that become entries: only unique ones, also duplicates that stay near their root, or all."""
+"""Documents that become entries: unique ones, also duplicates near their root, or all."""
 
 RecrawlPolicy = Literal["duplicate", "update", "as-new"]
-"""Treatment of a document whose id is known with another text: ids ignored, an update, or a new document."""
+"""What a known id with another text is: ids ignored, an update, or a new document."""
 
 
 MinorPolicy = Literal["duplicate", "unique"]
-"""Treatment of a document whose id is known with another text of the same substance."""
+"""What a known id with another text but the same substance is."""
 
 
 class Verdict(IntEnum):
-    """The decision on one record. The log on disk holds these values; they never change their meaning."""
+    """The decision on one record. The log stores these values; their meaning never changes."""
 
     UNIQUE = 0
     DUPLICATE = 1
     UNDECIDABLE = 2
     DEAD_LETTER = 3
     TEMPLATE = 4
-    """Unique despite a match: both share only the frame of their hosts. Names the match that did not count."""
+    """Unique despite a match that shares only the frame of the hosts. Names that match."""
     UPDATE = 5
-    """A document whose id was known with another text: delivered like a UNIQUE. As an entry it replaces the older
-    version, which it names as its original.
-    """
+    """A known id with another text: delivered like a UNIQUE. Its entry replaces the older version, its original."""
     SUSPECT = 6
-    """A near but unequal duplicate that the guard lets pass: an entry like a DUPLICATE, delivered like a UNIQUE."""
+    """A near but unequal duplicate that the guard lets pass: enters like a DUPLICATE, delivered like a UNIQUE."""
     GIVEN_BACK = 7
-    """A duplicate that a person gave back: an entry, delivered like a UNIQUE, under its own source."""
+    """A duplicate that a person gave back: an entry under its own source, delivered like a UNIQUE."""
 
     @property
     def label(self) -> str:
-        """The verdict's word in headers, metrics and output; TEMPLATE is "unique", with a reason that says why.
+        """The verdict's word in headers, metrics and output; TEMPLATE is "unique".
 
         >>> Verdict.TEMPLATE.label, Verdict.GIVEN_BACK.label
         ('unique', 'given-back')
@@ -57,12 +55,12 @@ class Verdict(IntEnum):
 
     @property
     def names_original(self) -> bool:
-        """Whether a row with this verdict names another document: its match or the version it replaces."""
+        """Whether a row with this verdict names its match or the version it replaces."""
         return self in (Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.SUSPECT)
 
     @property
     def stands_for_itself(self) -> bool:
-        """Whether a row with this verdict is an entry with its own number, which others may name as their original."""
+        """Whether a row with this verdict is an entry that others may name as their original."""
         return self in (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.GIVEN_BACK)
 
 
@@ -75,13 +73,17 @@ _STANDING = np.isin(np.arange(256), [verdict for verdict in Verdict if verdict.s
 
 
 def naming_originals(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Whether each row names another document: uint8 [n], values of `Verdict` -> bool [n]."""
+    """Whether each verdict names another document: uint8 [n] -> bool [n].
+
+    >>> naming_originals(np.array([Verdict.UNIQUE, Verdict.DUPLICATE], np.uint8))
+    array([False,  True])
+    """
     naming: npt.NDArray[np.bool_] = _NAMING[verdicts]
     return naming
 
 
 def standing_for_themselves(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Whether each row is an entry with its own number: uint8 [n], values of `Verdict` -> bool [n]."""
+    """Whether each verdict makes an entry that others may name: uint8 [n] -> bool [n]."""
     standing: npt.NDArray[np.bool_] = _STANDING[verdicts]
     return standing
 
@@ -92,17 +94,17 @@ class Kind(IntEnum):
     NEAR = 0
     """Match any NEAR entry within `distance_max`."""
     EXACT = 1
-    """Match only EXACT entries with an equal fingerprint: the text is too short for a distance to mean anything."""
+    """Match only equal EXACT entries: the text is too short for distances."""
     UNDECIDABLE = 2
-    """Match nothing, enter nothing: the verdict is UNDECIDABLE."""
+    """Match nothing, enter nothing."""
     DEAD_LETTER = 3
-    """Match nothing, enter nothing: the verdict is DEAD_LETTER."""
+    """Match nothing, enter nothing."""
 
 
 class Source(NamedTuple):
     """One ordered sequence of records: a partition of a topic, or a file.
 
-    stream  opaque, and never reused for other content: a Kafka topic id, or the id of a file
+    stream  a Kafka topic id or a file's id; opaque, never reused for other content
     """
 
     stream: str
@@ -113,12 +115,16 @@ _GIVEN_BACK = "given-back:"
 
 
 def given_back_source(source: Source) -> Source:
-    """Source for documents given back from a source; the drop keeps its own position there."""
+    """Source for documents given back; their drops keep their positions in `source`.
+
+    >>> plain_source(given_back_source(Source("topic", 3)))
+    Source(stream='topic', partition=3)
+    """
     return Source(_GIVEN_BACK + source.stream, source.partition)
 
 
 def is_given_back(stream: str) -> bool:
-    """Whether a stream holds given-back documents of another stream."""
+    """Whether a stream holds another stream's given-back documents."""
     return stream.startswith(_GIVEN_BACK)
 
 
@@ -128,7 +134,7 @@ def plain_source(source: Source) -> Source:
 
 
 class Position(NamedTuple):
-    """Position of a record in the input: the key of the journal."""
+    """A record's position in the input: the journal's key."""
 
     source: Source
     offset: int
@@ -136,23 +142,23 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A batch of n records, in the order of decision.
+    """A batch of n records, in decision order.
 
     sources         distinct sources of the batch
     source_numbers  uint32 [n], row i comes from sources[source_numbers[i]]
     offsets         uint64 [n], strictly increasing within a source; gaps are allowed
-    kinds           uint8 [n], values of `Kind`
-    reasons         uint8 [n], journaled and returned unread; the streamer defines them
-    fingerprints    uint64 [n, words], words = bits / 64; ignored in UNDECIDABLE and DEAD_LETTER rows
-    times_ms        int64 [n], the record's own time in milliseconds since 1970
+    kinds           uint8 [n], `Kind` values
+    reasons         uint8 [n], journaled and returned unread
+    fingerprints    uint64 [n, bits / 64]; ignored in UNDECIDABLE and DEAD_LETTER rows
+    times_ms        int64 [n], record times, milliseconds since 1970
     ids             n document ids
-    looks           uint8 [n, look bytes], for the second look; used in NEAR rows only; None without one
+    looks           uint8 [n, look bytes], for the second look at NEAR rows; None without one
     hosts           n names of the documents' sites, None or "" if unknown; None: all unknown
-    named           bool [n], whether the document brought its id, so that a later one with this id is another version; an
+    named           bool [n], whether the document brought its id, so that later ones with this id are its versions; an
                     empty id is none; None: all brought theirs
-    digests         uint64 [n, 2]: digests of the exact text and its substance, without counters and dates; equal texts
-                    have equal substance. None: derived from fingerprint and look
-    host_digests    uint32 [n], digest of the host that each id belongs to; None: derived from `hosts`
+    digests         uint64 [n, 2], of the exact text and its substance (the text without counters and dates); None:
+                    derived from fingerprint and look
+    host_digests    uint32 [n], host that each id belongs to; None: derived from `hosts`
     """
 
     sources: tuple[Source, ...]
@@ -192,9 +198,8 @@ class Entries:
 class HostShare(NamedTuple):
     """Recent documents of a watched host, counted by `matching.host_sketch`.
 
-    documents  its recent documents
-    unequal    near but unequal duplicates among them: merely similar to their originals
-    beyond     whether it is beyond the limits
+    unequal  near but unequal duplicates among them
+    beyond   whether it exceeds the limits
     """
 
     host: str
@@ -207,14 +212,13 @@ class HostShare(NamedTuple):
 class Decisions:
     """Verdicts on n records, row for row with their `Entries`.
 
-    verdicts            uint8 [n], values of `Verdict`
+    verdicts            uint8 [n], `Verdict` values
     reasons             uint8 [n], as journaled at the first decision
     distances           int16 [n], Hamming distance to the match, or ten-thousandths of 1 - similarity if the parameters
                         are `by_similarity`; NO_DISTANCE without a match
     originals           uint64 [n], number of the original; its own number for a row that is one; else NO_NUMBER
-    original_ids        id of the original for rows that name one, else None
-    original_positions  position of the original for rows that name one, else None
-    replayed            bool [n], whether the verdict comes from the journal, as the position was decided before
+    original_ids        the originals' ids; None for rows that name none, as in `original_positions`
+    replayed            bool [n], whether the verdict comes from the journal
     candidates          int64 [n], entries compared with the row; 0 if replayed
     crossings           hosts that crossed the guard's limits with this batch, in either direction
     """
@@ -234,10 +238,10 @@ class Decisions:
 
 
 class Applied(NamedTuple):
-    """Progress of a source.
+    """A source's progress.
 
     offset  every record below it is decided
-    mark    the caller's own proof of content
+    mark    the caller's proof of content
     """
 
     offset: int

@@ -14,19 +14,19 @@ class FormatUnknown(IndexProblem):
 
 
 class IndexFull(IndexProblem):
-    """The index cannot grow: the map limit is reached or the disk is full. The batch left no trace."""
+    """The index cannot grow: map limit or full disk. The batch left no trace."""
 
 
 class IndexMissing(IndexProblem):
-    """The directory has no index and a read-only opening creates none, or the opened index is gone."""
+    """The directory has no index, or the opened index is gone. A read-only opening creates none."""
 
 
 class AlreadyOpen(IndexProblem):
-    """This process already has the directory open; a process may open it once."""
+    """This process already has the directory open."""
 
 
 class IndexDamaged(IndexProblem):
-    """The file's structure is broken, or a write failed halfway so that only a fresh opening can judge the file."""
+    """The file's structure is broken, or a write failed halfway and only a fresh opening can judge the file."""
 
 
 class IndexExists(IndexProblem):
@@ -34,8 +34,8 @@ class IndexExists(IndexProblem):
 
 
 class IndexInUse(IndexProblem):
-    """Another process has the index open, just replaced its file, or has stopped while it blocks all writers."""
+    """Another process has the index open, has just replaced its file, or has stopped and blocks all writers."""
 
 
 class GivingBack(IndexProblem):
-    """Another command is giving documents back, or the last one broke off: run it again."""
+    """Another command gives documents back, or the last one broke off: run it again."""

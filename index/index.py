@@ -1,7 +1,7 @@
 """The index: fingerprints in, verdicts out, each position decided once.
 
-One write transaction per call holds the new entries, the journal rows and the applied offsets. So a crash leaves
-either all of a batch or nothing, and deciding the batch again gives the same verdicts.
+One write transaction per call holds entries, journal rows and applied offsets. A crash leaves all of a batch or
+nothing, and deciding the batch again gives the same verdicts.
 """
 
 import os
@@ -56,9 +56,8 @@ class Match(NamedTuple):
 
 
 class WatchedHosts(NamedTuple):
-    """Hosts with the most near but unequal duplicates.
+    """Hosts with the most near but unequal duplicates, worst first.
 
-    worst   worst first
     beyond  number of hosts beyond the guard's limits, including those not in `worst`
     """
 
@@ -67,7 +66,7 @@ class WatchedHosts(NamedTuple):
 
 
 class Index:
-    """An open index. Several processes may have it open; their writes take turns. Threads may share one `Index`.
+    """An open index. Threads may share it; other processes may open it too, and their writes take turns.
 
     with Index.open(directory, Parameters(bits=64, distance_max=3), map_bytes_max=2**30) as index:
         decisions = index.admit(entries, ends)
@@ -78,7 +77,7 @@ class Index:
         self._opened = opened
         self._turn = Turn((opened.directory / DATA_FILE).absolute())
         self.parameters = opened.parameters
-        """The parameters in effect; if opened without any, those from its creation."""
+        """The parameters in effect: those given at opening, else those from its creation."""
         self.retention = opened.retention
         self.identity = opened.identity
         self.secret = secret
@@ -104,19 +103,15 @@ class Index:
     ) -> Self:
         """Open the index in `directory`, or create one if there is none.
 
-        parameters         must equal those from the index's creation, except stricter thresholds (`Parameters.deciding`); None,
-                           with read_only: any. A callable makes them from the index's `secret`, which a new index then gets
-        map_bytes_initial  first size of the memory map; doubled when needed, up to map_bytes_max
+        parameters         equal to those from the index's creation, except stricter thresholds (`Parameters.deciding`).
+                           None, with read_only: any. A callable receives the index's `secret`.
+        map_bytes_initial  first size of the memory map, which doubles up to map_bytes_max
         read_only          no writes, and the index must exist
         hooks              called around every commit
-        journal            False: positions are neither looked up nor noted, so deciding is not idempotent; only for negative
-                           controls in tests
+        journal            False: positions are neither read nor noted, so deciding is not idempotent; for tests only
         sizes              when the memtable freezes, and how large segments grow
-        retention          how long entries count
-        guard              limits for hosts
-        recrawl            treatment of documents whose ids are known with another text
-        equal_reasons      reason to journal for a duplicate with its original's text, by its own reason
-        secret             16 bytes for a new index, copied from the index that its entries come from
+        equal_reasons      by a duplicate's own reason: the one to journal if its text equals its original's
+        secret             16 bytes for a new index, from the index whose entries it will hold
 
         Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
         """
@@ -173,27 +168,24 @@ class Index:
         """Decide a batch in one synced write transaction: all of it, or nothing if this raises.
 
         A position decided before keeps its verdict (`replayed`) and enters nothing. All others are decided in order;
-        each sees all entries and the earlier documents of the batch. A NEAR document is a duplicate of the nearest
-        entry within distance_max, the earliest on ties. An EXACT document is a duplicate of the earliest equal EXACT
-        entry. With a second look only matches that the look accepts count, at the look's distances.
+        each sees all entries and the batch's earlier documents. A NEAR document is a duplicate of the nearest entry
+        within distance_max, the earliest on ties; an EXACT document, of the earliest equal EXACT entry. With a second
+        look only matches that it accepts count, at its distances.
 
-        With insert = "unique" only UNIQUE documents become entries. With "all" duplicates do too: the original of a
-        duplicate is the UNIQUE document at the root of its match, and `distances` has the distance to the match. With
-        "root" duplicates far enough from their match become entries. A match then counts only if the document is also
-        near enough to its root, and `distances` has the distance to that root. A match with a retired root is its own
-        root.
+        With insert = "unique" only UNIQUE documents become entries. With "all" duplicates do too: a duplicate's original
+        is the UNIQUE document at its match's root, and `distances` has the distance to the match. With "root" duplicates
+        far enough from their match become entries. A match then counts only if its root is near enough too, and
+        `distances` has the distance to that root. A match with a retired root is its own root.
 
-        With recrawl = "update" a document whose id is known with another text is an UPDATE. If another entry is
-        nearer than the older version, it is a DUPLICATE of that entry instead, and the older version stays. An UPDATE
-        is an entry, names the older version as its original, and retires it; `distances` has the distance between
-        them if both are NEAR. A document equal to its older version is a DUPLICATE of it. With "as-new" such a
-        document is UNIQUE, and the older version stays.
+        With recrawl = "update" a known id with another text is an UPDATE: an entry that names and retires the older
+        version. `distances` has their distance if both are NEAR. If another entry is nearer than the older version, the
+        document is a DUPLICATE of that entry, and the older version stays. With "as-new" a known id with another text
+        is UNIQUE, and the older version stays. With either, a document equal to its older version is a DUPLICATE of it.
 
         The older version is the visible entry, from a UNIQUE or UPDATE row with the same id, that the last record
-        with this id was or duplicated. If there is none, the record before counts, back to the last 64.
+        with this id was or duplicated; without one, the record before counts, back to the last 64.
 
-        Retired entries match nothing (see `retention`, `forget`). Positions in a wholly expired batch are unknown
-        again.
+        Retired entries match nothing (see `retention`, `forget`). Positions in a wholly expired batch are unknown again.
 
         `ends` moves each source's applied offset forward, never backwards; `marks` go with their ends. A new stream
         becomes known without a name. Raises IndexFull, IndexDamaged; ValueError for an unsound batch.
@@ -203,9 +195,9 @@ class Index:
     def check(self, entries: Entries) -> Decisions:
         """Decide each document as `admit` would if it came next, alone, at a new position; writes nothing.
 
-        Positions are not read: no row is `replayed`. `originals` is NO_NUMBER for every row that names no other
-        document, as no numbers are assigned. A document's own time does not advance retention by age, as it might in
-        `admit`. Never waits for a writer. Raises IndexDamaged; ValueError for an unsound batch.
+        No row is `replayed`. `originals` is NO_NUMBER for rows that name no other document, as a check assigns no
+        numbers. A document's own time does not advance retention by age, as it might in `admit`. Never waits for a
+        writer. Raises IndexDamaged; ValueError for an unsound batch.
         """
         return check.check(self._opened, entries)
 
@@ -216,19 +208,19 @@ class Index:
         originals: Sequence[Position | None],
         ends: Mapping[Source, int] = NO_ENDS,
     ) -> Restored:
-        """Enter documents that were decided before, without matching; `ends` moves applied offsets forward.
+        """Enter documents with known verdicts, without matching; `ends` moves applied offsets forward.
 
-        verdicts   uint8 [n], UNIQUE, TEMPLATE, UPDATE, DUPLICATE or SUSPECT; rows of kind UNDECIDABLE or DEAD_LETTER are
-                   journaled as such
-        originals  position of the original, for rows that name one; otherwise unused
+        verdicts   uint8 [n], UNIQUE, TEMPLATE, UPDATE, DUPLICATE or SUSPECT; UNDECIDABLE and DEAD_LETTER rows are journaled as
+                   such by kind
+        originals  position of the original, for rows that name one
 
-        The older version of an UPDATE is retired if known, even if the UPDATE itself was known before: pass updates
-        once more after all others. An UPDATE without its older version's position enters as UNIQUE.
+        An UPDATE retires its older version, if known, even if the UPDATE was known before: pass updates once more
+        after all others. Without its older version's position it enters as UNIQUE.
 
-        Rows whose position the journal knows stay unchanged. The original of a DUPLICATE or SUSPECT row must be in
-        the journal or an original in this batch; otherwise the row is left out and counted. Such rows become entries
-        only with insert = "root" or "all"; with "all" their journaled distance is NO_DISTANCE, as the match is
-        unknown. Record times advance as in `admit`. Raises IndexFull, IndexDamaged; ValueError for an unsound batch.
+        Rows at journaled positions stay unchanged. The original of a DUPLICATE or SUSPECT row must be in the journal or
+        an original in this batch; otherwise the row is left out and counted. Such rows become entries only with
+        insert = "root" or "all"; with "all" their journaled distance is NO_DISTANCE, as the match is unknown. Record
+        times advance as in `admit`. Raises IndexFull, IndexDamaged; ValueError for an unsound batch.
         """
         restore.require_restorable(entries, verdicts, originals, self.parameters)
         if not self._opened.journaling:
@@ -239,24 +231,24 @@ class Index:
         """Reverse the drop of documents; returns the rows not given back before, bool [n].
 
         Rows have the positions of their drops, which keep their verdicts. A NEAR or EXACT row becomes an entry; any
-        other is only remembered as given back. A later record with such an entry's id is a duplicate only of its own
-        earlier versions: `decide.give_back` has the exact rule.
+        other is only remembered. A later record with such an entry's id is a duplicate only of its own earlier
+        versions (see `decide.give_back`).
 
-        The new rows are `undelivered` until `settle`; delivered: they are already out, as in a restoration. Raises
-        GivingBack if an earlier batch is not settled, IndexFull, IndexDamaged; ValueError for an unsound batch.
+        The new rows are `undelivered` until `settle`, unless `delivered`, as in a restoration. Raises GivingBack if an
+        earlier batch is not settled, IndexFull, IndexDamaged; ValueError for an unsound batch.
         """
         return give_back.give_back(self._opened, entries, delivered=delivered)
 
     def are_given_back(self, positions: Sequence[Position]) -> npt.NDArray[np.bool_]:
-        """Whether the drop at each of n positions was given back, as far as the index remembers: bool [n]."""
+        """Whether each position's drop was given back, as far as the index remembers: bool [n]."""
         return give_back.are_known(self._opened, positions)
 
     def undelivered(self) -> list[Position]:
-        """Positions of the last given-back batch, until its delivery is settled."""
+        """Positions of the last given-back batch, until `settle`."""
         return give_back.undelivered(self._opened)
 
     def settle(self, positions: Collection[Position]) -> bool:
-        """Note that these positions, all that are `undelivered`, are out; False if others are undelivered."""
+        """Note the delivery of these positions, all that are `undelivered`; False if others are undelivered."""
         return give_back.settle(self._opened, positions)
 
     def begin(self, source: Source, name: str, offset: int) -> None:
@@ -270,15 +262,15 @@ class Index:
         self._opened.store.write(operation)
 
     def set_applied(self, source: Source, offset: int, mark: bytes = b"") -> None:
-        """Move a source's applied offset forward to `offset`; never backwards."""
+        """Move a source's applied offset forward; never backwards."""
         self._opened.store.write(
             lambda transaction: sources.move_applied(transaction, {source: offset}, {source: mark})
         )
 
     def take_turn(self) -> bool:
-        """Take the turn to bring the index up to date, which at most one process has; returns whether this one has it.
+        """Take the turn to bring the index up to date, if it is free; returns whether this process has it.
 
-        Blocks no writer: processes that bring an index up to date agree to take turns. Raises IndexMissing.
+        It blocks no writer: processes only agree to take turns. Raises IndexMissing.
         """
         try:
             return self._turn.take()
@@ -294,11 +286,11 @@ class Index:
         return self._opened.store.read(sources.applied)
 
     def streams(self, name: str) -> list[str]:
-        """Streams with this name, oldest first. Reads all streams: for start-up, not for every batch."""
+        """Streams with this name, oldest first. Reads all streams: for start-up only."""
         return [stream for stream, stream_name in self.stream_names().items() if stream_name == name]
 
     def stream_names(self) -> dict[str, str]:
-        """Every known stream's name, oldest first, "" for a stream without `begin`. Reads all streams."""
+        """Name of every known stream, oldest first; "" for a stream without `begin`. Reads all streams."""
         return dict(self._opened.store.read(sources.named_streams))
 
     def query(
@@ -308,7 +300,7 @@ class Index:
 
         Compares fingerprints alone, without a second look.
 
-        distance_max  None: that of `parameters`; may exceed it. SimHash: 0 to 7 bits, complete. MinHash: 0 to 10,000, among
+        distance_max  may exceed that of `parameters` (None). SimHash: 0 to 7 bits, complete. MinHash: 0 to 10,000, among
                       entries that share a band
         limit         most matches per fingerprint
         """
@@ -331,7 +323,7 @@ class Index:
         return self._opened.read(operation)
 
     def query_exact(self, fingerprints: npt.NDArray[np.uint64]) -> list[Match | None]:
-        """Earliest equal EXACT entry of each fingerprint, uint64 [m, words], or None; writes nothing."""
+        """Earliest equal EXACT entry of each fingerprint, uint64 [m, words]; writes nothing."""
         self._require_fingerprints(fingerprints)
 
         def operation(session: ReadSession) -> list[Match | None]:
@@ -348,26 +340,26 @@ class Index:
             raise ValueError(f"fingerprints must be uint64 [m, {self.parameters.words}]")
 
     def documents(self, numbers: Sequence[int]) -> list[Document | None]:
-        """Documents with these numbers, in the same order; None for a number without a document, or with an expired one."""
+        """Documents with these numbers, in order; None for an unknown number or an expired document."""
         asked = np.array(numbers, dtype=np.uint64)
         found = self._opened.read(lambda session: documents.read(session.transaction, asked, session.words))
         return [found.get(number) for number in numbers]
 
     def forget(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
-        """Remove the documents with these ids, so that their near-duplicates are unique again; returns those removed.
+        """Remove the documents with these ids, so that near-duplicates are unique again; returns those removed.
 
-        Verdicts do not change: the journal still answers for every position, and still names a forgotten original.
-        Unless insert = "unique", an original takes along its duplicates, which requires a scan of all later
-        documents. `progress` receives the number of documents examined so far. Raises IndexFull, IndexDamaged.
+        Verdicts stay: the journal still answers for every position, and still names a forgotten original. Unless
+        insert = "unique", an original takes along its duplicates, which requires a scan of all later documents.
+        `progress` receives the number of documents examined so far. Raises IndexFull, IndexDamaged.
         """
         return forget.forget(self._opened, frozenset(ids), progress)
 
     def find(self, ids: Collection[str]) -> list[Document]:
-        """Documents with one of these ids, oldest first, including forgotten ones and expired ones still in the log."""
+        """Documents with one of these ids, oldest first, even if forgotten, or expired and still in the log."""
         return find.find(self._opened, frozenset(ids))
 
     def decided(self, ids: Collection[str]) -> list[Decided]:
-        """All logged decisions on records with one of these ids, oldest first, including those without an entry.
+        """Logged decisions on records with one of these ids, oldest first, even those without an entry.
 
         An empty id is none. Restored documents have decisions; duplicates that were not restored have none.
         """
@@ -376,25 +368,25 @@ class Index:
     def newest_near(self, limit: int) -> list[Decided]:
         """Up to `limit` (at least 1) decisions on near but unequal duplicates, newest first.
 
-        Reads the last hundred batches, so it takes some milliseconds at any index size.
+        Reads the last hundred batches: some milliseconds at any index size.
         """
         return find.newest_near(self._opened, limit)
 
     def decided_at(self, positions: Sequence[Position]) -> list[Decided | None]:
-        """Decision on each position, in the same order; None if the journal does not have it, or no longer."""
+        """Decision on each position, in order; None if the journal does not have it, or no longer."""
         return find.decided_at(self._opened, positions)
 
     def standings(self, numbers: Sequence[int]) -> list[EntryState]:
-        """Whether each document still counts, in the same order; for assigned numbers."""
+        """Whether each document still counts, in order; numbers must be assigned."""
         return find.standings(self._opened, numbers)
 
     def watched_hosts(self, limit: int = 10) -> WatchedHosts:
-        """Up to `limit` hosts with the largest share of near but unequal duplicates among their recent documents."""
+        """Up to `limit` hosts with the largest share of near but unequal duplicates among recent documents."""
         sketch = self._opened.read(lambda session: unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY)))
         return WatchedHosts(sketch.worst(limit), sketch.beyond_count())
 
     def statistics(self) -> Statistics:
-        """Index size, in counts and bytes; reads only a few pages."""
+        """Index size in counts and bytes; reads a few pages."""
         return self._opened.read(lambda session: statistics_of(session.transaction, session.words))
 
 

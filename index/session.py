@@ -1,7 +1,7 @@
-"""An open index, and the sessions of its operations: one transaction each, with everything a decision needs.
+"""An open index and its operations' sessions: one transaction each, with everything a decision needs.
 
-A read session sees one snapshot. A write session first takes over the commits of other processes. Finally it stores
-the counters and compacts a little. A write session is atomic and synced.
+A read session sees one snapshot. A write session is atomic and synced: it takes over other processes' commits first,
+stores the counters at the end, and compacts a little.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,9 +25,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long entries count. Retention may differ between openings; expired entries stay expired.
+    """How long entries count. May differ between openings; expired entries stay expired.
 
-    entries_max  number of newest entries that count; None: all count
+    entries_max  newest entries that count; None: all
     age_max_ms   entries count until their source's record time has advanced by more than this; None: always
     """
 
@@ -43,12 +43,12 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Limits for a host's share of near but unequal duplicates, and their effect. May differ between openings.
+    """Limits for a host's share of near but unequal duplicates. May differ between openings.
 
     share_max      their share among the host's recent documents
     documents_min  least recent documents for a share to count, at most RECENT_DOCUMENTS
-    suspects       near but unequal duplicates of a host beyond the limits are SUSPECT, not DUPLICATE; not with
-                   insert = "unique", which would not recognise a suspect's copies
+    suspects       beyond the limits they are SUSPECT, not DUPLICATE; not with insert = "unique", which would not
+                   recognise a suspect's copies
     """
 
     share_max: float = 0.8
@@ -69,14 +69,14 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Recrawl:
-    """Treatment of a document whose id is known with another text. May differ between openings.
+    """Treatment of a known id with another text. May differ between openings.
 
-    policy         "duplicate": ids play no role. "update": it is an UPDATE, and the older version is retired. "as-new": it is
+    policy         "duplicate": ids play no role. "update": it is an UPDATE that retires the older version. "as-new": it is
                    UNIQUE, and the older version stays.
     reasons        with "as-new": the reason to journal, by the document's own reason; others keep theirs
-    minor          treatment of another text with the same substance: "duplicate", or "unique" as for another substance
+    minor          another text with the same substance: "duplicate", or "unique" as for another substance
     minor_reasons  as `reasons`, for such documents
-    history        how often documents with one id may return to an earlier substance; further returns are minor
+    history        how often an id may return to an earlier substance; further returns are minor
     """
 
     policy: RecrawlPolicy = "duplicate"
@@ -87,7 +87,7 @@ class Recrawl:
 
 
 class ReadSession:
-    """Snapshot of an index. Tree and ids load on first use, so operations on tables alone need not wait for them."""
+    """Snapshot of an index. Tree and ids load on first use, so operations on tables alone do not wait for them."""
 
     def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
         """Use `OpenIndex.read`."""
@@ -103,13 +103,13 @@ class ReadSession:
 
     @cached_property
     def tree(self) -> Tree:
-        """All NEAR entries filed by blocks, as of this snapshot."""
+        """All NEAR entries filed by blocks."""
         self._tree.follow(self.transaction)
         return self._tree
 
     @cached_property
     def ids(self) -> IdTable:
-        """All ids, as of this snapshot."""
+        """All ids."""
         self._ids.follow(self.transaction)
         return self._ids
 
@@ -122,8 +122,7 @@ class ReadSession:
 class WriteSession(ReadSession):
     """A write transaction of an index.
 
-    counters  counts and next numbers: read once at the beginning, stored once at the end. Operations that enter or remove
-              entries update them.
+    counters  counts and next numbers, read at the beginning and stored at the end; operations update them
     """
 
     def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
@@ -138,7 +137,7 @@ class WriteSession(ReadSession):
         self._counters_stored = self.counters
 
     def horizon_moved(self) -> None:
-        """Reload `visibility` on its next use, after more entries have expired."""
+        """Reload `visibility` on its next use: more entries have expired."""
         self.__dict__.pop("visibility", None)
 
     def end(self) -> None:
@@ -151,18 +150,12 @@ class WriteSession(ReadSession):
 
 @dataclass(frozen=True, slots=True)
 class OpenIndex:
-    """Internals of an open index, for the operations of `Index`, `index.tools` and tests.
+    """An open index's internals, for the operations in `Index`, `index.tools` and tests.
 
-    directory   directory of the index
-    identity    id of the index, shared with its copies
-    store       file of the index
-    tree        this process's view of all entries
-    ids         this process's view of all ids
-    retention   how long entries count
-    journaling  False: positions are neither looked up nor noted
-    guard       limits for hosts
-    recrawl     treatment of documents with known ids
-    equal_reasons  reason to journal for a duplicate with its original's text, by its own reason
+    identity       the index's id, shared with its copies
+    tree, ids      this process's views of all entries and ids
+    journaling     False: positions are neither read nor noted
+    equal_reasons  as in `Index.open`
     """
 
     directory: Path

@@ -1,8 +1,8 @@
 """Turn of one process to bring an index up to date. The turn ends with its process, however that ends.
 
-It is a lock of an open file description (F_OFD_SETLK) on the data file. LMDB locks another file, and
-`storage.file.lock_file` locks this one by another call (flock), so they do not conflict. A removed or replaced file
-keeps its lock: a turn belongs to a file, not to a path.
+A lock of an open file description (F_OFD_SETLK) on the data file. LMDB locks another file, and
+`storage.file.lock_file` locks this one by flock, so they do not conflict. A removed or replaced file keeps its lock:
+a turn belongs to a file, not to a path.
 """
 
 import fcntl
@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 
 _EXCLUSIVE = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-"""struct flock: an exclusive lock on the whole file; locks of this kind name no process."""
+"""struct flock: an exclusive lock on the whole file; it names no process."""
 
 
 class Turn:
@@ -22,7 +22,7 @@ class Turn:
         self._descriptor: int | None = None
 
     def take(self) -> bool:
-        """Take the turn if no other process has it; returns whether this process has it. Never waits.
+        """Take the turn if it is free; returns whether this process has it. Never waits.
 
         Raises OSError if the file is gone.
         """

@@ -1,4 +1,4 @@
-"""Deciding as a flow: operators with keyed state, whose verdicts equal those of one index fed in log order.
+"""Decisions as a flow: operators with keyed state, whose verdicts equal those of one index fed in log order.
 
     order ──► claim ──► [recall ──► verify] ──► resolve ──► name ──► join
 

@@ -1,4 +1,4 @@
-"""Buckets of CLAIM in the state: entries by page, in chunks, so that adding one to a large bucket rewrites little."""
+"""Buckets of CLAIM in the state: entries by page, in chunks, so that an insertion rewrites little."""
 
 import struct
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _CHUNK = struct.Struct("<BQI")
 class Buckets:
     """Entries of one kind under pages.
 
-    A page has one open chunk after the number of its full ones: b"".join([count, entries]). Full chunks never change.
+    A page's open chunk follows its count of full ones: b"".join([count, entries]). Full chunks never change.
     """
 
     def __init__(self, kind: Kind, entry: np.dtype[np.void], chunk_entries: int):
@@ -27,7 +27,7 @@ class Buckets:
         self._chunk_bytes = chunk_entries * entry.itemsize
 
     def read(self, task: Task, pages: Sequence[int]) -> "Opened":
-        """Read these pages, which are distinct."""
+        """Read distinct pages."""
         heads, parts, counts = [], [], np.zeros(len(pages), np.int64)
         for place, page in enumerate(pages):
             head = task.get(_PAGE.pack(self._kind, page))

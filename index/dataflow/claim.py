@@ -1,11 +1,11 @@
 """CLAIM: documents with the same block or band meet here, in order. Keyed by the keys' shard.
 
-A document meets every earlier one in its bucket. All documents enter, including later duplicates: CLAIM does not know
-the verdicts, and the rule asks for them.
+A document meets every earlier one in its bucket. Later duplicates enter too: CLAIM does not know the verdicts, and the
+rule asks for them.
 
 One exception keeps buckets small however often a page is copied: among documents alike in everything compared, only
-the first enters. Alike documents have the same matches, so a later one is unique only if the first is. Wherever a
-later one is near enough, the first is as near, and earlier.
+the first enters. They have the same matches, so a later one is unique only if the first is. Wherever a later one is near
+enough, the first is as near, and earlier.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ PAIRS_AT_ONCE = 2**18
 
 
 class Claim:
-    """Finds the earlier documents that share a key with each document: hits if that gives the distance, else candidates."""
+    """Pairs each document with the earlier ones that share a key: hits if that gives the distance, else candidates."""
 
     def __init__(self, parameters: Parameters, layout: Layout, shards: int, chunk_entries: int):
         """See `Dataflow`."""
@@ -49,7 +49,7 @@ class Claim:
             self._radii = np.array(probe_radii(parameters.blocks, parameters.distance_max))
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
-        """Match a slot's claims with the stored ones and with each other, in order."""
+        """Match a slot's claims with the stored ones and each other, in order."""
         exact = rows_of((each.content for each in messages if each.kind == Kind.EXACT_CLAIMS), self._layout.exact_claim)
         near = rows_of((each.content for each in messages if each.kind == Kind.NEAR_CLAIMS), self._layout.near_claim)
         if len(exact):
@@ -69,8 +69,7 @@ class Claim:
             yield Message(stage, shard, slot, kind, pairs[places].tobytes())
 
     def _meet(self, task: Task, claims: Rows, buckets: Buckets) -> Iterator[tuple[npt.NDArray[np.int64], Rows, Rows]]:
-        """Pairs of a claim and an earlier entry or claim in its page, in portions: pages int64 [m], claims and entries
-        [m].
+        """Pairs of a claim and an earlier entry or claim in its page, in portions: pages int64 [m], claims and entries [m].
 
         Then enters the claims, except those alike to an earlier one.
         """
@@ -95,7 +94,6 @@ class Claim:
         buckets.add(task, opened, of_claims[leading], leaders)
 
     def _compared(self, pages: npt.NDArray[np.int64], claims: Rows, others: Rows) -> Rows:
-        """Pairs that are near enough, or may be, by the bucket's data."""
         parameters = self._parameters
         if parameters.banding is not None:
             return _equal(claims, others, NO_DISTANCE)
@@ -118,7 +116,7 @@ class Claim:
 def _leading(
     claims: Rows, of_claims: npt.NDArray[np.intp], stored: Rows, of_stored: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.intp]:
-    """Claims that enter, ascending: no alike entry in their page, and no alike claim before them."""
+    """Claims that enter, ascending: without an alike entry or earlier claim in their page."""
     adding = np.flatnonzero(claims["use"] & ADDS)
     field = "alike" if "alike" in (stored.dtype.names or ()) else "words"
     alike = np.atleast_2d(np.concatenate([stored[field], claims[field][adding]]).T)
@@ -133,9 +131,7 @@ def _leading(
 def _runs(
     begins: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Each row with all places in its run, in portions: rows int64 [r], their places in `rows` int64 [m], places int64
-    [m].
-    """
+    """Each row with all places in its run, in portions: rows int64 [r], their places in `rows` int64 [m], places int64 [m]."""
     asking = np.flatnonzero(lengths)
     portions = np.cumsum(lengths[asking]) // PAIRS_AT_ONCE
     for _, some in by_group(portions):
@@ -147,7 +143,6 @@ def _runs(
 
 
 def _equal(claims: Rows, others: Rows, distance: int) -> Rows:
-    """Pairs with equal words."""
     equal = (claims["words"] == others["words"]).all(axis=1)
     return _pairs(claims[equal], others[equal], distance)
 

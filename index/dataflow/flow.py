@@ -22,9 +22,9 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Dataflow:
-    """Deciding as a flow.
+    """Decisions as a flow.
 
-    parameters     the equivalent index's parameters; each batch carries the fingerprint's own stamp
+    parameters     the equivalent index's
     shards         keys for CLAIM, RECALL, VERIFY and NAME, spread over the tasks; always more than tasks
     slot_ms        a decision slot's length: longer ones are cheaper, and delay verdicts
     band_bits      MinHash: hash bits that name a band's bucket, 1 to 40: about log2 of the expected documents
@@ -50,13 +50,13 @@ class Dataflow:
 
     @property
     def stamp(self) -> Mapping[str, str]:
-        """Everything that must not change while the state lives, by name. Slot and chunk lengths may change."""
+        """Everything that must not change while the state lives, by name. Slots and chunks may."""
         own = {"format": FORMAT_VERSION, "shards": self.shards, "band_bits": self.band_bits}
         return {name: str(value) for name, value in own.items()} | replace(self.parameters, fingerprint={}).by_name()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The operators that this flow needs: SimHash without a second look compares in CLAIM already."""
+        """The operators in use: SimHash without a second look compares in CLAIM already."""
         recalls = self.parameters.banding is not None or self.parameters.look is not None
         return tuple(stage for stage in Stage if recalls or stage not in (Stage.RECALL, Stage.VERIFY))
 

@@ -1,4 +1,4 @@
-"""JOIN: batches meet the rejects among their documents. Keyed by input partition."""
+"""JOIN: emits verdicts on whole batches, by ascending offset. Keyed by input partition."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -16,10 +16,10 @@ _COUNT = struct.Struct("<I")
 
 
 class Join:
-    """Emits the verdicts on whole batches, by ascending offset."""
+    """The operator JOIN."""
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Decided]:  # noqa: ARG002
-        """Verdicts on all the slot's batches."""
+        """Verdicts on the slot's batches."""
         decided: dict[tuple[int, int], Decided] = {}
         for message in messages:
             if message.kind == Kind.BATCH:
@@ -46,7 +46,6 @@ def _unique(content: bytes) -> tuple[int, int, Decided]:
 
 
 def _reject(decided: dict[tuple[int, int], Decided], content: bytes) -> None:
-    """Enter rejects into their batches' verdicts."""
     (count,) = _COUNT.unpack_from(content)
     rows = np.frombuffer(content, NAMED, count, _COUNT.size)
     texts = unpack_texts(content, _COUNT.size + rows.nbytes)

@@ -1,4 +1,4 @@
-"""Stored documents: leaves with a batch's rows, a few each, so that reading one document does not read its batch."""
+"""Stored documents in leaves of a few rows, so that reading one document does not read its batch."""
 
 import struct
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ _LEAF = struct.Struct(">QQ")
 
 
 def leaf_name(high: int, low: int) -> bytes:
-    """Name of the leaf with this document key."""
+    """Name of this document's leaf."""
     return _LEAF.pack(high, low >> LEAF_BITS)
 
 
 def leaves_of(
     high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]
 ) -> Iterator[tuple[bytes, npt.NDArray[np.intp]]]:
-    """Name of each distinct leaf, with the places of its documents among n keys."""
+    """Each distinct leaf's name, with the places of its documents."""
     leaves = low >> np.uint64(LEAF_BITS)
     numbers, distinct = numbered(high, leaves)
     for leaf, places in by_group(numbers):

@@ -12,7 +12,7 @@ from index.entry import Entries, Position, Source
 
 
 class Stage(IntEnum):
-    """The operators. State on disk is filed under their names; they never change."""
+    """The operators. State on disk is filed under these names, which never change."""
 
     ORDER = 0
     CLAIM = 1
@@ -27,21 +27,21 @@ class Kind(IntEnum):
     """Message content."""
 
     NEAR_CLAIMS = 0
-    """Rows of NEAR documents under the keys of their blocks or bands."""
+    """NEAR documents under the keys of their blocks or bands."""
     EXACT_CLAIMS = 1
-    """Rows of EXACT documents under a key of their fingerprints."""
+    """EXACT documents under a key of their fingerprints."""
     CANDIDATES = 2
-    """Pairs of a document and an earlier one, to be verified."""
+    """Pairs of a document and an earlier one, to verify."""
     SIGNATURES = 3
     """A batch's fingerprints and looks."""
     RECALLED = 4
     """Candidates with the earlier document's fingerprint and look."""
     HITS = 5
-    """Pairs of a document and an earlier one that are near enough."""
+    """Pairs of a document and an earlier, near one."""
     REJECTS = 6
     """Documents that are not unique, with their originals."""
     NAMES = 7
-    """Ids and positions of the documents of a batch."""
+    """Ids and positions of a batch's documents."""
     NAMED = 8
     """Rejects with their original's id and position."""
     BATCH = 9
@@ -51,9 +51,9 @@ class Kind(IntEnum):
 
 
 class Message(NamedTuple):
-    """One message to one key of one operator.
+    """A message to one key in one operator.
 
-    slot  end of its time slot, in milliseconds: complete once the watermark has reached it
+    slot  its time slot's end in milliseconds: complete once the watermark has reached it
     """
 
     stage: Stage
@@ -64,27 +64,24 @@ class Message(NamedTuple):
 
 
 class Task(Protocol):
-    """State of one key of one operator: bytes by name. A `put` survives every crash, or the flow rolls back with it."""
+    """State for one key in one operator: bytes by name. A `put` survives every crash, or the flow rolls back with it."""
 
     def get(self, name: bytes) -> bytes | None:
-        """Bytes of this name, or None."""
+        """Bytes of this name."""
 
     def put(self, name: bytes, content: bytes) -> None:
         """Set the bytes of this name."""
 
 
 KEPT_AT_ONCE = frozenset({(Stage.RECALL, Kind.SIGNATURES), (Stage.NAME, Kind.NAMES)})
-"""Messages that go to `Keeper.keep` on arrival. All others wait until their slot is complete."""
+"""Messages for `Keeper.keep` on arrival. All others wait until their slot is complete."""
 
 
 class Operator(Protocol):
-    """One step of the flow. It has no state of its own, only that of the current key."""
+    """One step in the flow. Its only state is the current key's."""
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> "Iterator[Message | Decided]":
-        """Process all waiting messages from a slot, in any order: no more will come.
-
-        A key's slots come in ascending order.
-        """
+        """Process all of a slot's messages, in any order; a key's slots ascend."""
 
 
 class Keeper(Operator, Protocol):
@@ -96,13 +93,13 @@ class Keeper(Operator, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """Decisions of an index on a batch of its entries, as a starting point for a flow. They are final.
+    """Final decisions of an index on its entries, as a starting point for a flow.
 
-    members       rows that have another document as root, int64 [m]; the others are originals
-    roots         those roots' keys, uint64 [m, 2]: time and partition, batch and row, as in `rows.document_keys`
+    members       int64 [m], rows that have another document as root; the others are originals
+    roots         their roots' keys, uint64 [m, 2]: high and low, as in `rows`
     fingerprints  of the roots, uint64 [m, words]
     looks         of the roots, uint8 [m, look bytes]
-    ends          with the last batch of a partition: by stream, the exclusive end of the decided offsets; else None
+    ends          with a partition's last batch: by stream, the exclusive end of the decided offsets; else None
     """
 
     members: npt.NDArray[np.int64]
@@ -119,10 +116,9 @@ class Arrival:
     time_ms  the log's append time, milliseconds since 1970
     source   partition of the input; the batch covers its offsets [begin, end)
     name     of the input, for people
-    stamp    everything that changes a fingerprint, as text
-    entries  its documents, all from this source
+    stamp    everything that changes a fingerprint
     content  the batch as bytes, returned unread with the verdicts
-    seeds    entries of an index, with their place in its order as `time_ms`, deciding no offsets; None: documents to decide
+    seeds    an index's entries, with their place in its order as `time_ms`, deciding no offsets; None: documents to decide
     """
 
     time_ms: int
@@ -138,15 +134,13 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Verdicts on n rows in a batch: those from `begin` on, which may be a later offset than the batch's.
+    """Verdicts on n rows in a batch, from offset `begin` on.
 
-    partition           of the input
-    begin               first offset decided here
+    begin               first offset decided here, perhaps after the batch's
     first               row of the batch that is the first row here
-    verdicts            uint8 [n], values of `Verdict`
+    verdicts            uint8 [n], `Verdict` values
     distances           int16 [n], as in `Decisions`
-    original_ids        n ids; None for rows without an original
-    original_positions  n positions; None for rows without an original
+    original_ids        n ids; None for rows without an original, as in `original_positions`
     names               names of the originals' inputs, by stream
     content             of the `Arrival`
     """

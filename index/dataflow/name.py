@@ -1,4 +1,4 @@
-"""NAME: documents' ids and positions. Keyed by batch shard; rejects go to their original."""
+"""NAME: adds originals' ids and positions to rejects. Keyed by batch shard."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ _COUNT = struct.Struct("<I")
 
 
 class Name:
-    """Adds the original's id and position to rejects."""
+    """The operator NAME."""
 
     def keep(self, task: Task, message: Message) -> None:
         """Keep a batch's names."""
@@ -28,7 +28,7 @@ class Name:
             task.put(leaf_name(high, begin << ROW_BITS | first), _COUNT.pack(len(offsets[some])) + leaf)
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
-        """Send the rejects on to their partitions."""
+        """Send rejects on to their partitions."""
         rejects = rows_of((message.content for message in messages), REJECT)
         named = np.zeros(len(rejects), NAMED)
         for column in ("high", "low", "distance"):

@@ -28,7 +28,7 @@ class Recorded(NamedTuple):
 
     stamp    settings for its fingerprints and the flow, by name; empty before its first document
     ends     by stream: exclusive end of the decided offsets
-    time_ms  time of its last batch, in the order
+    time_ms  of its last batch, in the order
     seeding  whether seeds from an index came, and more will
     """
 
@@ -39,7 +39,7 @@ class Recorded(NamedTuple):
 
 
 class Order:
-    """Assigns places in the order, and sends every document to look-up, storage and the wait for its verdict."""
+    """The operator ORDER: sends every document to look-up, storage and JOIN."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Order:
         slot_ms: int,
         band_bits: int,
     ):
-        """See `Dataflow`; stamp: by name, everything in the flow that must not change while its state lives."""
+        """See `Dataflow`; stamp: as `Dataflow.stamp`."""
         self._parameters, self._layout = parameters, layout
         self._stamp, self._shards, self._slot_ms, self._band_bits = dict(stamp), shards, slot_ms, band_bits
         self._recalls = parameters.banding is not None or parameters.look is not None
@@ -102,13 +102,13 @@ class Order:
         task.put(_STATE, json.dumps(known).encode())
 
     def _of_settings(self, known: Recorded, arrival: Arrival) -> Recorded:
-        """The known facts with the first batch's settings; raises if this batch has others."""
+        """The known facts with the first batch's settings; raises if this batch's differ."""
         own = self._stamp | {f"{_OF_FINGERPRINTS}{name}": value for name, value in json.loads(arrival.stamp).items()}
         _require_same(known.stamp, own)
         return known._replace(stamp=own)
 
     def _seeded(self, task: Task, known: Recorded, arrival: Arrival, seeds: Seeds) -> Iterator[Message]:
-        """Seeds from an index come before all other documents, in its order, and need no verdict."""
+        """Seeds precede all other documents, in the index's order, and need no verdict."""
         if known.ends or arrival.time_ms <= known.time_ms:
             raise ValueError(
                 f"Partition {arrival.source.partition} of {arrival.name} gets entries of an index twice, or too late: seed a job "
@@ -175,7 +175,6 @@ class Order:
     def _near_claims(
         self, entries: Entries, rows: npt.NDArray[np.intp], high: int, low: npt.NDArray[np.uint64]
     ) -> Rows:
-        """NEAR rows' claims under all keys that they enter or ask."""
         fingerprints, banding = entries.fingerprints[rows], self._parameters.banding
         if banding is not None:
             keys = band_keys(fingerprints, banding)
@@ -214,7 +213,7 @@ class Order:
 
 
 def _require_same(stored: Mapping[str, str], asked: Mapping[str, str]) -> None:
-    """Raise ParametersDiffer if a state has other settings than these; an empty state has none."""
+    """Raise ParametersDiffer if a state has other settings; an empty state has none."""
     names = sorted(name for name in stored.keys() | asked.keys() if stored.get(name) != asked.get(name))
     if stored and names:
         lines = (
@@ -227,7 +226,7 @@ def _require_same(stored: Mapping[str, str], asked: Mapping[str, str]) -> None:
 
 
 def _digests(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """XXH3 of each fingerprint and its look, uint64 [n]."""
+    """XXH3 of each fingerprint and look, uint64 [n]."""
     octets = np.ascontiguousarray(fingerprints.astype("<u8", copy=False)).view(np.uint8)
     whole = np.ascontiguousarray(np.hstack([octets, looks]))
     size, content = whole.shape[1], whole.tobytes()

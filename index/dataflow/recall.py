@@ -1,6 +1,4 @@
-"""RECALL: documents' fingerprints and looks, for comparison. Keyed by batch shard; candidates go to the earlier
-document.
-"""
+"""RECALL: adds the earlier document's fingerprint and look to candidates. Keyed by batch shard."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +10,7 @@ from index.dataflow.rows import CANDIDATE, Layout, by_group, rows_of, shard_of_b
 
 
 class Recall:
-    """Adds the earlier document's fingerprint and look to candidates. Passes pairs that met in several bands on once."""
+    """The operator RECALL. Pairs that met in several bands go on once."""
 
     def __init__(self, layout: Layout, shards: int):
         """See `Dataflow`."""

@@ -1,7 +1,7 @@
 """RESOLVE: the rule, for all documents with an earlier match. One key: every decision sees the earlier ones.
 
-Most documents never come here: a document without a hit is unique. `index.decide.rule` decides the others, with a
-slot's documents as its rows and all earlier ones as its index.
+Most documents never come here: without a hit a document is unique. `index.decide.rule` decides the others, with a slot's
+documents as its rows and all earlier ones as its index.
 """
 
 import struct
@@ -28,17 +28,17 @@ _NAME = struct.Struct(">cQQ")
 _REJECTED, _SIGNATURE = b"r", b"s"
 
 _STATUS = np.dtype([("low", "<u8"), ("root_high", "<u8"), ("root_low", "<u8"), ("entered", "?")])
-"""Fate of a rejected document, in its batch's state: its original, and whether it is an entry itself."""
+"""Fate of a rejected document: its original, and whether it is an entry itself."""
 
 _Numbers = npt.NDArray[np.int64]
 
 
 class _Known(NamedTuple):
-    """The documents that a slot needs: both sides of all hits, and their roots. Numbered in their order.
+    """The documents that a slot needs: both sides of all hits, and their roots, numbered in order.
 
     high, low  uint64 [n] each, the keys
     counts     bool [n], whether a document is an entry, by the decisions so far
-    roots      int64 [n], for a rejected entry the number of its original; for all others their own
+    roots      int64 [n], for a rejected entry its original's number; for all others their own
     """
 
     high: npt.NDArray[np.uint64]
@@ -55,7 +55,7 @@ class _Signatures(NamedTuple):
 
 
 class Resolve:
-    """Decides in order which documents are rejected, and by which original."""
+    """The operator RESOLVE."""
 
     def __init__(self, parameters: Parameters, layout: Layout, shards: int):
         """See `Dataflow`."""
@@ -87,7 +87,6 @@ class Resolve:
             yield Message(Stage.NAME, shard, slot, Kind.REJECTS, rejects[places].tobytes())
 
     def _settle(self, task: Task, settled: Records) -> None:
-        """Take over an index's decisions: members that it dropped and entered, and their roots."""
         status = np.zeros(len(settled), _STATUS)
         status["low"], status["entered"] = settled["low"], True
         status["root_high"], status["root_low"] = settled["of_high"], settled["of_low"]
@@ -102,7 +101,7 @@ class Resolve:
             task.put(name, root["fingerprint"].tobytes() + look)
 
     def _decided(self, matches: Matches, known: _Known, first: int, signatures: _Signatures | None) -> Outcome:
-        """Apply the rule, with the documents from `first` on as its rows, and the earlier ones as its index."""
+        """Apply the rule to documents from `first` on, with the earlier ones as its index."""
         parameters, count = self._parameters, len(known.high) - first
         if signatures is None:
             signatures = _Signatures(
@@ -132,7 +131,6 @@ class Resolve:
         return walk.decide(first)
 
     def _signatures(self, task: Task, hits: Records, known: _Known, hitting: _Numbers, hit: _Numbers) -> _Signatures:
-        """Signatures that travel with the hits, and stored ones of roots."""
         parameters = self._parameters
         fingerprints = np.zeros((len(known.high), parameters.words), np.uint64)
         looks = np.zeros((len(known.high), parameters.look_bytes), np.uint8)
@@ -159,7 +157,6 @@ class Resolve:
         first: int,
         signatures: _Signatures | None,
     ) -> None:
-        """Note the rejected documents, and signatures for roots with members."""
         status = np.zeros(len(rows), _STATUS)
         low = known.low[first + rows]
         status["low"], status["entered"] = low, outcome.entering[rows]
@@ -174,7 +171,7 @@ class Resolve:
 
 
 def _known(task: Task, hits: Records) -> tuple[_Known, _Numbers, _Numbers]:
-    """All documents that hits mention, with their known status; and both documents' numbers for each hit."""
+    """All documents that hits mention, and each hit's two numbers."""
     high, low, of_high, of_low = (hits[name].astype(np.uint64) for name in ("high", "low", "of_high", "of_low"))
     statuses = []
     for name, places in _batches(of_high, of_low):
@@ -196,14 +193,13 @@ def _known(task: Task, hits: Records) -> tuple[_Known, _Numbers, _Numbers]:
 
 
 def _originals(outcome: Outcome, rows: _Numbers, first: int) -> _Numbers:
-    """Numbers of these rows' originals, among the known documents. The rule numbers entering rows from `first` on."""
+    """Numbers of these rows' originals among the known documents. The rule numbers entering rows from `first` on."""
     originals = outcome.originals[rows].astype(np.int64)
     entering = np.concatenate([np.arange(first), first + np.flatnonzero(outcome.entering)])
     return entering[originals]
 
 
 def _batches(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> Iterator[tuple[bytes, npt.NDArray[np.intp]]]:
-    """Each distinct batch's state name, with its documents' places."""
     begins = low >> np.uint64(ROW_BITS)
     keys = np.stack([high, begins], axis=1)
     distinct, inverse = np.unique(keys, axis=0, return_inverse=True)

@@ -1,7 +1,7 @@
 """Message and state rows: record arrays, whose bytes are stored and sent.
 
-A document has a 128-bit key for its place in the order. `high` is its batch's time in milliseconds and partition,
-`low` its batch's first offset and its row there. Keys are unique and never reused.
+A document has a 128-bit key for its place in the order, unique and never reused. `high` is its batch's time in
+milliseconds and partition, `low` its batch's first offset and its row there.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ PAGE_BITS = 40
 """A page is the number of a block or band times 2^40, plus the value to look up there."""
 
 ADDS, ASKS = 1, 2
-"""Uses of a claim: enter under the key, and ask for earlier documents. Most claims do both."""
+"""Uses of a claim: enter under the key, and ask for earlier documents. Most do both."""
 
 _KEY = [("high", "<u8"), ("low", "<u8")]
 _PAIR = [*_KEY, ("of_high", "<u8"), ("of_low", "<u8"), ("distance", "<i2")]
@@ -61,8 +61,7 @@ class Layout:
         """Records of a flow with these parameters.
 
         A MinHash claim holds its band's hash, a SimHash claim the whole fingerprint. If that leaves open whether two
-        documents are alike in everything compared, `alike` holds a hash of it all. A hit carries what the rule needs
-        from both documents.
+        documents are alike in everything compared, `alike` holds a hash of it all. A hit carries what the rule needs.
         """
         fingerprint = ("fingerprint", "<u8", (parameters.words,))
         look: list[Any] = [("look", "u1", (parameters.look_bytes,))] if parameters.look_bytes else []
@@ -88,12 +87,12 @@ class Layout:
 
 
 def rows_of(contents: Iterable[bytes], kind: np.dtype[np.void]) -> Rows:
-    """Concatenated message contents as read-only rows."""
+    """Concatenated messages as read-only rows."""
     return np.frombuffer(b"".join(contents), kind)
 
 
 def document_keys(time_ms: int, partition: int, begin: int, count: int) -> tuple[int, npt.NDArray[np.uint64]]:
-    """A batch's row keys: high, and low uint64 [count]. Raises ValueError beyond a key's range."""
+    """Keys of a batch's rows: high, and low uint64 [count]. Raises ValueError beyond a key's range."""
     for value, most, what in (
         (time_ms, TIME_MAX, "time"),
         (partition, PARTITION_MAX, "partition"),
@@ -116,17 +115,17 @@ def row_numbers(low: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
 
 
 def shard_of_batches(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[np.int64]:
-    """Shard that stores each document, int64 [n]: the same for a whole batch."""
+    """Shard that stores each document, int64 [n]: one for a whole batch."""
     return shard_of(high * np.uint64(0x9E3779B97F4A7C15) + (low >> np.uint64(ROW_BITS)), shards)
 
 
 def shard_of(numbers: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[np.int64]:
-    """Each number's shard, int64 [n], spread evenly."""
+    """Each number's shard, int64 [n], evenly spread."""
     return (mixed(numbers) % np.uint64(shards)).astype(np.int64)
 
 
 def by_group(groups: npt.NDArray[Any]) -> Iterable[tuple[int, npt.NDArray[np.intp]]]:
-    """Each distinct number with its places, in their order."""
+    """Each distinct number with its places, in order."""
     order = np.argsort(groups, kind="stable")
     values, begins = np.unique(groups[order], return_index=True)
     bounds = [*begins.tolist(), len(order)]
@@ -136,7 +135,7 @@ def by_group(groups: npt.NDArray[Any]) -> Iterable[tuple[int, npt.NDArray[np.int
 def numbered(
     high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
-    """Rank of each document's key, int64 [n], equal for equal keys; and one place of each distinct key, in order."""
+    """Rank of each document's key, int64 [n], equal for equal keys; and one place for each distinct key, in order."""
     order = np.lexsort((low, high))
     new = np.ones(len(order), np.bool_)
     new[1:] = (high[order[1:]] != high[order[:-1]]) | (low[order[1:]] != low[order[:-1]])

@@ -1,4 +1,4 @@
-"""Texts in messages and state: their number, their lengths, and their concatenated UTF-8."""
+"""Texts in messages and state: number, lengths, concatenated UTF-8."""
 
 import struct
 from collections.abc import Sequence
@@ -7,7 +7,11 @@ _COUNT = struct.Struct("<I")
 
 
 def pack_texts(texts: Sequence[str]) -> bytes:
-    """Bytes of texts, including surrogates."""
+    """Bytes of texts, including surrogates.
+
+    >>> unpack_texts(pack_texts(["page", ""]))
+    ['page', '']
+    """
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     return struct.pack(f"<{1 + len(encoded)}I", len(encoded), *map(len, encoded)) + b"".join(encoded)
 

@@ -1,4 +1,4 @@
-"""VERIFY: the pure comparisons from `index.matching` turn candidates into hits. Keyed by batch shard."""
+"""VERIFY: turns candidates into hits by the comparisons of `index.matching`. Keyed by batch shard."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,14 +11,14 @@ from index.storage.parameters import Parameters
 
 
 class Verify:
-    """Compares each document with its candidates: by MinHash signatures, or by SimHash's second look."""
+    """Compares MinHash signatures, or SimHash's looks."""
 
     def __init__(self, parameters: Parameters, layout: Layout):
         """See `Dataflow`."""
         self._parameters, self._layout = parameters, layout
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:  # noqa: ARG002
-        """Compare a slot's candidates; keeps nothing."""
+        """Compare a slot's candidates."""
         pairs = rows_of((each.content for each in messages if each.kind == Kind.RECALLED), self._layout.recalled)
         if not len(pairs):
             return

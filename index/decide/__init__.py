@@ -1,1 +1,1 @@
-"""Deciding a batch: look up, apply the rule, write, and retire entries that no longer count."""
+"""Decisions on a batch: look up, apply the rule, write, and retire."""

@@ -1,6 +1,6 @@
 """Admission: look up a batch, decide it by the rule, and write it, in one transaction.
 
-`prepare` does all work without storage first, outside the writer lock.
+`prepare` first does all work without storage, outside the writer lock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,6 +59,7 @@ def _admitted(
     batch = Batch(session, entries)
     known = batch.journaled.known
     framed = learn_frames(session, entries, np.flatnonzero(~known))
+    # Learnt frames change fingerprints, and replayed rows match nothing: both invalidate what was prepared.
     if framed is not entries or known.any():
         entries = framed
         portions = prepared(entries, np.flatnonzero(~known), session.parameters)
@@ -87,7 +88,7 @@ def _admitted(
 def decided(
     session: ReadSession, portion: Prepared, answer: Answer, versions: Versions | None, next_number: int
 ) -> Outcome:
-    """Decide prepared rows by the rule, and by versions if any id is known; adds to `answer.compared`."""
+    """Decide prepared rows by the rule, and known ids by versions; adds to `answer.compared`."""
     parameters, framed = session.parameters, answer.measured is not None
     measured = no_matches() if answer.measured is None else answer.measured
     candidates = CandidateSet(portion.entries.fingerprints, portion.entries.look_rows)
@@ -95,6 +96,7 @@ def decided(
 
     def again(rows: npt.NDArray[np.int64], gone: npt.NDArray[np.uint64]) -> Matches:
         session.visibility.note_retired(gone)
+        # At most ROWS_AT_ONCE rows, as in the portion: one result.
         (some,) = prepared(portion.entries, rows, parameters)
         anew = look_up(session, some)
         answer.compared[rows] += anew.compared
@@ -118,10 +120,11 @@ def decided(
 def _enter(
     session: WriteSession, batch: Batch, portion: Prepared, outcome: Outcome, answer: Answer
 ) -> dict[int, Origin]:
-    """Enter decided rows, as `Batch.enter`, and retire the older versions they replace."""
+    """Enter decided rows, as `Batch.enter`, and retire the versions they replace."""
     replaced, leaving = outcome.replaced, np.zeros(len(outcome.entering), np.bool_)
     # Versions to replace are entries, which leave first, or rows of this batch, which enter and leave at once.
     of_rows = replaced >= np.uint64(ROW_ORDER)
+    # Orders [9, ROW_ORDER + 2]: entry 9 is in the index, row 2 in this batch.
     leaving[(replaced[of_rows] - np.uint64(ROW_ORDER)).astype(np.int64)] = True
     in_index = np.unique(replaced[~of_rows])
     if len(in_index):
@@ -138,7 +141,7 @@ def _enter(
 
 
 def _equal_to_entries(session: WriteSession, portion: Prepared, asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Whether the asked rows, bool [n], still equal a visible entry: bool [n]; True for all others."""
+    """Whether asked rows, bool [n], still equal a visible entry: bool [n]; True for others."""
     rows = np.flatnonzero(asked)
     equal = np.ones(len(asked), np.bool_)
     if len(rows):
@@ -148,7 +151,7 @@ def _equal_to_entries(session: WriteSession, portion: Prepared, asked: npt.NDArr
 
 
 def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, comes_again: bool = False) -> Answer:
-    """Look up prepared rows; `best` names the roots of matches, and EXACT rows match too.
+    """Look up prepared rows, NEAR and EXACT; `best` names the roots of matches.
 
     settle       with frames: equality with a root decides a row at once
     comes_again  the portion is one row with a given-back document's id
@@ -182,7 +185,6 @@ def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, com
 
 
 def _look_up_exact(session: ReadSession, portion: Prepared, *, comes_again: bool) -> Matches:
-    """The earliest entries equal to the EXACT rows."""
     exact = portion.exact
     if not len(exact):
         return no_matches()
@@ -196,10 +198,10 @@ def _look_up_exact(session: ReadSession, portion: Prepared, *, comes_again: bool
 
 
 def _look_up_framed(session: ReadSession, portion: Prepared, *, settle: bool) -> Answer:
-    """Look up NEAR rows like `nearest_visible`, with learnt frames."""
     answer, seen = nearest_and_all(session, portion.lookup)
     # A row that equals a root needs no further candidates; only the rest take part in the walk over frames.
     best = answer.best
+    # A match at distance 0 may be a member; only a root is its own original.
     settled = (best.distances == 0) & settle
     equals = best.numbers[settled]
     settled[settled] = equals == documents.counting_roots(
@@ -220,7 +222,6 @@ def _look_up_framed(session: ReadSession, portion: Prepared, *, settle: bool) ->
 
 
 def _fill_in(batch: Batch, portion: Prepared, outcome: Outcome) -> None:
-    """Add new verdicts to the journaled ones."""
     rows = batch.journaled.rows
     rows["offset"][portion.rows] = portion.entries.offsets
     rows["number"][portion.rows] = outcome.originals
@@ -254,7 +255,7 @@ def _decisions(
 def named(
     session: ReadSession, origins: Mapping[int, Origin], count: int
 ) -> tuple[list[str | None], list[Position | None]]:
-    """Id and position of each row's original, for `count` rows; None without an original."""
+    """Id and position of each row's original, for `count` rows."""
     ids: list[str | None] = [None] * count
     positions: list[Position | None] = [None] * count
     source_of: dict[tuple[int, int], Source] = {}

@@ -1,6 +1,6 @@
-"""A batch within its write transaction: its sources, its journaled decisions, and the entering of rows.
+"""A batch within its write transaction: its sources, its journaled decisions, and the entry of rows.
 
-`admit`, `restore` and the import decide differently; all enter decided rows through `Batch`.
+`admit`, `restore` and the import decide differently, but all enter decided rows through `Batch`.
 """
 
 from collections.abc import Sequence
@@ -24,15 +24,14 @@ from index.storage.log import Origin
 class Batch:
     """Rows of a batch, with the index's numbers for their sources.
 
-    entries     row i belongs to source source_numbers[i]
     streams     uint32 [sources], stream numbers
     partitions  uint32 [sources]
-    sources     LOG_SOURCE [sources], streams and partitions together
-    journaled   journaled decisions from earlier batches, row by row
+    sources     LOG_SOURCE [sources], both together
+    journaled   decisions from earlier batches, row by row
     """
 
     def __init__(self, session: WriteSession, entries: Entries) -> None:
-        """Registers unknown streams. Without journaling no position is known."""
+        """Register unknown streams. Without journaling no position is known."""
         self.entries = entries
         self.streams = np.array(
             [sources.number_of(session.transaction, each.stream) for each in entries.sources], np.uint32
@@ -46,6 +45,7 @@ class Batch:
         found = JournaledDecisions(np.zeros(count, journal.DECISION), np.zeros(count, np.bool_), {})
         if not session.journaling:
             return found
+        # Source numbers [1, 0, 1]: order is [1, 0, 2], edges [1], so source 0 has row [1], source 1 rows [0, 2].
         order = np.argsort(entries.source_numbers, kind="stable")
         edges = np.searchsorted(entries.source_numbers[order], np.arange(1, len(entries.sources)))
         for stream, partition, rows in zip(self.streams, self.partitions, np.split(order, edges), strict=False):
@@ -72,9 +72,9 @@ class Batch:
         """Log decided rows, file those that enter, journal their positions, and count them.
 
         rows     rows unknown to the journal; their numbers follow the last ones
-        answer   of the rows' look-up: `equal` and `stale`
+        answer   only `equal` and `stale` are read
         origins  originals of the rows that name one, in order; None: the log or this batch has them
-        leaving  bool [n], rows about to be forgotten, which skip the blocks; None: no such row
+        leaving  bool [n], rows about to be forgotten, which skip the blocks
         hashes   uint64 [n, bands], the rows' `Shape.band_hashes`, if known
 
         Returns the original of every row that names one, by row.
@@ -92,7 +92,7 @@ class Batch:
         return dict(zip(duplicates, origins, strict=True))
 
     def _origins(self, session: WriteSession, rows: Entries, outcome: Outcome, duplicates: list[int]) -> list[Origin]:
-        """Originals of these rows; an original that enters with this batch has one of the next numbers."""
+        """These rows' originals; numbers from `first_number` on belong to rows in this batch."""
         first_number, named = outcome.first_number, outcome.named
         numbers = named[[row for row in duplicates if row not in outcome.former]]
         stored = documents.origins(session.transaction, numbers[numbers < np.uint64(first_number)], session.words)
@@ -123,7 +123,7 @@ class Batch:
         origins: Sequence[Origin],
         hashes: npt.NDArray[np.uint64] | None,
     ) -> None:
-        """Log, file, journal and count these rows; filings: uint8 [n], values of `layout.Filing`."""
+        """Log, file, journal and count these rows; filings: uint8 [n], `layout.Filing` values."""
         transaction, counters, numbers = session.transaction, session.counters, outcome.numbers
         key = LOG_KEY.pack(counters.next_number, counters.journal_rows)
         columns: dict[str, npt.NDArray[np.generic]] = {
@@ -165,7 +165,7 @@ class Batch:
 
 
 def _filings(rows: Entries, entering: npt.NDArray[np.bool_], equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    """Filing of each row, uint8 [n]: a row equal to an entry stays out of the blocks."""
+    """Each row's filing, uint8 [n]: equals of entries stay out of the blocks."""
     filings = np.where(entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
     near = np.flatnonzero(entering & (rows.kinds == Kind.NEAR) & ~equal)
     # Among equal rows in this batch only the first enters the blocks.

@@ -1,4 +1,4 @@
-"""Check: the decision of `admit` by the same look-up, rule and guard, in a read session. Writes nothing."""
+"""Check: the decision of `admit` in a read session, by the same look-up, rule and guard."""
 
 import numpy as np
 
@@ -27,6 +27,7 @@ def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Deci
     # No row of a check sees another, so every row is prepared alone.
     portions = prepared(entries, np.arange(len(entries)), session.parameters, alone=True)
     count, next_number = len(entries), counters_of(session.transaction).next_number
+    # Expired by number, but not yet by a batch: `admit` would advance the horizon first.
     if session.retention.entries_max is not None:
         session.visibility.expire_below(next_number - session.retention.entries_max)
     verdicts = np.full(count, Verdict.UNIQUE, np.uint8)
@@ -45,6 +46,7 @@ def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Deci
         reasons[portion.rows] = with_reasons(session, portion.entries, outcome).reasons
         candidates[portion.rows] = answer.compared
         of_batch = portion.rows.tolist()
+        # An UPDATE that replaces no entry names its older version by origin.
         origins |= {of_batch[row]: Origin(*of) for row, of in outcome.former.items() if not isinstance(of, int)}
     # Other rows have no number: a check assigns none.
     originals[~naming_originals(verdicts)] = NO_NUMBER
@@ -52,5 +54,6 @@ def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Deci
     stored = documents.origins(session.transaction, originals[naming], session.words)
     origins |= {row: stored[number] for row, number in zip(naming.tolist(), originals[naming].tolist(), strict=True)}
     ids, positions = named(session, origins, count)
+    # These rows are their own originals, and have no number yet.
     originals[standing_for_themselves(verdicts)] = NO_NUMBER
     return Decisions(verdicts, reasons, distances, originals, ids, positions, np.zeros(count, np.bool_), candidates)

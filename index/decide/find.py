@@ -1,4 +1,4 @@
-"""Search by id or position: documents, all decisions (also those without an entry), and whether entries still count."""
+"""Search by id or position."""
 
 from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
@@ -22,7 +22,7 @@ from index.storage.documents import Document
 from index.storage.sources import known_number, streams_of
 
 BATCHES_LOOKED_AT_MAX = 100
-"""Most batches that `newest_near` reads: a stream without near-duplicates must not cost the whole log."""
+"""Most batches that `newest_near` reads: a stream without near-duplicates must not cost a walk over the whole log."""
 
 
 class EntryState(StrEnum):
@@ -36,11 +36,10 @@ class EntryState(StrEnum):
 class Decided(NamedTuple):
     """One decision on a record.
 
-    distance           distance to the match, as in `Decisions`; None without a match
-    original_id        id of the original that the verdict names, else None
-    original_position  its position
-    document           the document that entered, or None
-    next_number        number of the next document at that time: the index had exactly the documents below it
+    distance     to the match, as in `Decisions`; None without a match
+    original_id  id of the original that the verdict names, else None
+    document     the document that entered, or None
+    next_number  number of the next document at that time: the index had exactly those below
     """
 
     id: str
@@ -111,6 +110,7 @@ def standings(opened: OpenIndex, asked: Sequence[int]) -> list[EntryState]:
         visibility = session.visibility
         columns = visibility.are_retired(of_asked), visibility.visible(session.transaction, of_asked)
         return [
+            # Forgotten entries are invisible too, so that test comes first.
             EntryState.FORGOTTEN if forgotten else EntryState.COUNTS if visible else EntryState.EXPIRED
             for forgotten, visible in zip(*columns, strict=True)
         ]
@@ -128,6 +128,7 @@ def newest_near(opened: OpenIndex, limit: int) -> list[Decided]:
             rows = np.flatnonzero(
                 naming_originals(columns["verdict"]) & (columns["kind"] == Kind.NEAR) & (columns["distance"] > 0)
             )[-(limit - len(found)) :]
+            # The last rows of the batch, newest first: rows [3, 8] with limit 1 give 8.
             found += reversed(list(_decided(session, batch, rows)))
             if len(found) == limit:
                 break
@@ -137,7 +138,7 @@ def newest_near(opened: OpenIndex, limit: int) -> list[Decided]:
 
 
 def numbers(session: ReadSession, ids: Collection[str]) -> npt.NDArray[np.uint64]:
-    """Numbers of the documents with one of these ids, uint64 [n], ascending."""
+    """Numbers for the documents with one of these ids, uint64 [n], ascending."""
     found = [np.empty(0, np.uint64)]
     for batch, rows in _rows(session, ids):
         found.append(batch.numbers()[np.isin(batch.entered(), rows)])
@@ -145,7 +146,7 @@ def numbers(session: ReadSession, ids: Collection[str]) -> npt.NDArray[np.uint64
 
 
 def _rows(session: ReadSession, ids: Collection[str]) -> Iterator[tuple[log.Batch, npt.NDArray[np.int64]]]:
-    """Log batches with the rows, int64 [n], whose id is one of these; both ascending."""
+    """Log batches with the rows, int64 [n], that have one of these ids; both ascending."""
     places = session.ids.find(session.transaction, ids)
     for key, of_batch in groupby(places, lambda place: place.batch):
         rows = np.array([place.row for place in of_batch], np.int64)

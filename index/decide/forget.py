@@ -1,7 +1,7 @@
 """Forgetting: removed documents match nothing any more.
 
-A forgotten document leaves the entry tables. All decisions stay: its own, and those that name it as original.
-Its number stays and is never reused.
+A forgotten document leaves the entry tables. Its decision stays, as do those that name it as original. Its number is
+never reused.
 """
 
 from collections.abc import Callable, Collection
@@ -25,8 +25,7 @@ def ignored(_: int) -> None:
 class IdScan:
     """Scans the documents from the first with one of the ids on, portion by portion.
 
-    An original takes along its duplicates, which no table lists. Duplicates have higher numbers, so one pass
-    suffices.
+    No table lists the duplicates that an original takes along. They have higher numbers, so one pass suffices.
     """
 
     def __init__(self, ids: Collection[str]) -> None:
@@ -53,6 +52,7 @@ class IdScan:
             return False
         asked = np.fromiter((id_ in self._ids for id_ in stored.ids), np.bool_, len(stored.ids))
         roots = stored.columns["root"]
+        # Documents 5, 6, 7 with roots 5, 5, 7, and 5 asked for: 6 goes too.
         self._originals.update(stored.numbers[asked & (roots == stored.numbers)].tolist())
         chosen = asked | np.isin(roots, np.fromiter(self._originals, np.uint64, len(self._originals)))
         self.numbers += stored.numbers[chosen].tolist()
@@ -72,8 +72,8 @@ def forget(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], No
 def _with_duplicates(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], None]) -> list[Document]:
     """Forget documents, and originals together with their duplicates.
 
-    Scans without the writer lock; takes it for the last steps and the removal. Every portion has its own read
-    session, because a long one keeps writers from reusing free pages.
+    Scans without the writer lock; takes it for the last steps and the removal. Every portion has its own read session,
+    because a long one keeps writers from reusing free pages.
     """
     of_ids = IdScan(ids)
     opened.read(of_ids.begin)
@@ -101,7 +101,7 @@ def _removed(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> list[Doc
 
 
 def remove(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> None:
-    """Remove documents from the entry tables; numbers uint64 [n], ascending, none retired."""
+    """Remove documents, uint64 [n] ascending, none retired, from the entry tables."""
     parts = []
     for batch, places, _ in log.holding(session.transaction, numbers, session.words):
         rows = batch.rows[batch.entered()[places]]

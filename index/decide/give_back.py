@@ -2,21 +2,19 @@
 
 The drop stays as decided. The document enters again with the verdict GIVEN_BACK, under its own source
 (`entry.given_back_source`). A position enters there once, so nothing is given back twice. Later documents equal or
-near to it are its duplicates, as with any kept document.
+near to it are its duplicates.
 
-The rule applies while a given-back document counts, that is, until it is forgotten or expires. A record with its id
-is then a DUPLICATE only of its own earlier versions, and otherwise UNIQUE, however near other documents are.
+Until the given-back document is forgotten or expires, a record with its id is a DUPLICATE only of its own earlier
+versions, and otherwise UNIQUE, however near other documents are.
 
 An earlier version is an entry with the same id whose root has that id too. Versions match like any entries:
 
 - NEAR: within the distance, by the second look and the root limits if configured; the nearest, then the earliest.
 - EXACT: if equal.
 
-The look-up is by id, so bands miss no version. The guard and the streamer's policies treat such a duplicate as any
-other.
+The look-up is by id, so bands miss no version. Guard and policies treat such a duplicate as any other.
 
-Deciding and delivering are two steps. The key `giving back` names a decided batch until its delivery is settled, and
-blocks other batches meanwhile.
+The key `giving back` names a decided batch until its delivery is settled, and blocks other batches meanwhile.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -104,7 +102,7 @@ def settle(opened: OpenIndex, positions: Collection[Position]) -> bool:
 
 
 def _undelivered(session: ReadSession) -> list[Position]:
-    """Positions in the unsettled batch; empty if none exists or all its entries have expired."""
+    """Positions in the unsettled batch; empty without one, or if all its entries have expired."""
     transaction, key = session.transaction, session.transaction.get(Table.META, GIVING_BACK_KEY)
     if key is None or transaction.get(Table.LOG, key) is None:
         return []
@@ -116,7 +114,6 @@ def _undelivered(session: ReadSession) -> list[Position]:
 
 
 def _journaled(session: ReadSession, positions: Sequence[Position]) -> list[bool]:
-    """Whether the journal knows each position."""
     known = []
     for position in positions:
         stream = known_number(session.transaction, position.source.stream)
@@ -138,10 +135,10 @@ def split_given_back(
 ) -> Iterator[tuple[Prepared, bool]]:
     """Split new rows, bool [n], into portions, each with whether it is one row with a given-back document's id.
 
-    alone  as in `prepared`
-
-    Matches within a portion do not separate versions from other documents, so such a row gets its own portion.
+    Such a row gets its own portion, because matches within a portion do not separate versions from other documents.
     Without such rows the prepared portions come back unchanged.
+
+    alone  as in `prepared`
     """
     again = new & documents.are_given_back(session.transaction, session.visibility, entries.ids)
     if not again.any():
@@ -159,6 +156,7 @@ def split_given_back(
 def nearest_version(session: ReadSession, portion: Prepared) -> Answer:
     """Look up one NEAR row like `nearest_visible`, among its earlier versions only."""
     row, parameters = portion.entries, session.parameters
+    # Equal entries, of any document, decide how the row is filed.
     equals = nearest_visible(session, exact_lookup_of(row.fingerprints, parameters))
     numbers = _versions(session, row.ids[0])
     fingerprints, _ = stored(session, numbers)
@@ -170,7 +168,7 @@ def nearest_version(session: ReadSession, portion: Prepared) -> Answer:
 
 
 def equal_version(session: ReadSession, portion: Prepared) -> npt.NDArray[np.uint64]:
-    """Number of the earliest version equal to the one EXACT row of a portion, uint64 [1], or NO_NUMBER."""
+    """Number of the earliest version equal to a portion's one EXACT row, uint64 [1], or NO_NUMBER."""
     numbers = _versions(session, portion.entries.ids[0])
     fingerprints, _ = log.fingerprints(session.transaction, numbers, session.words)
     counts = (kinds_of(session, numbers) == Kind.EXACT) & (fingerprints == portion.entries.fingerprints).all(axis=1)

@@ -1,8 +1,7 @@
-"""The host guard: counts near but unequal duplicates by host, and lets those of a host beyond the limits pass if
-configured.
+"""The host guard: counts near but unequal duplicates by host, and lets those beyond the limits pass if configured.
 
-It runs in the deciding transaction. The sketch is part of the file and counts each decision once, so crashes, replays
-and other processes agree on it.
+The sketch is part of the file and counts each decision once, in the deciding transaction. So crashes, replays and other
+processes agree on it.
 """
 
 from dataclasses import replace
@@ -32,7 +31,7 @@ def guarded(session: WriteSession, portion: Prepared, outcome: Outcome, equal: n
     With `Guard.suspects` an unequal duplicate becomes SUSPECT if its host was already beyond the limits. A suspect
     enters, so its copies equal an entry. Suspects count as the duplicates they would have been.
 
-    equal  bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
+    equal  bool [n], NEAR rows with the fingerprint of an entry that is not retired
     """
     if not (portion.hosts != NO_HOST).any():
         return Guarded(outcome, [])
@@ -50,7 +49,7 @@ def guarded(session: WriteSession, portion: Prepared, outcome: Outcome, equal: n
 
 
 def foreseen(session: ReadSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> Outcome:
-    """Outcome of `guarded` for each row if it came alone; counts nothing."""
+    """Outcome of `guarded` for each row alone; counts nothing."""
     if not session.guard.suspects or not (portion.hosts != NO_HOST).any():
         return outcome
     before = unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY))
@@ -60,7 +59,6 @@ def foreseen(session: ReadSession, portion: Prepared, outcome: Outcome, equal: n
 
 
 def _unequal(portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Rows that are near but unequal duplicates, bool [n]."""
     # Pages whose counters change are no flood.
     unequal: npt.NDArray[np.bool_] = (outcome.verdicts == Verdict.DUPLICATE) & (outcome.versions != MINOR)
     unequal &= (portion.entries.kinds == Kind.NEAR) & (outcome.distances != 0)
@@ -71,7 +69,6 @@ def _unequal(portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) 
 
 
 def _with_suspects(outcome: Outcome, rows: npt.NDArray[np.int64]) -> Outcome:
-    """Turn these duplicates into suspects that enter."""
     verdicts, entering = outcome.verdicts.copy(), outcome.entering.copy()
     verdicts[rows], entering[rows] = Verdict.SUSPECT, True
     return replace(outcome, verdicts=verdicts, entering=entering)

@@ -31,7 +31,7 @@ class Answer:
     compared  int64 [n], comparisons
     stale     retired entries, still in the tables, with a row's fingerprint
     equal     bool [n], whether an entry with the row's fingerprint is not retired
-    measured  with learnt frames: entries among which the rule chooses itself, for rows without a best one; else None
+    measured  with learnt frames: entries among which the rule chooses itself, for rows without a best one
     """
 
     best: Matches
@@ -65,8 +65,8 @@ def nearest_judged(
 ) -> Answer:
     """Look up fingerprints, uint64 [n, words], with looks, uint8 [n, look bytes], if not every match counts.
 
-    The second look and the match's root decide which counts. Without a second look the nearest match usually counts.
-    So only rows whose nearest match fails are looked up again, among all their matches.
+    Without a second look the nearest match usually counts, so only rows whose nearest match fails are looked up again, among
+    all matches.
     """
     judge = _Judge(session, fingerprints, looks)
     if session.parameters.look is not None:
@@ -87,8 +87,7 @@ def nearest_judged(
 def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") -> Answer:
     """Examine all matches; `best` has those that count, at the second look's distances.
 
-    Entries with one fingerprint differ in their looks, so equals filed aside take part until no other entry can be
-    nearer.
+    Entries with one fingerprint differ in looks, so equals filed aside take part until none can be nearer.
     """
     best, stale = no_matches(), no_matches()
     compared, equal = np.zeros(len(lookup), np.int64), np.zeros(len(lookup), np.bool_)
@@ -118,7 +117,7 @@ def nearest_of_matches(
 
 
 def nearest_and_all(session: ReadSession, lookup: Lookup) -> tuple[Answer, Matches | None]:
-    """Look up like `nearest_visible`, with all matches in order if nothing was ever retired, else None."""
+    """Look up like `nearest_visible`, with all matches in order, or None once anything was retired."""
     if not session.visibility.all_are:
         return nearest_visible(session, lookup), None
     found, compared = [no_matches()], np.zeros(len(lookup), np.int64)
@@ -136,7 +135,7 @@ def with_equals(session: ReadSession, matches: Matches) -> Matches:
 
 
 def resembling(session: ReadSession, lookup: Lookup) -> tuple[Matches, npt.NDArray[np.int64]]:
-    """All visible entries near each row, nearest and earliest first, and the comparisons.
+    """Visible entries near each row, nearest and earliest first, and the comparisons.
 
     The entry in the blocks may not count, so up to REPEATS_AT_ONCE of its equals take part.
     """
@@ -149,7 +148,7 @@ def resembling(session: ReadSession, lookup: Lookup) -> tuple[Matches, npt.NDArr
 
 
 class _Judge:
-    """Judges the matches of some fingerprints within one session: which count, and at which distance."""
+    """Judges the matches of some fingerprints: which count, and at which distance."""
 
     def __init__(
         self, session: ReadSession, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
@@ -167,7 +166,7 @@ class _Judge:
         return distances if self._look is None else self._look.least(distances)
 
     def told(self, matches: Matches) -> npt.NDArray[np.int16]:
-        """Distance of each match, by the second look if there is one: int16 [m].
+        """Distance of each match by the second look, if any: int16 [m].
 
         NO_DISTANCE if the match does not count or has left the log.
         """
@@ -182,9 +181,10 @@ class _Judge:
         return near
 
     def _are_near_to_roots(self, matches: Matches) -> npt.NDArray[np.bool_]:
-        """Whether each row is near enough to its visible match's root, and the root counts: bool [m]."""
+        """Whether each row's root counts and is near enough: bool [m]."""
         of_matches = documents.counting_roots(self._transaction, self._visibility, matches.numbers, self._words)
         near: npt.NDArray[np.bool_] = of_matches != NO_NUMBER
+        # Many matches share few roots: read each root once.
         distinct, inverse = np.unique(of_matches[near], return_inverse=True)
         fingerprints, looks = stored(self._session, distinct)
         rows = matches.rows[near]
@@ -210,8 +210,7 @@ class _Judge:
     def repeats(self, matches: Matches) -> Iterator[tuple[Matches, Matches]]:
         """Visible entries filed aside that equal these matches, in portions, and those that count.
 
-        Entries that count have the second look's distances. A match's equals are read in arrival order
-        until one that counts has the least possible distance.
+        A match's equals are read in arrival order until one that counts has the least possible distance.
         """
         if not len(matches) or not self._transaction.count(Table.REPEATS):
             return
@@ -259,7 +258,7 @@ def _equal_rows(matches: Matches, count: int) -> npt.NDArray[np.bool_]:
 
 
 def _replacements(session: ReadSession, retired: Matches) -> Matches:
-    """Replacements of retired matches: the earliest equal entry filed aside that is not retired, if any."""
+    """Earliest visible equals, filed aside, of retired matches."""
     transaction = session.transaction
     if not len(retired) or not transaction.count(Table.REPEATS):
         return no_matches()

@@ -1,7 +1,4 @@
-"""Preparation of a batch: check its columns and compute everything the write transaction need not compute.
-
-This heavy part touches no storage.
-"""
+"""Preparation of a batch: check its columns, and compute all that needs no storage."""
 
 from dataclasses import dataclass, replace
 
@@ -20,7 +17,7 @@ from index.storage import log
 from index.storage.parameters import Parameters
 
 ROWS_AT_ONCE = 2_048
-"""Rows decided at once: bounds the pairs among them to 2 million, however alike the rows are."""
+"""Rows decided at once: at most 2 million pairs among them, however alike they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +25,15 @@ class Prepared:
     """Consecutive undecided rows in a batch. Row numbers below are places among these rows.
 
     rows      int64 [n], rows of the batch
-    entries   these rows alone
     near      int64 [m], NEAR rows
-    lookup    look-up of the NEAR rows; its row i is near[i]
+    lookup    of the NEAR rows; its row i is near[i]
     pairs     matches among these rows, as `Lookup.pairs`; with a second look only those that count; with frames none,
               as the rule meets them by `hashes`
     compared  int64 [n], comparisons for the pairs
     exact     int64 [e], EXACT rows
-    firsts    int64 [n], for NEAR and EXACT rows the first row of the same kind with an equal fingerprint
-    hosts     uint64 [n], `host_keys` of the rows' hosts; NO_HOST without a host
-    hashes    uint64 [n, bands], MinHash: NEAR rows' `Shape.band_hashes`, undefined for others
+    firsts    int64 [n], first row of the same kind with an equal fingerprint
+    hosts     uint64 [n], `host_keys`
+    hashes    uint64 [n, bands], NEAR rows' `Shape.band_hashes`; None without MinHash
     alone     decide each row as if it came alone
     """
 
@@ -75,12 +71,13 @@ def require_sound(entries: Entries, parameters: Parameters) -> None:
         raise ValueError(f"digests must be uint64 [{count}, 2]")
     order = np.argsort(entries.source_numbers, kind="stable")
     numbers, offsets = entries.source_numbers[order], entries.offsets[order]
+    # By source, sources [0, 1, 0] with offsets [4, 7, 4] are 0: [4, 4], 1: [7]: unsound.
     if np.any((numbers[1:] == numbers[:-1]) & (offsets[1:] <= offsets[:-1])):
         raise ValueError("offsets must strictly increase within a source")
 
 
 def stored_form(entries: Entries, parameters: Parameters) -> Entries:
-    """Add digests and take fingerprints as the index stores them, without frames. Raises ValueError for an unsound batch."""
+    """Add digests, and fingerprints as stored, without frames. Raises ValueError for an unsound batch."""
     require_sound(entries, parameters)
     if entries.digests is None:
         entries = replace(entries, digests=_digests_of_fingerprints(entries))
@@ -92,15 +89,16 @@ def stored_form(entries: Entries, parameters: Parameters) -> Entries:
 
 
 def _digests_of_fingerprints(entries: Entries) -> npt.NDArray[np.uint64]:
-    """Digests of texts from fingerprints and looks alone, uint64 [n, 2]: equal ones have equal digests."""
+    """Digests from fingerprints and looks alone, uint64 [n, 2]."""
     looks = np.where((entries.kinds == Kind.NEAR)[:, None], entries.look_rows, np.uint8(0))
     octets = np.hstack([entries.kinds[:, None], np.ascontiguousarray(entries.fingerprints).view(np.uint8), looks])
     digests = [xxhash.xxh3_64_intdigest(row) for row in octets]
+    # Without a text its substance is unknown: both digests are equal.
     return np.repeat(np.array(digests, np.uint64)[:, None], 2, axis=1)
 
 
 def prepared_batch(entries: Entries, parameters: Parameters) -> tuple[Entries, list[Prepared]]:
-    """A batch in `stored_form`, and all its rows as `prepared`. Raises ValueError for an unsound batch."""
+    """A batch in `stored_form`, and its rows as `prepared`. Raises ValueError for an unsound batch."""
     stored = stored_form(entries, parameters)
     return stored, prepared(stored, np.arange(len(stored)), parameters)
 
@@ -108,9 +106,9 @@ def prepared_batch(entries: Entries, parameters: Parameters) -> tuple[Entries, l
 def prepared(
     entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters, *, alone: bool = False, pairs: bool = False
 ) -> list[Prepared]:
-    """Prepare these rows of a sound batch, ROWS_AT_ONCE at a time; decide the results in order.
+    """Prepare rows of a sound batch, ROWS_AT_ONCE at a time; decide the results in order.
 
-    alone  decide each row as if it came alone, so that no row matches another in the batch
+    alone  decide each row as if it came alone: no row matches another in the batch
     pairs  also match rows with each other if frames are learnt
     """
     return [
@@ -120,7 +118,6 @@ def prepared(
 
 
 def _of_rows(entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
-    """Only these rows; usually they are all."""
     return entries if np.array_equal(rows, np.arange(len(entries))) else entries.take(rows)
 
 
@@ -133,6 +130,7 @@ def _prepared(
     lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max, None if look is None else looks)
     hashes = _spread(lookup.hashes, near, len(rows)) if isinstance(lookup, MinhashLookup) else None
     matches, compared = no_matches(), np.zeros(len(rows), np.int64)
+    # With frames the rule itself meets pairs, by their band hashes.
     if not alone and (parameters.frames is None or pairs):
         matches, compared[near] = _pairs(lookup, looks, parameters)
         # Pairs name places among the NEAR rows: with near [0, 3, 4], the pair (2, 1) means rows (4, 3).
@@ -163,7 +161,7 @@ def _pairs(
 
 
 def _spread(of_near: npt.NDArray[np.uint64], near: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.uint64]:
-    """Spread NEAR rows' values, uint64 [m, ..], over all `count` rows, with zeros elsewhere; usually all rows are NEAR."""
+    """Spread NEAR rows' values, uint64 [m, ..], over all `count` rows."""
     if len(near) == count:
         return of_near
     wide = np.zeros((count, *of_near.shape[1:]), np.uint64)

@@ -1,20 +1,19 @@
 """Pages crawled again: documents with a known id and host but another text.
 
-`index.versions.history` defines a document's versions. The current version is the delivered one that the document's
-last record was or repeated, if it still counts. A version dropped as a copy of another document is known by that
-document. A record is, in this order:
+`index.versions.history` defines versions. The current version is the delivered one that the document's last record was
+or repeated, if it still counts. A version dropped as a copy of another document is known by that document. A record is,
+in this order:
 
 1. A DUPLICATE of the current version if the texts are equal.
-2. Minor if its substance equals that of the current or the last version: only digits of counters and dates differ.
-3. An UPDATE if nothing is near, or if the last or the current version is as near as any other document. It replaces the
-   current version. With "as-new" it is UNIQUE and both stay. A document that returns to an earlier substance too often is
-   minor.
-4. Otherwise decided by the rule on its text. The current version stays, as nothing replaced it.
+2. Minor if its substance equals that of the current or the last version: only counters and dates differ.
+3. An UPDATE, which replaces the current version, if no other document is nearer than the last or the current version.
+   With "as-new" it is UNIQUE and both stay. Beyond `Recrawl.history` returns to an earlier substance it is minor.
+4. Otherwise decided by the rule on its text; the current version stays.
 
 A minor version is a DUPLICATE of its counterpart, or decided as in 3, by `Recrawl.minor`.
 
-An update changes the matches of later rows in its batch. So the walk of `rule` stops at each row whose id is known or
-repeats, and this module decides it.
+An update changes the matches of later rows in its batch. So the walk of `rule` stops at each row with an id that is
+known or repeats, and this module decides it.
 """
 
 from dataclasses import dataclass, replace
@@ -42,20 +41,21 @@ _RETURNS_MAX = 255
 def decide_versions(
     session: ReadSession, portion: Prepared, walk: Walk, versions: Versions, next_number: int, *, with_texts: bool
 ) -> Outcome:
-    """Decide rows in order, as `Walk.decide`, if some have older versions; with_texts as in `add_documents`."""
+    """Decide rows in order, as `Walk.decide`, if some have older versions."""
     deciding = _Versions(session, portion, walk, versions, with_texts=with_texts)
     return deciding.completed(walk.decide(next_number, deciding.stops, deciding.decide))
 
 
 def pairs_of_versions(session: ReadSession, portion: Prepared) -> Matches:
-    """Matches among the rows, as `Prepared.pairs`, but all: once a row is replaced, rows equal or farther may count."""
+    """All matches among the rows, beyond `Prepared.pairs`: once a row is replaced, rows equal or farther may count."""
     pairs, entries = portion.pairs, portion.entries
     if session.parameters.insert == "all" and session.parameters.look is None and not portion.alone:
         among, _ = portion.lookup.pairs(nearest_only=False)
         earlier = portion.near[among.numbers.astype(np.int64)].astype(np.uint64)
         of_exact = pairs.take(entries.kinds[pairs.rows] == Kind.EXACT)
         pairs = joined([Matches(portion.near[among.rows], among.distances, earlier), of_exact])
-    # Rows 0, 1 and 2 are equal and pair with row 0 alone: row 2 gets row 1, too.
+    # Rows 0, 1 and 2 are equal and pair with row 0 alone: row 2 gets row 1, too. With leaders [0, 0, 0, 3, 4],
+    # members are [0, 1, 2, 18, 24]: leader 0 has members from 0 up to its pair's row, here [0, 1].
     leaders, count = portion.firsts.copy(), len(entries)
     leaders[portion.near] = portion.near[_first_of_equal_texts(portion)]
     members = np.sort(leaders * count + np.arange(count))
@@ -77,11 +77,7 @@ def _first_of_equal_texts(portion: Prepared) -> npt.NDArray[np.int64]:
 
 
 class _Older(NamedTuple):
-    """A version of a document, by the document that it is or was a duplicate of.
-
-    order    that document's, as in `CandidateSet`
-    digests  of a text and its substance
-    """
+    """A version, by the document (its `CandidateSet` order) that it is or duplicated; digests of its text and substance."""
 
     order: int
     digests: tuple[int, int]
@@ -89,14 +85,13 @@ class _Older(NamedTuple):
 
 @dataclass(slots=True)
 class _Page:
-    """Known versions of a document with an id, before the next row.
+    """Known versions of a document, before the next row.
 
-    last        its last version
-    dropped     whether that is known by a document with another key
-    origin      the last version's origin or row, as an update names it
+    dropped     whether `last` is known by a document with another key
+    origin      `last`'s origin or row, as an update names it
     standing    the current version
     returns     how often it has returned to an earlier substance
-    substances  of the known versions, complete if `whole`
+    substances  of the known versions
     whole       whether `standing` and `substances` cover all versions
     """
 
@@ -110,10 +105,7 @@ class _Page:
 
 
 class _Versions:
-    """Decides the rows at which a walk stops.
-
-    stops  bool [n], these rows
-    """
+    """Decides the rows at which a walk stops: `stops`, bool [n]."""
 
     def __init__(
         self, session: ReadSession, portion: Prepared, walk: Walk, versions: Versions, *, with_texts: bool
@@ -145,6 +137,7 @@ class _Versions:
             self._walk.conclude(row, judgement)
         if self._repeated[self._keys[row]]:
             self._note(row, page)
+        # In a check no row sees another: undo what this row changed.
         if self._alone:
             self._candidates.regain()
             self._pages.clear()
@@ -160,22 +153,21 @@ class _Versions:
         return self._pages.get(key)
 
     def _take(self, page: _Page, versions: list[Version]) -> None:
-        """Add versions in the index to a page."""
         page.substances.update(version.substance for version in versions)
         stands = next((version for version in versions if version.stands), None)
         if page.standing is None and stands is not None and not self._candidates.is_lost(stands.number):
             page.standing = _Older(stands.number, stands.delivered)
 
     def _complete(self, row: int, page: _Page) -> None:
-        """Load all versions of a page, if only the last one was read."""
         if not page.whole:
             self._take(page, latest_versions(self._session, [self._versions.keys[self._keys[row]]])[0])
             page.whole = True
 
     def _decide_by_versions(self, row: int, page: _Page, judgement: Judgement) -> bool:
-        """Decide a row by its document's versions; False if they do not decide."""
+        """Decide a row by its document's versions; False leaves it to the rule."""
         (text, substance), last = self._digests[row], page.last
         visible = page.dropped and self._is_visible(last)
+        # A copy of the last version, dropped for another document: the rule finds that document again.
         if visible and last.digests[0] == text:
             return False
         if page.standing is None:
@@ -200,18 +192,17 @@ class _Versions:
         if returns and page.returns >= self._recrawl.history and named is not None:
             self._enter_minor(row, page, named)
         else:
+            # Substances A, B, A: the third record returns once. A substance C ends the count.
             self._returns[row] = min(page.returns + 1, _RETURNS_MAX) if returns else 0
             self._enter_version(row, page)
         return True
 
     def _is_visible(self, older: _Older) -> bool:
-        """Whether the document that a version is known by counts."""
         if self._candidates.is_lost(older.order):
             return False
         return older.order >= ROW_ORDER or self._texts.is_visible(older.order)
 
     def _compared(self, row: int, older: _Older) -> tuple[bool, int]:
-        """Whether a row would match the document of a version, and at which distance."""
         if older.order >= ROW_ORDER:
             return self._texts.compared(row, older.order - ROW_ORDER)
         return self._texts.to_document(row, older.order)
@@ -225,9 +216,9 @@ class _Versions:
         return near and distance <= judgement.distance
 
     def _note(self, row: int, page: _Page | None) -> None:
-        """Make a decided row the last version of its document."""
         digests, place = self._digests[row], row
         if not Verdict(int(self._rows.verdicts[row])).stands_for_itself:
+            # A duplicate's version is known by the document that it names.
             place = int(self._rows.named[row])
         last = _Older(int(self._candidates.columns.order[place]), digests)
         if page is None:
@@ -239,7 +230,7 @@ class _Versions:
         page.standing = delivered or page.standing
 
     def _delivered(self, row: int, older: _Older) -> _Older | None:
-        """The original with the row's own key that the row is or duplicates, with its digests; None if there is none."""
+        """The original with the row's own key that the row is or duplicates, with its digests; else None."""
         other = older.order - ROW_ORDER
         if other >= 0:
             stands = Verdict(int(self._rows.verdicts[other])).stands_for_itself
@@ -249,7 +240,6 @@ class _Versions:
         return None if digests is None else older._replace(digests=digests)
 
     def _enter_minor(self, row: int, page: _Page, older: _Older) -> None:
-        """Decide a row that is a minor version of its document."""
         self._kinds[row] = MINOR
         if self._recrawl.minor == "unique":
             self._enter_version(row, page)
@@ -257,7 +247,7 @@ class _Versions:
             self._enter_duplicate(row, older, self._compared(row, older)[1])
 
     def _enter_version(self, row: int, page: _Page) -> None:
-        """Decide a row that is another version of its document: an entry, as every row starts."""
+        """Decide a row that is another version: an entry by default."""
         if self._recrawl.policy != "update":
             self._kinds[row] = max(self._kinds[row], RECRAWLED)
             return
@@ -267,20 +257,19 @@ class _Versions:
         else:
             self._rows.distances[row] = self._compared(row, page.standing)[1]
             self._rows.named[row] = self._place(page.standing)
+            # Later rows must not match the version that this row replaces.
             self._candidates.lose(page.standing.order)
 
     def _enter_duplicate(self, row: int, older: _Older, distance: int) -> None:
-        """Decide a row that is a duplicate of a version's document."""
         place = self._place(older)
         self._walk.conclude(row, Judgement(place, place, 0, 0, distance, NOTHING))
 
     def _place(self, older: _Older) -> int:
-        """Place of a version's document among the candidates."""
         if older.order < ROW_ORDER:
             number = np.array([older.order], np.uint64)
             add_documents(self._session, self._candidates, number, with_texts=self._with_texts)
         return self._candidates.place(older.order)
 
     def completed(self, outcome: Outcome) -> Outcome:
-        """The outcome of the walk with the columns on versions."""
+        """The walk's outcome with the columns on versions."""
         return replace(outcome, former=self._former, versions=self._kinds, returns=self._returns)

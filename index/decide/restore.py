@@ -1,4 +1,4 @@
-"""Restoration: after lost commits, documents return from the outputs and enter with their original verdicts."""
+"""Restoration: after lost commits, documents return from the outputs with their original verdicts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -41,7 +41,7 @@ NO_ENDS: Mapping[Source, int] = MappingProxyType({})
 
 
 class Restored(NamedTuple):
-    """Counts of the rows given to `restore`; the three add up to all rows."""
+    """Counts of the rows given to `restore`, which add up to all."""
 
     restored: int
     already_known: int
@@ -73,6 +73,7 @@ def restore(
     # An UPDATE without its older version's stream names nothing that could be retired, so it is UNIQUE.
     retires = np.array([where is not None and bool(where.source.stream) for where in originals], np.bool_)
     decided = np.where((verdicts == Verdict.UPDATE) & ~retires, Verdict.UNIQUE, verdicts).astype(np.uint8)
+    # The kind overrides the given verdict: these rows have no fingerprint.
     decided[entries.kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
     decided[entries.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
 
@@ -81,6 +82,7 @@ def restore(
     dropped = naming_originals(decided) & ~standing
     naming = np.flatnonzero(~known & (dropped | of_templates))
     uniques = np.flatnonzero(~known & standing & bool(len(naming)))
+    # The journal has no originals from this batch: they are matched by position.
     row_of = dict(zip(_positions(entries, uniques), uniques.tolist(), strict=True))
     original_rows = np.full(len(entries), -1, np.int64)
     asked = [originals[row] for row in naming.tolist()]
@@ -99,7 +101,7 @@ def restore(
     if insert == "all":
         entering |= new & dropped
     elif insert == "root":
-        # Rows with one root get one number, whether the root is a row or an indexed document.
+        # Rows with one root get one number: 2 if the root is row 2, ~7 if it is document 7.
         same = np.where(original_rows >= 0, original_rows.astype(np.uint64), ~numbers_of_originals)
         same = np.where(standing, np.arange(len(entries), dtype=np.uint64), same)
         entering |= dropped & _members(session, entries, new, decided, same)
@@ -113,7 +115,7 @@ def restore(
 
 
 def next_numbers(session: WriteSession, entering: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
-    """The next document numbers for entering rows, bool [n] -> uint64 [n]; NO_NUMBER for other rows."""
+    """Next document numbers for entering rows, bool [n] -> uint64 [n]; NO_NUMBER for others."""
     numbers = np.full(len(entering), NO_NUMBER, np.uint64)
     numbers[entering] = session.counters.next_number + np.arange(np.count_nonzero(entering), dtype=np.uint64)
     return numbers
@@ -133,11 +135,10 @@ def enter_again(
 ) -> None:
     """Enter new rows, bool [n], with known verdicts; looks up only equal entries, and the older versions of UPDATE rows.
 
-    outcome    of all n rows
     originals  of all n rows; an UPDATE row retires its older version, even if the row is not new
     ends       applied offsets
     origins    see `Batch.enter`
-    leaving    bool [n], rows that are forgotten at once; None: no such row
+    leaving    bool [n], rows that are forgotten at once
     """
     updates, places = np.flatnonzero(outcome.verdicts == Verdict.UPDATE), np.flatnonzero(new)
     replaced = updates[new[updates]]
@@ -149,6 +150,7 @@ def enter_again(
     near = np.flatnonzero(
         (rows.kinds == Kind.NEAR) & (entered.entering if skipping is None else entered.entering & ~skipping)
     )
+    # Filing depends on equal entries alone: no near ones are looked up.
     answer = nearest_visible(session, exact_lookup_of(rows.fingerprints[near], session.parameters))
     equal = np.zeros(len(rows), np.bool_)
     equal[near] = answer.equal
@@ -176,7 +178,7 @@ def origins_of(session: WriteSession, named: Sequence[tuple[str, Position]]) -> 
 def _retire_replaced(
     session: WriteSession, entries: Entries, updates: npt.NDArray[np.int64], originals: Sequence[Position | None]
 ) -> None:
-    """Retire the older versions of UPDATE rows, int64 [m], if the index knows them and they still count."""
+    """Retire the older versions of UPDATE rows, int64 [m], that are known and still count."""
     numbers = numbers_at(session, [originals[row] for row in updates.tolist()])
     hosts = log.host_digests(entries)
     keys = [(entries.ids[row], int(hosts[row])) for row in updates.tolist()]
@@ -186,7 +188,6 @@ def _retire_replaced(
 
 
 def _positions(entries: Entries, rows: npt.NDArray[np.int64]) -> list[tuple[Source, int]]:
-    """Source and offset of these rows."""
     columns = entries.source_numbers[rows].tolist(), entries.offsets[rows].tolist()
     return [(entries.sources[source], offset) for source, offset in zip(*columns, strict=True)]
 
@@ -194,9 +195,9 @@ def _positions(entries: Entries, rows: npt.NDArray[np.int64]) -> list[tuple[Sour
 def numbers_at(
     session: ReadSession, positions: Sequence[Position | None], *, own: bool = False
 ) -> npt.NDArray[np.uint64]:
-    """Journaled number for each position, uint64 [n]; NO_NUMBER for an unknown document, or one that has left the log.
+    """Journaled number for each position, uint64 [n]; NO_NUMBER for a document that is unknown or has left the log.
 
-    A given-back document counts as unique, so its later position overrides the drop's.
+    A given-back document's later position overrides the drop's.
 
     own  number of the document that entered at the position, even if it is a duplicate; it may have left the log
     """
@@ -207,6 +208,7 @@ def numbers_at(
         if position is not None:
             by_source.setdefault(position.source, []).append(place)
     given_back = {given_back_source(source): places for source, places in by_source.items()}
+    # Given-back sources come last, so that their numbers override those of the drops.
     for source, places in (*by_source.items(), *given_back.items()):
         stream = sources.known_number(transaction, source.stream)
         if stream is None:
@@ -233,11 +235,10 @@ def _members(
     decided: npt.NDArray[np.uint8],
     roots: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.bool_]:
-    """Duplicates that become members, bool [n]: all suspects, and duplicates far from every match and every earlier row
-    here.
+    """Duplicates that become members, bool [n]: all suspects, and those far from every match and every earlier row.
 
-    The original matches are unknown and entries come in another order, so the members may differ from before. But
-    every document that stays out leaves a match that also counts for its next copy.
+    The original matches are unknown and entries come in another order, so members may differ from before. But every
+    document that stays out leaves a match that also counts for its next copy.
 
     roots  uint64 [n], equal for rows with one root
     """

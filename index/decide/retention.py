@@ -1,12 +1,12 @@
 """Retention: how long entries count, and how expired entries free their space.
 
-By number: the newest `entries_max` entries count. By age: an entry counts until the record time of its source has
-advanced by more than `age_max_ms` since its decision. A source's time is its watermark, the median of its latest
-record times. A watermark never goes back, and a few records with a wrong time do not move it. Retention reads no
-clock. Given-back documents use their original source's time.
+By number: the newest `entries_max` entries count. By age: an entry counts until its source's record time has advanced by
+more than `age_max_ms` since its decision. A source's time is its watermark, the median of its latest record times, which
+never goes back: a few wrong times do not move it. Retention reads no clock. Given-back documents use their original
+source's time.
 
-Expired entries are retired at once. Every batch then removes some wholly expired batches from the log: their entries
-leave the tables (a tombstone, see `layout`), their positions leave the journal.
+Expired entries are retired at once. Every batch then removes some wholly expired batches from the log, with their
+entries (by a tombstone, see `layout`) and their journaled positions.
 """
 
 from collections.abc import Sequence
@@ -43,34 +43,33 @@ LATEST_RECORDS = 63
 """Number of latest record times whose median is the watermark."""
 
 LATEST_RECORDS_MIN = 15
-"""Number of known record times required for a watermark."""
+"""Record times required for a watermark."""
 
 CLEANED_MAX = 4
 """Most batches that leave the log for each that enters: more than one, so cleaning keeps up."""
 
 EXAMINED_MAX = 16
-"""Most batches examined for cleaning: it skips batches from a source whose time does not advance."""
+"""Most batches examined for cleaning, which skips those of a source without progress in time."""
 
 AGES_DROPPED_MAX = 64
 
 
 def watermark_ms(times: Times, new_ms: npt.NDArray[np.int64]) -> Times:
-    """Times of a source after more records, int64 [n] ms in order of arrival; ignores times that are not positive."""
+    """A source's times after more records, int64 [n] ms as they arrived; ignores times that are not positive."""
     latest = np.concatenate([times.latest_ms, new_ms[new_ms > 0]])[-LATEST_RECORDS:]
     if len(latest) < LATEST_RECORDS_MIN:
         return Times(times.watermark_ms, latest)
+    # Times [5, 9, 7] have the median 7: one wrong time moves it by one place at most.
     return Times(max(times.watermark_ms, int(np.sort(latest)[len(latest) // 2])), latest)
 
 
 def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_]) -> None:
-    """Advance record times and horizons by a batch's rows.
-
-    new  bool [n], rows not decided before
-    """
+    """Advance record times and horizons by a batch's new rows, bool [n]."""
     retention, transaction, entries = session.retention, session.transaction, batch.entries
     horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
     number, of_sources = horizon.number, horizon.sources
     if retention.entries_max is not None:
+        # Next number 1,000 and entries_max 100: entries below 900 have expired.
         number = max(number, session.counters.next_number - retention.entries_max)
     if retention.age_max_ms is not None:
         for number_of_source, source in enumerate(entries.sources):
@@ -78,6 +77,7 @@ def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_
                 continue
             times_ms = entries.times_ms[new & (entries.source_numbers == number_of_source)]
             oldest_ms = _advance(transaction, batch.sources[number_of_source], times_ms) - retention.age_max_ms
+            # Given-back documents expire by the time of their original source.
             for each in (source, given_back_source(source)):
                 stream = sources.known_number(transaction, each.stream)
                 if stream is not None:
@@ -90,13 +90,13 @@ def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_
 
 
 def note_undecided(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_]) -> None:
-    """Advance horizons and note ages, as `admit`, for rows with known verdicts; new: bool [n], those rows."""
+    """Advance horizons and note ages, as `admit`, for new rows, bool [n], with known verdicts."""
     move_horizons(session, batch, new)
     _note_ages(session, batch)
 
 
 def note_ages_and_clean(session: WriteSession, batch: Batch) -> None:
-    """Note the record times at which a batch's entries came, then clean the log. Call after deciding."""
+    """Note the record times of a batch's entries, then clean the log. Call after deciding."""
     _note_ages(session, batch)
     if session.visibility.some_have_expired:
         _clean(session)
@@ -111,10 +111,7 @@ def _advance(transaction: Transaction, source: np.void, times_ms: npt.NDArray[np
 
 
 def _reached(transaction: Transaction, stream: int, partition: int, oldest_ms: int) -> bytes | None:
-    """Log key below which a source's batches have expired, if it counts from `oldest_ms` on.
-
-    None if the key has not advanced.
-    """
+    """Log key below which a source's batches have expired, if it counts from `oldest_ms` on; None without progress."""
     key = SOURCE_KEY.pack(stream, partition)
     if oldest_ms <= 0:
         return None
@@ -122,6 +119,7 @@ def _reached(transaction: Transaction, stream: int, partition: int, oldest_ms: i
     if below is None or not below[0].startswith(key):
         return None
     reached = bytes(below[1])
+    # Passed notes are spent; dropping a few at a time bounds a batch's work.
     passed = [each for each, _ in islice(transaction.walk(Table.AGES, key), AGES_DROPPED_MAX) if each <= below[0]]
     for each in passed:
         transaction.delete(Table.AGES, each)
@@ -131,11 +129,12 @@ def _reached(transaction: Transaction, stream: int, partition: int, oldest_ms: i
 def _with_source(
     horizons: npt.NDArray[np.void], stream: int, partition: int, reached: bytes | None
 ) -> npt.NDArray[np.void]:
-    """Advance one source of the horizons, SOURCE_HORIZON [s], to `reached`; returns the same array if nothing changes."""
+    """Advance one source of the horizons, SOURCE_HORIZON [s], to `reached`."""
     if reached is None:
         return horizons
     number, rows = LOG_KEY.unpack(reached)
     own = (horizons["stream"] == stream) & (horizons["partition"] == partition)
+    # A longer retention asks for an earlier key: expired entries stay expired.
     if (own & (horizons["rows"] >= rows)).any():
         return horizons
     new = np.array([(stream, partition, number, rows)], SOURCE_HORIZON)
@@ -153,12 +152,12 @@ def _note_ages(session: WriteSession, batch: Batch) -> None:
             continue
         times = unpack_times(transaction.get(Table.TIMES, SOURCE_KEY.pack(numbers[0], source.partition)))
         if times.watermark_ms >= 0:
+            # At 12:00 the log ends at key 900: once 12:00 expires, so do the entries below 900.
             for stream in (number for number in numbers if number is not None):
                 transaction.put(Table.AGES, AGE_KEY.pack(stream, source.partition, times.watermark_ms), behind)
 
 
 def _clean(session: WriteSession) -> None:
-    """Remove some batches from the log whose entries have all expired."""
     transaction, visibility, words = session.transaction, session.visibility, session.words
     cleaned_to, expired = LOG_KEY_BEGIN, []
     batches = visibility.expired(log.walk(transaction, words, visibility.horizon.cleaned_to))
@@ -169,6 +168,7 @@ def _clean(session: WriteSession) -> None:
         if examined == EXAMINED_MAX or len(expired) == CLEANED_MAX:
             break
     else:
+        # The walk reached the end: the next one starts at the beginning.
         cleaned_to = LOG_KEY_BEGIN
     if expired:
         _drop(session, [log.copied(transaction, key, words) for key in expired])
@@ -178,10 +178,11 @@ def _clean(session: WriteSession) -> None:
 
 
 def _drop(session: WriteSession, batches: Sequence[log.Batch]) -> None:
-    """Remove batches from the log, their entries from the tables, and their positions from the journal."""
+    """Remove batches from the log, their entries from the tables, their positions from the journal."""
     transaction, parts = session.transaction, []
     for batch in batches:
         rows, retired = batch.rows[batch.entered()], session.visibility.are_retired(batch.numbers())
+        # Retired entries have left the tables; only their marks remain.
         left = ~retired
         columns = batch.numbers()[left], batch.fingerprints[left], rows["kind"][left], rows["filing"][left]
         parts.append(columns)

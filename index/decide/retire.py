@@ -17,8 +17,8 @@ class Leaving(NamedTuple):
 
     numbers       uint64 [n], distinct
     fingerprints  uint64 [n, words]
-    kinds         uint8 [n], values of `Kind`
-    filings       uint8 [n], values of `Filing` in the log
+    kinds         uint8 [n], `Kind` values
+    filings       uint8 [n], `Filing` values
     """
 
     numbers: npt.NDArray[np.uint64]
@@ -30,8 +30,7 @@ class Leaving(NamedTuple):
 def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
     """Remove entries from the tables.
 
-    One entry in the blocks represents all its equals. When it leaves, the earliest equal that is not retired takes
-    its place.
+    One entry in the blocks represents all its equals. When it leaves, the earliest equal that counts takes its place.
 
     change  EXPIRED if the entries' batches leave the log in this transaction, else FORGOTTEN
     """
@@ -50,6 +49,7 @@ def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
         for number in numbers:
             transaction.put(Table.RETIRED, number, b"")
         visibility.note_retired(leaving.numbers)
+    # Only entries in the blocks need a tombstone: those aside left their tables above.
     removed, fingerprints = leaving.numbers[in_blocks], leaving.fingerprints[in_blocks]
     session.counters = counters._replace(near_entries=counters.near_entries - int(np.count_nonzero(near)))
     if not len(removed):

@@ -1,11 +1,10 @@
 """The rule: from candidates to verdicts. Pure; touches no storage.
 
-A NEAR document is a duplicate of the nearest entry within the distance, the earliest on ties. An EXACT document is a
-duplicate of the earliest equal entry. Documents are decided in order; each sees the earlier ones.
+A NEAR document is a duplicate of the nearest entry within the distance, the earliest on ties; an EXACT document, of the
+earliest equal entry. Documents are decided in order; each sees the earlier ones.
 
-A match counts only if the document is also near enough to the match's root, the UNIQUE document that a duplicate
-resembles. The verdict names the root, and with insert = "root" its distance. A duplicate enters if its match is farther
-than a limit:
+A match counts only if its root, the UNIQUE document that it resembles, is near enough too. The verdict names the root,
+and with insert = "root" its distance. A duplicate enters if its match is farther than a limit:
 
 - "unique": never, so every entry is its own root.
 - "root": farther than `RootRule.apart`.
@@ -29,12 +28,12 @@ from index.matching.outcome import Outcome
 class Rows(NamedTuple):
     """What n rows may match.
 
-    kinds      uint8 [n], values of `Kind`
+    kinds      uint8 [n], `Kind` values
     documents  the rows, and the indexed documents below
     given      matches in the index that count, at most one a row; `numbers` are those of their roots
     pairs      matches among the rows; `numbers` are earlier rows
-    measured   indexed documents whose distance the walk measures by the frames
-    hashes     uint64 [n, bands], band hashes; also rows that share a band are measured; None: no row is
+    measured   indexed documents at distances that the walk measures by the frames
+    hashes     uint64 [n, bands], band hashes; rows that share a band are measured too; None: no row is
     compared   int64 [n], comparisons so far; the walk adds its own
     """
 
@@ -48,11 +47,11 @@ class Rows(NamedTuple):
 
 
 Again = Callable[[npt.NDArray[np.int64], npt.NDArray[np.uint64]], Matches]
-"""Looks rows, int64 [m], up again without documents that are lost meanwhile, uint64 [g]; returns `Rows.given`, by m."""
+"""Looks rows, int64 [m], up again without lost documents, uint64 [g]; returns `Rows.given`, by m."""
 
 
 class Walk:
-    """Decides rows one after the other: each verdict makes entries, which later rows may match."""
+    """Decides rows one by one: each verdict makes entries, which later rows may match."""
 
     def __init__(
         self,
@@ -74,6 +73,7 @@ class Walk:
     def _candidates_of(self, rows: Rows) -> minhash.Candidates:
         parts, of_index = joined([rows.given, rows.measured, rows.pairs]), len(rows.given) + len(rows.measured)
         places = parts.numbers.astype(np.int64)
+        # A row's number among pairs is its place already; an indexed document gets a place after the rows.
         places[:of_index] = self.documents.places(parts.numbers[:of_index])
         to_roots = parts.distances.copy()
         if self._to_roots is not None:
@@ -86,7 +86,6 @@ class Walk:
         return minhash.Candidates(begins, places[order], parts.distances[order], to_roots[order])
 
     def _distances_of_given(self, given: Matches, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
-        """Distances to the roots of matches in the index: int16 [m]."""
         if self._to_roots is None:
             return given.distances
         distances, near = given.distances.copy(), self._kinds[given.rows] == Kind.NEAR
@@ -133,7 +132,6 @@ class Walk:
         minhash.conclude(row, judgement, self.documents.columns, self.rows, self._limits)
 
     def _measure_to_roots(self, row: int) -> None:
-        """Measure a row's distances to the roots of members that it may match."""
         assert self._to_roots is not None
         begin, end = self._candidates.begins[row : row + 2].tolist()
         places, to_roots = self._candidates.places[begin:end], self._candidates.to_roots[begin:end]
@@ -142,11 +140,12 @@ class Walk:
         to_roots[members] = self.documents.distances(self._to_roots, np.full(len(members), row), roots[members])
 
     def _look_up_again(self, row: int) -> None:
-        """Replace the lost candidates in the index of this row, and of all later ones."""
+        """Replace lost indexed candidates of this row and all later ones."""
         assert self._again is not None, "documents get lost only where they can be looked up again"
         begins, places, distances, to_roots = self._candidates
         lost, later = self.documents.columns.lost, np.flatnonzero(begins[1:] > begins[:-1])
         later = later[later >= row]
+        # Row 7 has the candidates begins[7] to begins[8] - 1: only the first can be a given match.
         at = begins[later]
         gone = (places[at] >= len(self._kinds)) & (distances[at] >= 0) & lost[places[at]]
         later, at = later[gone], at[gone]
@@ -164,6 +163,7 @@ def _bands_of(rows: Rows) -> minhash.Bands:
     if hashes is None:
         hashes = np.empty((0, 0), np.uint64)
     else:
+        # More than twice as many slots as rows, a power of two: 5 rows, 16 slots.
         slots <<= (2 * count).bit_length()
         filed[:] = rows.kinds == Kind.NEAR
         # A given match needs no further candidates.

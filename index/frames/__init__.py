@@ -1,1 +1,1 @@
-"""Host frames: what a host's pages often share, and the rule that compares pages without it."""
+"""Host frames: what a host's pages often share, and the rule that ignores it."""

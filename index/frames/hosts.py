@@ -1,12 +1,11 @@
 """Samples of hosts in the file, and the frames they give pages, within the deciding transaction.
 
-A host's frame does not depend on verdicts. So a batch gets its frames before any look-up, each from the host's
-earlier pages.
+A frame does not depend on verdicts. So a batch gets its frames before any look-up, each from the host's earlier pages.
 
-Most hosts in a wide crawl show a page or two, and a sample for each would cost a file page per document. So a
-host needs earlier documents before its sample begins. `hosts met` counts documents by their host's hash, and
-halves all counts regularly, as TinyLFU (Einziger, Friedman, Manes, ACM Transactions on Storage 2017). An index has at
-most HOSTS_MAX samples; a new one replaces one that has not changed for long.
+Most hosts in a wide crawl show a page or two, and a sample each would cost a file page per document. So a sample begins
+after MET_MIN documents. `hosts met` counts documents by their host's hash, and halves all counts regularly, as TinyLFU
+(Einziger, Friedman, Manes, ACM Transactions on Storage 2017). Beyond HOSTS_MAX a new sample replaces one that has not
+changed for long.
 """
 
 from collections.abc import Sequence
@@ -44,7 +43,7 @@ from index.storage.layout import (
 from index.storage.store import Transaction
 
 HOSTS_MAX = 10_000
-"""Most samples in an index: some 160 MB with default signatures, if all hosts have shown hundreds of pages."""
+"""Most samples in an index: some 160 MB with default signatures and hundreds of pages a host."""
 
 MET_MIN = 2
 """Documents of a host before its sample begins."""
@@ -63,14 +62,14 @@ def with_frames(
 ) -> Entries:
     """Set these rows' frames, int64 [m], each as if it came alone; returns the same entries if no row has a frame.
 
-    are_known  the rows came before, so their own pages in the samples do not count against their novelty
+    are_known  the rows came before: their own pages in the samples do not count against their novelty
     """
     keys, rows = _with_host(session, entries, rows)
     return _framed(session, entries, keys, rows, np.zeros(len(rows), np.bool_), are_known=are_known)
 
 
 def learn_frames(session: WriteSession, entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
-    """Set frames in order, each row after the earlier ones, and take the pages into their hosts' samples."""
+    """Set frames in order, each by the earlier rows too, and sample the pages."""
     transaction = session.transaction
     keys, rows = _with_host(session, entries, rows)
     if not len(rows):
@@ -92,7 +91,7 @@ def learn_frames(session: WriteSession, entries: Entries, rows: npt.NDArray[np.i
 
 
 def note_kept(session: WriteSession, keys: npt.NDArray[np.uint64]) -> None:
-    """Count pages that are unique only by their hosts' frames: uint64 [n], host keys, in any order."""
+    """Count pages that are unique only by their hosts' frames: uint64 [n], host keys."""
     distinct, counts = np.unique(keys[keys != NO_HOST], return_counts=True)
     if len(distinct):
         kept = dict(zip(distinct.tolist(), counts.tolist(), strict=True))
@@ -109,7 +108,7 @@ def counting_by(rule: FrameRule, bin_bits: int) -> frames.Counting:
 
 
 def read_samples(transaction: Transaction, keys: npt.NDArray[np.uint64]) -> dict[int, HostSample]:
-    """Host samples, by key: uint64 [n], ascending and distinct; omits hosts without one."""
+    """Samples by host key: uint64 [n], ascending and distinct; omits hosts without one."""
     if not transaction.count(Table.FRAMES):
         return {}
     found = transaction.get_many(Table.FRAMES, pack_numbers(keys))
@@ -135,7 +134,6 @@ def _framed(
 ) -> Entries:
     """Set frames; stores the samples if `learn` is a session.
 
-    keys      uint64 [n], each row's host key; rows: int64 [m]
     admitted  bool [m], rows whose hosts have shown enough pages for a sample
     """
     rule, banding = session.parameters.frames, session.parameters.banding
@@ -181,7 +179,6 @@ def _with_host(
 
 
 def _names(hosts: Sequence[str | None], keys: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64]) -> dict[int, str]:
-    """Names of the rows' hosts, by key."""
     distinct, firsts = np.unique(keys[rows], return_index=True)
     named = [(hosts[row] or "")[:NAME_CHARACTERS_MAX] for row in rows[firsts].tolist()]
     return dict(zip(distinct.tolist(), named, strict=True))
@@ -195,7 +192,6 @@ def _store(
     known: dict[int, HostSample],
     names: dict[int, str],
 ) -> None:
-    """Store changed samples, and evict others beyond HOSTS_MAX."""
     at, written = session.counters.next_number, {}
     for key, sample, count in zip(keys.tolist(), samples, taken.tolist(), strict=True):
         kept = known[key].kept if key in known else 0
@@ -207,7 +203,7 @@ def _store(
 
 
 def _evict(transaction: Transaction, near: int) -> None:
-    """Remove the longest unchanged sample among some that follow this key; keys are hashes, so the choice is random."""
+    """Remove the longest unchanged sample among some after this key; keys are hashes, so the choice is random."""
     begin = pack_numbers(np.array([near], np.uint64))[0]
     behind = chain(transaction.walk(Table.FRAMES, begin), transaction.walk(Table.FRAMES))
     examined = {bytes(key): changed_at(value) for key, value in islice(behind, EXAMINED)}

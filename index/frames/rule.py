@@ -1,9 +1,8 @@
-"""Candidates with learnt frames: indexed documents whose distance the walk of `decide.rule` measures, and rows in bands.
+"""Candidates with learnt frames: indexed documents that the walk of `decide.rule` measures, and rows in bands.
 
 The walk decides like insert = "root" by the distance of `matching.frame`, with two differences:
 
-- A row is TEMPLATE if it has no match, but would have one by the plain distance. It is delivered as unique, and names
-  the nearest such document.
+- A row is TEMPLATE, delivered as unique, if it has a match by the plain distance alone. It names the nearest one.
 - A duplicate enters if it is far enough from its match by the plain distance: in another frame it may match documents
   that its match does not.
 """
@@ -18,7 +17,7 @@ from index.storage import documents, log
 
 
 def add_framed(session: ReadSession, candidates: CandidateSet, numbers: npt.NDArray[np.uint64]) -> None:
-    """Add visible indexed documents, uint64 [m], and their roots, with what the walk needs to measure distances."""
+    """Add visible indexed documents, uint64 [m], and their roots, with what the walk needs to measure them."""
     unknown = candidates.unknown(numbers)
     roots, fingerprints = documents.counting(session.transaction, session.visibility, unknown, session.words)
     gone = roots == NO_NUMBER

@@ -1,4 +1,4 @@
-"""Compiled look-up of keys in segments, many keys at once. See `index.kernels`.
+"""Key lookups in segments, many keys at once.
 
 The key of a SimHash entry is its first two columns, 32 bits: two blocks.
 """
@@ -27,7 +27,6 @@ def _key_at(columns: npt.NDArray[np.uint16], place: Any) -> Any:
 
 @compiled
 def _prefetch_key(address: Any, size: Any, place: Any) -> None:
-    """Prefetch the key at a place in a segment with `size` entries."""
     prefetch(address + np.uint64(8 + 2 * place))
     prefetch(address + np.uint64(8 + 2 * (size + place)))
 
@@ -64,14 +63,15 @@ def fill_spans(
 ) -> None:
     """Fill in begins and ends, int64 [n, k]: segments that may hold entries of tables int64 [k] between two bounds.
 
-    lowest, highest  uint64 [n, k] twice, inclusive bounds
+    lowest, highest  uint64 [n, k] each, inclusive bounds
     order            int64 [n * k], places of the bounds, ascending by table and lowest bound
     edges            int64 [tables + 1], each table's first segment
-    bounds           uint64 [segments], each segment's bound, ascending within a table
+    bounds           uint64 [segments], ascending within a table
     """
     lows, highs = lowest.reshape(-1), highest.reshape(-1)
     of_begins, of_ends = begins.reshape(-1), ends.reshape(-1)
     segment, table = 0, -1
+    # Segments begin at 0, 10 and 20, the bounds are 12 and 20: segment 1 holds 12, so the span is 1 to below 3.
     for which in order:
         if tables[which % len(tables)] != table:
             table = tables[which % len(tables)]
@@ -96,10 +96,9 @@ def fill_places(
 ) -> None:
     """Fill in spans.places: the first entry, in each span's first segment, whose key is not below its key uint32 [n, k].
 
-    Also moves spans.begins to the segment of that entry. A span becomes empty, by spans.ends, if that entry's key is
-    `breadth` or more above the requested key.
-
-    Two proportional guesses come first, as hashed keys are spread evenly. The guesses for AT_ONCE keys load together.
+    Also moves spans.begins to that entry's segment. A span becomes empty, by spans.ends, if that entry's key is
+    `breadth` or more above the requested key. Hashed keys are spread evenly, so two proportional guesses come first;
+    those for AT_ONCE keys load together.
 
     order   int64 [n * k], the keys' places in look-up order: neighbours share pages
     firsts  int64 [segments], lower bound of each segment's keys
@@ -110,6 +109,7 @@ def fill_places(
     for start in range(0, len(order), AT_ONCE):
         some = order[start : start + AT_ONCE]
         for which in some:
+            # A segment's head has its number of entries, which the guess needs.
             prefetch(spans.addresses[begins[which]])
         # Rounds 0 and 1 guess and prefetch; round 2 searches from the guess.
         for again in range(3):
@@ -123,6 +123,8 @@ def fill_places(
                     if place < size and _key_at(columns, place) >= key + breadth:
                         ends[which] = segment
                     continue
+                # Keys spread over 0..1000 in 50 entries: key 300 is guessed at place 15. If place 15 has key 320, the
+                # next guess is 14.
                 off = key - _key_at(columns, place) if again else key - firsts[segment]
                 place = max(0, min(size - 1, (place if again else 0) + off * size // widths[segment]))
                 places[which] = place
@@ -133,9 +135,9 @@ def fill_places(
 def places_in_segments(
     entries: npt.NDArray[np.uint16], spans: Spans
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """SimHash: places of entries uint16 [n, columns] in segments of table 0; the spans are int64 [n, 1].
+    """SimHash: segments and places of entries uint16 [n, columns] in table 0, int64 [n] twice; -1 for a missing entry.
 
-    Returns the segment and the place in it, int64 [n] twice; -1 for an entry in no segment.
+    spans  those of table 0, int64 [n, 1]
     """
     segments, places = np.full(len(entries), -1, np.int64), np.full(len(entries), -1, np.int64)
     for row in range(len(entries)):

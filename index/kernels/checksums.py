@@ -1,6 +1,6 @@
-"""Compiled XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md): value checksums and document id hashes.
+"""XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md): value checksums and document id hashes.
 
-Other modules' compiled functions may call `xxh64`: it never changes. See `index.kernels.jit`.
+Compiled functions in other modules may call `xxh64`: it never changes. See `index.kernels.jit`.
 """
 
 from typing import Any
@@ -23,7 +23,6 @@ _P5 = np.uint64(0x27D4EB2F165667C5)
 
 @compiled
 def _turned(value: Any, bits: int) -> Any:
-    """A uint64 rotated to the left."""
     return value << np.uint64(bits) | value >> np.uint64(64 - bits)
 
 

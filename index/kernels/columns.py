@@ -1,4 +1,4 @@
-"""Helpers of several kernels. numba does not watch them (see `index.kernels.jit`): a changed one needs another name."""
+"""Helpers for several kernels. numba does not watch them (see `index.kernels.jit`): a changed one needs another name."""
 
 from typing import Any
 
@@ -31,6 +31,7 @@ def lower(column: npt.NDArray[np.uint16], value: Any, low: Any, high: Any) -> An
 @compiled
 def count_at(address: Any) -> Any:
     """Number of entries in a segment: int64."""
+    # A 32-bit count in two 16-bit halves, low half first: 0x0001, 0x0002 are 0x20001 entries.
     halves = array_at(pointer_at(address), 2)
     return np.int64(halves[0]) | np.int64(halves[1]) << 16
 

@@ -1,7 +1,4 @@
-"""Compiled loops over hosts' pages: their frames, and the samples that count them. See `index.kernels`.
-
-`index.matching.frame` defines a frame.
-"""
+"""Frames of hosts' pages, and the samples that count them. `index.matching.frame` defines a frame."""
 
 from typing import Any, NamedTuple
 
@@ -29,7 +26,7 @@ class Counting(NamedTuple):
 
 @compiled
 def _equal(one: Any, other: Any, bin_bits: int) -> Any:
-    """Lowest bit of every value of two words, set if both have the same value."""
+    """Lowest bit of every value in two words, set if both have the same value."""
     # Words 0x3A and 0x3B, 4 bits a value: the low values differ, so bit 0 is clear and bit 4 set.
     differing = one ^ other
     folded = differing | (differing >> np.uint64(2))
@@ -49,7 +46,7 @@ def _set_frame(
     counting: Counting,
     own: npt.NDArray[np.uint64],
 ) -> bool:
-    """Set the frame's bits of a row: bins whose value enough pages of the sample have. Returns whether the row is novel.
+    """Set the frame's bits in a row: bins whose value enough sampled pages have. Returns whether the row is novel.
 
     own  uint64 [signature words], changed: the lowest bit of each value that is the page's own
     """
@@ -94,7 +91,7 @@ def _is_version(
     end: int,
     counting: Counting,
 ) -> bool:
-    """Whether a sampled page has enough of a row's own values to be a version of the same page, or equal."""
+    """Whether a sampled page has enough of a row's own values to be a version of it, or equal."""
     count = np.int64(0)
     for word in own:
         count += np.int64(ones(word))
@@ -151,6 +148,7 @@ def set_frames(
                 chance = (chance ^ fingerprints[row, word]) * np.uint64(0x9E3779B97F4A7C15)
             if np.int64(chance >> np.uint64(33)) % counting.every:
                 continue
+        # The sample is a ring: with 4 places, the sixth page replaces the second.
         place = begin + taken[host] % most
         for word in range(words):
             samples[place, word] = fingerprints[row, word]

@@ -1,4 +1,4 @@
-"""Compiled loops over segments of hashes and numbers, packed by `index.storage.segments.hash_codec`. See `index.kernels`."""
+"""Segments of hashes and numbers, packed by `index.storage.segments.hash_codec`."""
 
 from typing import Any
 
@@ -19,12 +19,11 @@ HEAD_WORDS = 5
 """Head words before the number checksums."""
 
 BLOCK_WORDS = 512
-"""Number words under one checksum: a page of 4 KiB."""
+"""Number words under one checksum: 4 KiB."""
 
 
 @compiled
 def _checksum_of(words: npt.NDArray[np.uint64], seed: Any) -> Any:
-    """Checksum of words, uint64 [n]: uint64."""
     octets = words.view(np.uint8)
     return xxh64(octets, 0, len(octets), np.uint64(seed))
 
@@ -33,7 +32,7 @@ def _checksum_of(words: npt.NDArray[np.uint64], seed: Any) -> Any:
 def _bits_at(column: Any, place: Any, bits: Any) -> Any:
     """Value `place` in a column of `bits` bits each, at most 56: uint64. Reads up to a word past the last one.
 
-    column  its address: reference counting of an array at every call would take ten times as long as all the rest
+    column  its address: counting references to an array at every call would take ten times as long as all the rest
     """
     # Bits 10, place 13: the value begins at bit 130, that is, 2 bits into byte 16.
     bit = np.uint64(place) * np.uint64(bits)
@@ -43,14 +42,13 @@ def _bits_at(column: Any, place: Any, bits: Any) -> Any:
 
 @compiled
 def _words_at(address: Any, count: Any) -> npt.NDArray[np.uint64]:
-    """Words at an address, uint64 [count], as a view."""
     words: npt.NDArray[np.uint64] = array_at(pointer_at(address), count * 4).view(np.uint64)
     return words
 
 
 @compiled
 def _shape_at(address: Any) -> Any:
-    """Entries, rest bits, number bits, parts, and the words at which starts, rests and numbers begin."""
+    """Entries, rest bits, number bits, parts, and the first words of starts, rests and numbers."""
     one, three = word_at(address + np.uint64(8)), word_at(address + np.uint64(24))
     count, bits = np.int64(one & np.uint64(0xFFFFFFFF)), one >> np.uint64(32)
     rest_bits, number_bits = np.int64(bits & np.uint64(0xFF)), np.int64((bits >> np.uint64(8)) & np.uint64(0xFF))
@@ -68,7 +66,7 @@ def fill(
 ) -> None:
     """Fill in a segment's columns and checksums, uint64 [w], by the shape in its head.
 
-    hashes, numbers  uint64 [n] twice, ascending
+    hashes, numbers  uint64 [n] each, ascending
     key              uint64 [3], the segment's key
     """
     count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
@@ -81,6 +79,7 @@ def fill(
         # With 4 rest bits, offset 0x2F is part 2 and rest 0xF.
         off = (hashes[place] - base) >> np.uint64(LOW_BITS)
         own = np.int64(off >> np.uint64(rest_bits))
+        # Empty parts begin at the next part's first entry.
         while part < own:
             part += 1
             of_starts[part] = place
@@ -127,7 +126,7 @@ def _fits(words: npt.NDArray[np.uint64]) -> bool:
 
 @compiled
 def _first_from(entries: npt.NDArray[np.uint64], low: Any, bound: npt.NDArray[np.uint64]) -> Any:
-    """First entry's place, from `low` on, in uint64 [2, n], ascending, not below a bound, uint64 [2] or [0]."""
+    """First place from `low` on in entries uint64 [2, n], ascending, not below a bound, uint64 [2] or [0]."""
     high = entries.shape[1]
     if len(bound) == 0:
         return high
@@ -153,12 +152,12 @@ def merged_entries(
     """Merge a segment's entries, without the removed ones, with new entries below a bound.
 
     words         uint64 [w], the segment; w = 0: no segment
-    new, removed  entries, uint64 [2, n] each, hashes and numbers, ascending
+    new, removed  uint64 [2, n] each, hashes and numbers, ascending
     other, gone   first places to use in `new` and `removed`
     bound         uint64 [2], hash and number; uint64 [0]: no bound
     first_number  drops the segment's entries with lower numbers
 
-    Returns the merged entries and the removed entries missing from the segment; the places after the last new and the
+    Returns the merged entries, and the removed entries missing from the segment; the places after the last new and the
     last removed entry below the bound; and the segment's entry count, -1 if its head does not fit its length.
     """
     nothing, count, size = np.empty((2, 0), np.uint64), 0, 0
@@ -177,7 +176,7 @@ def merged_entries(
         for part in range(parts):
             base = words[2] + ((np.uint64(part) << np.uint64(rest_bits)) << np.uint64(LOW_BITS))
             end = min(np.int64(size), np.int64(of_starts[part + 1]))
-            # Each entry first lets smaller new and removed entries pass.
+            # Old 2 5 8, new 3, removed 5 6: 3 enters before 5, 5 cancels out, and 6 is absent when 8 comes.
             while place < end:
                 hashed = base + (_bits_at(of_rests, place, rest_bits) << np.uint64(LOW_BITS))
                 number = _bits_at(of_numbers, place, number_bits)
@@ -217,7 +216,7 @@ def unpacked(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @compiled
 def _is_sound(words: npt.NDArray[np.uint64], size: Any, key: npt.NDArray[np.uint64]) -> bool:
-    """Whether a segment's head and search columns match their checksums; size: its words."""
+    """Whether a segment's head and search columns match their checksums; size: in words."""
     starts = np.int64(words[1] >> np.uint64(48))
     if not HEAD_WORDS <= starts < size or words[0] != _checksum_of(words[1:starts], _checksum_of(key, np.uint64(0))):
         return False
@@ -235,7 +234,7 @@ def first_unsound(
 ) -> int:
     """First wanted segment, bool [segments], with a wrong checksum, or -1.
 
-    addresses, sizes  uint64 and int64 [segments], address and bytes of each segment
+    addresses, sizes  uint64 and int64 [segments], sizes in bytes
     keys              uint64 [segments, 3]
     known             uint64 [segments], head checksum of each verified segment, 0: none; filled in
     """
@@ -266,7 +265,7 @@ def _first_rest(rests: Any, bits: Any, value: Any, low: Any, high: Any) -> Any:
 
 @compiled
 def _span_in(address: Any, hashed: Any) -> Any:
-    """First place, end place and rest of a hash in a segment; an empty span if it cannot be there."""
+    """First place, end and rest of a hash in a segment; an empty span if it cannot be there."""
     base = word_at(address + np.uint64(16))
     _, rest_bits, _, parts, starts, _, _ = _shape_at(address)
     off = (hashed - base) >> np.uint64(LOW_BITS)
@@ -280,7 +279,6 @@ def _span_in(address: Any, hashed: Any) -> Any:
 
 @compiled
 def _prefetch_starts(address: Any, hashed: Any) -> None:
-    """Prefetch the start of a hash's part."""
     _, rest_bits, _, _, starts, _, _ = _shape_at(address)
     part = ((hashed - word_at(address + np.uint64(16))) >> np.uint64(LOW_BITS)) >> np.uint64(rest_bits)
     prefetch(address + np.uint64(8 * starts) + np.uint64(4) * part)
@@ -288,7 +286,6 @@ def _prefetch_starts(address: Any, hashed: Any) -> None:
 
 @compiled
 def _prefetch_rests(address: Any, low: Any, high: Any) -> None:
-    """Prefetch a part's rests."""
     if low < high:
         _, rest_bits, _, _, _, rests, _ = _shape_at(address)
         prefetch(address + np.uint64(8 * rests + ((low * rest_bits) >> 3)))
@@ -303,6 +300,7 @@ def _checked_number(address: Any, place: Any, checked: Any) -> Any:
     """
     count, _, number_bits, _, _, _, at_numbers = _shape_at(address)
     end = at_numbers + ((count * number_bits + 63) >> 6)
+    # 512 words are 2^15 bits, so a bit's block is its place >> 15.
     last = ((place + 1) * number_bits - 1) >> 15
     for block in range(max(checked + 1, (place * number_bits) >> 15), last + 1):
         begin, head = at_numbers + block * BLOCK_WORDS, block + HEAD_WORDS
@@ -326,7 +324,7 @@ def candidates(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int, int, int]:
     """Entries that share a hash with a row, uint64 [n, k], once for each shared hash.
 
-    begins, ends  int64 [n, k] twice, segments that may hold the hash
+    begins, ends  int64 [n, k] each, segments that may hold the hash
     addresses     uint64 [segments], those that passed `first_unsound`
     order         int64, places in `hashes` in look-up order
     turn          first place in `order`
@@ -361,12 +359,14 @@ def candidates(
                 _, rest_bits, _, _, _, at_rests, _ = _shape_at(addresses[segment])
                 of_rests = addresses[segment] + np.uint64(8 * at_rests)
                 entry, checked = _first_rest(of_rests, rest_bits, rest, low, high), np.int64(-1)
+                # Entries with one hash ascend by number, so the last ones have the highest.
                 if high - entry > limit:
                     entry = max(entry, _first_rest(of_rests, rest_bits, rest + np.uint64(1), entry, high) - limit)
                 while entry < high and _bits_at(of_rests, entry, rest_bits) == rest:
                     met += 1
                     if met > passed:
                         if count == hits_max:
+                            # The next call passes over these entries: with 5 hits and room for 3, `passed` is 3.
                             return rows[:count], numbers[:count], turn + place, met - 1, -1
                         if count == len(rows):
                             rows, numbers = grown(rows), grown(numbers)

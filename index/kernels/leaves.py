@@ -1,4 +1,4 @@
-"""Compiled walk through an LMDB tree: locates large values without reading them. See `index.kernels`."""
+"""Walk through an LMDB tree: locates large values without reading them."""
 
 from typing import Any
 
@@ -15,7 +15,6 @@ _DEPTH_MAX = 32
 
 @compiled
 def _bytes_at(address: Any, count: Any) -> npt.NDArray[np.uint8]:
-    """Bytes at an address, uint8 [count], as a view; count: even."""
     octets: npt.NDArray[np.uint8] = array_at(pointer_at(address), count >> 1).view(np.uint8)
     return octets
 
@@ -44,13 +43,12 @@ def large_values(
     pages: npt.NDArray[np.int64],
     sizes: npt.NDArray[np.int64],
 ) -> int:
-    """Fill in all keys, uint8 [n, key bytes], ascending, with each value's first page and bytes, int64 [n] twice.
+    """Fill in all keys, uint8 [n, key bytes], ascending, with each value's first page and bytes, int64 [n] each.
 
     base  address of page 0, uint64
     root  page of the tree's root
 
-    Returns how many were filled in: fewer than n if a key has another length, or a value is small enough to lie in
-    the leaf.
+    Returns how many were filled in: fewer than n if a key has another length, or the leaf itself holds a small value.
     """
     count, depth = 0, 0
     path, nodes = np.empty(_DEPTH_MAX, np.int64), np.zeros(_DEPTH_MAX, np.int64)
@@ -60,6 +58,7 @@ def large_values(
         page = _bytes_at(base + np.uint64(path[depth]) * np.uint64(page_bytes), page_bytes)
         lower, flags = _value(page, 12, 2), _value(page, 10, 2)
         node = nodes[depth]
+        # A page begins with its own number. Another number, or no further node: back to the parent.
         if _value(page, 0, 8) != path[depth] or node >= (lower - _HEADER) >> 1:
             depth -= 1
             continue
@@ -76,6 +75,7 @@ def large_values(
             return count
         for place in range(key_bytes):
             keys[count, place] = page[at + 8 + place]
+        # A large value leaves only its first page's number after the key.
         pages[count], sizes[count] = _value(page, at + 8 + key_bytes, 8), _value(page, at, 4)
         count += 1
     return count

@@ -1,7 +1,7 @@
-"""Compiled loops over log batches as `index.storage.codec.Lines` packs them. See `index.kernels`.
+"""Log batches as `index.storage.codec.Lines` packs them.
 
-The address of its value names a batch. A checksum follows each value, so reading a word at its last byte is safe. A
-document's name is its place among the batch's rows that entered.
+A batch is the address of its value. A checksum follows each value, so reading a word at its last byte is safe. A
+document is named by its place among the batch's rows that entered.
 """
 
 from typing import Any
@@ -42,7 +42,6 @@ def _stored_words(value: Any) -> Any:
 
 @compiled
 def _row(value: Any, row: Any) -> Any:
-    """Address of a row: uint64."""
     return value + np.uint64(_HEADER_BYTES + _SOURCE_BYTES * _number(value + np.uint64(4)) + _ROW_BYTES * row)
 
 
@@ -53,7 +52,7 @@ def batches_of(
     """Each document's batch, int64 [n], or -1.
 
     numbers       uint64 [n], ascending document numbers
-    firsts, ends  uint64 [b] twice, ascending: first number and exclusive end of each batch
+    firsts, ends  uint64 [b] each, ascending: first number and exclusive end of each batch
     """
     found, behind, step = np.empty(len(numbers), np.int64), 0, 0
     for document in range(len(numbers)):
@@ -74,7 +73,6 @@ def batches_of(
 
 @compiled
 def _entered(address: Any) -> Any:
-    """Whether the row at an address entered."""
     return word_at(address + np.uint64(_FILING_AT)) & np.uint64(0xFF) != np.uint64(0)
 
 

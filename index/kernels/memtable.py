@@ -1,4 +1,4 @@
-"""Compiled memtable loops: filing entries in its pages, and merging them into segments. See `index.kernels`."""
+"""Memtable: filing entries in its pages, and merging them into segments."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from index.kernels.jit import compiled, prefetch
 from index.kernels.scan import DIVIDED, PARTS, Pages
 
 SORTED_MAX = 64
-"""Entries of a bucket that insertion sorts: the cost grows with the square of their number."""
+"""Entries in a bucket that insertion sorts: the cost grows with their number squared."""
 
 
 PAGES_AHEAD = 3
@@ -27,14 +27,12 @@ ENTRIES_AHEAD = 16
 
 @compiled
 def _page_of(pages: Pages, table: int, key: Any) -> Any:
-    """Newest page for a page key, int64, or -1."""
     head = np.int64(pages.heads[table, key >> 16])
     return np.int64(pages.parts[DIVIDED - head, (key >> 8) & 0xFF]) if head <= DIVIDED else head
 
 
 @compiled
 def _put_page(pages: Pages, table: int, key: Any, page: Any) -> None:
-    """Make this page the newest for a page key, int64."""
     head = np.int64(pages.heads[table, key >> 16])
     if head <= DIVIDED:
         pages.parts[DIVIDED - head, (key >> 8) & 0xFF] = page
@@ -44,7 +42,6 @@ def _put_page(pages: Pages, table: int, key: Any, page: Any) -> None:
 
 @compiled
 def _prefetch_whole(pages: Pages, page: Any) -> None:
-    """Prefetch a page: its links, places and following halves."""
     if page < 0:
         return
     prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(12 * page))
@@ -56,9 +53,9 @@ def _prefetch_whole(pages: Pages, page: Any) -> None:
 def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_entries: int) -> None:
     """File entries with places from `begin` on under their page keys, uint32 [n, tables]; changes pages.
 
-    hot_entries  a bucket with this many entries is divided before the next one
-
     Requires n * tables free pages, and a free division for every `hot_entries` entries in all tables.
+
+    hot_entries  a bucket with this many entries is divided before the next one
     """
     size, heads, buckets = pages.places.shape[1], np.uint64(pages.heads.ctypes.data), pages.heads.shape[1]
     for row in range(keys.shape[0]):
@@ -78,6 +75,8 @@ def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_ent
                 pages.used[0] += 1
                 depth = np.int64(0) if older < 0 else np.int64(pages.links[older, 2]) + 1
                 pages.links[page, 0], pages.links[page, 1], pages.links[page, 2] = older, 0, depth
+                # A lookup reads a whole chain. From here on, later entries go to parts by their next byte, so it reads
+                # a few parts.
                 if depth * size >= hot_entries and pages.heads[table, key >> 16] > DIVIDED:
                     division = np.int64(pages.used[1])
                     pages.used[1] += 1
@@ -93,6 +92,7 @@ def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_ent
 @compiled
 def take_back(keys: npt.NDArray[np.uint32], pages: Pages) -> None:
     """Revert `file_entries` for the entries filed last."""
+    # Backwards: the last page in use is always the next one to free.
     for row in range(keys.shape[0] - 1, -1, -1):
         for table in range(keys.shape[1] - 1, -1, -1):
             key = np.int64(keys[row, table])
@@ -101,6 +101,7 @@ def take_back(keys: npt.NDArray[np.uint32], pages: Pages) -> None:
             if pages.links[page, 1]:
                 continue
             pages.used[0] -= 1
+            # The page that divided the bucket leaves, so the bucket is whole again.
             if pages.used[1] and pages.firsts[pages.used[1] - 1] == page:
                 pages.used[1] -= 1
                 pages.heads[table, key >> 16] = pages.links[page, 0]
@@ -127,8 +128,8 @@ def gathered(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32], int]:
     """Entries in the buckets from `begin` to below `end` in a table; buckets are page keys' high halves.
 
-    Stops before the first bucket after `count_max` entries. Returns places int32 [m], in no particular order, page
-    keys uint32 [m], and the bucket to go on at; `end`: all done.
+    Stops before the first bucket after `count_max` entries. Returns places int32 [m], unordered, page keys uint32 [m],
+    and the bucket to go on at; `end`: all done.
     """
     count, stopped = 0, begin
     while stopped < end and count < count_max:
@@ -146,6 +147,7 @@ def gathered(
                 count += pages.links[page, 1]
                 page = np.int64(pages.links[page, 0])
         stopped += 1
+    # The first pass counted the entries, so the columns have their final length.
     places, keys, count = np.empty(count, np.int32), np.empty(count, np.uint32), 0
     for value in range(begin, stopped):
         for part in range(PARTS if pages.heads[table, value] <= DIVIDED else 1):
@@ -169,7 +171,7 @@ def gathered_bands(
     end: int,
     count_max: int,
 ) -> tuple[npt.NDArray[np.uint64], int]:
-    """MinHash: like `gathered`, but the entries: uint64 [2, m], hashes and numbers, ascending except in large buckets.
+    """MinHash: as `gathered`, but the entries: uint64 [2, m], hashes and numbers, ascending except in large buckets.
 
     rests    uint8 [capacity, tables], hash bits below those in the page keys
     numbers  uint64 [capacity]
@@ -201,7 +203,7 @@ def gathered_bands(
 
 @compiled
 def _order(left: npt.NDArray[np.uint16], one: int, right: npt.NDArray[np.uint16], other: int) -> int:
-    """-1, 0 or 1: entry `one` of left, uint16 [columns, n], is below, equal to, or above entry `other` of right."""
+    """-1, 0 or 1: entry `one` in left, uint16 [columns, n], is below, equal to, or above entry `other` in right."""
     for column in range(left.shape[0]):
         if left[column, one] != right[column, other]:
             return -1 if left[column, one] < right[column, other] else 1
@@ -218,9 +220,10 @@ def merged(
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
     """Merge old entries, without the removed ones, with new ones: columns uint16 [columns, m] and numbers uint64 [m].
 
-    Old, new and removed entries are uint16 [columns, n] each, ascending. If both numbers have length 0, the result's
-    do too.
+    Old, new and removed entries are uint16 [columns, n] each, ascending. If both numbers have length 0, so do the
+    result's.
     """
+    # Old 1 4, new 2, removed 4: the result is 1 2.
     total, kept_numbers = old.shape[1] + new.shape[1], len(old_numbers) + len(new_numbers)
     columns, numbers = np.empty((old.shape[0], total), np.uint16), np.empty(kept_numbers, np.uint64)
     left, right, gone, count = 0, 0, 0, 0

@@ -1,4 +1,4 @@
-"""Compiled loops over MinHash fingerprints and over rows with candidates; see `index.kernels`.
+"""MinHash fingerprints, and rows with candidates.
 
 `index.matching.minhash` and `index.matching.frame` define the results, `index.frames.rule` the decisions.
 """
@@ -47,7 +47,7 @@ class Bands(NamedTuple):
     heads      int32 [bands, slots], each chain's last row, or -1; slots is a power of two
     following  int32 [n, bands], the chain's next row, or -1
     seen_by    int64 [n], last row that met this one
-    met        int64 [n], the rows that `_meet` found last
+    met        int64 [n], rows that `_meet` reached last
     end        int64 [1], end of the rows in the chains
     """
 
@@ -87,7 +87,7 @@ class Verdicts(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Limits of the rule: see `index.decide.rule.limits_of`.
+    """Limits from `index.decide.rule.limits_of`.
 
     apart          a duplicate enters if its match is farther than this
     outlives_root  whether a member goes on as its own root once its root is lost
@@ -148,6 +148,7 @@ def band_hashes(
                 filled[own] = row[draws[own, draw]]
                 draw += 1
         for band in range(bands):
+            # Order counts: bins 1 2 and bins 2 1 have different hashes.
             chain = np.uint64(0)
             for own in range(band * rows, (band + 1) * rows):
                 chain = (chain + np.uint64(filled[own])) * np.uint64(0x9E3779B97F4A7C15)
@@ -158,7 +159,7 @@ def band_hashes(
 
 @compiled
 def _slot(band_hash: Any, slots: Any) -> Any:
-    """Slot of a band's hash in a table with `slots` slots, a power of two: int64."""
+    """Slot for a band's hash in a table with `slots` slots, a power of two: int64."""
     return np.int64((band_hash >> np.uint64(32)) & np.uint64(slots - 1))
 
 
@@ -166,13 +167,14 @@ def _slot(band_hash: Any, slots: Any) -> Any:
 def sharing(
     hashes: npt.NDArray[np.uint64], leading: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Pairs of a row and an earlier leading row that share a band's hash: int64 [m] twice, by row, each pair once.
+    """Pairs of a row and an earlier leading row that share a band's hash: int64 [m] each, by row, each pair once.
 
     hashes   uint64 [n, bands], as `band_hashes`
     leading  bool [n], whether later rows may pair with this one
     """
     count, bands = hashes.shape
     slots = 1
+    # At most half the slots of a band are in use: 5 rows take 16.
     while slots < 2 * count:
         slots *= 2
     heads = np.full((bands, slots), -1, np.int32)
@@ -201,7 +203,7 @@ def sharing(
 
 @compiled
 def _filled(word: Any, bin_bits: int, lowest: Any) -> Any:
-    """Lowest bit of every value of a word, set if the value is not 0; lowest: these bits for all values."""
+    """Lowest bit of every value in a word, set if the value is not 0; lowest: these bits for all values."""
     # 4 bits a value: 0x0A40 folds to bits 0x0110.
     folded = word | (word >> np.uint64(2))
     folded |= folded >> np.uint64(1)
@@ -212,7 +214,6 @@ def _filled(word: Any, bin_bits: int, lowest: Any) -> Any:
 
 @compiled
 def _lowest(bin_bits: int) -> Any:
-    """Lowest bit of every value of a word."""
     return np.uint64(0x1111_1111_1111_1111 if bin_bits == 4 else 0x0101_0101_0101_0101)
 
 
@@ -250,7 +251,7 @@ def _in_frame(fingerprints: npt.NDArray[np.uint64], row: Any, word: Any, of_sign
 
 @compiled
 def _brings_nothing_new(fingerprints: npt.NDArray[np.uint64], row: Any, of_signature: Any) -> Any:
-    """Whether all bins of a fingerprint are in its frame."""
+    """Whether all bins are in the fingerprint's frame."""
     for word in range(of_signature, fingerprints.shape[1]):
         if ~fingerprints[row, word] != 0:
             return False
@@ -276,7 +277,7 @@ def _apart(
     units: int,
     limits: OwnLimits,
 ) -> Any:
-    """Plain distance of a row of left to an earlier one of right, and `frame.framed_distances`: int64 twice."""
+    """Plain distance of a row in left to an earlier one in right, and `frame.framed_distances`: int64 each."""
     either, both, differing = np.int64(0), np.int64(0), np.int64(0)
     lowest, of_signature = _lowest(bin_bits), _signature_words(left.shape[1])
     for word in range(of_signature):
@@ -326,7 +327,7 @@ def least_distances(
     units: int,
     limits: OwnLimits,
 ) -> npt.NDArray[np.int16]:
-    """Lesser of both distances, see `_apart`, of left[left_rows[i]] and right[right_rows[i]]: int16 [m]."""
+    """Lesser of both distances, see `_apart`, between left[left_rows[i]] and right[right_rows[i]]: int16 [m]."""
     found = np.empty(len(left_rows), np.int16)
     for place in range(len(left_rows)):
         plain, framed = _apart(left, left_rows[place], right, right_rows[place], bin_bits, units, limits)
@@ -388,7 +389,7 @@ def judge(
             continue
         root = documents.roots[place]
         if documents.lost[place] or documents.lost[root]:
-            # The look-up returned this document instead of all others of the index, so another may count now.
+            # The look-up returned only this document from the index, so another may count now.
             if place >= count and not measures:
                 return Judgement(NONE, NONE, 0, 0, 0, LOOK_UP)
             if documents.lost[place] or not limits.outlives_root:
@@ -402,8 +403,10 @@ def judge(
                 if plain <= limits.distance_max and (failed == NONE or nearer):
                     failed, plain_of_failed = place, plain
                 continue
+        # The earliest wins a tie, so the candidates' order does not matter.
         if match != NONE and (distance > nearest or (distance == nearest and order[place] > order[match])):
             continue
+        # A match that is its own root needs no second measurement.
         if root == place and to_root == UNMEASURED:
             to_root = distance
         elif measures:
@@ -417,6 +420,7 @@ def judge(
         match, root_of_match, nearest, told = place, root, distance, to_root
         # A row without novelty would match nothing that its match does not.
         plain_of_match = 0 if measures and is_old else plain
+    # Near by the plain distance alone: both pages share a template.
     if match == NONE and failed != NONE:
         root_of_match = documents.roots[failed]
         told, _ = _apart(prints, row, prints, root_of_match, limits.bin_bits, limits.units, limits.own)
@@ -434,7 +438,7 @@ def conclude(row: int, judgement: Judgement, documents: Documents, verdicts: Ver
         return
     documents.roots[row] = judgement.root
     verdicts.verdicts[row] = limits.duplicate
-    # A member as near to its match as this would match hardly anything that its match does not.
+    # A member this near to its match would match hardly anything that its match does not.
     verdicts.entering[row] = judgement.plain > limits.apart
 
 
@@ -450,11 +454,12 @@ def walk(
 ) -> int:
     """Decide rows in order from `row` on; returns the first one left to the caller, or n.
 
-    That is a row of `stops`, bool [n], or one whose judgement asks for more.
+    That is a row in `stops`, bool [n], or one whose judgement asks for more.
     """
     while row < len(stops):
         if stops[row]:
             return row
+        # Without candidates a row stays UNIQUE.
         if candidates.begins[row] < candidates.begins[row + 1] or bands.filed[row]:
             judgement = judge(row, candidates, bands, documents, verdicts, limits)
             if judgement.asks != NOTHING:

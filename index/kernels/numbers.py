@@ -1,4 +1,4 @@
-"""Compiled hash table from numbers to places; see `index.kernels`."""
+"""Hash table from numbers to places."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ EMPTY = np.uint64(2**64 - 1)
 
 @compiled
 def _slot_of_number(numbers: npt.NDArray[np.uint64], number: Any) -> Any:
-    """Slot of a number, uint64 [slots], or the empty slot for it."""
+    """Slot for a number, uint64 [slots], or the empty slot for it."""
     last = len(numbers) - 1
     mixed = number * np.uint64(0x9E3779B97F4A7C15)
     slot = np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(last))
@@ -41,7 +41,7 @@ def found(
 def entered(
     numbers: npt.NDArray[np.uint64], places: npt.NDArray[np.int64], asked: npt.NDArray[np.uint64], count: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64], int]:
-    """Like `found`, but unknown numbers enter at the next places. Also returns the table, perhaps larger, and its count.
+    """As `found`, but unknown numbers enter at the next places. Also returns the table, perhaps larger, and its count.
 
     count  numbers entered so far; changes numbers and places
     """
@@ -49,7 +49,8 @@ def entered(
     for one in range(len(asked)):
         slot = _slot_of_number(numbers, asked[one])
         if numbers[slot] == EMPTY:
-            # At most half the slots are in use, so probing stays short.
+            # At most half the slots are in use, so probing stays short: 8 numbers take 16 slots, the ninth doubles
+            # them.
             if 2 * count >= len(numbers):
                 former, of_former = numbers, places
                 numbers, places = np.full(2 * len(former), EMPTY, np.uint64), np.empty(2 * len(former), np.int64)

@@ -1,4 +1,4 @@
-"""Compiled scans of the entries that keys name, in memtable pages and in segments. See `index.kernels`."""
+"""Scans of the entries that keys name, in memtable pages and in segments."""
 
 from typing import Any, NamedTuple
 
@@ -11,16 +11,16 @@ from index.kernels.jit import bits_apart, compiled, lesser, ones, prefetch
 Hits = tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.uint64], int]
 
 HOT_ENTRIES = 4096
-"""Entries of a segment's bucket above which a scan reads only parts that may hold the wanted next block."""
+"""A scan of a larger bucket in a segment reads only parts that may hold the wanted next block."""
 
 BUCKETS_AHEAD = 4
 """Buckets between a prefetch and its scan."""
 
 BUCKET_LINES = 6
-"""Part of a bucket to prefetch, in cache lines of 32 entries."""
+"""Prefetched part of a bucket, in cache lines of 32 entries."""
 
 DIVIDED = -2
-"""A bucket's head from here down names a division."""
+"""A bucket's head from here down names a division: DIVIDED - d."""
 
 PARTS = 256
 """Parts in a divided bucket."""
@@ -57,7 +57,7 @@ class Pages(NamedTuple):
 class Spans(NamedTuple):
     """Ranges of segments in which to look keys up.
 
-    begins, ends  int64 [n, keys] twice, a span's segments from begins to below ends, as places in addresses
+    begins, ends  int64 [n, keys] each, a span's segments from begins to below ends, as places in addresses
     places        int64 [n, keys], the span's first entry in its first segment; later segments count whole
     addresses     uint64 [segments]; never read for a segment outside all spans
     """
@@ -70,13 +70,12 @@ class Spans(NamedTuple):
 
 @compiled
 def address_of(value: Any) -> Any:
-    """Address of the first byte of a buffer with at least one byte: uint64."""
+    """Address of a buffer's first byte, uint64; the buffer must not be empty."""
     return np.frombuffer(value, np.uint8).ctypes.data
 
 
 @compiled
 def _bits(value: Any) -> Any:
-    """Number of set bits: int64."""
     return np.int64(ones(np.uint64(value)))
 
 
@@ -152,7 +151,8 @@ def _find_chains(
     older, count = np.int64(pages.links[pages.firsts[division], 0]), 0
     for off in range(PARTS):
         if _bits(off) <= bits:
-            # A block differs in at least as many bits as its top byte, which names the part.
+            # A block differs in at least as many bits as its top byte, which names the part: 0x12FF and 0x1300 differ
+            # in 9, their parts in 1.
             page = np.int64(pages.parts[division, np.int64(next_block >> 8) ^ off])
             # The first chain leads on to the pages older than the division.
             last = older if off else np.int64(-1)
@@ -165,7 +165,7 @@ def _find_chains(
 
 @compiled
 def _block_values(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:
-    """Blocks of fingerprints: uint64 [n, words] -> uint16 [n, words * 4]; block 0 is the top 16 bits of word 0."""
+    """Blocks, uint64 [n, words] -> uint16 [n, words * 4]; block 0 is the top 16 bits of word 0."""
     count, words = fingerprints.shape
     values = np.empty((count, words * 4), np.uint16)
     for row in range(count):
@@ -191,15 +191,15 @@ def scan_pages(
 ) -> Hits:
     """SimHash: compare rows, uint64 [n, words], with the entries that their keys name in pages.
 
-    keys      uint32 [n, probes], `simhash.probe_keys` for the rows
+    keys      uint32 [n, probes], `simhash.probe_keys`
     allowed   int8 [probes], most differing bits in the next block of a compared entry
     filed     uint64 [capacity, words], the entries' fingerprints
     ends      int64 [n], entries from this place on are no hits for the row
     best      int16 [n], largest distance of a hit; with `nearest_only`, every hit lowers it to its own distance
     compared  int64 [n], raised by the comparisons
-    row       first row; stops after the row of the `hits_max`-th hit
+    row       first row; stops after the row with the `hits_max`-th hit
 
-    Returns rows int64 [m], distances int16 [m] and places uint64 [m, 1] of the hits, and the row to go on at.
+    Returns the hits' rows int64 [m], distances int16 [m] and places uint64 [m, 1], and the row to go on at.
     """
     rows, distances, found = np.empty(1024, np.int64), np.empty(1024, np.int16), np.empty((1024, 1), np.uint64)
     asked, here, behind = _block_values(fingerprints), np.empty(PARTS, np.int64), np.empty(PARTS, np.int64)
@@ -274,8 +274,8 @@ def scan_segments(
 ) -> Hits:
     """SimHash: compare rows with the entries that their keys name in segments. As `scan_pages`, except:
 
-    order  int64 [n * probes], places in `keys` in look-up order; ascending keys are fastest, as neighbours share the cache
-    turn   first place in `order`; stops after the key of the `hits_max`-th hit
+    order  int64 [n * probes], places in `keys` in look-up order; ascending keys share the cache
+    turn   first place in `order`; stops after the key with the `hits_max`-th hit
 
     Returns the hits' fingerprints, uint64 [m, words], instead of places, and the turn to go on at.
     """
@@ -308,7 +308,7 @@ def scan_segments(
                     if entry == high:
                         break
                     distance = 0
-                    # Segments in table t have their columns rotated: block t comes first.
+                    # Segments in table t have their columns rotated: with 4 blocks, table 1 has blocks 1 2 3 0.
                     for block in range(blocks):
                         distance += _bits(asked[row, (table + block) % blocks] ^ columns[block, entry])
                     compared[row] += 1
@@ -319,6 +319,7 @@ def scan_segments(
                     found[count] = 0
                     for block in range(blocks):
                         own = (table + block) % blocks
+                        # Block 5 is bits 47 to 32 of word 1: places count from the top.
                         found[count, own >> 2] |= np.uint64(columns[block, entry]) << np.uint64(48 - 16 * (own & 3))
                     if nearest_only:
                         best[row] = distance
@@ -341,10 +342,10 @@ def page_candidates(
 
     rests  uint8 [capacity, tables], hash bits below those in the page keys
     met    int64 [capacity], last row that matched each entry, changed; [0] if there is one table
-    row    first row; stops after the row of the `hits_max`-th entry
-    limit  entries to return per row; of one table the last ones
+    row    first row; stops after the row with the `hits_max`-th entry
+    limit  entries per row; with one table the last ones
 
-    Returns rows and places, int64 [m] twice, and the row to go on at.
+    Returns rows and places, int64 [m] each, and the row to go on at.
     """
     rows, places = np.empty(1024, np.int64), np.empty(1024, np.int64)
     count, here = 0, np.empty(hashes.shape[1], np.int64)
@@ -354,6 +355,7 @@ def page_candidates(
         _prefetch_buckets(hashes, pages, row + 1, True)
         for table in range(hashes.shape[1]):
             here[table] = pages.heads[table, np.int64(hashes[row, table] >> np.uint64(48))]
+            # A divided bucket has one chain for each value of the next 8 bits.
             if here[table] <= DIVIDED:
                 here[table] = pages.parts[DIVIDED - here[table], np.int64(hashes[row, table] >> np.uint64(40)) & 0xFF]
         # One page from every table, then the next from every table, so that the loads overlap.
@@ -364,6 +366,7 @@ def page_candidates(
                 page = here[table]
                 if page < 0:
                     continue
+                # The page key is the hash's top 32 bits: bucket 16, following 16. The rest is the next 8.
                 following = np.uint16(hashes[row, table] >> np.uint64(32))
                 rest = np.uint8(hashes[row, table] >> np.uint64(24))
                 for slot in range(pages.links[page, 1] - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Equal fingerprints by compiled loops, and sorting of many entries by numpy. See `index.kernels`."""
+"""Equal fingerprints by compiled loops, and sorting of many entries by numpy."""
 
 from typing import Any
 
@@ -57,6 +57,7 @@ def hash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slo
 @compiled
 def unhash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slots: npt.NDArray[np.int32]) -> None:
     """Revert `hash_entries` for the places entered last."""
+    # Last in, first out: a sequence of probes never gets a gap.
     for place in range(end - 1, begin - 1, -1):
         slot = _slot_of(fingerprints, place, len(slots))
         while slots[slot] != place:
@@ -68,10 +69,7 @@ def unhash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, s
 def equal_places(
     asked: npt.NDArray[np.uint64], fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Equal fingerprints, from `hash_entries`, for rows asked, uint64 [n, words].
-
-    Returns rows and places, int64 [m] twice, ascending by row.
-    """
+    """Rows and places, int64 [m] each, ascending by row: fingerprints in slots that equal rows uint64 [n, words]."""
     rows, places = np.empty(1024, np.int64), np.empty(1024, np.int64)
     count, here = 0, np.empty(AT_ONCE, np.int64)
     base, row_bytes = np.uint64(fingerprints.ctypes.data), 8 * fingerprints.shape[1]
@@ -99,11 +97,12 @@ def equal_places(
 
 @compiled
 def first_equals(fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """First equal row of every row: uint64 [n, words] -> int64 [n]; slots: as in `hash_entries`, all -1, changed."""
+    """First equal row for every row: uint64 [n, words] -> int64 [n]; slots: as in `hash_entries`, all -1, changed."""
     firsts = np.empty(len(fingerprints), np.int64)
     for row in range(len(fingerprints)):
         slot = _slot_of(fingerprints, row, len(slots))
         firsts[row] = row
+        # Every slot on the way is in use, so equal rows meet before the first empty one.
         while slots[slot] >= 0:
             equal = True
             for word in range(fingerprints.shape[1]):
@@ -120,9 +119,13 @@ def first_equals(fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int
 
 
 def by_top_bits(keys: npt.NDArray[np.uint64], bits: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """Places of keys, uint64 [n], sorted stably by their `bits` top bits, at most 16: uint32 [n].
+    """Places of keys, uint64 [n], sorted stably by their top `bits` bits, at most 16: uint32 [n].
 
-    Also returns the begin of each value of those bits, int64 [2^bits + 1].
+    Also returns each value's begin, int64 [2^bits + 1].
+
+    >>> places, begins = by_top_bits(np.array([3 << 62, 1 << 62], np.uint64), 2)
+    >>> places.tolist(), begins.tolist()
+    ([1, 0], [0, 0, 1, 1, 2])
     """
     # Two shifts, because one shift by all 64 bits would not shift. numpy sorts 16 bits by digits.
     values = (keys >> np.uint64(1) >> np.uint64(63 - bits)).astype(np.uint16)
@@ -135,8 +138,9 @@ def by_high_bits(
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
     """Keys uint64 [n] at places uint32 [m], ascending by their high bits, and the places; ties stay in order.
 
-    The low bits, as many as m has, are zero in the result: they carry the order, so that words are sorted alone.
+    In the result the low bits, as many as m has, are zero: they carry the order, so that words are sorted alone.
     """
+    # 5 places take 3 bits: key 0b1011_0110 at place 1 sorts as 0b1011_0001.
     low = np.uint64((1 << len(places).bit_length()) - 1)
     words = keys[places] & ~low | np.arange(len(places), dtype=np.uint64)
     words.sort()

@@ -1,11 +1,11 @@
 """Compaction: entries move from the memtable into segments, slice by slice, within batch transactions.
 
-A full memtable freezes, together with the removals since the last freeze. Every later batch moves slices of it, table by
-table in order, until every table has all its entries. Lookups meanwhile read the whole frozen memtable, so its progress does
-not matter, nor which process continues after a crash. This module never changes a memtable: memtables follow the state that
-the next transaction reads from the file. An entry that a memtable both adds and removes, by number, cancels out. Every other
-removed entry leaves the segments. SimHash removes by fingerprint, which at most one entry there has. Hash tables remove by
-hash and number.
+A full memtable freezes, with the removals since the last freeze. Later batches move slices of it, table by table.
+Lookups meanwhile read all of it, so neither its progress matters nor which process continues after a crash. This module
+never changes a memtable: memtables follow the state that the next transaction reads from the file.
+
+An entry both added and removed, by number, cancels out. Every other removed entry leaves the segments. SimHash removes
+by fingerprint, which at most one entry there has; hash tables by hash and number.
 """
 
 from dataclasses import dataclass
@@ -36,14 +36,14 @@ SLICES_MAX = 32
 """Maximum slices per batch: bounds its time. Slices of hashes are smaller, and more."""
 
 MEMTABLE_BYTES = 2**26
-"""Approximate memory of a memtable if `memtable_entries` is None. The frozen memtable takes as much again."""
+"""Approximate memtable memory if `memtable_entries` is None. The frozen memtable takes as much again."""
 
 MEMTABLE_BYTES_MAX = 2**28
-"""Approximate maximum memory of a memtable, in an index so large that `GROWTH` allows more entries."""
+"""Approximate maximum memtable memory, in an index so large that `GROWTH` allows more entries."""
 
 
 class Reach(NamedTuple):
-    """End of a log and tombstone range: the key of the next batch, and the next tombstone."""
+    """A log and tombstone range's end: the key of the next batch, and the next tombstone."""
 
     number: int
     rows: int
@@ -59,9 +59,13 @@ class Reach(NamedTuple):
 class TreeSizes:
     """When the memtable freezes, and how large segments grow. Sizes may change between openings.
 
+    >>> TreeSizes(memtable_entries=0)
+    Traceback (most recent call last):
+    ValueError: memtable_entries must be at least 1 and segment_bytes at least 64
+
     memtable_entries  newest entries kept in memory before compaction, more in a large index; None: as many as 64 MiB hold, a
                       million with 64 bits
-    segment_bytes     largest size of a segment
+    segment_bytes     largest segment size
     """
 
     memtable_entries: int | None = None
@@ -73,7 +77,7 @@ class TreeSizes:
 
 
 class MemtablePair:
-    """Two memtables: entries filed by blocks, and entries removed, since the previous pair."""
+    """Two memtables since the previous pair: entries filed by blocks, and entries removed."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -81,11 +85,11 @@ class MemtablePair:
         self.removed = Memtable(shape)
 
     def counts(self) -> tuple[int, int]:
-        """Numbers of entries added and removed."""
+        """Entries added and removed."""
         return len(self.added), len(self.removed)
 
     def cut(self, added: int, removed: int) -> None:
-        """Remove all but the first `added` and the first `removed` entries."""
+        """Keep only the first `added` and the first `removed` entries."""
         self.added.cut(added)
         self.removed.cut(removed)
 
@@ -99,9 +103,9 @@ class MemtablePair:
     def of_table(self, table: int, begin: bytes, end: bytes | None, count_max: int) -> Gathered:
         """Entries to add to a table and to remove from it, in [begin, end) (end None: the table's end).
 
-        Returns the entries to add, [columns, n] as `Shape.entry_columns`, ascending; their numbers, uint64 [n]; the entries
-        to remove, [columns, m] ascending; and their common end. That bound is earlier than `end` if there are more than
-        `count_max` entries to add. It never divides a bucket.
+        Returns the entries to add, [columns, n] as `Shape.entry_columns`, ascending; their numbers, uint64 [n]; the
+        entries to remove, [columns, m] ascending; and the end, earlier if there are over `count_max` entries to add. It
+        never divides a bucket.
         """
         values_begin = int.from_bytes(begin[:2], "big")
         values_end = 1 << BLOCK_BITS if end is None else int.from_bytes(end[:2], "big") + 1
@@ -118,7 +122,7 @@ class MemtablePair:
 
 
 def state(transaction: Transaction, shape: Shape) -> CompactionState:
-    """Stored compaction state of a table."""
+    """A table's stored compaction state."""
     return unpack_compaction(transaction.get(Table.META, shape.state_key))
 
 
@@ -223,7 +227,6 @@ def _memtable_entries(sizes: TreeSizes, shape: Shape, compacted_entries: int) ->
 
 
 def _moved_on(now: CompactionState, end: bytes | None, shape: Shape) -> CompactionState:
-    """State after a slice that ended at this bound."""
     now = now._replace(version=now.version + 1)
     if end is not None:
         return now._replace(bound=end)

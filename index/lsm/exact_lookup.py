@@ -1,4 +1,4 @@
-"""Lookup of equal fingerprints only, one step each: bulk-loaded entries come with their verdicts."""
+"""Lookup for equal fingerprints only, one step each: bulk-loaded entries come with their verdicts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,7 @@ from index.storage.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class ExactLookup:
-    """Lookup of n fingerprints at distance 0, a `tree.Lookup`.
-
-    fingerprints  uint64 [n, words]
-    """
+    """A `tree.Lookup` at distance 0 for fingerprints uint64 [n, words]."""
 
     fingerprints: npt.NDArray[np.uint64]
     shape: SchemeShape
@@ -50,5 +47,5 @@ class ExactLookup:
 
 
 def exact_lookup_of(fingerprints: npt.NDArray[np.uint64], parameters: Parameters) -> ExactLookup:
-    """Lookup of entries equal to fingerprints uint64 [n, words], in an index with these parameters."""
+    """Lookup for fingerprints uint64 [n, words] in an index with these parameters."""
     return ExactLookup(fingerprints, shape_of(parameters))

@@ -1,7 +1,6 @@
 """The table: all entries of a kind, in memtables and segments, as one process sees them.
 
-An index has two: the `Tree` of fingerprints, and the `IdTable`. A full memtable freezes and moves into segments, slice by
-slice, within batch transactions (see `compaction`). Lookups meanwhile read all of it.
+An index has two: the `Tree` of fingerprints, and the `IdTable`.
 """
 
 from collections.abc import Callable
@@ -20,13 +19,13 @@ from index.storage.store import Transaction
 
 
 class TreeStats(NamedTuple):
-    """Distribution of a table's entries.
+    """A table's entries.
 
     memtable_entries  entries in the memtable
     frozen_entries    entries in the frozen memtable, which compaction moves into segments
     removals          removed entries that segments may still hold
     progress          compaction progress, 0 to 1; 1 if none runs
-    segments          segments of all tables
+    segments          in all tables
     """
 
     memtable_entries: int
@@ -37,10 +36,10 @@ class TreeStats(NamedTuple):
 
 
 class HashTable:
-    """A process's view of a table. Every transaction begins with `follow`.
+    """A table, as a process sees it. Every transaction begins with `follow`.
 
-    Entries before `_frozen_to` are in segments or in the frozen memtable; entries from there to `_end` are in the active
-    memtable. Entries that a transaction adds stay only after `committed`. A subclass has the shape's lookups.
+    Segments or the frozen memtable hold entries before `_frozen_to`; the active memtable holds those from there to
+    `_end`. Entries that a transaction adds stay only after `committed`. A subclass has the shape's lookups.
     """
 
     has_tombstones = True
@@ -130,7 +129,7 @@ class HashTable:
         return [pair for pair in (self._active, self._frozen) if pair is not None]
 
     def memtables(self) -> list[Memtable]:
-        """The memtables of added entries: the active one, and the frozen one if there is one."""
+        """Memtables of added entries: the active one, and the frozen one if there is one."""
         assert self._state is not None, "a transaction must begin with `follow`"
         return [pair.added for pair in self._pairs()]
 

@@ -1,7 +1,7 @@
 """The id table: the log rows that have an id.
 
-Log rows are numbered. An id's hash leads to row numbers, these to batches, and every hit is compared with the id in the log.
-So a row that has left the log does not match, though a segment may still hold it.
+An id's hash leads to row numbers, these to batches, and every hit is compared with the id in the log. So rows that have
+left the log do not match, even if a segment still holds them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -31,9 +31,9 @@ Rows = npt.NDArray[np.uint64]
 
 
 class Hits(NamedTuple):
-    """Rows that share the hash of one of n ids.
+    """Rows that share a hash with n ids.
 
-    asked  int64 [m], that id's place
+    asked  int64 [m], place of the id
     rows   uint64 [m], row numbers
     """
 
@@ -42,7 +42,7 @@ class Hits(NamedTuple):
 
 
 class IdTable(HashTable):
-    """A process's view of all ids. Every transaction begins with `follow`."""
+    """All ids, as a process sees them. Every transaction begins with `follow`."""
 
     has_tombstones = False
 
@@ -61,7 +61,7 @@ class IdTable(HashTable):
         return self._end.rows if first is None else int(LOG_KEY.unpack(first)[1])
 
     def find(self, transaction: Transaction, ids: Collection[str]) -> list[RowPlace]:
-        """All rows with one of these ids, in log order."""
+        """All rows with these ids, in log order."""
         wanted = {pack_text(id_): asked for asked, id_ in enumerate(ids)}
         hits = self._hits(transaction, _hashes_of(wanted), NO_LIMIT)
         return [place for _, place in self._verified(transaction, wanted, hits.rows)]

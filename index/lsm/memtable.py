@@ -1,4 +1,4 @@
-"""The memtable: the newest entries, in memory, in pages of equal keys, until compaction moves them into segments."""
+"""The memtable: the newest entries in memory, in pages by key, until compaction moves them into segments."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
@@ -36,23 +36,23 @@ GROWTH = 4
 """Factor by which a full column grows."""
 
 _FILED_AT_ONCE = 2**16
-"""Entries whose page keys are computed at once: bounds their memory."""
+"""Entries filed at once: bounds the memory of their page keys."""
 
 
 class MemtableShape(Protocol):
-    """Shape of a memtable's entries; see `shape`."""
+    """What a memtable needs from a `shape`."""
 
     @property
     def words(self) -> int:
-        """64-bit words of a fingerprint."""
+        """64-bit words per fingerprint."""
 
     @property
     def tables(self) -> int:
-        """Number of tables; each holds every entry once."""
+        """Tables; each holds every entry once."""
 
     @property
     def rests(self) -> int:
-        """Bytes of an entry's hashes below their page keys."""
+        """Hash bytes per entry below the page keys."""
 
     @property
     def page_entries(self) -> int:
@@ -70,10 +70,10 @@ class MemtableShape(Protocol):
 class Memtable:
     """Entries in order of arrival; `cut` removes the last ones.
 
-    The first lookup files entries in pages; the first lookup of equals hashes them. So bulk-loaded entries, which move into
-    segments before any lookup, are never filed.
+    The first lookup files entries in pages, the first lookup of equals hashes them. So bulk-loaded entries are never
+    filed.
 
-    rests  uint8 [capacity, tables], hash bits below those of a page key; without columns for SimHash
+    rests  uint8 [capacity, tables], hash bits below those in a page key; without columns for SimHash
     """
 
     def __init__(self, shape: MemtableShape, entries: int = _CAPACITY_AT_FIRST) -> None:
@@ -85,7 +85,7 @@ class Memtable:
         self.rests = np.empty((_CAPACITY_AT_FIRST, shape.rests), np.uint8)
         self._filed = self._hashed = 0
         self._hashes_ahead: list[npt.NDArray[np.uint64]] = []
-        """Hashes of the entries to file next, if the caller of `add` knew them."""
+        """Hashes for the entries to file next, if the caller of `add` knew them."""
         self._slots = np.full(2 * _CAPACITY_AT_FIRST, -1, np.int32)
         self.pages = Pages(
             heads=np.full((shape.tables, 1 << BLOCK_BITS), -1, np.int32),
@@ -102,12 +102,12 @@ class Memtable:
 
     @property
     def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """All fingerprints, uint64 [n, words]."""
+        """uint64 [n, words]."""
         return self._fingerprints[: self._count]
 
     @property
     def numbers(self) -> npt.NDArray[np.uint64]:
-        """All numbers, uint64 [n]."""
+        """uint64 [n]."""
         return self._numbers[: self._count]
 
     def add(
@@ -129,7 +129,7 @@ class Memtable:
         self._count = end
 
     def cut(self, count: int) -> None:
-        """Remove all entries but the first `count`."""
+        """Keep only the first `count` entries."""
         if count < self._count:
             self._hashes_ahead.clear()
         if count < self._filed:
@@ -142,7 +142,7 @@ class Memtable:
         self._count = min(count, self._count)
 
     def file(self) -> None:
-        """File the entries added since the last call. A lookup also files them, at the cost of its own latency."""
+        """File the entries added since the last call. A lookup also files them, and is slower for it."""
         ahead = None
         # Useless unless all are known.
         if sum(map(len, self._hashes_ahead)) == self._count - self._filed < _FILED_AT_ONCE:
@@ -159,7 +159,6 @@ class Memtable:
             self._filed = end
 
     def _make_room(self, entries: int, pages: int) -> None:
-        """Make room for this many filed entries and pages."""
         old, divisions = self.pages, entries * self._shape.tables // HOT_ENTRIES
         self.pages = old._replace(
             links=with_room(old.links, pages),
@@ -181,10 +180,10 @@ class Memtable:
     def of_table(
         self, table: int, begin: int, end: int, count_max: int
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64], int]:
-        """Entries of a table whose first 16 bits v have begin <= v < end, in any order.
+        """Entries in a table whose first 16 bits v have begin <= v < end, in any order.
 
-        Stops before the next value once `count_max` entries are gathered. Returns `Shape.entry_columns`, numbers uint64 [m],
-        and the first unexamined value.
+        Stops before the next value once `count_max` entries are gathered. Returns `Shape.entry_columns`, numbers uint64
+        [m], and the first unexamined value.
         """
         self.file()
         return self._shape.gathered(self, table, begin, end, count_max)
@@ -220,10 +219,10 @@ class Memtable:
     def candidates(
         self, hashes: npt.NDArray[np.uint64], limit: int = NO_LIMIT
     ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """Entries that share a hash with a row of hashes, uint64 [n, tables], each pair once.
+        """Entries that share a hash with a row in hashes, uint64 [n, tables], each pair once.
 
-        Yields rows and places, int64 [m] each, about HITS_MAX at a time; per table the last `limit` for a row. It never
-        divides a row.
+        Yields rows and places, int64 [m] each, about HITS_MAX at a time and never part of a row; per table a row's last
+        `limit`.
         """
         self.file()
         met, row = np.full(self._count if hashes.shape[1] > 1 else 0, -1, np.int64), 0
@@ -238,7 +237,7 @@ def _page_keys(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
 
 
 def with_room(column: npt.NDArray[Column], count: int) -> npt.NDArray[Column]:
-    """A column of at least `count` places that begins with `column`; `column` itself if long enough.
+    """A column with at least `count` places that begins with `column`; `column` itself if long enough.
 
     Unwritten places cost no memory, so it has many more, and copies are rare.
     """

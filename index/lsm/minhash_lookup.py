@@ -1,4 +1,4 @@
-"""Lookup of MinHash signatures: an entry that shares a band is a candidate, and every candidate is verified.
+"""MinHash lookups: an entry that shares a band is a candidate, and every candidate is verified.
 
 Candidates stream in portions. Segments hold only entry numbers; the log holds the signatures.
 """
@@ -84,10 +84,10 @@ class MinhashLookup:
 def stored_signatures(
     transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int
 ) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
-    """Signatures of documents, uint64 [n], SIGNATURES_MAX at a time; without those that have left the log.
+    """Signatures for documents, uint64 [n], SIGNATURES_MAX at a time; without those that have left the log.
 
-    Yields signatures uint64 [k, words], places int64 [m] in `numbers`, the place of each in the signatures, and the distinct
-    numbers uint64 [k].
+    Yields signatures uint64 [k, words], places int64 [m] in `numbers`, each one's place in the signatures, and the
+    distinct numbers uint64 [k].
     """
     distinct, members = np.unique(numbers, return_inverse=True)
     for start in range(0, len(distinct), SIGNATURES_MAX):

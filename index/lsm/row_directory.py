@@ -1,4 +1,4 @@
-"""Directory of rows: the log's batch keys in memory, since each key names the first row of its batch."""
+"""Directory of rows: the log's batch keys in memory, since each key names its batch's first row."""
 
 from typing import NamedTuple
 
@@ -27,9 +27,9 @@ class RowPlace(NamedTuple):
 
 
 class RowDirectory:
-    """Batch keys, ascending; those of batches that have left the log disappear eventually.
+    """Batch keys, ascending; those that have left the log disappear eventually.
 
-    Every lookup reads again from the first key on that an earlier one may have seen uncommitted.
+    Every lookup rereads from the first key that an earlier one may have seen uncommitted.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Places of segments in memory, and the sound ones among them, as one process knows them.
 
-Lookups read a few pages from thousands of segments, so they use addresses (`tree_place`). LMDB never overwrites a page of the
-last commit, so an address is valid during a transaction. A process checks a segment when it first meets it.
+Lookups read a few pages from thousands of segments, by address (`tree_place`). LMDB never overwrites the last commit's
+pages, so an address is valid during a transaction. A process checks a segment when it first meets it.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ class SegmentPlaces:
     """All segments in a table of the file as of the last commit.
 
     edges   int64 [prefixes + 1], the first segment per key prefix: a table, or a level in it
-    bounds  uint64 [segments], the first word of every segment's bound
+    bounds  uint64 [segments], every segment's bound, its first word
     """
 
     def __init__(self, table: Table, prefixes: list[bytes], bound_bytes: int) -> None:
@@ -28,9 +28,9 @@ class SegmentPlaces:
         self._prefixes = [int.from_bytes(prefix, "big") for prefix in prefixes]
         self._count = self._version = 0
         self._taken_over: tuple[int, int | None] | None = None
-        """Version of the segments, and the root of their tree."""
+        """The segments' version, and their tree's root."""
         self._known = np.empty(0, np.uint64)
-        """Checksum of each checked segment, or 0."""
+        """Each segment's checksum, or 0 before its check."""
         self._certain = np.empty(0, np.bool_)
         """Segments checked since the last change."""
         self._take(ValuePlaces(np.empty((0, self._key_bytes), np.uint8), np.empty(0, np.int64), np.empty(0, np.int64)))
@@ -39,7 +39,7 @@ class SegmentPlaces:
         return self._count
 
     def follow(self, transaction: Transaction, now: CompactionState) -> None:
-        """Read the number of segments; the first lookup reads their places."""
+        """Count the segments; the first lookup reads their places."""
         self._version = now.version
         self._count = transaction.count(self._table)
 
@@ -53,7 +53,7 @@ class SegmentPlaces:
             by_page = np.argsort(old)
             old = np.append(old[by_page], -1)
             at = np.searchsorted(old[:-1], places.pages)
-            # A plain 0 would turn the checksums into floats, and no segment would be known again.
+            # A plain 0 would turn the checksums into floats, and every segment would be checked again.
             known = np.append(self._known[by_page], np.uint64(0))
             self._known = np.where(old[at] == places.pages, known[at], np.uint64(0))
             self._certain = np.zeros(len(self._known), np.bool_)
@@ -75,7 +75,7 @@ class SegmentPlaces:
         ends: npt.NDArray[np.int64],
         addresses: npt.NDArray[np.uint64],
     ) -> None:
-        """Check the segments in these spans, int64 [n, k] twice, and the ones after them. Raises IndexDamaged.
+        """Check the segments in these spans, int64 [n, k] each, and the ones after them. Raises IndexDamaged.
 
         A damaged key shifts entries into the segment before it, and does not fit its value's checksum.
         """

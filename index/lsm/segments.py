@@ -1,4 +1,4 @@
-"""Segments of SimHash: sorted tables of entries, cut into parts. This module reads them; `simhash_shape` writes them.
+"""SimHash segments: sorted tables, cut into parts. This module reads them; `simhash_shape` writes them.
 
 A bucket is a table's entries with an equal first block, side by side.
 """
@@ -22,7 +22,7 @@ from index.storage.store import Transaction
 
 
 class Segments(SegmentPlaces):
-    """All segments of SimHash entries."""
+    """All SimHash segments."""
 
     def __init__(self, tables: int) -> None:
         self._tables = tables
@@ -95,7 +95,7 @@ class Segments(SegmentPlaces):
         lowest, highest  uint64 [n, k], four columns of each bound
         order            int64 [n * k], places of the bounds, ascending by table and lowest
 
-        Also returns the part of `order` whose bounds enclose an entry.
+        Also returns the part of `order` with bounds that enclose an entry.
         """
         addresses = self.take_over(transaction)
         begins, ends, places = (np.zeros(lowest.shape, np.int64) for _ in range(3))

@@ -9,7 +9,7 @@ Shape = SchemeShape | IdShape
 
 
 def shape_of(parameters: Parameters) -> SchemeShape:
-    """Shape of the entries in an index with these parameters."""
+    """Shape for an index with these parameters."""
     if parameters.banding is None:
         return SimhashShape(parameters.stored_words)
     return MinhashShape(parameters.stored_words, parameters.banding.bands, parameters.banding)

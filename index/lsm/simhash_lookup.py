@@ -1,4 +1,4 @@
-"""Lookup of SimHash fingerprints: among themselves, in memory, in segments. Memory is bounded."""
+"""SimHash lookups: among the fingerprints, in memory, in segments. Memory is bounded."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,6 @@ class SimhashLookup:
 
 
 def _with_looks(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Fingerprints and looks side by side as words, uint64 [n, w]."""
     padded = np.zeros((len(looks), -(-looks.shape[1] // 8) * 8), np.uint8)
     padded[:, : looks.shape[1]] = looks
     return np.hstack([fingerprints, padded.view(np.uint64)])

@@ -1,4 +1,4 @@
-"""Block tables of SimHash: table t holds the blocks t, t + 1, ... of every fingerprint, and after the last 0, 1, ..."""
+"""SimHash's block tables: table t holds every fingerprint's blocks from t on, and after the last 0, 1, ..."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ Blocks = npt.NDArray[np.uint16]
 
 @dataclass(frozen=True, slots=True)
 class SimhashShape:
-    """Blocks of 16 bits. Table 0 also holds document numbers.
+    """16-bit blocks. Table 0 also holds document numbers.
 
-    words  64-bit words of a fingerprint
+    words  64-bit words per fingerprint
     """
 
     words: int
@@ -42,27 +42,27 @@ class SimhashShape:
 
     @property
     def tables(self) -> int:
-        """Number of tables; each holds every entry once."""
+        """Tables; each holds every entry once."""
         return 64 // BLOCK_BITS * self.words
 
     @property
     def columns(self) -> int:
-        """Blocks of an entry in a segment."""
+        """Blocks per entry in a segment."""
         return self.tables
 
     @property
     def bound_bytes(self) -> int:
-        """Bytes of a segment's bound."""
+        """Bytes in a segment's bound."""
         return 2 * self.columns
 
     @property
     def entry_words(self) -> int:
-        """Words of an entry, as `words_of` packs its columns."""
+        """Words per entry, as `words_of` packs its columns."""
         return self.words
 
     @property
     def buckets(self) -> int:
-        """Number of buckets in all tables."""
+        """Buckets in all tables."""
         return self.tables << BLOCK_BITS
 
     @property
@@ -72,7 +72,7 @@ class SimhashShape:
 
     @property
     def sorted_bytes(self) -> int:
-        """Bytes of an entry's columns while a bulk load sorts them."""
+        """Bytes per entry while a bulk load sorts its columns."""
         return 8 * self.words
 
     def prefixes(self, table: int, *, searched: bool = False) -> list[bytes]:  # noqa: ARG002
@@ -84,7 +84,7 @@ class SimhashShape:
         return
 
     def segment_entries(self, segment_bytes: int) -> int:
-        """Entries in a segment of this size, at least 1."""
+        """Entries in a segment with this size, at least 1."""
         return max(1, segment_bytes // segment_entry_bytes(self.columns, numbered=True))
 
     def numbered(self, table: int) -> bool:
@@ -92,12 +92,12 @@ class SimhashShape:
         return table == 0
 
     def hashes(self, fingerprints: Words) -> Words:
-        """First word of each table's entry, up to its second block: uint64 [n, words] -> uint64 [n, tables]."""
+        """Each table's first word of an entry, up to its second block: uint64 [n, words] -> uint64 [n, tables]."""
         values = blocks_of(fingerprints).astype(np.uint64)
         return values << np.uint64(48) | np.roll(values, -1, axis=1) << np.uint64(32)
 
     def entry_columns(self, table: int, hashes: Words, fingerprints: Words, numbers: Words) -> Blocks:  # noqa: ARG002
-        """Entries as a table's segments hold them, uint16 [n, columns]; fingerprints uint64 [n, words]."""
+        """Entries as segments hold them, uint16 [n, columns]; fingerprints uint64 [n, words]."""
         return np.roll(blocks_of(fingerprints), -table, axis=1)
 
     def gathered(
@@ -159,15 +159,15 @@ class SimhashShape:
         return columns, numbers if self.numbered(key[0]) else np.full(columns.shape[1], NO_NUMBER)
 
     def first_words(self, value: memoryview) -> Words:
-        """First words of a segment's entries, up to their first block: uint64 [n]."""
+        """A segment's first words, up to their first block: uint64 [n]."""
         return segment_column(value, 0).astype(np.uint64) << np.uint64(64 - BLOCK_BITS)
 
     def bucket_sizes(self, words: Words, first: int, end: int) -> npt.NDArray[np.int64]:
-        """Sizes of the buckets with first <= first block < end, int64 [end - first], from first words uint64 [n]."""
+        """Bucket sizes with first <= first block < end, int64 [end - first], from first words uint64 [n]."""
         return np.bincount((words >> np.uint64(64 - BLOCK_BITS)).astype(np.int64) - first, minlength=end - first)
 
     def compacted_entries(self, transaction: Transaction, now: CompactionState, segment_bytes: int) -> int:  # noqa: ARG002
-        """Approximate number of entries in the segments of all tables."""
+        """Approximate entries in all tables' segments."""
         return transaction.count(self.table) * self.segment_entries(segment_bytes)
 
     def moved(
@@ -178,7 +178,7 @@ class SimhashShape:
         segment_bytes: int,
         first_number: int,  # noqa: ARG002
     ) -> tuple[CompactionState, bytes | None]:
-        """Move the frozen entries of the cursor's segment, or the first of them; returns the state and the slice's end.
+        """Move the cursor's segment from the frozen memtable, or its first entries; returns the state and the slice's end.
 
         If no segment begins at the cursor, the space up to the next segment is empty.
         """
@@ -223,19 +223,19 @@ class SimhashShape:
         return now
 
     def open_segments(self) -> Segments:
-        """A process's view of the segments."""
+        """The segments, as a process sees them."""
         return Segments(self.tables)
 
     def equals(
         self, transaction: Transaction, segments: Segments, fingerprints: Words
     ) -> Iterator[tuple[npt.NDArray[np.int64], Words]]:
-        """Entries in segments equal to fingerprints uint64 [n, words], in portions: rows int64 [m] and numbers uint64 [m]."""
+        """Entries equal to fingerprints uint64 [n, words], in portions: rows int64 [m] and numbers uint64 [m]."""
         numbers = segments.numbers(transaction, fingerprints)
         rows = np.flatnonzero(numbers != NO_NUMBER)
         yield rows, numbers[rows]
 
     def entries_of(self, batch: log.Batch) -> tuple[Words, Words]:
-        """Fingerprints uint64 [n, words] and numbers uint64 [n] of a batch's entries."""
+        """Fingerprints uint64 [n, words] and numbers uint64 [n] for a batch's entries."""
         return batch.filed()
 
     def lookup(
@@ -250,6 +250,9 @@ def words_of(entries: npt.NDArray[Any]) -> Words:
     """Pack entries, uint16 [n, columns], four columns to a zero-padded word: uint64 [n, words], which sort alike.
 
     Entries of hashes, uint64 [n, 2], are such words.
+
+    >>> [hex(word) for word in words_of(np.array([[1, 2, 3, 4, 5]], np.uint16))[0].tolist()]
+    ['0x1000200030004', '0x5000000000000']
     """
     if entries.dtype == np.uint64:
         return entries
@@ -268,7 +271,7 @@ def are_below(words: Words, bound: bytes) -> npt.NDArray[np.bool_]:
 
 
 def _ascending(words: Words) -> npt.NDArray[np.intp]:
-    """Sort order of entries, uint64 [n, words]; the first word mostly decides."""
+    """Sort order, uint64 [n, words] -> int64 [n]; the first word mostly decides."""
     order = np.argsort(words[:, 0])
     first = words[order, 0]
     return np.lexsort(words.T[::-1]) if (first[1:] == first[:-1]).any() else order

@@ -19,7 +19,7 @@ from index.storage.store import Transaction
 
 
 class Lookup(Protocol):
-    """Lookup of n fingerprints. Its construction computes everything that touches no storage."""
+    """Lookup for n fingerprints. Its construction computes everything that touches no storage."""
 
     def __len__(self) -> int: ...
 
@@ -41,7 +41,7 @@ def lookup_of(
     distance_max: int,
     looks: npt.NDArray[np.uint8] | None = None,
 ) -> Lookup:
-    """Lookup of entries within `distance_max` of fingerprints uint64 [n, words], in an index with these parameters.
+    """Lookup for entries within `distance_max` of fingerprints uint64 [n, words], in an index with these parameters.
 
     looks  uint8 [n, look bytes], if a second look decides which entries count
     """
@@ -49,7 +49,7 @@ def lookup_of(
 
 
 class Tree(HashTable):
-    """A process's view of all entries. Every transaction begins with `follow`."""
+    """All entries, as a process sees them."""
 
     def __init__(
         self, parameters: Parameters, sizes: TreeSizes, new_pair: Callable[[Shape], MemtablePair] = MemtablePair
@@ -58,7 +58,7 @@ class Tree(HashTable):
         super().__init__(shape_of(parameters), sizes, new_pair)
 
     def nearest(self, transaction: Transaction, lookup: Lookup) -> Portion:
-        """Per row the nearest entry, the earliest among equally near ones, and the comparisons made, int64 [n].
+        """Per row the nearest entry, the earliest on ties, and the comparisons made, int64 [n].
 
         Retired entries also match, as long as a memtable or a segment holds them.
         """
@@ -82,7 +82,7 @@ class Tree(HashTable):
         numbers: npt.NDArray[np.uint64],
         hashes: npt.NDArray[np.uint64] | None = None,
     ) -> None:
-        """Add entries of the current batch, as `Memtable.add`; later lookups match them."""
+        """Add the current batch's entries, as `Memtable.add`; later lookups match them."""
         self._active.added.add(fingerprints, numbers, hashes)
 
     def add_tombstone(self, transaction: Transaction, number: int, tombstone: Tombstones) -> None:
@@ -91,7 +91,7 @@ class Tree(HashTable):
         self._take_over(tombstone)
 
     def stats(self) -> TreeStats:
-        """Distribution of the entries at the last `follow`, with those added since."""
+        """The table at the last `follow`, with the entries added since."""
         assert self._state is not None, "a transaction must begin with `follow`"
         return TreeStats(
             memtable_entries=len(self._active.added),

@@ -1,1 +1,1 @@
-"""Pure functions: when two fingerprints match, by SimHash, by MinHash, and by the second look."""
+"""Pure comparisons: SimHash, MinHash, and the second look."""

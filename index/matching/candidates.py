@@ -1,4 +1,4 @@
-"""Candidates: the documents that take part in decisions on some rows, including the rows. Pure."""
+"""Candidates: rows, and the indexed documents that take part in their decisions. Pure."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ ROW_ORDER = 2**63
 
 
 class Column:
-    """A column that grows at its end. Its capacity doubles, so appending copies each value only a few times."""
+    """A column that grows at its end; its capacity doubles, so appending is cheap."""
 
     def __init__(self, values: npt.NDArray[Any]) -> None:
         self._room = values.copy()
@@ -31,7 +31,7 @@ class Column:
 
 
 class NumberTable:
-    """Places of numbers, uint64, in order of entry.
+    """Places of uint64 numbers, in order of entry.
 
     >>> NumberTable().entered(np.array([7, 5, 7], np.uint64))
     array([0, 1, 0])
@@ -42,11 +42,11 @@ class NumberTable:
         self.count = 0
 
     def found(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Places of numbers, uint64 [m] -> int64 [m]; UNKNOWN for unknown ones."""
+        """Places of numbers: uint64 [m] -> int64 [m]; UNKNOWN for unknown ones."""
         return numbers.found(self._slots, self._places, asked)
 
     def entered(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Places of numbers, uint64 [m] -> int64 [m]; unknown numbers get the next places."""
+        """Places of numbers: uint64 [m] -> int64 [m]; unknown numbers get the next places."""
         places, self._slots, self._places, self.count = numbers.entered(self._slots, self._places, asked, self.count)
         return places
 
@@ -54,7 +54,6 @@ class NumberTable:
 class CandidateSet:
     """Documents by place: first the rows, then indexed documents in request order.
 
-    Columns, by place:
     fingerprints  uint64 [m, words]
     order         uint64 [m], entry order: a document's number, or ROW_ORDER + row
     roots         int64 [m], place of the root
@@ -62,7 +61,7 @@ class CandidateSet:
     """
 
     def __init__(self, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> None:
-        """Start with the rows: fingerprints uint64 [n, words] and looks uint8 [n, look bytes]."""
+        """Start with the rows: fingerprints uint64 [n, words], looks uint8 [n, look bytes]."""
         self.rows = len(fingerprints)
         self._fingerprints, self._looks = Column(fingerprints), Column(looks)
         self._order = Column(np.arange(ROW_ORDER, ROW_ORDER + self.rows, dtype=np.uint64))
@@ -77,7 +76,7 @@ class CandidateSet:
         return minhash.Documents(*(each.values for each in (self._fingerprints, self._order, self._roots, self._lost)))
 
     def unknown(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """Those of these documents' numbers without a place, uint64 [m] -> uint64 [k], ascending and distinct."""
+        """Documents without a place, uint64 [m] -> uint64 [k], ascending and distinct."""
         return ascending(asked[self._numbers.found(asked) == UNKNOWN])
 
     def add(
@@ -89,7 +88,7 @@ class CandidateSet:
     ) -> None:
         """Add indexed documents, uint64 [k], distinct and unknown.
 
-        fingerprints, looks  as for the rows; None: no distance to these documents will be needed
+        fingerprints, looks  None: no distance to these documents will be needed
         roots                uint64 [k], numbers of known or added documents; None: all are their own roots
         """
         if not len(added):
@@ -114,11 +113,11 @@ class CandidateSet:
         return order in self._gone
 
     def lost_numbers(self) -> npt.NDArray[np.uint64]:
-        """Numbers of the indexed documents that `lose` excluded, uint64 [g]."""
+        """Numbers of the indexed documents lost by `lose`, uint64 [g]."""
         return np.array([order for order in self._gone if order < ROW_ORDER], np.uint64)
 
     def lose(self, order: int) -> None:
-        """Exclude a document, by its order, and all documents whose root it is."""
+        """Exclude a document, by its order, and all documents with this root."""
         self._gone.add(order)
         self._set_lost(order, lost=True)
 
@@ -142,12 +141,12 @@ class CandidateSet:
         rows: npt.NDArray[np.int64],
         places: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.int16]:
-        """Distances by `Parameters.root_distances` of rows to documents at these places, int64 [m] -> int16 [m]."""
+        """`Parameters.root_distances` of rows to documents at these places: int64 [m] twice -> int16 [m]."""
         fingerprints, looks = self._fingerprints.values, self._looks.values
         return compare(fingerprints[rows], fingerprints[places], looks[rows], looks[places])
 
 
 def ascending(asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Sort the numbers and drop repeats: ten times as fast as `np.unique`."""
+    """Sort numbers and drop repeats, ten times as fast as `np.unique`."""
     ordered = np.sort(asked)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered

@@ -1,4 +1,4 @@
-"""Hamming distance of whole columns, and the nearest of many matches."""
+"""Hamming distance between columns, and the nearest among many matches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from index.entry import NO_NUMBER
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Pairs of a row and an entry within a distance; place i of each column belongs together.
+    """Pairs of a row and an entry within a distance.
 
     rows       int64 [m], row in the batch
-    distances  int16 [m], distance of the pair
-    numbers    uint64 [m], document number of the entry
+    distances  int16 [m]
+    numbers    uint64 [m], the entry's document number
     """
 
     rows: npt.NDArray[np.int64]
@@ -31,7 +31,7 @@ class Matches:
 
 
 Portion = tuple[Matches, npt.NDArray[np.int64]]
-"""Matches of n rows, and the comparisons made for each row, int64 [n]."""
+"""Matches of n rows, and the comparisons for each row, int64 [n]."""
 
 
 def no_matches() -> Matches:
@@ -63,8 +63,10 @@ def hamming(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.
 def nearest(matches: Matches, limit: int | None) -> Matches:
     """Each row's `limit` nearest entries (None: all), each once, ordered by row, distance, number.
 
-    A pair that agrees on several blocks may appear more than once. At equal distance the earliest entry, with the
-    lowest number, is nearer.
+    A pair that agrees on several blocks may come repeatedly. On ties the lower number, the earlier entry, is nearer.
+
+    >>> nearest(Matches(np.array([0, 0]), np.array([2, 1], np.int16), np.array([5, 9], np.uint64)), 1).numbers
+    array([9], dtype=uint64)
     """
     if len(matches) == 0:
         return matches
@@ -81,7 +83,7 @@ def nearest(matches: Matches, limit: int | None) -> Matches:
 
 
 def _nearest_of_each(matches: Matches) -> Matches:
-    """`nearest` for a limit of 1, without a sort, which would dominate if everything matches everything."""
+    """`nearest` with limit 1, without a sort, which would dominate if everything matches everything."""
     row_count = int(matches.rows.max()) + 1
     distances = np.full(row_count, np.iinfo(np.int16).max, np.int16)
     np.minimum.at(distances, matches.rows, matches.distances)

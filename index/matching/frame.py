@@ -4,8 +4,8 @@ A host's *sample* holds signatures of its pages, no two of them versions of one 
 if enough sampled pages have the same value there. All other filled bins are the page's own. A page *brings nothing
 new* if the sample has all but NEW_BINS_MIN - 1 of its values; then all its bins are in the frame.
 
-A fingerprint is a signature followed by the frame's bins, one bit a bin, the lowest bit first. No bit is set for an
-unknown frame. So a fingerprint alone determines its comparison.
+A fingerprint is a signature followed by the frame's bins, one bit a bin, the lowest first; none is set for an unknown
+frame. So a fingerprint alone determines its comparison.
 
 The distance from a document's fingerprint to an earlier one starts from the plain distance of their signatures (see
 `minhash`):
@@ -39,7 +39,7 @@ OWN_SHARE_MIN = 0.25
 """Least share of equal bins, among those own on any side, at which the plain distance counts."""
 
 OFTEN_PAGES_MIN = 3
-"""Least number of sampled pages that put a value into the frame."""
+"""Least sampled pages that put a value into the frame."""
 
 OFTEN_SHARE_MIN = 0.02
 """Least share of sampled pages that puts a value into the frame."""
@@ -48,13 +48,13 @@ NEW_BINS_MIN = 2
 """Bins with a value that no sampled page has, below which a page brings nothing new."""
 
 VERSION_SHARE_MIN = 0.75
-"""Share of a page's own bins in a sampled page, from which on both are versions of one page, and only one is sampled."""
+"""Share of a page's own bins in a sampled page from which both are versions, and only one is sampled."""
 
 VERSION_SHARE_MIN_UNFRAMED = 0.95
 """The same before the frame is known, when all bins are own."""
 
 OWN_FORM_FRAME = 0.125
-"""Share of bins in the frame at which a page keeps only PLAIN_BANDS; at half of it, it keeps about half of all bands."""
+"""Share of bins in the frame at which a page keeps only PLAIN_BANDS; at half this share, about half its bands."""
 
 OWN_FORM_OWN_MIN = 0.25
 """Share of own bins that a page needs to be filed by them."""
@@ -63,10 +63,10 @@ PLAIN_BANDS = 4
 """First bands that a page with a large frame keeps if filed by its own bins."""
 
 OWN_IN_BAND_MIN = 2
-"""Own bins of a band to keep. By a single bin, a page shares a bucket with one in 255 pages of its template."""
+"""Own bins for a band to keep. By a single bin a page shares a bucket with one in 255 pages from its template."""
 
 SINGLE_BANDS = 6
-"""First bands kept even with a single own bin: copies meet in them, and their buckets are few."""
+"""First bands kept with a single own bin: copies meet in them, and their buckets are few."""
 
 OWN_FEW = 12
 """A page with fewer own bins keeps each band that has any: hardly one has two."""
@@ -83,7 +83,7 @@ OWN_LIMITS = OwnLimits(OWN_BINS_MIN, OWN_DOUBT, APART_BINS_MIN, OWN_SHARE_MIN)
 class FrameRule:
     """When a frame is known.
 
-    pages_min   least sampled pages on a host with a known frame
+    pages_min   least sampled pages
     sample_max  pages in a sample, at most 255: a newer page replaces the oldest
     every       a full sample takes in one page out of this many
     """
@@ -98,12 +98,12 @@ class FrameRule:
 
 
 def frame_words(signature_words: int, bin_bits: int) -> int:
-    """64-bit words for the frame's bits, which follow a signature."""
+    """64-bit words for the frame's bits."""
     return signature_words // bin_bits
 
 
 def signature_words(words: int) -> int:
-    """64-bit words of the signature in a fingerprint with `words` words: a power of two, and the frame has fewer."""
+    """64-bit words that a fingerprint's signature takes: a power of two, and the frame has fewer."""
     return 1 << (words.bit_length() - 1)
 
 
@@ -132,12 +132,11 @@ def bins_of(fingerprints: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[
 def bands_of_own(
     values: npt.NDArray[np.uint8], frames: npt.NDArray[np.bool_], bands: int, rows: int
 ) -> npt.NDArray[np.bool_]:
-    """Bands that a page replaces by bands of its own bins: values uint8 [n, bins], frames bool [n, bins] -> bool [n,
-    bands].
+    """Bands that a page replaces by bands of its own bins: uint8 [n, bins], bool [n, bins] -> bool [n, bands].
 
-    Every page of a template has the bands inside its frame, so a band of own bins replaces each. A page with enough
-    own bins also has them in the last places, more with a larger frame. Through these it meets a copy in another
-    frame, and through the first ones a copy in a smaller frame.
+    Every page of a template has the bands inside its frame, so bands of own bins replace those. A page with enough own bins
+    has them in the last places too, more with a larger frame. Through these it meets a copy in another frame; through the
+    first ones, a copy in a smaller frame.
     """
     bins = values.shape[1]
     own = (values != 0) & ~frames
@@ -155,7 +154,7 @@ def bands_of_own(
 def framed_distances(
     left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64], bin_bits: int
 ) -> npt.NDArray[np.int16]:
-    """Distances from documents, left, to earlier ones, row by row: uint64 [n, words] twice -> int16 [n]. See above."""
+    """Distances from documents to earlier ones, row by row: uint64 [n, words] twice -> int16 [n]."""
     one, other = bins_of(left, bin_bits), bins_of(right, bin_bits)
     of_one, of_other = frame_bins(left, bin_bits), frame_bins(right, bin_bits)
     filled, differing = (one != 0, other != 0), one != other
@@ -175,6 +174,5 @@ def framed_distances(
 
 
 def _counts(columns: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Set columns per row, bool [n, m] -> int64 [n]."""
     counted: npt.NDArray[np.int64] = np.count_nonzero(columns, axis=1).astype(np.int64)
     return counted

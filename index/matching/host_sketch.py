@@ -4,15 +4,15 @@ The sketch is Space-Saving (Metwally, Agrawal, El Abbadi, ICDT 2005) over the st
 replaces the watched one with the lowest count, and inherits that count. A batch enters at once, as such sketches
 merge (Agarwal et al., PODS 2012). With N unequal duplicates and m places,
 
-- no host outside a full sketch has more than the lowest count, and that is at most N / m;
+- no host outside a full sketch has more than the lowest count, which is at most N / m;
 - a host's count is at least its number of unequal duplicates.
 
 "Recent" is counted in documents. After every AGEING_DOCUMENTS documents from all hosts together all numbers are
 halved, as in TinyLFU (Einziger, Friedman, Manes, ACM Transactions on Storage 2017). A host's own numbers are halved
-as soon as it has 2 * RECENT_DOCUMENTS. So its latest 1,000 to 2,000 documents describe a host, and an idle one fades.
+at 2 * RECENT_DOCUMENTS, so its latest 1,000 to 2,000 documents describe it. An idle host fades.
 
-A host's `documents` and `unequal` are exact from its first unequal duplicate on, except for the halving: an inherited
-number is part only of `count`.
+But for the halving, `documents` and `unequal` are exact from a host's first unequal duplicate on: an inherited number
+is part only of `count`.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ them, and whether it is beyond the limits (0 or 1).
 
 
 def host_keys(hosts: Sequence[str | None]) -> npt.NDArray[np.uint64]:
-    """Key of each host: XXH3 of its name, uint64 [n]; NO_HOST without a name."""
+    """XXH3 of each host's name, uint64 [n]; NO_HOST without a name."""
     if not any(hosts):
         return np.full(len(hosts), NO_HOST)
     names = [(host or "").encode("utf-8", "surrogatepass") for host in hosts]
@@ -50,8 +50,7 @@ def host_keys(hosts: Sequence[str | None]) -> npt.NDArray[np.uint64]:
 
 
 class HostLimits(NamedTuple):
-    """A host is beyond the limits from `documents_min` recent documents on, if a share of `share_max` are unequal
-    duplicates.
+    """A host is beyond the limits from `documents_min` recent documents on, with a `share_max` share of unequal duplicates.
 
     It stays so until its share is below nine tenths of `share_max`, or half of `documents_min` documents are left.
     """
@@ -62,7 +61,7 @@ class HostLimits(NamedTuple):
     def exceeded(
         self, documents: npt.NDArray[np.int64], unequal: npt.NDArray[np.int64], before: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
-        """Whether hosts with these numbers, int64 [n] each, are beyond the limits; before: bool [n], whether they were."""
+        """Whether hosts with these numbers, int64 [n], are beyond the limits; before: bool [n], whether they were."""
         enough = documents >= np.where(before, self.documents_min / 2, self.documents_min)
         above = unequal >= np.where(before, 0.9 * self.share_max, self.share_max) * documents
         return enough & above
@@ -70,7 +69,7 @@ class HostLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostSketch:
-    """Watched hosts. Every change makes a new sketch.
+    """Watched hosts; immutable.
 
     counted  documents with a host, ever
     hosts    HOST [h], ascending by key
@@ -84,10 +83,7 @@ class HostSketch:
     def beyond_before(
         self, keys: npt.NDArray[np.uint64], unequal: npt.NDArray[np.bool_], limits: HostLimits
     ) -> npt.NDArray[np.bool_]:
-        """Whether each row's host is beyond the limits before the row, by the sketch and the earlier rows, bool [n].
-
-        keys, unequal  as in `with_rows`
-        """
+        """Whether each row's host is beyond the limits by the sketch and the earlier rows, bool [n]; arguments as `with_rows`."""
         rows = _Rows(keys, unequal)
         columns, watched = self._columns(rows.hosts)
         documents, duplicates, beyond = columns[:, rows.inverse]
@@ -102,7 +98,7 @@ class HostSketch:
         return found
 
     def are_beyond(self, keys: npt.NDArray[np.uint64], limits: HostLimits) -> npt.NDArray[np.bool_]:
-        """Whether each host, uint64 [n], is beyond the limits now: bool [n]; like `beyond_before` for single rows."""
+        """Whether each host, uint64 [n], is beyond the limits now: bool [n]."""
         (documents, unequal, beyond), watched = self._columns(keys)
         return limits.exceeded(documents, unequal, beyond == 1) & watched
 
@@ -115,10 +111,9 @@ class HostSketch:
         *,
         hosts_max: int = HOSTS_MAX,
     ) -> "HostSketch":
-        """The sketch after n more documents, including which hosts are beyond the limits.
+        """The sketch after n more documents.
 
-        keys     uint64 [n], each row's host hash, or NO_HOST
-        names    n names
+        keys     uint64 [n], `host_keys`
         unequal  bool [n], near but unequal duplicates
         """
         there = np.flatnonzero(keys != NO_HOST)
@@ -153,9 +148,9 @@ class HostSketch:
         return HostSketch(self.counted + len(there), aged[kept], [all_names[place] for place in kept.tolist()])
 
     def worst(self, limit: int) -> list[HostShare]:
-        """Up to `limit` hosts, worst first: those beyond the limits, then by share.
+        """Up to `limit` hosts, those beyond the limits first, then by share.
 
-        A host's share counts as if it had 100 more documents without duplicates: three out of three say little.
+        Each share has 100 more documents without duplicates added: three out of three say little.
         """
         share = self.hosts["unequal"] / (self.hosts["documents"] + 100.0)
         order = np.lexsort((self.hosts["key"], -share, 1 - self.hosts["beyond"].astype(np.int64)))[:limit]
@@ -174,11 +169,11 @@ class HostSketch:
         ]
 
     def beyond_count(self) -> int:
-        """How many hosts are beyond the limits."""
+        """Number of hosts beyond the limits."""
         return int(self.hosts["beyond"].sum())
 
     def _places(self, keys: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Place of each host, int64 [n], and whether it is watched, bool [n]; the place of an unwatched host is arbitrary."""
+        """Place of each host, int64 [n], arbitrary for unwatched ones; and whether it is watched, bool [n]."""
         if not len(self.hosts):
             return np.full(len(keys), -1), np.zeros(len(keys), np.bool_)
         places = np.searchsorted(self.hosts["key"], keys)
@@ -208,10 +203,9 @@ class _Rows:
     """A batch's rows, host by host.
 
     order    int64 [n], the rows by host, in order; the columns below follow it
-    hosts    uint64 [h], distinct keys, ascending
-    firsts   int64 [h], place of the first row of each host
+    hosts    uint64 [h], ascending
+    firsts   int64 [h], place of each host's first row
     inverse  int64 [n], place in `hosts`
-    unequal  bool [n]
     """
 
     def __init__(self, keys: npt.NDArray[np.uint64], unequal: npt.NDArray[np.bool_]) -> None:
@@ -220,14 +214,14 @@ class _Rows:
         self.unequal = unequal[self.order]
 
     def running(self, column: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        """Running count of a property within each host, including the row: bool [n] -> int64 [n]."""
+        """Running count of a property within each host: bool [n] -> int64 [n]."""
         running: npt.NDArray[np.int64] = np.cumsum(column)
         before = running[self.firsts] - column[self.firsts]
         counts: npt.NDArray[np.int64] = running - before[self.inverse]
         return counts
 
     def counting(self, watched: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Rows that count, bool [n]: all rows of watched hosts, bool [h]; other hosts' rows from the first unequal one on."""
+        """Rows that count, bool [n]: all of watched hosts, bool [h]; other hosts' from the first unequal one on."""
         return watched[self.inverse] | (self.running(self.unequal) > 0)
 
 
@@ -244,5 +238,4 @@ def _aged(hosts: npt.NDArray[np.void], counted_before: int, counted: int) -> npt
 
 
 def _shown(name: str | None) -> str:
-    """A host's name as stored."""
     return " ".join((name or "").split("\n"))[:NAME_CHARACTERS_MAX]

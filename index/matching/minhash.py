@@ -1,7 +1,7 @@
 """MinHash signatures: their bits, the similarity they estimate, and the bands that yield candidates.
 
-A signature holds `bins` values with `bin_bits` bits each. The value 0 marks an empty bin; any other value represents
-the smallest hash among the bin's shingles. A signature has two uses.
+A signature holds `bins` values with `bin_bits` bits each. 0 marks an empty bin; any other value represents the
+smallest hash among the bin's shingles. A signature has two uses.
 
 Similarity (one permutation hashing: Li, Owen, Zhang, NIPS 2012): among the bins filled in at least one of two
 signatures, the share with the same smallest hash in both estimates the Jaccard similarity without bias. Two different
@@ -14,9 +14,9 @@ Without empty bins that is (agreement - 1 / V) / (1 - 1 / V). Texts with fewer s
 shingle by shingle.
 
 Block keys: `bands` bands of `rows` bins each; a key is the band's number and a hash of its values. Fixed random draws
-first fill empty bins from others ("optimal densification": Shrivastava, "Optimal Densification for Fast and Accurate
-Minwise Hashing", ICML 2017). Then the probability of equal values in a bin is again the documents' similarity. Two
-documents with similarity s share a key with probability 1 - (1 - s^rows)^bands.
+first fill empty bins from others (Shrivastava, "Optimal Densification for Fast and Accurate Minwise Hashing", ICML
+2017). Then the probability of equal values in a bin is again the similarity s. Two documents share a key with
+probability 1 - (1 - s^rows)^bands.
 """
 
 from dataclasses import dataclass
@@ -28,28 +28,29 @@ import numpy.typing as npt
 BINS = (64, 128, 256)
 BIN_BITS = (4, 8)
 DISTANCE_UNITS = 10_000
-"""Units of distance in 1 - similarity = 1; a distance is rounded to the nearest unit."""
+"""Units of distance in 1 - similarity = 1."""
 
 HASH_BITS = 40
 """Bits of a band's hash, as many as in five 8-bit values: two documents hardly share one by chance."""
 
 SHARED_MIN = 0.95
-"""Least probability that two documents as similar as the threshold share a band, by the formula above.
+"""Least probability that two documents at the threshold share a band.
 
-Right at the threshold the estimate itself is a coin toss; a little above it hardly a pair is missed.
+Right there the estimate itself is a coin toss; a little above, hardly a pair is missed.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Banding:
-    """Shape of signatures and their bands.
+    """Shape of signatures and their bands. Raises ValueError for an impossible one.
 
     bins      values in a signature: 64, 128 or 256
     bin_bits  bits per value: 4 or 8
     bands     block keys per signature, at most 256
-    rows      values per band
+    rows      values per band; all bands together have at most `bins`
 
-    Raises ValueError for any other shape, and if the bands need more values than a signature has.
+    >>> Banding(bins=128, bin_bits=8, bands=25, rows=5).bits
+    1024
     """
 
     bins: int
@@ -70,23 +71,22 @@ class Banding:
 
 
 def banding_for(bins: int, bin_bits: int, similarity_min: float) -> Banding:
-    """Shape whose bands documents with `similarity_min` share often enough: with probability SHARED_MIN.
+    """Shape whose bands documents with `similarity_min` share with probability SHARED_MIN.
 
-    It has as many rows as possible, for the fewest false candidates; then as few bands, as each is an entry in the
-    index.
+    As many rows as possible, for the fewest false candidates; then as few bands, as each is an entry in the index.
     """
     rows = max((rows for rows in range(1, bins + 1) if _bands_needed(bins, rows, similarity_min)), default=1)
     return Banding(bins, bin_bits, _bands_needed(bins, rows, similarity_min) or bins // rows, rows)
 
 
 def _bands_needed(bins: int, rows: int, similarity: float) -> int:
-    """Fewest sufficient bands with `rows` rows; 0 with too few bins."""
+    """Fewest sufficient bands; 0 with too few bins."""
     possible = range(1, bins // rows + 1)
     return next((bands for bands in possible if shared_probability(similarity, bands, rows) >= SHARED_MIN), 0)
 
 
 def shared_probability(similarity: float, bands: int, rows: int) -> float:
-    """Probability that two documents with this similarity share a block key: 1 - (1 - s^rows)^bands.
+    """Probability that two documents share a block key: 1 - (1 - s^rows)^bands.
 
     >>> round(shared_probability(0.8, bands=20, rows=5), 4)
     0.9996
@@ -95,7 +95,11 @@ def shared_probability(similarity: float, bands: int, rows: int) -> float:
 
 
 def distance_of(similarity: float) -> int:
-    """Distance for a similarity: 0 to 1 -> 0 to DISTANCE_UNITS."""
+    """Distance for a similarity: 0 to 1 -> 0 to DISTANCE_UNITS, rounded to the nearest.
+
+    >>> distance_of(0.8)
+    2000
+    """
     return round((1.0 - similarity) * DISTANCE_UNITS)
 
 
@@ -127,8 +131,8 @@ def unpack_bins(signatures: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArra
 def densify(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """Fill every empty bin: uint8 [n, bins] -> uint8 [n, bins].
 
-    An empty bin takes the value of the first filled bin in its fixed random order, `draws`, the same for all
-    documents. A row without any value stays empty.
+    An empty bin takes the value of the first filled bin in its `draws`, the same for all documents. A row without any
+    value stays empty.
     """
     filled = values.copy()
     order = draws(values.shape[1])
@@ -165,8 +169,8 @@ def distances_of(
 ) -> npt.NDArray[np.int64]:
     """1 - similarity in units of 1 / DISTANCE_UNITS, from counts of bins: int64 [n] thrice -> int64 [n], 0 to 10,000.
 
-    Computed in integers: 1 - similarity = (V differing - either + both) / ((V - 1) either), with `differing` the bins
-    filled in either that do not agree. Two signatures without any value have the largest distance.
+    Integers only: 1 - similarity = (V differing - either + both) / ((V - 1) either), with `differing` the bins filled in
+    either that do not agree. Two signatures without any value have the largest distance.
     """
     values = (1 << bin_bits) - 1
     above, below = values * differing - either + both, np.maximum((values - 1) * either, 1)
@@ -177,7 +181,7 @@ def distances_of(
 
 
 def mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Hashes of numbers, uint64 [n] -> uint64 [n]: SplitMix64's finalizer (Steele, Lea, Flood, OOPSLA 2014)."""
+    """SplitMix64's finalizer (Steele, Lea, Flood, OOPSLA 2014): uint64 [n] -> uint64 [n]."""
     hashes = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return hashes ^ (hashes >> np.uint64(31))

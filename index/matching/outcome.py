@@ -1,4 +1,4 @@
-"""The outcome of a decision: verdicts on rows, and the documents that they name. Pure."""
+"""The outcome of a decision: verdicts on rows, and the documents they name. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from index.entry import NO_NUMBER, Verdict, standing_for_themselves
 from index.matching.candidates import ROW_ORDER
 
 RECRAWLED, MINOR = 1, 2
-"""Values of `Outcome.versions`: a UNIQUE version of an entry; and one with the same substance, or that came too often."""
+"""Values of `Outcome.versions`: a UNIQUE version; and one with the same substance, or that came too often."""
 
 
 def _no_row() -> npt.NDArray[np.uint8]:
-    """A column of zeros, for any number of rows."""
+    """A zero column that fits any number of rows."""
     return np.zeros((), np.uint8)
 
 
@@ -22,12 +22,12 @@ def _no_row() -> npt.NDArray[np.uint8]:
 class Outcome:
     """Verdicts on n rows.
 
-    verdicts      uint8 [n], values of `Verdict`
+    verdicts      uint8 [n], `Verdict` values
     distances     int16 [n], distance to the match, or with insert = "root" to its root, or NO_DISTANCE
     entering      bool [n], whether the row becomes an entry; these rows get ascending numbers
     first_number  the first of these numbers
-    orders        uint64 [n], order of the document that a row names, as in `CandidateSet`; its own, or NO_NUMBER for none
-    former        by UPDATE row that replaces no entry: the origin of the version it names, or its row
+    orders        uint64 [n], `CandidateSet` order of the document that a row names; its own, or NO_NUMBER for none
+    former        by UPDATE row that replaces no entry: origin or row of the version it names
     versions      uint8 [n], RECRAWLED, MINOR or 0
     returns       uint8 [n], how often an id has returned to an earlier substance
     """
@@ -62,7 +62,7 @@ class Outcome:
 
     @property
     def originals(self) -> npt.NDArray[np.uint64]:
-        """Number of the original; its own number for a row that is one; else NO_NUMBER: uint64 [n]."""
+        """Number of the original; a row's own number if it is one; else NO_NUMBER: uint64 [n]."""
         originals: npt.NDArray[np.uint64] = np.where(standing_for_themselves(self.verdicts), self.numbers, self.named)
         return originals
 

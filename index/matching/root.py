@@ -1,8 +1,8 @@
 """Roots: the second condition for a match with insert = "root". Pure.
 
 A duplicate becomes a member of its root, the kept document that it resembles, and later documents may match the
-member. Along a chain of members, documents could drift away from the kept one. So a match counts only if the document
-is near enough to the root as well: every dropped document resembles a kept one.
+member. Along a chain of members, documents could drift away from the kept one. So a match counts only if the root is
+near enough too: every dropped document resembles a kept one.
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ class RootRule:
     """Limits, in the unit of the index's `distance_max`.
 
     distance_max  largest distance from a document to its match's root for the match to count
-    apart         a duplicate becomes a member if it is farther than this from its match; a nearer one would match hardly
-                  anything that its match does not
+    apart         a duplicate farther than this from its match becomes a member; a nearer one would match hardly anything
+                  that its match does not
     """
 
     distance_max: int
@@ -34,10 +34,7 @@ class RootRule:
 
 
 def limits_of(insert: Insert, root: RootRule | None, distance_max: int, bin_bits: int) -> Limits:
-    """Limits of the rule in `index.decide.rule`; arguments as in `Parameters` and `Banding`.
-
-    A duplicate never enters with "unique", and always with "all", where it goes on as its own root once its root is lost.
-    """
+    """Limits of the rule in `index.decide.rule`."""
     apart = _BEYOND if insert == "unique" else -1
     farthest, apart = (_BEYOND, apart) if root is None else (root.distance_max, root.apart)
     verdicts = int(Verdict.DUPLICATE), int(Verdict.TEMPLATE)

@@ -1,4 +1,4 @@
-"""Schemes: how two fingerprints are compared, and under how many keys an entry is filed. Pure."""
+"""Schemes: how two fingerprints compare, and how many keys file an entry. Pure."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -43,11 +43,11 @@ class Simhash:
         return 0
 
     def distances(self, left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:
-        """Row-by-row distance from documents, left, to earlier ones: uint64 [n, words] twice -> int16 [n]."""
+        """Distances from documents to earlier ones, row by row: uint64 [n, words] twice -> int16 [n]."""
         return hamming(left, right)
 
     def threshold(self, distance_max: int) -> dict[str, str]:
-        """The threshold as a user sets it: its name and value."""
+        """The threshold's name and value, as a user sets it."""
         return {"distance_max": str(distance_max)}
 
 

@@ -1,7 +1,7 @@
 """The second look: bytes kept with a document's fingerprint that decide whether a match counts. Pure.
 
-Only this module interprets the bytes of a look. The index stores looks, and compares two documents by them if their
-fingerprints lie within the distance.
+Only this module interprets these bytes. The index stores looks, and compares two if their fingerprints lie within the
+distance.
 
 Cosine (the vector space model): cos(A, B) = A.B / (|A| |B|) over the weights of features. A look is a vector of
 signed 8-bit cells, a sketch of all weights. The cosine of two sketches estimates the cosine of the whole vectors
@@ -48,7 +48,7 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Second look that accepts every match, and needs no bytes; others accept fewer."""
+    """Second look that accepts every match and needs no bytes; others accept fewer."""
 
     kind: ClassVar[str] = "none"
     threshold: ClassVar[str] = ""
@@ -65,19 +65,19 @@ class Look:
         left: npt.NDArray[np.uint8],  # noqa: ARG002
         right: npt.NDArray[np.uint8],  # noqa: ARG002
     ) -> Judged:
-        """Judge matches at Hamming distances, int16 [n], by both documents' looks, uint8 [n, bytes] twice."""
+        """Judge matches at Hamming distances, int16 [n], by both looks, uint8 [n, bytes] twice."""
         return Judged(distances, np.ones(len(distances), np.bool_))
 
     def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
-        """Least possible distance from `judge` at these Hamming distances: int16 [n] -> int16 [n]."""
+        """Least distance that `judge` can give at these Hamming distances: int16 [n] -> int16 [n]."""
         return distances
 
     def radius(self, distance_max: int) -> int:
-        """Largest Hamming distance at which a match can count if fingerprints within `distance_max` match."""
+        """Largest Hamming distance at which a match can count."""
         return distance_max
 
     def stricter(self, asked: "Look") -> "Look":
-        """This look with the stricter threshold of both, if they are of one kind."""
+        """This look with the stricter threshold of both."""
         if not self.threshold or self.kind != asked.kind:
             return self
         return replace(self, **{self.threshold: max(getattr(look, self.threshold) for look in (self, asked))})
@@ -92,6 +92,9 @@ class CosineLook(Look):
 
     cells       cells per vector, a byte each
     cosine_min  least cosine at which a match counts, 0 to 1
+
+    >>> CosineLook(cells=2, cosine_min=0.9).judge(np.array([3], np.int16), *np.array([[[1, 2]], [[2, 4]]], np.uint8)).counts
+    array([ True])
     """
 
     kind: ClassVar[str] = "cosine"
@@ -121,10 +124,10 @@ class CosineLook(Look):
 
 @dataclass(frozen=True, slots=True)
 class MetadataLook(Look):
-    """Second look by the similarity of metadata combined with that of the fingerprints.
+    """Second look by metadata and fingerprints together.
 
     functions       hash functions per signature, a byte each
-    content_weight  mu, the weight of the fingerprints against the metadata: above 0, at most 1
+    content_weight  mu, the weight of the fingerprints: above 0, at most 1
     similarity_min  least similarity at which a match counts: above 0, at most 1
     """
 
@@ -148,7 +151,7 @@ class MetadataLook(Look):
     def reach(self) -> int:
         """Largest Hamming distance at which a match can count: floor(mu / (similarity_min - (1 - mu)) - 1).
 
-        128 if metadata alone suffices, so that every distance can count.
+        128 if metadata alone suffices.
         """
         near = self.least(np.arange(_REACH_LIMIT + 1, dtype=np.int16)) <= distance_of(self.similarity_min)
         return int(np.flatnonzero(near)[-1])
@@ -171,7 +174,6 @@ class MetadataLook(Look):
     def _combined(
         self, distances: npt.NDArray[np.int16], similarities: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.int16]:
-        """1 - combined similarity in ten-thousandths: int16 [n], float64 [n] -> int16 [n]."""
         similarity = combined_similarity(distances, similarities, self.content_weight)
         return np.rint((1.0 - similarity) * DISTANCE_UNITS).astype(np.int16)
 
@@ -182,7 +184,10 @@ _KINDS: Mapping[str, type[Look]] = {look.kind: look for look in (CosineLook, Met
 def cosine(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """A.B / (|A| |B|) row by row: numbers [n, d] twice -> float64 [n].
 
-    Equal rows have 1, even rows of zeros; a row of zeros has 0 with any other row.
+    Equal rows have 1, even zeros; a row of zeros has 0 with any other.
+
+    >>> cosine(np.array([[3, 4]]), np.array([[4, 3]]))
+    array([0.96])
     """
     one, other = left.astype(np.float64), right.astype(np.float64)
     products, ones, others = (np.einsum("ij,ij->i", *each) for each in ((one, other), (one, one), (other, other)))
@@ -193,10 +198,7 @@ def cosine(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.fl
 
 
 def signature_similarity(left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
-    """Estimated Jaccard similarity of two signatures, row by row: uint8 [n, functions] twice -> float64 [n].
-
-    An empty set is similar to nothing, not even to another empty set.
-    """
+    """Estimated Jaccard similarity, row by row: uint8 [n, functions] twice -> float64 [n]; 0 for empty sets."""
     agreement = np.count_nonzero((left == right) & (left != 0), axis=1) / left.shape[1]
     chance = 1.0 / SIGNATURE_VALUES
     return np.asarray(np.maximum(0.0, (agreement - chance) / (1.0 - chance)))

@@ -1,4 +1,4 @@
-"""Codec of large values: log batches, segments, tombstones. `layout` draws them.
+"""Codec for large values: log batches, segments, tombstones. `layout` draws them.
 
 Unpacking a truncated value raises ValueError or struct.error; only ids are not checked.
 """
@@ -47,11 +47,11 @@ class Lines(NamedTuple):
 
     sources         LOG_SOURCE [s]
     rows            LOG_ROW [n]
-    fingerprints    <u8 [entered, stored words], for the rows that entered, in order; without frames if all frames are unknown
-    looks           u1 [entered, bytes of a look], for the same rows
-    originals       LOG_ORIGINAL [duplicates], for the duplicate rows, in order
+    fingerprints    <u8 [entered, stored words], in row order; without frames if all frames are unknown
+    looks           u1 [entered, look bytes]
+    originals       LOG_ORIGINAL [duplicates], in row order
     ids             concatenated row ids
-    original_ids    concatenated ids of the originals
+    original_ids    concatenated ids, for `originals`
     """
 
     sources: npt.NDArray[np.void]
@@ -72,11 +72,9 @@ def pack_batch(
     original_ids: Sequence[str],
     looks: npt.NDArray[np.uint8] | None = None,
 ) -> bytes:
-    """Pack the parts that `Lines` names; without looks, a look has no bytes.
+    """Pack the parts that `Lines` names; sets `id_end` in rows and originals. Without looks, a look has no bytes.
 
     ids  one for each row
-
-    Sets `id_end` of rows and originals in place.
     """
     if looks is None:
         looks = np.empty((len(fingerprints), 0), np.uint8)
@@ -115,7 +113,7 @@ def entered_rows(value: memoryview) -> int:
 
 
 def unpack_ids(value: memoryview) -> tuple[npt.NDArray[np.uint32], memoryview]:
-    """Ends of the row ids, uint32 [n], and `Lines.ids` with the bytes after them; much faster than `unpack_batch`."""
+    """The row ids' ends, uint32 [n], and `Lines.ids` with the bytes after them; much faster than `unpack_batch`."""
     row_count, source_count, entered, duplicates, look_bytes, words = _BATCH.unpack_from(value)
     at = _BATCH.size + source_count * LOG_SOURCE.itemsize
     rows = np.frombuffer(value, LOG_ROW, row_count, at)
@@ -124,7 +122,7 @@ def unpack_ids(value: memoryview) -> tuple[npt.NDArray[np.uint32], memoryview]:
 
 
 class Tombstones(NamedTuple):
-    """An `amendments` value; row i in each column belongs together.
+    """An `amendments` value, row by row.
 
     numbers       uint64 [n], document numbers
     fingerprints  uint64 [n, words]
@@ -181,7 +179,7 @@ def segment_numbers(value: bytes | memoryview, places: npt.NDArray[np.int64], co
 
 
 def segment_column(value: bytes | memoryview, column: int) -> npt.NDArray[np.uint16]:
-    """One column of a segment, uint16 [n], as a view."""
+    """A segment's column, uint16 [n], as a view."""
     count = _SEGMENT.unpack_from(value)[0]
     return np.frombuffer(value, "<u2", count, _SEGMENT.size + 2 * column * count)
 
@@ -203,13 +201,12 @@ def _unpacked_numbers(
 
 
 def _filled(parts: list[bytes]) -> bytes:
-    """Concatenated parts, zero-padded to the next size class."""
     size = sum(map(len, parts))
     return b"".join([*parts, bytes(size_class(size) - size)])
 
 
 def pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """Concatenated texts, and the end of each, int64 [n]."""
+    """Concatenated texts, and each one's end, int64 [n]."""
     packed = pack_text("".join(texts))
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))
     if len(packed) != sizes.sum():
@@ -219,8 +216,11 @@ def pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
 
 
 def size_class(size: int) -> int:
-    """The least size that is at least `size` and fills whole pages with a checksum. The page count has at most 5 significant
-    bits."""
+    """Least size that is at least `size` and fills whole pages with a checksum; their number has at most 5 significant bits.
+
+    >>> size_class(100), size_class(5_000)
+    (4072, 8168)
+    """
     besides = _PAGE_HEADER_BYTES + CHECKSUM.size
     pages = -(-(size + besides) // _PAGE_BYTES)
     step = 1 << max(0, pages.bit_length() - 5)

@@ -1,4 +1,4 @@
-"""Counters of an index (documents, journal rows, next numbers), and its size, read from a few pages."""
+"""Counters of an index, and its size, read from a few pages."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -19,7 +19,7 @@ def put_counters(transaction: Transaction, counters: Counters) -> None:
 
 
 class Statistics(NamedTuple):
-    """Size of an index at one moment.
+    """An index's size at one moment.
 
     entries        NEAR entries
     exact_entries  EXACT entries
@@ -27,7 +27,7 @@ class Statistics(NamedTuple):
     forgotten      further documents, retired one by one
     journal_rows   decided positions
     used_bytes     file bytes ever used, free pages included
-    map_bytes      the map's size: a larger file needs a larger map
+    map_bytes      map size: a larger file needs a larger map
     table_bytes    bytes by table; free pages belong to none
     """
 
@@ -42,7 +42,7 @@ class Statistics(NamedTuple):
 
 
 def statistics_of(transaction: Transaction, words: int) -> Statistics:
-    """The statistics of this snapshot."""
+    """This snapshot's statistics."""
     counters = counters_of(transaction)
     return Statistics(
         entries=counters.near_entries,

@@ -1,8 +1,7 @@
 """LMDB's data file: created whole, checked before LMDB reads it, and opened once per process.
 
-LMDB trusts what it reads. A missing page kills the process (SIGBUS), and so may a page that LMDB did not write (SIGSEGV). So
-this module checks the meta pages before mapping the file, and all tree pages before LMDB walks a tree. Values have checksums
-(`checksums`). `file.lock_file` handles the lock file.
+LMDB trusts what it reads. A missing page kills the process (SIGBUS), and so may a page that LMDB did not write
+(SIGSEGV). So this module checks the meta pages before mapping the file, and all tree pages before LMDB walks a tree.
 
 Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_page` and `MDB_meta`):
 
@@ -36,7 +35,7 @@ from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexFull
 DATA_FILE = "data.mdb"
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Errors of a full disk. A disk that fills up stops a write half-way, which LMDB reports as EIO."""
+"""Full-disk errors. A disk that fills up stops a write half-way, which LMDB reports as EIO."""
 
 WAY_OUT = (
     "Build it anew from the output topics (streamer index rebuild DIRECTORY --topics --switch). Or move the file away, and "
@@ -86,10 +85,7 @@ class _Meta:
 
 
 def create(directory: Path) -> None:
-    """Create an empty data file, if there is none. It appears whole or not at all, so an empty file is always damage.
-
-    Raises IndexFull, OSError.
-    """
+    """Create a missing data file, whole or not at all: an empty file is always damage. Raises IndexFull, OSError."""
     if os.path.lexists(directory / DATA_FILE):
         return
     with (
@@ -104,7 +100,7 @@ def create(directory: Path) -> None:
 
 @contextmanager
 def room_in(directory: Path) -> Iterator[None]:
-    """Turn full-disk errors of LMDB and the system into IndexFull."""
+    """Turn full-disk errors into IndexFull."""
     try:
         yield
     except (lmdb.DiskError, OSError) as problem:
@@ -131,7 +127,7 @@ def require_whole(file: Path) -> int:
 
 
 def require_uncut(file: Path, identity: tuple[int, int] | None, size: int) -> int:
-    """Return the file's size; raises IndexDamaged if a file of this identity is shorter than before. LMDB never cuts one.
+    """Return the file's size; raises IndexDamaged if a file with this identity is shorter than before. LMDB never cuts one.
 
     A missing or replaced file keeps its old size: a process that has it open may continue reading.
     """
@@ -151,7 +147,7 @@ def require_uncut(file: Path, identity: tuple[int, int] | None, size: int) -> in
 def require_sound(file: Path, last_transaction: Callable[[], int]) -> None:
     """Raise IndexDamaged if LMDB must not read all pages (see `structure_problems`). Call this inside a transaction.
 
-    last_transaction  number of the last transaction by any process
+    last_transaction  number of any process's last transaction
     """
     while True:
         before = last_transaction()
@@ -199,7 +195,7 @@ def _problem(file: Path) -> str:
 
 
 def _is_sound(fields: tuple[int, ...], number: int, page_bytes: int) -> bool:
-    """Whether LMDB could have written the fields of a meta page."""
+    """Whether LMDB could have written a meta page's fields."""
     page, _, flags, _, _, magic, version, address, map_bytes = fields[:9]
     meta = _meta_of(fields)
     free, main = meta.trees
@@ -246,9 +242,9 @@ def _lacks_used_pages(file: Path) -> bool:
 
 
 def structure_problems(file: Path) -> list[str]:
-    """Problems of the file's pages, in words; empty if LMDB may read all. Reads every page in every tree.
+    """Problems in the file's pages, in words; empty if LMDB may read all. Reads every page in every tree.
 
-    While other processes write, call this inside a transaction, which pins the pages in its snapshot and later ones.
+    While other processes write, call this inside a transaction, which pins its snapshot's pages and later ones.
     """
     try:
         problems = _without_spare_pages([str(problem) for problem in verify.verify(os.fspath(file), subdir=False)])  # type: ignore[no-untyped-call]
@@ -260,7 +256,7 @@ def structure_problems(file: Path) -> list[str]:
 
 
 def _tree_problems(file: Path) -> Iterator[str]:
-    """Problems that LMDB's own check misses, in a file that passed it."""
+    """Problems that LMDB's own check misses."""
     with file.open("rb") as opened:
         descriptor = opened.fileno()
         begin = os.pread(descriptor, 2 * max(_PAGE_BYTES), 0)
@@ -276,8 +272,8 @@ def _tree_problems(file: Path) -> Iterator[str]:
 class _TreeWalk:
     """Walks a tree in key order.
 
-    Every key must lie between its separators, or LMDB cannot look it up. The nodes must fill the end of a page without gaps,
-    because LMDB relies on that to add one. Flags must occur in this program's tables.
+    Every key must lie between its separators, or LMDB cannot look it up. Nodes must fill a page's end without gaps:
+    LMDB relies on that to add one. Flags must occur in this program's tables.
     """
 
     def __init__(self, descriptor: int, page_bytes: int, name: str, *, by_number: bool = False) -> None:
@@ -289,7 +285,6 @@ class _TreeWalk:
         self._separator: bytes | int | None = None
 
     def problems(self, number: int) -> Iterator[str]:
-        """Problems of this page and all below it."""
         if number == _NO_ROOT:
             return
         page = os.pread(self._descriptor, self._page_bytes, number * self._page_bytes)
@@ -336,7 +331,6 @@ class _TreeWalk:
             yield from self._inside(where, key(node), value, int(node_flags[node]))
 
     def _inside(self, where: str, key: bytes, value: bytes, flags: int) -> Iterator[str]:
-        """Problems in a table, or in one key's many values."""
         if flags & _OWN_TREE:
             of_tree = _TREE.unpack(value)
             name = f"`{key.decode(errors='replace')}`"
@@ -368,8 +362,8 @@ class _TreeWalk:
 def _without_spare_pages(problems: Sequence[str]) -> list[str]:
     """Problems without those that spare pages explain, to the page; all problems if spare pages do not explain the counts.
 
-    LMDB writes a shorter value into the pages of a longer one from the same transaction (`mdb_cursor_put`), which is sound.
-    Its check reports such a value, and counts the spare pages as missing.
+    LMDB writes a shorter value into the pages of a longer one from the same transaction (`mdb_cursor_put`), which is
+    sound. Its check reports such a value, and counts the spare pages as missing.
     """
     spare: Counter[str] = Counter()
     counted: Counter[str] = Counter()
@@ -397,7 +391,7 @@ def claim(directory: Path) -> tuple[int, int]:
 
 
 def identity_of(file: Path) -> tuple[int, int] | None:
-    """Device and inode of a file, unique while it exists; None if the file is missing or unreadable."""
+    """Device and inode, unique while the file exists; None if it is missing or unreadable."""
     try:
         return _identity(file.stat())
     except OSError:

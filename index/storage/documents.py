@@ -24,7 +24,6 @@ EQUALS_AT_ONCE = 64
 class Document(NamedTuple):
     """A stored document.
 
-    number       its document number
     root         its own number, or its original's
     fingerprint  its words, as in `Entries`
     look         bytes for `second_look`; empty without a second look
@@ -45,7 +44,7 @@ class Document(NamedTuple):
 class VersionDigests(NamedTuple):
     """A record as a version of the document with its id.
 
-    text, substance  digests of its text and the text's substance
+    text, substance  digests for its text and the text's substance
     host             its host's digest; 0: unknown
     returns          how often the document had returned to an earlier substance
     """
@@ -80,7 +79,7 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
 
 
 def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Document]:
-    """Documents by number, for numbers uint64 [n]; omits numbers never given, and documents that have left the log."""
+    """Documents for numbers uint64 [n]; omits numbers never given, and documents that have left the log."""
     return {
         document.number: document
         for batch, places, _ in log.holding(transaction, np.unique(numbers), words)
@@ -89,7 +88,7 @@ def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) 
 
 
 def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Origin]:
-    """The same documents as originals of duplicates, by number."""
+    """The same documents as originals of duplicates."""
     distinct = np.unique(numbers)
     found = log.documents(transaction, distinct, words)
     offsets, _, _, sources = found.columns()
@@ -100,7 +99,7 @@ def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: in
 def roots(
     transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
 ) -> npt.NDArray[np.uint64]:
-    """Number of each document's original, uint64 [n] -> uint64 [n]; its own if the original is retired.
+    """Each document's original, by number, uint64 [n] -> uint64 [n]; its own if the original is retired.
 
     All documents must be in the log.
     """
@@ -114,7 +113,7 @@ def roots(
 def counting_roots(
     transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
 ) -> npt.NDArray[np.uint64]:
-    """Root of each match with insert = "root", uint64 [n] -> uint64 [n]; NO_NUMBER if the match does not count.
+    """Each match's root with insert = "root", uint64 [n] -> uint64 [n]; NO_NUMBER if the match does not count.
 
     A dropped member counts only as long as its root. A delivered document is its own root once its root is retired. All
     documents must be in the log.
@@ -150,10 +149,7 @@ def file_aside(
 def earliest_equals(
     transaction: Transaction, visibility: Visibility, table: Table, fingerprints: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
-    """Number of the earliest visible entry in EXACT or REPEATS that equals each fingerprint, or NO_NUMBER.
-
-    uint64 [n, words] -> uint64 [n].
-    """
+    """Earliest visible entry in EXACT or REPEATS that equals each fingerprint, or NO_NUMBER: uint64 [n, words] -> uint64 [n]."""
     keys = pack_fingerprints(fingerprints)
     distinct = sorted(set(keys))
     found = transaction.get_many(table, distinct)
@@ -178,7 +174,7 @@ def _earliest_visible(transaction: Transaction, visibility: Visibility, table: T
 
 
 def note_given_back(transaction: Transaction, ids: Sequence[str], numbers: npt.NDArray[np.uint64]) -> None:
-    """Note given-back documents by id and number, uint64 [n]; empty ids are skipped."""
+    """Note given-back documents by id and number, uint64 [n]; skips empty ids."""
     named = np.flatnonzero([bool(id_) for id_ in ids])
     if not len(named):
         return
@@ -207,7 +203,7 @@ def note_versions(
 
 
 def are_given_back(transaction: Transaction, visibility: Visibility, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Whether each id belongs to a visible given-back document: n ids -> bool [n]; costs nothing if the index has none."""
+    """Whether each id belongs to a visible given-back document: n ids -> bool [n]; free if the index has none."""
     found = np.zeros(len(ids), np.bool_)
     noted = _given_back(transaction)
     if not len(noted):

@@ -1,8 +1,8 @@
 """The journal: verdicts by position. It makes deciding idempotent.
 
-The log holds the verdicts. The journal holds runs: by source and first offset, the offsets in one log batch. A source's runs
-never overlap, so only the run with the greatest first offset not above an offset can hold it. New rows that fall between the
-rows of a run split it. A position outside every run is new, so new positions need no read of the log.
+The log holds the verdicts. The journal holds runs: by source and first offset, the offsets in one log batch. A source's
+runs never overlap: only the run with the greatest first offset not above an offset can hold it. New rows between a
+run's rows split it. A position outside every run is new, without a read of the log.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from index.storage.log import Origin
 from index.storage.store import Transaction
 
 DECISION = np.dtype([("offset", "u8"), ("number", "u8"), ("distance", "i2"), ("verdict", "u1"), ("reason", "u1")])
-"""A stored decision; `number` is a UNIQUE row's own number, or the number of a DUPLICATE row's original."""
+"""A stored decision; `number` is a UNIQUE row's own, or a DUPLICATE row's original."""
 
 Rows = npt.NDArray[np.void]
 
@@ -41,7 +41,7 @@ class JournaledDecisions:
 def find(
     transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64], words: int
 ) -> JournaledDecisions:
-    """Look up offsets uint64 [n], ascending, of one source; one step for each run that may hold some."""
+    """Look up a source's offsets uint64 [n], ascending; one step for each run that may hold some."""
     rows = np.zeros(len(offsets), DECISION)
     known = np.zeros(len(offsets), np.bool_)
     origins: dict[int, Origin] = {}
@@ -57,7 +57,7 @@ def find(
 def holding(
     transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64], words: int
 ) -> Iterator[tuple[log.Batch, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Log batches that hold some of one source's offsets, uint64 [n], ascending.
+    """Log batches that hold some of a source's offsets, uint64 [n], ascending.
 
     Yields a batch, its rows int64 [m], and their offsets' places int64 [m] in `offsets`.
     """
@@ -85,7 +85,7 @@ def add(
     """Record that a log batch holds a source's offsets uint64 [n], ascending and all new.
 
     batch   the batch's key
-    source  the source's place among the batch's sources
+    source  its place among the batch's sources
     """
     for begin, end, first, run in list(_runs(transaction, stream, partition, offsets)):
         new = offsets[begin:end]

@@ -74,39 +74,38 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
                                                    -> log key after the last batch decided at this watermark
 
 Numbers: the `number` of a UNIQUE, UPDATE, TEMPLATE or GIVEN_BACK row is its own, that of another row its original's. Documents
-are numbered in the order in which they enter, and numbers never repeat. The rows of a batch that entered (their filing is not
-NOTHING) have consecutive numbers. A duplicate's batch names the original too, so the verdict can be replayed when the original
-is gone.
+are numbered as they enter, and numbers never repeat. The rows of a batch that entered (their filing is not NOTHING) have
+consecutive numbers. A duplicate's batch names the original too, so the verdict can be replayed when the original is gone.
 
-Journal: the runs of one source never overlap. A run covers its source's rows in its batch, from its first offset to its last.
+Journal: a source's runs never overlap. A run covers its source's rows in its batch, from its first offset to its last.
 
 Filing: a NEAR entry is filed by blocks, or in `repeats` if an equal one was filed before; an EXACT entry in `exact`. An entry
 filed by blocks is in every table of the segments, which are sorted by columns. SimHash: table t has the blocks t, t + 1, ...
 and, after the last, 0, 1, ... A segment holds the entries from its bound to the next bound.
 
-Hashes: an entry is a hash, the top 40 bits in a word, and a number. MinHash: table t has the hash of band t and the document
-number. Ids: the high bits of a row id's XXH64, and the row's number in log order, which log keys count (`journal rows`); rows
-with an empty id have no entry. An entry is in one of two levels. A level is like a SimHash table; a third one holds removed
-entries that may still be in the last. A segment cuts the hashes, less its first one, into parts with equal width. A part has
-the entries from its start to the next. An entry keeps the rest of its hash, the bits below its part's, and its number. Both
-are packed without gaps from the lowest bit in the lowest word on. The head's checksum covers the other checksums, and the
-key. Entries move from the first level into the last at `settled to`, which cycles through all tables. Rows that have left the
-log leave `ids` when a segment is rewritten.
+Hashes: an entry is a hash, the top 40 bits in a word, and a number. MinHash: table t has band t's hash and the document number.
+Ids: the high bits of a row id's XXH64, and the row's number in log order, which log keys count (`journal rows`); rows with an
+empty id have no entry. An entry is in one of two levels, each like a SimHash table; a third one holds removed entries that may
+still be in the last. A segment cuts the hashes, less its first one, into parts with equal width. A part has the entries from
+its start to the next. An entry keeps its rest, the hash bits below its part's, and its number, packed without gaps from the
+lowest bit in the lowest word on. The head's checksum covers the other checksums, and the key. Entries move from the first level
+into the last at `settled to`, which cycles through all tables. Rows that have left the log leave `ids` when a segment is
+rewritten.
 
 Frames: if the index learns frames, a fingerprint is a signature followed by its frame's bits (see `matching.frame`). A batch
-without any frame stores only signatures. Bands wholly in the frame are not those of the signature (see `lsm.shape`). The host's
+without frames stores only signatures. Bands wholly in the frame are not those of the signature (see `lsm.shape`). The host's
 sample is a ring: taken page p is at place p modulo its size.
 
 Compaction: segments hold the entries of batches before the log key `merged to`, `rows merged to`. Entries from there to `frozen
-to`, `rows frozen to` are moving: the tables below `table` have all of them, `table` has those below `bound`, the other tables
-none. Later entries are only in the log.
+to`, `rows frozen to` are moving: the tables below `table` have all of them, `table` has those below `bound`, the others none.
+Later entries are only in the log.
 
-Tombstones: changes to entries that were filed before, in order. An EXPIRED or FORGOTTEN entry leaves the segments; a RAISED one
-comes from `repeats` in place of an equal one that left. Tombstones below `frozen tombstones` move with the frozen entries, and
-are dropped when all have moved.
+Tombstones: changes to entries filed before, in order. An EXPIRED or FORGOTTEN entry leaves the segments; a RAISED one comes from
+`repeats` in place of an equal one that left. Tombstones below `frozen tombstones` move with the frozen entries, and are then
+dropped.
 
 Visibility: an entry is retired when its number is below the horizon or its source's horizon, or in `retired`. Number and rows in
-a horizon make a `log` key: the source's batches below that key have expired.
+a horizon make a `log` key: the source's batches below it have expired.
 """
 
 import struct
@@ -225,7 +224,7 @@ def pack_counters(counters: Counters) -> bytes:
 
 
 def unpack_counters(value: bytes | None) -> Counters:
-    """The reverse of `pack_counters`; all zero without a value."""
+    """Undo `pack_counters`; all zero without a value."""
     return Counters(*_COUNTERS.unpack(value)) if value else Counters(0, 0, 0, 0)
 
 
@@ -248,7 +247,7 @@ def pack_horizon(horizon: Horizon) -> bytes:
 
 
 def unpack_horizon(value: bytes | None) -> Horizon:
-    """The reverse of `pack_horizon`; all zero without a value."""
+    """Undo `pack_horizon`; all zero without a value."""
     if value is None:
         return Horizon(0, LOG_KEY_BEGIN, np.empty(0, SOURCE_HORIZON))
     number, cleaned_to = _HORIZON.unpack_from(value)
@@ -262,7 +261,7 @@ def pack_hosts(sketch: HostSketch) -> bytes:
 
 
 def unpack_hosts(value: bytes | None) -> HostSketch:
-    """The reverse of `pack_hosts`; no hosts without a value."""
+    """Undo `pack_hosts`; no hosts without a value."""
     if value is None:
         return UNKNOWN
     counted, count, _ = _HOSTS.unpack_from(value)
@@ -277,7 +276,7 @@ class HostSample(NamedTuple):
     taken       pages ever taken into the sample
     kept        pages that were unique by the host's frame alone
     changed_at  next document number at the last change
-    name        of the host
+    name        host's name
     signatures  uint64 [m, words], a ring: taken page p is at place p modulo the ring's size
     """
 
@@ -296,7 +295,7 @@ def pack_sample(sample: HostSample) -> bytes:
 
 
 def unpack_sample(value: bytes | memoryview) -> HostSample:
-    """The reverse of `pack_sample`. A truncated value raises ValueError or struct.error."""
+    """Undo `pack_sample`. A truncated value raises ValueError or struct.error."""
     taken, kept, changed_at, name_bytes, words = _SAMPLE.unpack_from(value)
     end = len(value) - name_bytes
     signatures = np.frombuffer(bytes(value[_SAMPLE.size : end]), "<u8").astype(np.uint64).reshape(-1, words)
@@ -304,7 +303,7 @@ def unpack_sample(value: bytes | memoryview) -> HostSample:
 
 
 def changed_at(value: bytes | memoryview) -> int:
-    """`HostSample.changed_at` of a value of `frames`."""
+    """`HostSample.changed_at` in a value of `frames`."""
     at: int = _SAMPLE.unpack_from(value)[2]
     return at
 
@@ -315,14 +314,14 @@ def pack_hosts_met(counted: int, counts: npt.NDArray[np.uint8]) -> bytes:
 
 
 def unpack_hosts_met(value: bytes | None) -> tuple[int, npt.NDArray[np.uint8]]:
-    """The reverse of `pack_hosts_met`; zeros without a value."""
+    """Undo `pack_hosts_met`; zeros without a value."""
     if value is None:
         return 0, np.zeros(HOSTS_MET, np.uint8)
     return _HOSTS_MET.unpack_from(value)[0], np.frombuffer(value, np.uint8, offset=_HOSTS_MET.size).copy()
 
 
 class Times(NamedTuple):
-    """Progress of a source's record time: a value of `times`.
+    """A source's progress in record time: a value of `times`.
 
     watermark_ms  -1: unknown
     latest_ms     int64 [n], the latest record times
@@ -338,7 +337,7 @@ def pack_times(times: Times) -> bytes:
 
 
 def unpack_times(value: bytes | None) -> Times:
-    """The reverse of `pack_times`; an unknown watermark without a value."""
+    """Undo `pack_times`; an unknown watermark without a value."""
     if value is None:
         return Times(-1, np.empty(0, np.int64))
     return Times(_TIMES.unpack_from(value)[0], np.frombuffer(value, "<i8", offset=_TIMES.size).astype(np.int64))
@@ -350,7 +349,7 @@ def pack_text(text: str) -> bytes:
 
 
 def unpack_text(value: bytes) -> str:
-    """The reverse of `pack_text`."""
+    """Undo `pack_text`."""
     return value.decode("utf-8", "surrogatepass")
 
 
@@ -361,7 +360,7 @@ def pack_stream(stream: str, name: str) -> bytes:
 
 
 def unpack_stream(value: bytes) -> tuple[str, str]:
-    """The reverse of `pack_stream`: stream and name."""
+    """Undo `pack_stream`."""
     end = _LENGTH.size + _LENGTH.unpack_from(value)[0]
     return unpack_text(value[_LENGTH.size : end]), unpack_text(value[end:])
 
@@ -372,7 +371,7 @@ def pack_applied(offset: int, mark: bytes) -> bytes:
 
 
 def unpack_applied(value: bytes) -> tuple[int, bytes]:
-    """The reverse of `pack_applied`."""
+    """Undo `pack_applied`."""
     return _APPLIED.unpack_from(value)[0], value[_APPLIED.size :]
 
 
@@ -382,7 +381,11 @@ def pack_numbers(numbers: npt.NDArray[np.uint64]) -> list[bytes]:
 
 
 def unpack_numbers(values: Sequence[bytes]) -> npt.NDArray[np.uint64]:
-    """The reverse of `pack_numbers`."""
+    """Undo `pack_numbers`.
+
+    >>> unpack_numbers(pack_numbers(np.array([3, 256], np.uint64))).tolist()
+    [3, 256]
+    """
     return np.frombuffer(b"".join(values), dtype=">u8").astype(np.uint64)
 
 
@@ -394,9 +397,9 @@ def pack_fingerprints(fingerprints: npt.NDArray[np.uint64]) -> list[bytes]:
 class JournalRun(NamedTuple):
     """A value of `journal`.
 
-    last    the last offset of the run
-    batch   key of a batch in the log
-    source  place of the run's source among the batch's sources
+    last    the run's last offset
+    batch   a batch's key in the log
+    source  the run's source, by its place among the batch's sources
     """
 
     last: int
@@ -410,12 +413,11 @@ def pack_journal_run(run: JournalRun) -> bytes:
 
 
 def unpack_journal_run(value: bytes) -> JournalRun:
-    """The reverse of `pack_journal_run`."""
+    """Undo `pack_journal_run`."""
     return JournalRun(*_JOURNAL_RUN.unpack(value))
 
 
 def _as_bytes(rows: npt.NDArray[np.generic]) -> list[bytes]:
-    """Every row, along the first axis, as one bytes object."""
     count = len(rows)
     if count == 0:
         return []

@@ -48,7 +48,7 @@ def host_digests(entries: Entries) -> npt.NDArray[np.uint32]:
 
 
 class Origin(NamedTuple):
-    """A duplicate's original, as the duplicate's batch names it; `stream` is the index's number of the stream."""
+    """A duplicate's original, as the duplicate's batch names it; `stream` is the stream's number in the index."""
 
     id: str
     stream: int
@@ -60,10 +60,9 @@ class Origin(NamedTuple):
 class Batch:
     """A log batch. Valid until its transaction writes; `copied` makes one that stays valid.
 
-    key           its key in the log
     first_number  document number of the first row that entered
     value         its bytes
-    words         64-bit words of a fingerprint
+    words         64-bit words per fingerprint
     """
 
     key: bytes
@@ -73,12 +72,12 @@ class Batch:
 
     @cached_property
     def lines(self) -> Lines:
-        """All parts of the batch."""
+        """All parts."""
         return unpack_batch(self.value)
 
     @cached_property
     def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """Fingerprints of the rows that entered, uint64 [entered, words]."""
+        """uint64 [entered, words]."""
         stored = self.lines.fingerprints
         return stored if stored.shape[1] == self.words else without_frames(stored, self.words)
 
@@ -94,7 +93,7 @@ class Batch:
 
     @property
     def end_number(self) -> int:
-        """One above the number of the last row that entered."""
+        """One above the last document number."""
         return self.first_number + entered_rows(self.value)
 
     def entered(self) -> npt.NDArray[np.int64]:
@@ -102,20 +101,20 @@ class Batch:
         return np.flatnonzero(self.rows["filing"])
 
     def numbers(self) -> npt.NDArray[np.uint64]:
-        """Document numbers of the rows that entered, uint64 [entered]."""
+        """Document numbers, uint64 [entered]."""
         return np.arange(self.first_number, self.end_number, dtype=np.uint64)
 
     def filed(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Fingerprints uint64 [n, words] and numbers uint64 [n] of the rows filed by blocks."""
+        """Fingerprints uint64 [n, words] and numbers uint64 [n], for the rows filed by blocks."""
         by_blocks = self.rows["filing"][self.entered()] == Filing.BLOCKS
         return self.fingerprints[by_blocks].astype(np.uint64), self.numbers()[by_blocks]
 
     def ids(self, rows: npt.NDArray[np.int64]) -> list[str]:
-        """Ids of rows, int64 [m]."""
+        """Ids for rows, int64 [m]."""
         return _texts(self.lines.ids, self.rows["id_end"], rows)
 
     def origins(self, rows: npt.NDArray[np.int64]) -> list[Origin]:
-        """Originals named by rows, int64 [m]; every row must name one."""
+        """Originals that rows, int64 [m], name; every row must name one."""
         places = np.searchsorted(np.flatnonzero(naming_originals(self.rows["verdict"])), rows)
         of_rows = self.lines.originals[places]
         ids = _texts(self.lines.original_ids, self.lines.originals["id_end"], places)
@@ -131,7 +130,7 @@ def write(
     columns: dict[str, npt.NDArray[np.generic]],
     origins: Sequence[Origin],
 ) -> None:
-    """Append a batch of decided rows.
+    """Append decided rows as a batch.
 
     sources  LOG_SOURCE [s], `entries.sources` by the index's numbers
     columns  number, distance, verdict, filing and returns for every row, as in `layout`; a missing column is zero
@@ -191,8 +190,8 @@ def holding(
 ) -> Iterator[tuple[Batch, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
     """Batches that hold documents with these numbers, uint64 [n], ascending and distinct.
 
-    Yields a batch, the places int64 [m] of its documents among those that entered, and the places int64 [m] of their numbers
-    in `numbers`. Omits numbers never given, and numbers whose batch has left the log.
+    Yields a batch, its documents' places int64 [m] among those that entered, and their numbers' places int64 [m] in
+    `numbers`. Omits numbers never given, and numbers whose batch has left the log.
     """
     for batch, begin, end in _batches(transaction, numbers, words):
         yield batch, (numbers[begin:end] - np.uint64(batch.first_number)).astype(np.int64), np.arange(begin, end)
@@ -214,13 +213,7 @@ _NONE_KNOWN = _Known(*np.empty((3, 0), np.uint64))
 
 
 class Columns(NamedTuple):
-    """Some columns of n rows.
-
-    offsets   uint64 [n]
-    numbers   uint64 [n]
-    verdicts  uint8 [n]
-    sources   LOG_SOURCE [n]
-    """
+    """Columns, for n rows: offsets and numbers uint64 [n], verdicts uint8 [n], sources LOG_SOURCE [n]."""
 
     offsets: npt.NDArray[np.uint64]
     numbers: npt.NDArray[np.uint64]
@@ -232,7 +225,7 @@ class Columns(NamedTuple):
 class Documents:
     """Documents in the log, ascending by number. Valid until their transaction writes.
 
-    places  int64 [n], place of each in the requested numbers
+    places  int64 [n], each one's place in the requested numbers
     """
 
     places: npt.NDArray[np.int64]
@@ -242,20 +235,20 @@ class Documents:
     _words: int
 
     def columns(self) -> Columns:
-        """Columns of each document's row."""
+        """Columns for each document's row."""
         offsets, numbers, verdicts, sources = log_rows.columns(self._values, self._at)
         return Columns(offsets, numbers, verdicts, sources.astype("<u8", copy=False).view(LOG_SOURCE))
 
     def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """Fingerprint of each document, uint64 [n, words]."""
+        """uint64 [n, words]."""
         return log_rows.fingerprints(self._values, self._of_batches, self._words)
 
     def texts(self) -> npt.NDArray[np.uint64]:
-        """Each document's text digest, uint64 [n]."""
+        """Text digests, uint64 [n]."""
         return log_rows.texts(self._values, self._at)
 
     def ids(self) -> list[str]:
-        """Id of each document."""
+        """Each document's id."""
         octets, ends = log_rows.ids(self._values, self._at)
         return _texts(octets.data, ends, np.arange(len(ends)))
 
@@ -310,7 +303,7 @@ def looks(
 
 
 def sources_of(streams: npt.NDArray[np.uint32], partitions: npt.NDArray[np.uint32]) -> npt.NDArray[np.void]:
-    """Sources of a batch, by the index's numbers: uint32 [s] twice -> LOG_SOURCE [s]."""
+    """A batch's sources, by the index's numbers: uint32 [s] each -> LOG_SOURCE [s]."""
     sources = np.empty(len(streams), LOG_SOURCE)
     sources["stream"], sources["partition"] = streams, partitions
     return sources

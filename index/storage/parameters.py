@@ -31,7 +31,7 @@ _THRESHOLDS = {"distance_max", "similarity_min", "look.cosine_min", "look.simila
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Everything that must not change during an index's life, except thresholds: a decision may use stricter ones.
+    """What must not change during an index's life, except thresholds: a decision may use stricter ones.
 
     >>> Parameters(bits=128).words
     2
@@ -42,7 +42,7 @@ class Parameters:
                   counts only near its root
     fingerprint   the caller's stamp: every setting that changes a fingerprint, by name. The index only compares it.
     banding       signatures and bands of MinHash; None: the scheme is SimHash
-    look          second look of SimHash at documents within distance_max; None: all of them count
+    look          SimHash's second look at documents within distance_max; None: all of them count
     root          limits of insert = "root"; None otherwise
     frames        when a host's frame is known; None: no frames. Only MinHash with insert = "root" has them
     """
@@ -80,12 +80,12 @@ class Parameters:
 
     @property
     def words(self) -> int:
-        """64-bit words of a fingerprint, as in `Entries`."""
+        """64-bit words per fingerprint, as in `Entries`."""
         return self.bits // 64
 
     @property
     def stored_words(self) -> int:
-        """64-bit words of a stored fingerprint, including the frame's bits if the index learns frames."""
+        """64-bit words of a stored fingerprint, with the frame's bits if the index learns frames."""
         return self.words if self.frames is None else self.words + self.comparison.frame_words()
 
     @property
@@ -124,7 +124,7 @@ class Parameters:
         return self.comparison.keys
 
     def distances(self, left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:
-        """Row-by-row distance: fingerprints uint64 [n, words] twice -> int16 [n], in the unit of `distance_max`."""
+        """Row-by-row distance: fingerprints uint64 [n, words] each -> int16 [n], in the unit of `distance_max`."""
         return self.comparison.distances(left, right)
 
     def root_distances(
@@ -134,9 +134,10 @@ class Parameters:
         looks: npt.NDArray[np.uint8],
         looks_of_roots: npt.NDArray[np.uint8],
     ) -> npt.NDArray[np.int16]:
-        """Distance of each document to the root of its match; NO_DISTANCE if the root is too far.
+        """Distance of each document to its match's root; NO_DISTANCE if the root is too far.
 
-        uint64 [n, words] twice, uint8 [n, look bytes] twice -> int16 [n]. A second look judges the root as it judges a match.
+        uint64 [n, words] each, uint8 [n, look bytes] each -> int16 [n]. A second look judges the root as it judges a
+        match.
         """
         assert self.root is not None, "only insert = 'root' asks for the distance of roots"
         distances = self.distances(fingerprints, of_roots)
@@ -195,10 +196,10 @@ class Parameters:
     def deciding(self, asked: "Parameters", where: str) -> "Parameters":
         """Parameters for deciding by `asked` in an index with this stamp; `where` names the index in messages.
 
-        Thresholds may be stricter than the stored ones: matches beyond them do not count. Looser ones would need candidates
-        and entries that the index does not have. What files entries stays as stored: the bands of MinHash, and with insert =
-        "root" the distance of members to their matches. Raises ParametersDiffer if a threshold is looser, or anything else
-        differs.
+        Thresholds may be stricter than the stored ones: matches beyond them do not count. Looser ones would need
+        candidates and entries that the index lacks. What files entries stays as stored: MinHash's bands, and with
+        insert = "root" the members' distance to their matches. Raises ParametersDiffer at a looser threshold, or any
+        other difference.
         """
         if self._filed() != asked._filed():
             self.require_equal(asked, where)

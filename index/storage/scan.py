@@ -32,7 +32,7 @@ PORTION_BATCHES = 16
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Documents from consecutive batches; row i in each column belongs together.
+    """Documents from consecutive batches, row by row.
 
     numbers  uint64 [n], ascending
     columns  structured [n]: root, offset, time_ms, stream, partition, kind, filing, fingerprint (uint64 [words])
@@ -61,7 +61,7 @@ def columns_type(words: int) -> np.dtype[np.void]:
 
 
 def portion(transaction: Transaction, words: int, first: int) -> Stored | None:
-    """Documents of the next PORTION_BATCHES batches from number `first` on; None after the last document."""
+    """Documents in the next PORTION_BATCHES batches from number `first` on; None after the last document."""
     parts: list[Stored] = []
     for batch in log.since(transaction, first, words):
         if batch.end_number > first and batch.end_number > batch.first_number:
@@ -98,7 +98,7 @@ def stored(transaction: Transaction, words: int) -> Iterator[Stored]:
 
 
 def forgotten(transaction: Transaction) -> npt.NDArray[np.uint64]:
-    """Numbers of the documents retired one by one, uint64 [n], ascending."""
+    """Documents retired one by one: their numbers, uint64 [n], ascending."""
     return unpack_numbers(transaction.keys(Table.RETIRED))
 
 
@@ -107,7 +107,7 @@ def aside(
 ) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
     """Fingerprints uint64 [n, words] and numbers uint64 [n] from EXACT or REPEATS, ascending by key, in portions.
 
-    Omits keys that do not have a fingerprint's length.
+    Omits keys without a fingerprint's length.
     """
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -139,14 +139,14 @@ def runs(transaction: Transaction) -> Iterator[tuple[int, int, int, JournalRun]]
 
 
 def last_offset(transaction: Transaction, stream: int, partition: int) -> int:
-    """The last journaled offset of a source, which must have a run."""
+    """A source's last journaled offset; it must have a run."""
     below = transaction.floor(Table.JOURNAL, JOURNAL_KEY.pack(stream, partition, 2**64 - 1))
     assert below is not None, "the source has no run"
     return unpack_journal_run(bytes(below[1])).last
 
 
 def journaled_sources(transaction: Transaction) -> list[tuple[int, int]]:
-    """Stream number and partition of every source with a run in the journal."""
+    """Every journaled source: stream number and partition."""
     sources: list[tuple[int, int]] = []
     key = transaction.key_above(Table.JOURNAL, b"\0")
     while key is not None:
@@ -171,7 +171,7 @@ def applied_offsets(transaction: Transaction) -> dict[tuple[int, int], int]:
 
 
 class Age(NamedTuple):
-    """Progress of a source's record time.
+    """A source's progress in record time.
 
     watermark_ms   -1: unknown
     expired_below  the source's entries below this number have expired

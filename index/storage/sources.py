@@ -16,7 +16,7 @@ from index.storage.layout import (
 from index.storage.store import Transaction
 
 STREAM_BYTES_MAX = 511
-"""Maximum bytes of an LMDB key: a stream is a key."""
+"""LMDB's maximum key bytes: a stream is a key."""
 
 
 def known_number(transaction: Transaction, stream: str) -> int | None:
@@ -56,15 +56,15 @@ def set_name(transaction: Transaction, stream: str, name: str) -> None:
 
 
 def named_streams(transaction: Transaction) -> list[tuple[str, str]]:
-    """(stream, name) for all streams, in order of first appearance."""
+    """(stream, name) for all streams, oldest first."""
     return [unpack_stream(bytes(value)) for _, value in transaction.walk(Table.STREAMS)]
 
 
 def move_applied(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> None:
     """Move applied offsets forward to `ends`, never back.
 
-    A mark belongs to its offset: a new offset drops the old mark, and at the same offset a new mark replaces it. Given-back
-    sources have no applied offset, because nothing is read from them.
+    A mark belongs to its offset: a new offset drops the old mark, and at the same offset a new mark replaces it.
+    Given-back sources have no applied offset: nothing is read from them.
     """
     for source, end in ends.items():
         if is_given_back(source.stream):
@@ -79,7 +79,7 @@ def move_applied(transaction: Transaction, ends: Mapping[Source, int], marks: Ma
 
 
 def applied(transaction: Transaction) -> dict[Source, Applied]:
-    """Applied offset and mark of every source that has one."""
+    """Applied offsets and marks, by source."""
     rows = [(SOURCE_KEY.unpack(key), unpack_applied(bytes(value))) for key, value in transaction.walk(Table.APPLIED)]
     streams = streams_of(transaction, (number for (number, _), _ in rows))
     return {Source(streams[number], partition): Applied(*row) for (number, partition), row in rows}

@@ -16,12 +16,11 @@ SECRET_BYTES = 16
 def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
     """Parameters for deciding: those from the index's creation, or stricter ones (`Parameters.deciding`).
 
-    Stamps a new index, and makes all tables usable.
+    Stamps a new index, and makes all tables usable. Raises ParametersDiffer, and FormatUnknown, also for an index
+    without a stamp if `asked` is None.
 
     asked  parameters for this opening; None: those in the index
     where  the index's name in messages
-
-    Raises ParametersDiffer, and FormatUnknown, also for an index without a stamp if `asked` is None.
     """
     if store.is_new() and asked is None:
         raise FormatUnknown(f"The index in {where} was never finished being created.")
@@ -48,11 +47,9 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
 
 
 def secret_of(store: Store, where: str, new: bytes | None) -> bytes | None:
-    """The secret that the index stores for its caller, SECRET_BYTES, or None.
+    """The secret that the index stores for its caller, SECRET_BYTES, or None. Raises FormatUnknown.
 
     new  secret for an index without a stamp, unless another process was first; None: no secret
-
-    Raises FormatUnknown.
     """
     if store.is_new() and new is None:
         return None
@@ -75,7 +72,7 @@ def secret_of(store: Store, where: str, new: bytes | None) -> bytes | None:
 
 
 def identified(store: Store, where: str) -> str:
-    """Id of a stamped index, 32 hexadecimal digits. Raises IndexDamaged."""
+    """A stamped index's id, 32 hexadecimal digits. Raises IndexDamaged."""
     identity = store.read(lambda transaction: transaction.get(Table.META, IDENTITY_KEY))
     if identity is None:
         raise IndexDamaged(f"The index in {where} is damaged: it has a stamp and no identity. {WAY_OUT}")
@@ -83,7 +80,7 @@ def identified(store: Store, where: str) -> str:
 
 
 def _found(transaction: Transaction) -> bytes | None:
-    """The stamp, or None. The checksum of an older format is XXH3; formats before 3 have none."""
+    """The stamp, or None. An older format's checksum is XXH3; formats before 3 have none."""
     bare = next((bytes(value) for key, value in transaction.raw(Table.META) if key == STAMP_KEY), b"")
     if is_of_older_format(Table.META, STAMP_KEY, bare):
         return bare[: -CHECKSUM.size]

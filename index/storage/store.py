@@ -1,8 +1,8 @@
 """LMDB: opening, transactions, growing. Only this module and `backup` import its client; it never interprets values.
 
-Guaranteed: a `write` is complete and synced to disk when it returns, or changes nothing. Writers of all processes take turns.
-A `read` sees one snapshot. Not guaranteed: fairness between writers, and that an operation runs only once. If the map is too
-small, it grows with no transaction open, and the operation runs again.
+Guaranteed: a `write` is complete and synced to disk when it returns, or changes nothing. Writers of all processes take
+turns. A `read` sees one snapshot. Not guaranteed: fairness between writers, and that an operation runs only once. If
+the map is too small, it grows with no transaction open, and the operation runs again.
 """
 
 import errno
@@ -47,9 +47,9 @@ Result = TypeVar("Result")
 class Transaction:
     """One LMDB transaction, valid only inside the operation that receives it.
 
-    Every value is stored with a checksum. Reads check it, remove it, and raise IndexDamaged if it does not fit. A value
-    `read_in_parts` is checked once per process, and on `recheck`. If a key is missing, its neighbours are checked: a damaged
-    key would be one of them.
+    Every value has a checksum. Reads check and remove it, and raise IndexDamaged on a mismatch. A value `read_in_parts`
+    is checked once per process, and on `recheck`. A missing key's neighbours are checked: a damaged key would be one of
+    them.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Transaction:
         return None if value is None else bytes(value)
 
     def view(self, table: Table, key: bytes, *, recheck: bool = False) -> memoryview | None:
-        """The key's value as a view of the map, or None. Valid until this transaction writes."""
+        """As `get`, as a view of the map. Valid until this transaction writes."""
         value = self._transaction.get(key, db=self._tables[table])
         if value is None:
             self._require_missing(table, key)
@@ -101,7 +101,7 @@ class Transaction:
         return found
 
     def first_values(self, table: Table, key: bytes, count_max: int) -> list[bytes]:
-        """The lowest values of a key, at most `count_max`, ascending."""
+        """A key's lowest values, at most `count_max`, ascending."""
         cursor = self._cursor(table)
         if not cursor.set_key(key):
             self._require_missing(table, key)
@@ -118,7 +118,7 @@ class Transaction:
         self._transaction.put(key, stored, db=handle)
 
     def put_all(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Set the values of distinct keys."""
+        """Set distinct keys' values."""
         self.kept.clear()
         cursor = self._cursor(table)
         stored = dict(zip(keys, with_checksums(table, keys, values), strict=True))
@@ -177,7 +177,7 @@ class Transaction:
         return list(keys if last is None else takewhile(lambda key: key <= last, keys))
 
     def count(self, table: Table) -> int:
-        """Number of values in a table."""
+        """Values in a table."""
         return self._transaction.stat(self._tables[table])["entries"]
 
     def page_bytes(self, table: Table) -> int:
@@ -190,28 +190,26 @@ class Transaction:
         return (self._environment.info()["last_pgno"] + 1) * self._environment.stat()["psize"]
 
     def map_bytes(self) -> int:
-        """Size of the memory map: a larger file needs a larger map."""
+        """Memory map's size: a larger file needs a larger map."""
         return self._environment.info()["map_size"]
 
     def _content(self, table: Table, key: bytes, value: memoryview, *, recheck: bool = False) -> memoryview:
-        """A value without its checksum, which must fit."""
         if not self._checksums.fits(table, key, value, recheck=recheck):
             raise self.damaged(f"the value of {key.hex()} in table {table.value.decode()} is not what was written")
         return value[: -CHECKSUM.size]
 
     def _require_missing(self, table: Table, key: bytes) -> None:
-        """Check the neighbours of a missing key."""
         self.floor(table, key)
         self.key_above(table, key)
 
     def _require_fitting(self, table: Table, pairs: Iterable[tuple[bytes, memoryview]]) -> None:
-        """Check values, each with its checksum, of a table that is not `read_in_parts`."""
+        """Check values with their checksums, from a table that is not `read_in_parts`."""
         wrong = first_wrong(table, pairs)
         if wrong is not None:
             self._content(table, *wrong)
 
     def tree_of(self, table: Table) -> TreePlace:
-        """Place of a table's tree at the last commit, before any write in this transaction."""
+        """A table's place at the last commit, before any write in this transaction."""
         # A writing transaction may have moved the path to the table.
         with self._environment.begin(buffers=True) if self._writes else nullcontext(self._transaction) as own:
             return tree_place(own.get(table.value, b""), self._environment.stat()["psize"])
@@ -326,10 +324,9 @@ class Store:
                 )
 
     def read(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run `operation` on one snapshot. Raises IndexDamaged.
+        """Run `operation` on one snapshot. Raises IndexDamaged, and IndexInUse as `write` does.
 
-        Raises IndexInUse as `write` does. Raises IndexMissing unless the store is read-only, because a service that only
-        reads must also notice a missing index.
+        Raises IndexMissing unless the store is read-only: a service that only reads must also notice a missing index.
         """
         with self._turn:
             with self._begun(write=False) as transaction:
@@ -342,9 +339,9 @@ class Store:
 
         `committed` runs once, after the commit and before another thread's turn.
 
-        Raises IndexFull, IndexDamaged, and IndexProblem if the store is read-only. Raises IndexMissing if the file was moved
-        or replaced: a write into it is complete, but lost when this process ends. Raises IndexInUse, and writes nothing, if
-        the lock file changed.
+        Raises IndexFull, IndexDamaged, and IndexProblem if the store is read-only; IndexMissing if the file was moved
+        or replaced: a write into it is complete, but lost when this process ends; IndexInUse, before any write, if the
+        lock file changed.
         """
         if self._read_only:
             raise IndexProblem(f"The index in {self._directory} was opened for reading only.")
@@ -371,9 +368,8 @@ class Store:
             self._checksums.forget()
 
     def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
-        """Write a snapshot into a file, while other processes may write. `compact` omits free pages.
-
-        Raises IndexFull if the file cannot be written, IndexDamaged.
+        """Write a snapshot into a file, while other processes may write. `compact` omits free pages. Raises IndexFull,
+        IndexDamaged.
         """
         with self._turn:
             try:
@@ -382,7 +378,7 @@ class Store:
                 raise self._named(problem) from problem
 
     def readers(self) -> list[tuple[int, int | None]]:
-        """Readers: process id, and number of the transaction it reads; None between two reads."""
+        """Every reader: process id and read transaction, None between two reads."""
         lines = map(str.split, self._environment.readers().splitlines())
         columns = [line for line in lines if line and line[0].isdecimal()]
         return [(int(pid), int(state) if state.isdecimal() else None) for pid, _, state in columns]

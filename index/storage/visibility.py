@@ -1,7 +1,7 @@
 """Visibility: entries are visible until they expire by age or number, or are retired one by one.
 
-One transaction retires an entry. Later batches remove it from its tables, a little at a time. So every lookup filters its
-matches by visibility.
+One transaction retires an entry. Later batches remove it from its tables, a little at a time, so every lookup filters
+its matches by visibility.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _APART_MAX = 64
 
 
 class Visibility:
-    """Visibility of entries at one moment, and after every further retirement in the same transaction."""
+    """Visibility at one moment, and after every further retirement in the same transaction."""
 
     def __init__(self, transaction: Transaction, words: int) -> None:
         self.horizon: Horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
@@ -64,7 +64,7 @@ class Visibility:
         self._retired = np.union1d(self._retired, numbers)
 
     def are_retired(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Whether each entry is in `retired`, retired one by one: uint64 [n] -> bool [n]."""
+        """Whether each entry is in `retired`: uint64 [n] -> bool [n]."""
         retired = _are_among(self._retired, numbers)
         if self._stored > RETIRED_KNOWN_MAX and len(numbers):
             retired |= _are_among(self._stored_of(np.unique(numbers)), numbers)
@@ -82,7 +82,7 @@ class Visibility:
         return self._unexpired(transaction, numbers, ~self.are_retired(numbers))
 
     def are_unexpired(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Whether each document is unexpired, retired one by one or not: numbers uint64 [n] -> bool [n]."""
+        """Whether each document is unexpired, retired one by one or not: uint64 [n] -> bool [n]."""
         return self._unexpired(transaction, numbers, np.ones(len(numbers), np.bool_))
 
     def _unexpired(
@@ -95,7 +95,7 @@ class Visibility:
         return visible
 
     def row_has_expired(self, key: bytes, stream: int, partition: int) -> bool:
-        """Whether a source's rows in the batch of this key have expired by age, including rows that entered nothing."""
+        """Whether a source's rows in this key's batch have expired by age, including rows that entered nothing."""
         return key < self._keys.get((stream, partition), b"")
 
     def _by_source(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
@@ -110,7 +110,7 @@ class Visibility:
         return visible[inverse]
 
     def source_number(self, stream: int, partition: int) -> int:
-        """The horizon of a source: its entries below this number have expired; 0: none has."""
+        """A source's horizon: its entries below this number have expired; 0: none has."""
         return int(LOG_KEY.unpack(self._keys.get((stream, partition), LOG_KEY_BEGIN))[0])
 
     def expired(self, batches: Iterator[log.Batch]) -> Iterator[tuple[log.Batch, bool]]:
@@ -131,7 +131,6 @@ class Visibility:
 
 
 def _are_among(some: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Whether each number, uint64 [n], is among ascending ones, uint64 [m]: bool [n]."""
     if not len(some):
         return np.zeros(len(numbers), np.bool_)
     places = np.searchsorted(some, numbers)

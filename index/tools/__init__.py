@@ -1,4 +1,4 @@
-"""Maintenance of an index: verify, survey, backup, bulk load, import and export.
+"""Index maintenance: verify, survey, backup, bulk load, import and export.
 
 Every function takes an open `Index` or its directory, and returns plain values.
 """

@@ -31,8 +31,8 @@ def has_index(directory: Path) -> bool:
 def copy(index: Index, directory: Path, *, compact: bool) -> int:
     """Copy a snapshot of an open index into a new directory; returns the bytes written.
 
-    Writers continue meanwhile. `compact` omits free pages, and takes longer. A new copy overwrites the remains of a killed
-    one. Raises IndexExists if the directory holds anything, IndexFull, IndexDamaged, OSError.
+    Writers continue meanwhile. `compact` omits free pages, and takes longer. A new copy overwrites a killed one's
+    remains. Raises IndexExists if the directory holds anything, IndexFull, IndexDamaged, OSError.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise IndexExists(f"{directory} exists and is not empty: name a new directory.")
@@ -56,11 +56,9 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
     """Replace the index in `directory` by a compacted copy of `source`; returns the bytes before and after.
 
     Both may be the same directory. No process may have the index in `directory` open; a process that opens it meanwhile
-    waits.
+    waits. Raises IndexMissing, IndexInUse, AlreadyOpen, IndexDamaged, FormatUnknown, OSError.
 
     keep_former  keep the replaced file as FORMER_FILE in the same directory
-
-    Raises IndexMissing, IndexInUse, AlreadyOpen, IndexDamaged, FormatUnknown, OSError.
     """
     for each in (directory, source):
         if not has_index(each):
@@ -113,7 +111,7 @@ def remove_unused(directory: Path) -> bool:
 def structure_problems(directory: Path) -> list[str]:
     """Problems in the file's pages, in words; empty if the file is sound.
 
-    While other processes write, call this inside a read of the index, which pins the pages in its snapshot.
+    While other processes write, call this inside a read of the index, which pins its snapshot's pages.
     """
     return data_file.structure_problems(directory / DATA_FILE)
 
@@ -147,7 +145,7 @@ def _was_used(directory: Path) -> bool:
 
 @contextmanager
 def _held(directory: Path) -> Iterator[int]:
-    """Hold LMDB's lock exclusively; every process with the index open shares the same lock.
+    """Hold LMDB's lock exclusively; every process with the index open shares it.
 
     Yields the lock file's descriptor. Raises IndexInUse, AlreadyOpen.
     """

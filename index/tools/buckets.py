@@ -1,7 +1,4 @@
-"""Distribution of the entries, and bucket sizes from a sample.
-
-The log supplies only entries outside the segments.
-"""
+"""Distribution of the entries, and sampled bucket sizes. Entries outside the segments come from the log."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +21,7 @@ WINDOWS = 64
 """Equal parts of a first column's range; the first few values in each part are sampled."""
 
 ENTRIES_MAX = 2**23
-"""Approximate number of entries sampled."""
+"""Entries sampled, approximately."""
 
 _VALUES = 1 << BLOCK_BITS
 _SHIFT = 64 - BLOCK_BITS
@@ -35,9 +32,9 @@ class BucketSizes(NamedTuple):
 
     A bucket is a table's entries with an equal block; for MinHash with an equal band hash, without empty buckets.
 
-    buckets  number of buckets in all tables; None for MinHash, which does not know it
-    sizes    int64 [n], sampled bucket sizes: all, or an even part of every table
-    largest  largest size among the sampled buckets and those under the value at which most segments begin
+    buckets  number in all tables; None for MinHash, which does not know it
+    sizes    int64 [n], sampled: all, or an even part of every table
+    largest  largest sampled size, including the buckets under the value at which most segments begin
     """
 
     buckets: int | None
@@ -46,7 +43,7 @@ class BucketSizes(NamedTuple):
 
 
 def bucket_sizes(session: ReadSession, entries: int) -> tuple[TreeStats, BucketSizes]:
-    """Distribution of the entries, and bucket sizes; entries: approximate number in the index."""
+    """Entries by place, and bucket sizes; entries: approximate number in the index."""
     transaction, shape = session.transaction, shape_of(session.parameters)
     stats, keys = _recent(transaction, shape)
     step = _VALUES // WINDOWS
@@ -66,7 +63,7 @@ def bucket_sizes(session: ReadSession, entries: int) -> tuple[TreeStats, BucketS
 
 
 def _recent(transaction: Transaction, shape: SchemeShape) -> tuple[TreeStats, list[npt.NDArray[np.uint64]]]:
-    """Distribution of the entries, and by table the first words, uint64 [n], of entries outside its segments."""
+    """Distribution of the entries, and each table's first words, uint64 [n], for entries outside its segments."""
     now = compaction.state(transaction, shape)
     nothing = np.empty((0, shape.words), np.uint64), np.empty(0, np.uint64)
     frozen, active, removals = [nothing], [nothing], 0

@@ -1,9 +1,9 @@
 """Bulk load: many entries at once, sorted and written as segments.
 
-Entries come with their verdicts; nothing is compared. The log stores them in batches as usual, so an interrupted load can
-start again, and any process reads uncompacted entries from the log. Memory only gathers and sorts entries; a full portion
-moves into segments at once. Fewer portions rewrite fewer segments, so portions grow with the index. Other processes may have
-the index open, and write. Each holds all uncompacted entries in its memtable, which takes more memory than here.
+Entries come with their verdicts; nothing is compared. The log stores them in batches as usual, so an interrupted load
+can start again. Memory only gathers and sorts entries; a full portion moves into segments at once. Fewer portions
+rewrite fewer segments, so portions grow with the index. Other processes may have the index open, and write. Each holds
+all uncompacted entries in its memtable, which takes more memory than here.
 """
 
 import time
@@ -33,10 +33,10 @@ MOVING_SECONDS = 0.1
 """Compaction time in one transaction; other writers may wait for it."""
 
 PORTION_BYTES = 2**28
-"""Approximate memory of a portion's entries; compaction takes half as much again."""
+"""Approximate memory for a portion's entries; compaction takes half as much again."""
 
 PORTION_BYTES_MAX = 2**30
-"""Approximate maximum memory of a portion in a large index."""
+"""Approximate maximum, in a large index."""
 
 GROWTH = 4
 """A portion is full at PORTION_BYTES or at 1 / GROWTH of the earlier entries, whichever is more."""
@@ -49,7 +49,7 @@ STRIPE_ENTRIES = 2**20
 
 
 class BulkLoader:
-    """Bulk loader of an open index, portion by portion; call `finish` after the last document."""
+    """Bulk loader for an open index, portion by portion; call `finish` after the last document."""
 
     def __init__(self, index: Index, portion_entries: int | None = None) -> None:
         """portion_entries: a portion's entries; None: as many as PORTION_BYTES hold, more in a large index."""
@@ -119,7 +119,6 @@ class BulkLoader:
         self._begin_portion()
 
     def _move(self) -> None:
-        """Finish the compaction of the frozen memtable."""
         self._repeat(lambda session: session.tree.move(session.transaction) or session.ids.move(session.transaction))
 
     def _repeat(self, step: Callable[[WriteSession], bool]) -> None:
@@ -208,7 +207,6 @@ class _Sorted:
         self._asked, self._stripe = (-1, -1), _Stripe(self._words, self._numbers)
 
     def stripe(self, table: int, stripe: int, stripe_bits: int) -> _Stripe:
-        """Entries whose first column begins with the bits of `stripe`."""
         if self._asked != (table, stripe):
             self._turn_to(table, stripe_bits)
             begin, end = self._begins[stripe : stripe + 2].tolist()

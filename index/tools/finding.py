@@ -1,4 +1,4 @@
-"""The result of a check."""
+"""A check's result."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,7 +9,13 @@ EXAMPLES_MAX = 5
 
 @dataclass(slots=True)
 class Finding:
-    """Result of one check: counts of examined and wrong things, and the first `examples_max` wrong ones in words."""
+    """A check's result: counts of examined and wrong things, and the first `examples_max` wrong ones in words.
+
+    >>> finding = Finding("log", examined=3)
+    >>> finding.note(["Row 7 is missing."])
+    >>> finding.as_json()
+    {'check': 'log', 'examined': 3, 'wrong': 1, 'examples': ['Row 7 is missing.']}
+    """
 
     check: str
     examined: int = 0

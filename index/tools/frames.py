@@ -1,4 +1,4 @@
-"""Known frames of an index, host by host."""
+"""An index's known frames, host by host."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,9 +21,8 @@ from index.storage.layout import HostSample, Table, unpack_numbers, unpack_sampl
 
 
 class HostFrame(NamedTuple):
-    """Frame of a host: what its pages often have in common.
+    """A host's frame: what its pages often have in common.
 
-    host         the host's name
     pages        distinct pages ever taken into its sample
     is_known     whether these are enough for its frame
     kept         pages that were unique by the frame alone
@@ -38,7 +37,7 @@ class HostFrame(NamedTuple):
 
 
 def frames_of(index: Index, limit: int) -> list[HostFrame]:
-    """Hosts whose frames kept the most pages, at most `limit`; among equal ones those with the largest frames first."""
+    """Hosts whose frames kept the most pages, at most `limit`; on ties those with the largest frames first."""
 
     def operation(session: ReadSession) -> list[HostFrame]:
         frames = (_host_frame(session, sample) for _, sample in stored_samples(session))
@@ -48,13 +47,13 @@ def frames_of(index: Index, limit: int) -> list[HostFrame]:
 
 
 def kept_by_frames(index: Index, entries: Entries, originals: Sequence[Position | None]) -> npt.NDArray[np.bool_]:
-    """Which dropped documents the frames of their hosts would keep today: bool [n]. Their ids count for nothing.
+    """Which dropped documents their hosts' frames would keep today: bool [n]. Their ids count for nothing.
+
+    The frame separates such a document from its original, and it resembles no other document that counts. Documents
+    dropped for the same original do not count against it. Only the first of equal documents is kept.
 
     entries    the documents, with their hosts
-    originals  position of each document's original; None if unknown
-
-    The frame separates such a document from its original, and it resembles no other document that counts. Documents dropped
-    for the same original do not count against it. Only the first of equal documents is kept.
+    originals  each document's original, by position; None if unknown
     """
     parameters, rows = index.parameters, np.arange(len(entries))
     if parameters.frames is None or parameters.banding is None or not len(rows):

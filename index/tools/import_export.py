@@ -1,8 +1,8 @@
 """Import and export: an index as a record sequence, and an index from such a sequence.
 
-Records come in log order, the order of decisions. So any prefix of a sequence is an older state of the index, and an
-interrupted import leaves a consistent one. Batches that have left the log have no records, so numbers need not begin at 0,
-and may have gaps.
+Records come in log order, the order of decisions. So any prefix is an older state of the index, and an interrupted
+import leaves a consistent one. Batches that have left the log have no records, so numbers may begin above 0, and have
+gaps.
 """
 
 from array import array
@@ -46,7 +46,7 @@ _NOTHING_LATER = 2**64 - 1
 
 
 class Original(NamedTuple):
-    """Original of a duplicate, as of the duplicate's decision."""
+    """A duplicate's original, as of the duplicate's decision."""
 
     id: str
     position: Position
@@ -55,14 +55,13 @@ class Original(NamedTuple):
 class Record(NamedTuple):
     """All data on one position.
 
-    original   the original's number; a unique document's own number; None if the verdict has none, if the original's
-               document has left the sequence, or if a duplicate is its own original for that reason
-    origin     id and position of a duplicate's original; None for other verdicts
-    distance   distance to the match, or None
-    document   the document that entered; None if the position entered nothing
-    forgotten  whether the document is retired, because it was forgotten or has expired: it no longer matches
+    original   the original's number; a unique document's own; None if the verdict has none, if the original's document has
+               left the sequence, or if a duplicate is its own original for that reason
+    origin     id and position of a duplicate's original
+    document   the document that entered
+    forgotten  whether the document is retired, forgotten or expired: it no longer matches
     settled    whether every lower position of the source came earlier in the sequence
-    id         id of the position's record, even if no document entered; empty: unknown
+    id         the record's id, even if no document entered; empty: unknown
     version    the record as a version of the document with this id
     """
 
@@ -81,7 +80,7 @@ class Record(NamedTuple):
 
 
 class _Later:
-    """Least offset of a source in all batches after the current one."""
+    """A source's least offset in all batches after the current one."""
 
     def __init__(self, transaction: Transaction, words: int) -> None:
         least: dict[tuple[int, int], array[int]] = {}
@@ -97,7 +96,7 @@ class _Later:
         self._left = {source: len(offsets) for source, offsets in self._least.items()}
 
     def behind(self, batch: log.Batch) -> list[int]:
-        """Least offset in all batches after the next one, for every source of that one."""
+        """Each source of the next batch: its least offset in all later batches."""
         offsets = []
         for source in batch.sources.tolist():
             self._left[source] -= 1
@@ -107,7 +106,7 @@ class _Later:
 
 
 class Snapshot:
-    """Contents of an index at one moment; valid inside the operation passed to `snapshot`."""
+    """An index's contents at one moment; valid inside the operation passed to `snapshot`."""
 
     def __init__(self, session: ReadSession) -> None:
         """Use `snapshot`."""
@@ -115,15 +114,15 @@ class Snapshot:
         self.parameters = session.parameters
 
     def streams(self) -> dict[str, str]:
-        """Name of every known stream, oldest first; "" if the stream was never begun."""
+        """Names by stream, oldest first; "" if the stream was never begun."""
         return dict(sources.named_streams(self._session.transaction))
 
     def applied(self) -> dict[Source, Applied]:
-        """Applied offset of every known source."""
+        """Applied offsets by source."""
         return sources.applied(self._session.transaction)
 
     def count(self) -> int:
-        """Number of `records`."""
+        """How many `records` there are."""
         return sum(len(batch.rows) for batch in log.walk(self._session.transaction, self._session.words))
 
     def records(self) -> Iterator[Record]:
@@ -131,7 +130,7 @@ class Snapshot:
         return _records(self._session)
 
     def documents(self, numbers: npt.NDArray[np.uint64]) -> dict[int, Document]:
-        """Documents by number, for numbers uint64 [n]; omits those that have left the log."""
+        """Documents for numbers uint64 [n]; omits those that have left the log."""
         return documents.read(self._session.transaction, numbers, self._session.words)
 
     def samples(self) -> Iterator[tuple[int, HostSample]]:
@@ -264,7 +263,8 @@ class Importer:
         """Enter records in one write transaction; known positions stay as they are.
 
         Entries come with their verdicts; only equality is checked. Offsets must ascend within a source, as `portions`
-        ensures. Raises IndexFull, IndexDamaged; ValueError if no earlier record holds an original, or a record lacks a part.
+        ensures. Raises IndexFull, IndexDamaged; ValueError if no earlier record holds an original, or a record lacks a
+        part.
         """
         _require_whole(records, self._parameters.insert)
         entries = _with_frames(records, stored_form(_entries_of(records, self._parameters), self._parameters))
@@ -363,7 +363,7 @@ _KINDS = {
     Verdict.UNDECIDABLE: Kind.UNDECIDABLE,
     Verdict.DEAD_LETTER: Kind.DEAD_LETTER,
 }
-"""Kinds of records that entered nothing; whether such a duplicate was an exact one makes no difference."""
+"""Records that entered nothing, by kind; whether such a duplicate was an exact one makes no difference."""
 
 
 def _entries_of(records: Sequence[Record], parameters: Parameters) -> Entries:

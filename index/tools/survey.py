@@ -16,9 +16,9 @@ from index.tools.buckets import BucketSizes, bucket_sizes
 class Survey(NamedTuple):
     """An index at one moment.
 
-    stats    distribution of the entries
+    stats    entries by place
     buckets  bucket sizes, from a sample
-    ages     age of every source with a record time
+    ages     by source, if it has a record time
     """
 
     stats: TreeStats
@@ -40,5 +40,5 @@ def survey(index: Index) -> Survey:
 
 
 def readers(index: Index) -> list[tuple[int, int | None]]:
-    """All readers of the index, including this process: process id and read transaction, None between two reads."""
+    """Every reader, this process included: process id and read transaction, None between two reads."""
     return internals_of(index).store.readers()

@@ -1,24 +1,24 @@
-"""Verification: soundness of the file's pages, and agreement between the tables.
+"""Verification: the file's pages are sound, and its tables agree.
 
 Verification only reads, and does not trust what it reads.
 
 structure  the file's pages are sound; in a broken structure no table can be read safely, so nothing else is checked
 checksums  every value fits its checksum; otherwise the tables are not compared
-counters   the counters, including those of levels, equal the contents of the tables
+counters   all counters equal the tables' contents
 log        batches are whole, with gaps only for expired batches, and the journal has their rows; every original exists, is
            its own original and is not later, or has left the log, or is a duplicate whose own original is retired
 blocks     every entry is once in each table in which the log, the compaction state and the tombstones place it (segments,
            `exact`, `repeats`), and no other entry is; segments are in order
-journal    the runs of a source do not overlap, and name existing rows
+journal    a source's runs do not overlap, and name existing rows
 frames     host samples are readable, and have no more pages than allowed
 ids        every row with an id is once in the id segments if its compaction state places it there, else in none;
            segments are in order
 applied    every source's applied offset lies beyond its journal
 
-Verification looks up no single entry. Each table is divided into parts (see `verify_tables`), and every part has a sum of
-hashes. Reading the log adds the expected entries of a part; reading the tables subtracts the actual ones. A wrong part has a
-sum other than 0, except with probability 2^-64. Only wrong parts are then compared entry by entry. So the time grows with the
-index; the memory is a byte or two per document and 8 bytes per part.
+Verification looks up no single entry. Each table has parts (see `verify_tables`), and every part a sum of hashes. The log adds a
+part's expected entries; the tables subtract the actual ones. A wrong part has a sum other than 0, except with probability 2^-64,
+and only wrong parts are compared entry by entry. Time grows with the index; memory is a byte or two per document and 8 bytes per
+part.
 """
 
 from collections import Counter
@@ -60,10 +60,9 @@ PARTS_MAX = 64
 
 
 def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Finding]:
-    """Run all checks of an index on one snapshot; returns one Finding each.
+    """Run all checks of an index on one snapshot; returns one Finding each. Raises IndexDamaged.
 
-    `progress` receives the work done so far: every document counts once in the log and once in the segments. Raises
-    IndexDamaged.
+    `progress` receives the work done so far: every document counts once in the log and once in the segments.
     """
     opened = internals_of(index)
 
@@ -91,7 +90,6 @@ def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Find
 
 
 def _check_values(session: ReadSession, finding: Finding, *, in_parts: bool) -> None:
-    """Check the values in all tables that are read in parts, or in all others."""
     checksums = Checksums()
     for table in Table:
         if table.read_in_parts == in_parts:
@@ -233,7 +231,6 @@ def _differences(
 def _columns(
     portions: list[TableEntries],
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Hashes, numbers and parts of all these entries."""
     hashes = [np.empty(0, np.uint64), *(entries.hashes() for entries in portions)]
     numbers = [np.empty(0, np.uint64), *(entries.numbers for entries in portions)]
     parts = [np.empty(0, np.int64), *(entries.parts for entries in portions)]

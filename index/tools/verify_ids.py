@@ -1,7 +1,7 @@
-"""Check of the id table: every log row with an id is where its id and the compaction state place it.
+"""Check of the id table: every log row with an id is in its place by id and compaction state.
 
-As in `verify`, nothing is looked up, and only parts with a sum other than 0 are compared row by row. Rows that have left the
-log may still be in a segment, and do not count.
+As in `verify`, only parts with a sum other than 0 are compared row by row. Rows that have left the log may still be in
+a segment, and do not count.
 """
 
 from collections import Counter
@@ -81,7 +81,7 @@ def _explain(
     actual: Iterator[TableEntries],
     chosen: npt.NDArray[np.bool_],
 ) -> None:
-    """Note the rows that are missing from the chosen parts of the table, and those that do not belong there."""
+    """Note rows that are missing from the chosen parts, and rows that do not belong there."""
     wanted, there = (_rows(gathered(portions, chosen).get(0, [])) for portions in (expected, actual))
     before = finding.wrong
     finding.note(f"row {row} of the log does not match its id" for row in np.setdiff1d(wanted, there).tolist())

@@ -26,7 +26,7 @@ class Batches:
         self._words = session.words
         self._finding = finding
         self.broken: set[bytes] | None = None
-        """Keys of the broken batches; None before the first iteration."""
+        """Broken batches' keys; None before the first iteration."""
 
     def __iter__(self) -> Iterator[log.Batch]:
         if self.broken is not None:
@@ -51,7 +51,7 @@ class Batches:
 
 
 def _misfit(batch: log.Batch) -> str:
-    """The contradiction inside a batch, in words, or ""."""
+    """A contradiction inside a batch, in words, or ""."""
     rows, lines = batch.rows, batch.lines
     ends, original_ends = rows["id_end"], lines.originals["id_end"]
     if np.count_nonzero(rows["filing"]) != len(lines.fingerprints):
@@ -83,7 +83,7 @@ class LogCheck:
         self._streams = scan.numbered_streams(session.transaction)
         self._end = (0, 0)
         self.near_entries = 0
-        """Number of NEAR documents that are not in `retired`."""
+        """NEAR documents that are not in `retired`."""
 
     def checked(self, batches: Iterable[log.Batch]) -> Iterator[log.Batch]:
         """The same batches, each checked before it is yielded."""
@@ -99,7 +99,7 @@ class LogCheck:
             yield batch
 
     def ended(self, next_number: int, journal_rows: int) -> None:
-        """Check the end of the log against the counters, and that every forgotten document exists."""
+        """Check the log's end against the counters, and that every forgotten document exists."""
         self._follows((next_number, journal_rows))
         gone = scan.forgotten(self._transaction)
         gone = gone[~self._documents.places(gone)[1]]
@@ -127,7 +127,7 @@ class LogCheck:
         decided = standing | naming_originals(rows["verdict"])
         duplicate = rows["verdict"] == Verdict.DUPLICATE
         enters = decided if self._parameters.insert == "all" else decided & ~duplicate
-        # With insert = "root" the log lacks the match of a duplicate, which decided whether it entered.
+        # With insert = "root" the log lacks a duplicate's match, which decided whether it entered.
         decides = ~duplicate | (self._parameters.insert != "root")
         entry = rows["kind"] <= Kind.EXACT
         wrongs = {
@@ -202,7 +202,7 @@ def _where(batch: log.Batch, row: int) -> str:
 def _runs(
     transaction: Transaction, stream: int, partition: int, first: int, last: int
 ) -> Iterator[tuple[int, JournalRun]]:
-    """Journal runs of a source that may hold offsets from `first` to `last`, each with its own first offset."""
+    """A source's journal runs that may hold offsets from `first` to `last`, each with its own first offset."""
     begin = JOURNAL_KEY.pack(stream, partition, first)
     below = transaction.floor(Table.JOURNAL, begin)
     source = SOURCE_KEY.pack(stream, partition)

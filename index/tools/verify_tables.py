@@ -1,4 +1,4 @@
-"""Expected and actual entries of the tables, in one comparable form, streamed in batches.
+"""The tables' expected and actual entries, in one comparable form, streamed in batches.
 
 The log, `retired`, `repeats` and the compaction state determine the expected entries, as in `layout`.
 """
@@ -54,7 +54,7 @@ class TableEntries:
     numbers: Numbers
 
     def hashes(self) -> Numbers:
-        """Hash of every identity, uint64 [n]."""
+        """Every identity's hash, uint64 [n]."""
         return hashes_of(self.identities)
 
     def take(self, places: npt.NDArray[np.bool_]) -> "TableEntries":
@@ -71,18 +71,26 @@ def hashes_of(identities: Numbers) -> Numbers:
 
 
 class Tally:
-    """Hashes added minus hashes taken off, summed by table and part."""
+    """Hashes added minus hashes taken off, summed by table and part.
+
+    >>> tally, places = Tally(1), np.arange(2)
+    >>> entries = TableEntries(0, places, places.astype(np.uint64)[:, None], places.astype(np.uint64))
+    >>> tally.add(entries)
+    >>> tally.take_off(entries.take(places == 0))
+    >>> tally.differing().tolist()
+    [[0, 1]]
+    """
 
     def __init__(self, tables: int) -> None:
         self.shape = tables, PARTS
         self._sums = np.zeros(self.shape, np.uint64)
 
     def add(self, entries: TableEntries) -> None:
-        """Add the hashes of entries."""
+        """Add the entries' hashes."""
         np.add.at(self._sums[entries.table], entries.parts, entries.hashes())
 
     def take_off(self, entries: TableEntries) -> None:
-        """Subtract the hashes of entries."""
+        """Subtract the entries' hashes."""
         np.subtract.at(self._sums[entries.table], entries.parts, entries.hashes())
 
     def differing(self) -> npt.NDArray[np.int64]:
@@ -107,7 +115,7 @@ def nothing_noted(_: Iterable[str]) -> None:
 
 
 class Documents:
-    """Documents in the log at places 0, 1, .. in the order of their numbers, without gaps."""
+    """Documents in the log at places 0, 1, .. by number, without gaps."""
 
     def __init__(self, batches: Iterable[log.Batch]) -> None:
         columns = [(batch.first_number, len(batch.fingerprints)) for batch in batches if len(batch.fingerprints)]
@@ -149,7 +157,7 @@ class _Pending:
 
 
 class Expected:
-    """Expected entries of the tables at one moment."""
+    """The tables' expected entries at one moment."""
 
     def __init__(self, session: ReadSession, documents: Documents, note: Note) -> None:
         """note: takes unreadable tombstones."""
@@ -163,7 +171,7 @@ class Expected:
         frozen: list[Tombstones] = []
         active: list[Tombstones] = []
         self.tombstones: list[int] = []
-        """Numbers of the tombstones, ascending."""
+        """The tombstones' numbers, ascending."""
         for key, value in session.transaction.walk(Table.TOMBSTONES):
             try:
                 number, tombstone = TOMBSTONE_KEY.unpack(key)[0], unpack_tombstones(value, session.words)
@@ -174,7 +182,7 @@ class Expected:
             (frozen if number < self.compaction.frozen_tombstones else active).append(tombstone)
         self._frozen, self._active = (_Pending.of(some, session.words) for some in (frozen, active))
         self.nowhere: list[int] = []
-        """Numbers of NEAR documents that were filed aside, and are neither in `repeats` nor raised."""
+        """NEAR documents, by number, that were filed aside, and are neither in `repeats` nor raised."""
 
     def note_repeats(self, entries: TableEntries) -> None:
         """Record the actual entries of `repeats`; required before anything else."""
@@ -182,7 +190,7 @@ class Expected:
         self._is_repeat[places[there]] = True
 
     def entries(self, batches: Iterable[log.Batch]) -> Iterator[TableEntries]:
-        """All expected entries, of all tables."""
+        """All expected entries."""
         self.nowhere.clear()
         yield from self._removed(in_log=True)
         yield from self._leaving(in_log=True)
@@ -221,8 +229,8 @@ class Expected:
     def uncertain(self) -> dict[int, Numbers]:
         """Hashes of the entries that may or may not be in a table, ascending, by table.
 
-        A batch may leave the log while compaction moves its entries. Another process that continues the compaction does not
-        see them, so only some tables have them. Such entries are retired, and a later memtable removes them.
+        A batch may leave the log while compaction moves its entries. Another process that continues it does not
+        see them, so only some tables have them. They are retired, and a later memtable removes them.
         """
         by_table: dict[int, list[Numbers]] = {}
         for entries in chain(self._removed(in_log=False), self._leaving(in_log=False)):
@@ -264,7 +272,7 @@ class Expected:
         moved: npt.NDArray[np.bool_] | None = None,
         left: bool = False,
     ) -> Iterator[TableEntries]:
-        """Entries in all tables of the segments.
+        """Entries in all segment tables.
 
         moved  bool [n], entries expected only before the cursor; None: no such entry
         left   all entries are expected only from the cursor on
@@ -345,13 +353,12 @@ def actual_in_segments(
 
 
 def is_segment(shape: Shape, key: bytes) -> bool:
-    """Whether a key of a segment table is valid."""
+    """Whether a segment table may have this key."""
     prefix = key[: -shape.bound_bytes]
     return bool(prefix) and prefix[0] < shape.tables and prefix in shape.prefixes(prefix[0])
 
 
 def _ascend(words: Numbers) -> bool:
-    """Whether entries, uint64 [n, words], ascend strictly."""
     below = np.zeros(len(words) - 1, np.bool_)
     for word in words.T[::-1]:
         below = (word[:-1] < word[1:]) | ((word[:-1] == word[1:]) & below)

@@ -1,6 +1,6 @@
 """Warming the JIT cache: compiles all kernels of the index before the first batch needs them.
 
-The machine code is cached in the package's folder, or in the user's own cache if that is not writable.
+The cache is the package's folder, or the user's own cache if that is not writable.
 """
 
 import tempfile
@@ -31,7 +31,7 @@ SCHEMES = (Parameters(), Parameters(512, banding=Banding(64, 8, 2, 4)))
 
 
 def compile_kernels() -> None:
-    """Run every kernel once, on temporary files; compiles only the kernels that the cache does not hold."""
+    """Run every kernel once, on temporary files; compiles only the kernels that the cache lacks."""
     for parameters, new_pair in product(SCHEMES, (MemtablePair, SortedPair)):
         with tempfile.TemporaryDirectory() as directory:
             store = Store(
@@ -78,7 +78,6 @@ def _enter_pages() -> None:
 
 
 def _look_up_missing(transaction: Transaction) -> None:
-    """Look up a missing key and an id."""
     transaction.add(Table.REPEATS, [b"a" * 8], [bytes(8)])
     transaction.get_many(Table.REPEATS, [b"b" * 8])
     ids = IdTable(TreeSizes())

@@ -1,1 +1,1 @@
-"""Versions of documents: earlier records with an id, and their distance."""
+"""Versions of documents: earlier records with an id."""

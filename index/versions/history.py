@@ -1,8 +1,7 @@
 """Versions of a document: what the log knows about earlier records with its id.
 
-An id belongs to one document on one host; the same id on another host is another document. An unknown host counts as
-a host of its own. A version counts until its row expires or the document expires that it was or duplicated.
-So a record dropped as a copy of another document is a version too.
+An id belongs to one document on one host; an unknown host counts as a host of its own. A version counts until its row
+expires, or the document that it was or duplicated. So a record dropped as a copy of another document is a version too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,11 +33,11 @@ class Version(NamedTuple):
 
     number     the document that it is or duplicated
     text       its text's digest
-    substance  digest of the text's substance
+    substance  its substance's digest
     returns    how often the document had returned to an earlier substance
-    origin     the record itself, as a later version names it
-    visible    whether that document counts, neither replaced nor forgotten
-    own        whether that document has this key and is an original, visible or not
+    origin     the record itself
+    visible    whether document `number` counts
+    own        whether that document is an original with this key, visible or not
     delivered  digests of that document's text and substance
     """
 
@@ -53,12 +52,12 @@ class Version(NamedTuple):
 
     @property
     def stands(self) -> bool:
-        """Whether its document is the one delivered for this key and still counts."""
+        """Whether its document was delivered for this key and still counts."""
         return self.visible and self.own
 
 
 def newest_versions(session: ReadSession, keys: Sequence[Key]) -> list[list[Version] | None]:
-    """Each document's last version, if the last row with its id is one; None if no row has the id."""
+    """Each document's last version, if the last row with its id is one; None without a row."""
     places = session.ids.newest(session.transaction, [id_ for id_, _ in keys])
     found = _versions(session, keys, [[] if place is None else [place] for place in places])
     return [None if place is None else versions for place, versions in zip(places, found, strict=True)]
@@ -75,7 +74,7 @@ class Versions:
     """Older versions of n rows.
 
     of_rows  int64 [n], each row's key, by place in `keys`; -1 without a usable id
-    keys     the rows' distinct keys
+    keys     distinct
     known    each key's versions, newest first: all that count, or only the last
     whole    by key, whether `known` has all that count
     """
@@ -87,7 +86,7 @@ class Versions:
 
 
 def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
-    """Older versions of the rows; None if ids make no difference: by policy, or if no id is known and none repeats."""
+    """Older versions of the rows; None if ids make no difference: by policy, or if no id is known or repeats."""
     if session.recrawl.policy == "duplicate":
         return None
     decided = (entries.kinds == Kind.NEAR) | (entries.kinds == Kind.EXACT)
@@ -119,26 +118,25 @@ def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
 
 
 def _suffices(last: list[Version], text: int, substance: int) -> bool:
-    """Whether the last version alone decides a text: the same text, or the delivered substance."""
+    """Whether the last version alone decides a text: equal, or of the delivered substance."""
     if not last or not last[0].visible:
         return False
     return last[0].delivered[1] == substance if last[0].own else last[0].text == text
 
 
 def stand_for_keys(session: ReadSession, numbers: npt.NDArray[np.uint64], keys: Sequence[Key]) -> npt.NDArray[np.bool_]:
-    """Whether each document, uint64 [n], is a visible original with this key: bool [n]; False for NO_NUMBER."""
+    """Whether each document, uint64 [n], is a visible original with this key: bool [n]."""
     visible, own, _ = _documents(session, numbers, keys)
     return visible & own
 
 
 def delivered(session: ReadSession, number: int, key: Key) -> tuple[int, int] | None:
-    """A document's text and substance digests, if it is a visible original with this key."""
+    """Digests of a document's text and substance, if it is a visible original with this key."""
     (visible,), (own,), (digests,) = _documents(session, np.array([number], np.uint64), [key])
     return (int(digests["text"]), int(digests["substance"])) if visible and own else None
 
 
 def _versions(session: ReadSession, keys: Sequence[Key], places: Sequence[Iterable[RowPlace]]) -> list[list[Version]]:
-    """Rows at these places, by key, that are the key's versions."""
     transaction, visibility = session.transaction, session.visibility
     asked = sorted((place.batch, place.row, of_key) for of_key, of_id in enumerate(places) for place in of_id)
     kept: list[tuple[int, int]] = []
@@ -176,10 +174,7 @@ def _versions(session: ReadSession, keys: Sequence[Key], places: Sequence[Iterab
 def _documents(
     session: ReadSession, numbers: npt.NDArray[np.uint64], keys: Sequence[Key]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.void]]:
-    """For documents, uint64 [n]: whether each is visible, and whether it is an original with this key, bool [n] twice.
-
-    Also the digests of its text and substance, structured [n].
-    """
+    """For documents, uint64 [n]: whether each is visible, and an original with this key, bool [n] twice; and its digests."""
     distinct, inverse = np.unique(numbers, return_inverse=True)
     stands, own_keys = np.zeros(len(distinct), np.bool_), [("", -1)] * len(distinct)
     digests = np.zeros(len(distinct), _DIGESTS)

@@ -1,4 +1,4 @@
-"""Reasons that only a decision can give: a minor or another version, and a duplicate with its original's text."""
+"""Reasons that only a decision can give: minor or other versions, and duplicates with their original's text."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from index.storage import log
 
 
 def with_reasons(session: ReadSession, entries: Entries, outcome: Outcome) -> Entries:
-    """Replace the reasons to journal, as the index was opened: `Recrawl.reasons`, `Recrawl.minor_reasons`, `equal_reasons`."""
+    """Replace reasons by `Recrawl.reasons`, `Recrawl.minor_reasons` and `equal_reasons`."""
     given = entries.reasons
     reasons = given.copy()
     marked = (
@@ -33,7 +33,7 @@ def _of_equal_texts(
     entries: Entries,
     outcome: Outcome,
 ) -> npt.NDArray[np.bool_]:
-    """Duplicates whose normalised text equals their original's: bool [n].
+    """Duplicates with their original's normalised text: bool [n].
 
     Equal signatures prove no equal texts: 128 bins of 8 bits often miss one changed word in a long text.
     """

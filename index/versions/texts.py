@@ -1,4 +1,4 @@
-"""Comparison of rows with versions by fingerprints and looks, for rows and for indexed documents."""
+"""Comparison of rows with versions by fingerprints and looks."""
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ class Texts:
         return self._to_documents[row, number]
 
     def delivered(self, number: int, key: Key) -> tuple[int, int] | None:
-        """Digests for an indexed document, if it is a visible original with this key."""
+        """As `history.delivered`."""
         return delivered(self._session, number, key)
 
     def is_visible(self, number: int) -> bool:
@@ -85,10 +85,7 @@ class Texts:
 def stored(
     session: ReadSession, numbers: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
-    """Fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of logged documents.
-
-    numbers  uint64 [n], ascending and distinct
-    """
+    """Fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of logged documents, uint64 [n] ascending, distinct."""
     parameters = session.parameters
     fingerprints, _ = log.fingerprints(session.transaction, numbers, session.words)
     if parameters.look is None:
@@ -97,7 +94,7 @@ def stored(
 
 
 def kinds_of(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
-    """Kinds of documents in the log: numbers uint64 [n], ascending and distinct -> uint8 [n]."""
+    """Kinds of logged documents: uint64 [n], ascending and distinct -> uint8 [n]."""
     kinds = np.zeros(len(numbers), np.uint8)
     for batch, at, places in log.holding(session.transaction, numbers, session.words):
         kinds[places] = batch.rows["kind"][batch.entered()[at]]

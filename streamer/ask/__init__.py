@@ -1,1 +1,1 @@
-"""Queries to the index: the `Filter` library, Scrapy pipelines and the HTTP API of the service."""
+"""Queries to the index: the `Filter` library, Scrapy pipelines and the HTTP API."""

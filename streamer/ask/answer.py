@@ -13,14 +13,10 @@ class Answer:
     >>> Answer(id="a", verdict="unique", reason="no-match", kept=True).original_id is None
     True
 
-    id                 id of the document, if it has one
-    verdict            `unique`, `duplicate`, `update`, `suspect`, `undecidable`, `dead-letter`, or a later one of docs/headers.md
-    reason             one of a fixed list
     kept               whether the unique output gets the document
-    similarity         similarity to the original, 0 to 1, if the index measures similarity
-    distance           distance to the original in bits, if the index measures distance
-    original_id        id of the original, if there is one
-    original_position  position of the original: name/partition/offset
+    similarity         to the original, 0 to 1, if the index measures it
+    distance           to the original in bits, if the index measures it
+    original_position  name/partition/offset
     detail             what is wrong with a dead letter, for people
     replayed           whether an earlier call decided this position
     """
@@ -38,7 +34,7 @@ class Answer:
 
 
 def answer_of(decision: Decision, position: str) -> Answer:
-    """Answer for the decision on a document. A decision without an id has the document's `position` in its place."""
+    """Answer for a decision; without an id, it has the document's `position` as its id."""
     return Answer(
         id=None if decision.id == position else decision.id,
         verdict=decision.verdict.label,

@@ -39,15 +39,19 @@ class Refused(Exception):
 
 
 def error_reply(status: HTTPStatus, field: str, message: str) -> AskReply:
-    """Error reply in the common form of all errors."""
+    """Error reply in the common form.
+
+    >>> error_reply(HTTPStatus.BAD_REQUEST, "documents", "it is empty").status
+    <HTTPStatus.BAD_REQUEST: 400>
+    """
     return AskReply(status, error_body(field, message))
 
 
 class Answers:
-    """Answers the questions of the HTTP API from one open filter."""
+    """Answers the HTTP API's questions from one open filter."""
 
     def __init__(self, opened: Filter, settings: Settings, records_at: RecordsAt | None = None) -> None:
-        """`records_at` reads the texts that explain a decision; with None, answers have no texts."""
+        """`records_at` reads the texts that explain a decision; with None, answers have none."""
         self._records_at = records_at
         self._filter = opened
         self._settings = settings
@@ -59,7 +63,7 @@ class Answers:
         }
 
     def warm_up(self) -> None:
-        """Load tables and machine code, so that the first question does not wait for them."""
+        """Load tables and machine code before the first question."""
         self._filter.check([{"text": "杭研大厦 in spring, with more than a few words. " * count} for count in (1, 20)])
 
     def answer(self, question: str, payload: bytes) -> AskReply:
@@ -88,7 +92,7 @@ class Answers:
 
 
 def parse_documents(payload: bytes, documents_max: int) -> list[Value]:
-    """Parse the request body {"documents": [...]}. Raises Refused, which names the invalid field."""
+    """Parse the request body {"documents": [...]}. Raises Refused with the invalid field."""
     try:
         body = _parsed(payload)
     except (ValueError, RecursionError) as error:
@@ -115,7 +119,7 @@ def _parsed(payload: bytes) -> object:
     try:
         return orjson.loads(payload)
     except orjson.JSONDecodeError:
-        # orjson refuses lone surrogates; crawled texts have them, and the decoder mends them.
+        # orjson refuses lone surrogates, which crawled texts have and the decoder mends.
         return json.loads(payload)
 
 

@@ -1,7 +1,4 @@
-"""The filter as a library: documents in, answers out.
-
-Documents take the service's path: the same decoder, fingerprints and index.
-"""
+"""The filter as a library: documents in, answers out, by the service's decoder, fingerprints and index."""
 
 import fcntl
 import json
@@ -31,7 +28,7 @@ from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings
 
 Value = Mapping[str, object] | bytes
-"""A document: a mapping with the fields that `decode` reads (by default `id`, `title`, `text`), or a record's value as bytes."""
+"""A document: a mapping with the fields of `decode` (by default `id`, `title`, `text`), or a record's value as bytes."""
 
 _CHECKED = Source("check", 0)
 """Source of checked documents; the index ignores it."""
@@ -47,13 +44,12 @@ class Filter:
     ...     [answer.verdict for answer in opened.admit([{"text": "one text"}, {"text": "one text"}])]
     ['unique', 'duplicate']
 
-    Positions make `admit` repeatable. A filter numbers its documents from 0, and decides each position once: a second
-    call gets the same answer (`Answer.replayed`). A caller stores its `position` in its commit. If its process dies
-    between `admit` and that commit, it repeats `admit` with the same documents and `position`.
+    A filter numbers its documents from 0, and decides each position once: a second call gets the same answer
+    (`Answer.replayed`). A caller stores `position` with its commit. After a crash, it repeats `admit` from there with
+    the same documents.
     """
 
     def __init__(self, index: Index, settings: Settings, scheme: Scheme, source: Source, *, read_only: bool) -> None:
-        """Use `Filter.open`."""
         self._index = index
         self._by_similarity = index.parameters.by_similarity
         self._decoder = Decoder(settings.decode)
@@ -77,11 +73,11 @@ class Filter:
     ) -> Self:
         """Open or create the index in `directory`, also while a service uses it.
 
-        settings   from `streamer.load_settings`; by default `Settings()`. Settings that change fingerprints must match
-                   the index; `index.directory` is ignored
-        source     name for this caller's documents, held by one process at a time; `position` continues after the last
-                   one. None: a new source, whose positions cannot be repeated after `close`
-        read_only  allow `check` only, and write nothing; the index must exist
+        settings   from `streamer.load_settings`; by default `Settings()`. Those that change fingerprints must match the index;
+                   `index.directory` is ignored
+        source     name for this caller's documents, held by one process at a time; `position` continues after its last one.
+                   None: a new source, whose positions end with `close`
+        read_only  allow `check` only, on an existing index
 
         Raises SettingsError, IndexProblem (`index.errors`).
         """
@@ -98,7 +94,7 @@ class Filter:
         return opened
 
     def close(self) -> None:
-        """Close the index; further calls do nothing."""
+        """Close the index; may be repeated."""
         self._closing.close()
 
     def __enter__(self) -> Self:
@@ -119,27 +115,25 @@ class Filter:
 
     @property
     def index(self) -> Index:
-        """The index, for operations that a filter lacks."""
+        """The index, for further operations."""
         return self._index
 
     def check(self, documents: Iterable[Value]) -> list[Answer]:
         """Answer as `admit` would for each document alone; reads only, and waits for no writer.
 
-        Documents are compared with the index, not with each other. If the settings limit the age of entries, a
-        document's time does not advance that limit. An undecodable document is a `dead-letter`. Raises TypeError for a
-        value of another type, IndexDamaged.
+        The documents' times do not advance an age limit of entries. Raises TypeError for a value of another type,
+        IndexDamaged.
         """
         return self._answers(_records(documents, _CHECKED, 0), self._index.check)
 
     def admit(self, documents: Iterable[Value], *, position: int | None = None) -> list[Answer]:
-        """Decide documents in order, in one synced transaction: all or none. Each is compared with the earlier ones too.
+        """Decide documents in order, each compared with the earlier ones too, in one synced transaction: all or none.
 
-        position  position of the first document; by default `Filter.position`. Decided positions keep their answers, and
-                  gaps are allowed
+        position  position of the first document, by default `Filter.position`; may leave gaps. Decided positions keep their
+                  answers
 
-        The decision is durable on return. After a crash during the call, repeat it at the same position. Raises
-        TypeError for a value of another type, ValueError for a bad position or a read-only filter, IndexFull,
-        IndexDamaged.
+        The decision is durable on return. After a crash during the call, repeat it at its position. Raises TypeError
+        for a value of another type, ValueError for a bad position or a read-only filter, IndexFull, IndexDamaged.
         """
         if self._read_only:
             raise ValueError("the filter is open with read_only=True: it can only check")
@@ -203,7 +197,7 @@ def _value(place: int, document: Value) -> bytes:
 
 
 def _lock_source(directory: Path, source: str) -> int:
-    """Lock a source and return the descriptor. Two processes that share a source would get each other's answers."""
+    """Lock a source; returns the descriptor. Two processes in one source would share answers."""
     name = f"source-{xxhash.xxh3_64_hexdigest(source.encode())}.lock"
     descriptor = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -13,7 +13,6 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    """Schema of an object with exactly these properties."""
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 

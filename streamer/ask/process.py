@@ -1,7 +1,7 @@
 """The answering process: the supervisor starts, watches and ends it, and speaks HTTP for it.
 
-A separate process, since a document may crash or block its reader, and the supervisor must survive that. It opens the
-index as a worker does, writes nothing, and answers one question at a time.
+A document may crash or block its reader, so this process is separate. It opens the index as a worker does, writes
+nothing, and answers one question at a time.
 """
 
 import faulthandler
@@ -36,7 +36,7 @@ START_SECONDS = 300.0
 """Maximum time for imports, opening the index and reading its newest entries."""
 
 IDLE_SECONDS = 5.0
-"""Maximum wait for a question until the process checks that its index is still in place."""
+"""Maximum wait for a question before a check that the index is in place."""
 
 READY = b"ready"
 
@@ -51,7 +51,7 @@ class Answerer:
     """The supervisor's handle on the answering process. One thread calls `attend` and `end`, another `ask`."""
 
     def __init__(self, settings: Settings, body: Callable[..., None] | None = None) -> None:
-        """`body` replaces the process's function in tests; it takes the settings and a connection."""
+        """`body` replaces the process's function in tests."""
         self._settings = settings
         self._body = body or answer_questions
         self._running: _Running | None = None
@@ -93,7 +93,7 @@ class Answerer:
         try:
             with naming_limits():
                 near_end, far_end = context.Pipe()
-                # If the start fails, both ends close with their last reference.
+                # After a failed start, both ends close with their last reference.
                 process = context.Process(
                     target=self._body, args=(self._settings, far_end), name="answers", daemon=True
                 )
@@ -115,7 +115,7 @@ class Answerer:
             self._is_ready = running.connection.recv_bytes() == READY
             self._backoff_ms = 0
         except EOFError:
-            # The process ended before it was ready; the next `attend` removes it.
+            # The process ended early; the next `attend` removes it.
             return
 
     def _remove(self, running: _Running) -> None:
@@ -125,7 +125,7 @@ class Answerer:
         log.warning("answering process ended", exit_code=running.process.exitcode, restart_in_ms=self._backoff_ms)
 
     def ask(self, question: str, payload: bytes) -> AskReply:
-        """Reply of the process (see `Answers.answer`), or 503."""
+        """The process's reply (see `Answers.answer`), or 503."""
         with self._asking:
             running = self._running
             if running is None or not self._is_ready:
@@ -154,7 +154,7 @@ def _unanswered(message: str) -> AskReply:
 
 
 def _records_at(settings: Settings, opened: Filter) -> RecordsAt:
-    """Reader of records from the topics. Its short timeout leaves time to answer without texts if brokers are away."""
+    """Reader of records; a short timeout leaves time to answer without texts."""
     timeout_ms = min(settings.kafka.request_timeout_ms, settings.ask.timeout_ms // 4)
     chosen = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"request_timeout_ms": timeout_ms})})
     return lambda positions: KafkaOutputLog(chosen).records_at(positions, opened.index.stream_names())
@@ -167,7 +167,7 @@ def answer_questions(settings: Settings, connection: Connection) -> None:
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        # Not read-only: a read-only filter would continue with a removed or replaced index.
+        # Not read-only: such a filter would continue with a removed or replaced index.
         with Filter.open(settings.index.directory, settings) as opened:
             answers = Answers(opened, settings, _records_at(settings, opened) if settings.ask.texts else None)
             answers.warm_up()
@@ -177,7 +177,7 @@ def answer_questions(settings: Settings, connection: Connection) -> None:
             connection.send_bytes(READY)
             while True:
                 while not connection.poll(IDLE_SECONDS):
-                    # Raises if the index or its lock file was removed, so that this process does not hold it.
+                    # Raises for a removed index or lock file, so that this process does not hold it.
                     opened.index.statistics()
                 connection.send(tuple(answers.answer(*connection.recv())))
     except EOFError:

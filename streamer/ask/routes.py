@@ -22,7 +22,7 @@ from streamer.settings.ask import TOKEN_CHARACTERS_MIN, Ask, is_loopback
 
 
 class Rate:
-    """Token bucket: limits the requests per second of all callers together, with bursts as large.
+    """Token bucket for the requests per second of all callers, with bursts as large.
 
     >>> rate = Rate(1)
     >>> rate.admits(), rate.admits()
@@ -49,7 +49,7 @@ class Rate:
 
 
 class Authorizer:
-    """Admits requests with the token. If no token is set, admits requests whose Host header names this machine."""
+    """Admits requests with the token; without one set, those whose Host header names this machine."""
 
     def __init__(self, ask: Ask, host: str) -> None:
         """Raises SettingsError for an unusable token file."""
@@ -58,7 +58,7 @@ class Authorizer:
         self._rate = Rate(ask.requests_per_second)
 
     def refuse(self, headers: Mapping[str, str]) -> Response | None:
-        """Error response to a request without permission; None for an admitted one."""
+        """Error response to a request without permission, or None."""
         refused = self.refuse_unauthorized(headers)
         if refused is None and not self._rate.admits():
             message = "more requests than ask.requests_per_second: try again in a second"
@@ -66,7 +66,7 @@ class Authorizer:
         return refused
 
     def refuse_unauthorized(self, headers: Mapping[str, str]) -> Response | None:
-        """Like `refuse`, but does not count the request."""
+        """`refuse`, without counting the request."""
         if self._token is not None:
             kind, _, given = headers.get("authorization", "").partition(" ")
             if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
@@ -88,14 +88,11 @@ class Authorizer:
 def routes_for(
     chosen: Ask, host: str, ask: Callable[[str, bytes], AskReply], status: Callable[[], bytes]
 ) -> list[Route]:
-    """Routes of the API and the page.
+    """Routes of the API and the page. Raises SettingsError for an unusable token file.
 
-    chosen  settings of the API
     host    address of the port, `observe.host`
     ask     see `Answers.answer`; may wait
     status  state of the service, as JSON
-
-    Raises SettingsError for an unusable token file.
     """
     authorizer = Authorizer(chosen, host)
     described = orjson.dumps(description(chosen))
@@ -133,10 +130,7 @@ def routes_for(
 
 
 def policy_for(page: bytes) -> str:
-    """Content-Security-Policy: allows the page's script and style, by digest, and requests to its origin.
-
-    Text of a document that became markup could run no script, since its digest would differ.
-    """
+    """Content-Security-Policy: only the page's script and style, by digest, and requests to its origin."""
     digests = {
         kind: " ".join(
             f"'sha256-{b64encode(sha256(content).digest()).decode()}'"

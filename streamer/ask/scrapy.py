@@ -8,10 +8,10 @@ Scrapy settings:
 
     NEARDUP_INDEX     folder of the index, created if missing (`NearDuplicates` only; default: `index.directory`)
     NEARDUP_CONFIG    TOML file with settings of the filter (default: the file that STREAMER_CONFIG names)
-    NEARDUP_SETTINGS  dict from `section.key` of a setting to its value; overrides the file
+    NEARDUP_SETTINGS  dict from `section.key` to value; overrides the file
 
-Items become JSON, so pointers such as `decode.text` name their fields. Both pipelines need Scrapy's asyncio reactor, its
-default. The crawl continues during waits for the disk or the brokers; items that arrive meanwhile form the next batch.
+Items become JSON, so pointers such as `decode.text` name their fields. Both pipelines need Scrapy's default asyncio
+reactor. The crawl continues during waits for disk or brokers.
 """
 
 import asyncio
@@ -42,27 +42,24 @@ Result = TypeVar("Result")
 class NearDuplicates:
     """Pipeline that drops duplicates and near-duplicates; unique items enter the index.
 
-    It logs an undecodable item as an error and passes it on. The crawl's statistics count items by verdict, as
-    `neardup/unique`.
+    It logs an undecodable item as an error and passes it on. Statistics count items by verdict, as `neardup/unique`.
 
-    Decisions are durable at once. If the crawl dies before it stores a kept item, the next crawl drops that page as a
-    duplicate. Use `ToKafka` if that loss matters.
+    Decisions are durable at once: a crawl that dies before it stores a kept item loses that page. `ToKafka` does not.
     """
 
     def __init__(self, opened: Filter, stats: StatsCollector) -> None:
-        """Use `from_crawler`, as Scrapy does."""
         self._filter = opened
         self._stats = stats
         self._answer: Batcher[bytes, Answer] = Batcher(opened.admit)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Open the index from the settings. Raises SettingsError or IndexProblem, which stops the crawl at its start."""
+        """Open the index. Raises SettingsError or IndexProblem, which stops the crawl at its start."""
         settings, index = filter_settings(crawler.settings), crawler.settings.get("NEARDUP_INDEX")
         return cls(Filter.open(settings.index.directory if index is None else index, settings), _stats(crawler))
 
     async def process_item(self, item: Any, spider: object = None) -> Any:  # noqa: ARG002
-        """Return the item. Raises DropItem, which names the original."""
+        """Return the item. Raises DropItem with the original."""
         answer = await self._answer(_json_of(item, bytes_as_text=True))
         self._stats.inc_value(f"neardup/{answer.verdict}")
         if answer.verdict == "dead-letter":
@@ -77,13 +74,12 @@ class NearDuplicates:
 
 
 class ToKafka:
-    """Pipeline that sends every item to `topics.input` for the service, and passes it on once a broker stores it.
+    """Pipeline that sends every item to `topics.input`, and passes it on once a broker stores it.
 
-    Scrapy logs and counts an unsent item as an error. Records have no key.
+    Scrapy counts an unsent item as an error. Records have no key.
     """
 
     def __init__(self, loader: Loader, stats: StatsCollector) -> None:
-        """Use `from_crawler`, as Scrapy does."""
         self._loader = loader
         self._stats = stats
         self._send: Batcher[bytes, None] = Batcher(self._sent)
@@ -110,7 +106,7 @@ class ToKafka:
 
 
 class Batcher(Generic[Value, Result]):
-    """Batches single calls to a function of many values: calls that arrive during one run form the next."""
+    """Batches single calls to a function of many values: calls during one run form the next."""
 
     def __init__(self, function: Callable[[Sequence[Value]], Sequence[Result]]) -> None:
         self._function = function
@@ -118,7 +114,7 @@ class Batcher(Generic[Value, Result]):
         self._running: asyncio.Task[None] | None = None
 
     async def __call__(self, value: Value) -> Result:
-        """Result for one value. An error of the function reaches every caller of that batch."""
+        """Result for one value. An error reaches every caller of the batch."""
         result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((value, result))
         if self._running is None:
@@ -142,15 +138,13 @@ class Batcher(Generic[Value, Result]):
 
 
 def filter_settings(settings: BaseSettings) -> Settings:
-    """Settings of the filter from Scrapy's settings. Raises SettingsError, with one line per problem."""
+    """The filter's settings from Scrapy's. Raises SettingsError, with one line per problem."""
     file, chosen = settings.get("NEARDUP_CONFIG"), settings.getdict("NEARDUP_SETTINGS")
     overrides = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in chosen.items()]
     return load(None if file is None else Path(file), overrides)
 
 
 class _WithBytes(ScrapyJSONEncoder):
-    """Scrapy's JSON encoder, with bytes as text."""
-
     def default(self, o: Any) -> Any:
         return o.decode(errors="replace") if isinstance(o, bytes) else super().default(o)
 

@@ -1,4 +1,4 @@
-"""The HTTP API as the supervisor runs it if `ask.enabled` is set."""
+"""The HTTP API in the supervisor, with `ask.enabled`."""
 
 from collections.abc import Collection, Sequence
 from http import HTTPStatus
@@ -13,23 +13,23 @@ from streamer.settings.settings import Settings
 
 
 class AskService:
-    """Routes of the API and the processes that answer.
+    """Routes of the API and the answering processes.
 
-    It answers 503 until a worker runs, and while the index is being restored: an incomplete index would miss duplicates.
+    It answers 503 without a worker, and during a restore: an incomplete index would miss duplicates.
     """
 
     def __init__(self, settings: Settings, status: Status) -> None:
         """Raises SettingsError for an unusable token file."""
         self._status = status
         self._answerer = Answerer(settings)
-        # Reading texts from the brokers may take seconds; checks must not wait for that.
+        # Reading texts from the brokers may take seconds, which checks must not wait for.
         self._with_texts = Answerer(settings) if settings.ask.texts else self._answerer
         self._answerers = list(dict.fromkeys([self._answerer, self._with_texts]))
         self._is_whole = False
         self.routes: Sequence[Route] = routes_for(settings.ask, settings.observe.host, self._ask, status.as_json)
 
     def attend(self, states: Collection[State]) -> None:
-        """Update from the workers' states, and start or restart the processes. Call it often; it never waits."""
+        """Follow the workers' states, and start or restart the processes. Call it often; it never waits."""
         if State.RESTORING in states:
             self._is_whole = False
         elif State.RUNNING in states:

@@ -44,13 +44,13 @@ class Status:
         self._samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=SAMPLES_MAX)
 
     def sample(self) -> None:
-        """Record the count of delivered documents every SAMPLE_SECONDS."""
+        """Record the delivered documents every SAMPLE_SECONDS."""
         if time.monotonic() >= self._due_seconds:
             self._due_seconds = time.monotonic() + SAMPLE_SECONDS
             self._samples.append((time.time(), _by_verdict(self._measures.seen([DOCUMENTS]))))
 
     def as_json(self) -> bytes:
-        """JSON object; docs/api.md lists its fields."""
+        """JSON object, as in docs/api.md."""
         seen = self._measures.seen(_SHOWN)
         is_ready, message = self._ready()
         watched = self._hosts()
@@ -86,5 +86,4 @@ def _by_verdict(seen: dict[str, list[tuple[dict[str, str], float]]]) -> dict[str
 
 
 def _one(series: list[tuple[dict[str, str], float]]) -> float | None:
-    """Value of a gauge without labels; None if unset."""
     return series[0][1] if series else None

@@ -60,7 +60,7 @@ def completion(shell: str) -> None:
 
 
 def about() -> dict[str, str | int | dict[str, str]]:
-    """Facts for a bug report, by name; `packages` has the versions of all requirements."""
+    """Facts for a bug report, by name; `packages` has all requirements' versions."""
     from index.tools import FORMAT_VERSION
 
     return {
@@ -76,7 +76,6 @@ def about() -> dict[str, str | int | dict[str, str]]:
 
 
 def _processor() -> str:
-    """The processor as Linux names it, and as LLVM names it."""
     from llvmlite.binding import get_host_cpu_name
 
     file = Path("/proc/cpuinfo")
@@ -86,7 +85,6 @@ def _processor() -> str:
 
 
 def _packages() -> dict[str, str]:
-    """Versions of the installed packages that the program may import."""
     versions = {}
     for line in requirements(DISTRIBUTION) or ():
         if _DEVELOPERS.search(line):

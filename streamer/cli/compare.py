@@ -1,6 +1,6 @@
 """`streamer compare`: verdicts of other settings on delivered documents, without a rebuild.
 
-Exit codes: 0 even if verdicts differ; 65 no commit yet; 75 the broker does not answer; 78 a setting is wrong.
+Exit codes: docs/running.md; 0 even if verdicts differ.
 """
 
 import sys
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from streamer.what_if.differences import Differences
 
 _SHARED_SECTIONS = ("kafka", "topics", "batch", "decode", "route", "recovery", "workers", "observe")
-"""Sections without influence on the verdict of a decoded record."""
+"""Sections without influence on a decoded record's verdict."""
 
 
 @click.command()
@@ -87,7 +87,6 @@ def compare(
 def _delivered(
     chosen: Chosen, files: Sequence[Path], out: Path | None, directory: Path | None
 ) -> Iterator[tuple["Settings", "OutputLog"]]:
-    """The other settings, and the delivered outputs."""
     if files:
         with tempfile.TemporaryDirectory(prefix="streamer-compare-") as folder:
             yield _filtered(chosen, files, Path(folder))
@@ -97,7 +96,7 @@ def _delivered(
 
 
 def _filtered(chosen: Chosen, files: Sequence[Path], folder: Path) -> tuple["Settings", "OutputLog"]:
-    """Filter files by the settings without --preset and the deciding --set, as `streamer filter` does."""
+    """Filter files without --preset and the deciding --set."""
     from streamer.service.file_job import filter_files
 
     common = f"index.directory={folder / 'index'}", "route.shadow=false"

@@ -1,7 +1,6 @@
 """`streamer dead-letters`: list, show and replay dead letters.
 
-Exit codes: 0 done; 1 no match, or some dead letters cannot be replayed; 75 a broker does not answer, or another replay
-took over: run it again; 78 a setting is wrong.
+Exit codes: docs/running.md; 1: no match, or some cannot be replayed; 75: also after a take-over.
 """
 
 import sys

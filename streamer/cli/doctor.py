@@ -1,7 +1,4 @@
-"""`streamer doctor`: checks settings, brokers, rights, topics and this machine before a start.
-
-Exit codes: 0 the service can run; 75 a broker does not answer; 78 a person must change something in the table.
-"""
+"""`streamer doctor`: checks settings, brokers, rights, topics and this machine before a start."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`streamer evaluate` and its subcommands, which measure methods on documents with known truth."""
+"""`streamer evaluate` and its subcommands: methods measured on known truth."""
 
 import gzip
 import lzma
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class _ScoresUnlessNamed(click.Group):
-    """A group that runs `scores` if no subcommand is named; options may come before either."""
-
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -47,7 +45,6 @@ def evaluate() -> None:
 
 
 def _documents(files: Sequence[Path], settings: Settings) -> "list[Document]":
-    """All documents of files. Raises NoDocuments if there are none."""
     from streamer.evaluation.sample import read_documents
 
     documents = [document for batch in read_documents(files, settings.decode) for document in batch]

@@ -1,7 +1,6 @@
 """`streamer give-back`: send dropped documents to the unique output.
 
-Exit codes: 0 done; 1 no match, or records that an earlier command had decided are gone; 66 there is no index; 75 a broker
-does not answer, or another give-back took over: run it again; 78 a setting is wrong, or the index is incomplete.
+Exit codes: docs/running.md; 1: no match, or earlier decided records are gone; 75: also after a take-over.
 """
 
 import sys

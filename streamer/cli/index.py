@@ -1,7 +1,6 @@
 """`streamer index`: tools for the index. Each is safe while a service runs, or refuses to run.
 
-Exit codes: 0 done; 1 `verify` failed, or `query --id` or `forget` has no such document; 66 there is no index; 73 the new
-index cannot be written; 75 the index is open in another process; others as in docs/index-tools.md.
+Exit codes: docs/index-tools.md; 1: `verify` failed, or `query --id` or `forget` has no such document.
 """
 
 import sys
@@ -204,7 +203,6 @@ def switch(settings: Settings, directory: Path, as_json: bool) -> None:
 
 
 def _at(settings: Settings, directory: Path) -> Settings:
-    """Settings with another folder of the index."""
     return settings.model_copy(update={"index": settings.index.model_copy(update={"directory": directory})})
 
 
@@ -218,7 +216,6 @@ def _copied(settings: Settings, source: Path, directory: Path, *, compact: bool,
 
 
 def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
-    """Replace an index; returns the result as JSON and as text."""
     from index.tools import FORMER_FILE, replace
 
     keep_former = not (directory.exists() and source.exists() and source.samefile(directory))
@@ -319,8 +316,7 @@ def import_command(settings: Settings, file: Path, as_json: bool) -> None:
 def _imported(settings: Settings, file: Path, *, in_place: Settings | None = None) -> tuple[int, int]:
     """Import an export; returns the number of new and of existing positions.
 
-    in_place  settings of the index to replace: the new index takes its thresholds from the settings, and everything else
-              must equal the export
+    in_place  settings of the index to replace; all but thresholds must equal the export
     """
     from index import Index
     from streamer.fingerprint.scheme import parameters_for, scheme_for

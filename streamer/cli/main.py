@@ -1,4 +1,4 @@
-"""The command line: arguments to settings, run, exit code. Data goes to standard output, all else to standard error."""
+"""The command line: arguments to settings, run, exit code. Only data goes to standard output."""
 
 import logging
 import resource
@@ -57,7 +57,7 @@ def cli() -> None:
     """
     from streamer.observe.logs import configure_logging
 
-    # Unconfigured, structlog would write to standard output, into the answer. Some commands configure more.
+    # Unconfigured, structlog would write into the answer. Some commands configure more.
     configure_logging("warning", "console")
     # The command's error repeats the client's complaints.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -72,7 +72,7 @@ def _warn_of_idle_settings(settings: Settings) -> None:
 
 
 def _warn_of_markup(settings: Settings, files: Sequence[Path]) -> None:
-    """Warn if crawled pages, recognized by file names, would be compared with their tags."""
+    """Warn if crawled pages, by their file names, would be compared with their tags."""
     pages = [str(file) for file in files if ".warc" in file.suffixes and not {".wet", ".wat"} & set(file.suffixes)]
     if pages and settings.fingerprint.markup == "none":
         structlog.get_logger(__name__).warning(
@@ -95,7 +95,7 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
 
     It reads the input topic until Ctrl-C or SIGTERM. docs/scaling.md describes its parts.
     """
-    # The metrics library must not load before the supervisor creates the metrics folder.
+    # The metrics library must load after the supervisor creates the metrics folder.
     from streamer.fingerprint.scheme import require_shared_key
     from streamer.observe.logs import configure_logging
     from streamer.service.supervisor import Supervisor
@@ -110,10 +110,10 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
         )
     if chosen_parts and len(chosen_parts) < len(PARTS):
         require_shared_key(settings)
-    # Without `decide`, another process may be creating the index in that folder.
+    # Without `decide`, another process may be creating the index there.
     index = settings.index.directory if not chosen_parts or "decide" in chosen_parts else None
     with NoLeftovers(index=index):
-        # All parts together are the whole service, which needs no topics between them.
+        # All parts together are the service, without topics in between.
         sys.exit(Supervisor(settings, chosen_parts if len(chosen_parts) < len(PARTS) else ()).run())
 
 
@@ -146,7 +146,7 @@ def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: 
 
 
 def _complain_of_dead_letters(totals: "Totals") -> None:
-    """Warn if more than half of the lines are dead letters. Raises NoDocuments if all are."""
+    """Warn if most lines are dead letters. Raises NoDocuments if all are."""
     from index import Verdict
 
     dead = totals.verdict(Verdict.DEAD_LETTER)
@@ -310,7 +310,7 @@ index_group.add_command(templates)
 
 
 def _require_address_space() -> None:
-    """Raise MemoryTooSmall below ADDRESS_SPACE_BYTES_MIN, since compiled code would abort without a message."""
+    """Raise MemoryTooSmall below ADDRESS_SPACE_BYTES_MIN: compiled code would abort without a message."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE_BYTES_MIN:
         raise MemoryTooSmall(

@@ -34,7 +34,7 @@ show_wide = partial(show, soft_wrap=False, columns=REPORT_COLUMNS)
 
 
 class _FiniteRange(click.FloatRange):
-    """A range without `nan`, which passes every comparison, and infinity."""
+    """A range without infinity and `nan`, which passes every comparison."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
         number: float = super().convert(value, parameter, context)
@@ -44,10 +44,7 @@ class _FiniteRange(click.FloatRange):
 
 
 def _tried(chosen: Chosen, text: str) -> Settings:
-    """Settings of a --try: `preset=NAME` first, if present, then the rest.
-
-    Raises SettingsError, also for a setting without effect.
-    """
+    """Settings of a --try: `preset=NAME` first. Raises SettingsError, also for a setting without effect."""
     parts = text.split()
     presets = [part.partition("=")[2] for part in parts if part.startswith("preset=")]
     overrides = [part for part in parts if not part.startswith("preset=")]
@@ -64,7 +61,6 @@ def _tried(chosen: Chosen, text: str) -> Settings:
 
 
 def _refuse_idle(variants: Sequence[Settings]) -> None:
-    """Raises SettingsError for a setting without effect on any variant."""
     idle = set.intersection(*(set(without_use(settings)) for settings in variants))
     if idle:
         raise SettingsError("\n".join(idle_line(key, variants[0]) for key in sorted(idle)))
@@ -158,7 +154,7 @@ def scores(
             )
         for name, settings in variants:
             scheme = scheme_for(settings)
-            # The truth of a stream covers all earlier documents, so all must enter the index.
+            # A stream's truth covers all earlier documents, so all must enter the index.
             parameters = replaced(parameters_for(settings, scheme.stamp()), insert="all", root=None, frames=None)
             begin = time.process_time()
             prints = each.fingerprint(scheme)
@@ -181,10 +177,6 @@ def scores(
 
 
 def _methods(chosen: Chosen, schemes: Sequence[str]) -> list[tuple[str, Settings]]:
-    """Methods for `calibrate`: all presets of these schemes, SimHash at both lengths, and the current settings.
-
-    Raises SettingsError, also for a current setting without effect.
-    """
     in_force = chosen.load(over_files=True)
     _refuse_idle([in_force])
     methods: list[tuple[str, Settings]] = []
@@ -249,7 +241,7 @@ def calibrate(
         raise click.UsageError("Give FILES with documents, --pairs, or both.")
     settings = chosen.load(over_files=True)
     methods = _methods(chosen, schemes)
-    # Use the metadata pointers of a method that compares metadata, unless the settings have some.
+    # Metadata pointers come from the settings, else from a method that compares metadata.
     decode = next((tried.decode for _, tried in methods if tried.decode.metadata), settings.decode)
     normaliser = Normaliser(settings.fingerprint)
     documents_read = [

@@ -1,4 +1,4 @@
-"""Options that every command and group takes: `--config`, `--preset` and `--set`."""
+"""Options of every command and group: `--config`, `--preset` and `--set`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class _Folder(click.Path):
-    """A folder. Refuses an empty name, such as a shell's unset variable, which would mean the current folder."""
+    """A folder with a name: a shell's unset variable would mean the current folder."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         if value == "":
@@ -49,10 +49,6 @@ class Chosen:
 
     >>> Chosen(overrides=["batch.records_max=7"]).load(over_files=True).batch.records_max
     7
-
-    file       settings file, or None
-    overrides  `section.key=value`; later ones override
-    preset     name of a method preset, or None
     """
 
     file: Path | None = None
@@ -60,15 +56,12 @@ class Chosen:
     preset: str | None = None
 
     def load(self, *more: str, index: Path | None = None, over_files: bool = False) -> Settings:
-        """Load the settings; `more` and the folder `index` override everything else. `over_files`: see `load`.
-
-        Raises SettingsError.
-        """
+        """Load the settings; `more` and the folder `index` override all else. Raises SettingsError."""
         folder = [] if index is None else [f"index.directory={index}"]
         return load(self.file, [*self.overrides, *folder, *more], over_files=over_files, preset=self.preset)
 
     def with_preset(self, preset: str) -> "Chosen":
-        """The same options with another preset, without overrides of method settings."""
+        """The same options with another preset, and only overrides outside of methods."""
         others = [override for override in self.overrides if override.partition("=")[0].strip() not in METHOD_KEYS]
         return Chosen(self.file, others, preset)
 
@@ -90,7 +83,7 @@ _CHOSEN_ONCE = {"--config": ("file", "files"), "--preset": ("preset", "methods")
 
 
 def settings_options(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Add --config, --preset and --set to a command or group. A group passes its options to its commands as `Chosen`."""
+    """Add --config, --preset and --set to a command or group. A group passes its options on as `Chosen`."""
     with_set = click.option(
         "--set",
         multiple=True,
@@ -102,7 +95,7 @@ def settings_options(function: Callable[Arguments, Result]) -> Callable[Argument
     with_config = click.option(
         "--config",
         metavar="FILE",
-        # Multiple, so that a second file is an error: a single option would silently ignore the first.
+        # Multiple, so that a second file is an error: a single option would ignore the first.
         multiple=True,
         type=click.Path(path_type=Path),
         expose_value=False,
@@ -121,12 +114,12 @@ def settings_options(function: Callable[Arguments, Result]) -> Callable[Argument
 
 
 def pass_chosen(function: Callable[Concatenate[Chosen, Arguments], Result]) -> Callable[Arguments, Result]:
-    """Add these options to a command, and pass them as its first argument."""
+    """Add these options to a command, and pass them first."""
     return settings_options(click.make_pass_decorator(Chosen, ensure=True)(function))
 
 
 def pass_settings(function: Callable[Concatenate[Settings, Arguments], Result]) -> Callable[Arguments, Result]:
-    """Add these options to a command, and pass the loaded settings as its first argument."""
+    """Add these options to a command, and pass the loaded settings first."""
 
     def command(chosen: Chosen, /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
         return function(chosen.load(), *arguments, **options)
@@ -135,7 +128,7 @@ def pass_settings(function: Callable[Concatenate[Settings, Arguments], Result]) 
 
 
 def output_log_of(settings: Settings, out: Path | None) -> "OutputLog":
-    """What was delivered: into the folder `out`, or into the topics of the settings."""
+    """The deliveries into the folder `out`, or into the settings' topics."""
     if out is not None:
         from streamer.transports.files.output_log import FileOutputLog
 

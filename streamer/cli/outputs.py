@@ -32,7 +32,7 @@ _FAILURES = (
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an OSError into OutputUnwritable, which names the path."""
+    """Turn an OSError into OutputUnwritable with the path."""
     try:
         yield
     except OSError as problem:
@@ -44,8 +44,8 @@ def show(
 ) -> None:
     """Print a result as JSON or as a table.
 
-    soft_wrap  whether lines may be longer than the terminal
-    columns    width in a file or pipe; None: as rich decides
+    soft_wrap  whether lines may exceed the terminal
+    columns    width in a file or pipe; None: rich's choice
     """
     if as_json:
         click.echo(json_text(content))
@@ -55,34 +55,33 @@ def show(
 
 
 def json_text(content: object) -> str:
-    """JSON that is safe for a terminal: control characters stay escaped."""
+    """JSON for a terminal: control characters stay escaped."""
     text = orjson.dumps(content, option=orjson.OPT_INDENT_2).decode()
     return _HARMFUL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def write_page(path: Path | None, page: Callable[[], str]) -> None:
-    """Write a page, if there is a path. Call it last, so that an unwritable page does not lose the figures."""
+    """Write a page, if it has a path. Call it last: an unwritable page must not lose the figures."""
     if path is not None:
         with writing(path):
             path.write_text(page(), encoding="utf-8")
 
 
 def require_absent(path: Path, *, force: bool) -> None:
-    """Raise OutputUnwritable if `path` exists, unless `force` is set."""
+    """Raise OutputUnwritable for an existing `path`, unless `force`."""
     if not force and os.path.lexists(path):
         raise OutputUnwritable(f"{path}: exists already: name another file, or overwrite it with --force.")
 
 
 @dataclass(kw_only=True)
 class NoLeftovers:
-    """Context manager that removes a failed command's new files.
+    """Context manager that removes a failed command's new files; existing files stay.
 
     index    folder of an index; stays once a document entered it
     output   folder of filtered lines; stays once a line was delivered, or if the index stays
     scratch  files and folders that are useless until the command succeeds
 
-    Existing files stay as they are. Everything stays after an unexpected error. It also stays if the delivery of a batch is
-    in doubt, since only these folders can settle that.
+    All stay after an unexpected error, and after a doubtful delivery, which only they can settle.
     """
 
     index: Path | None = None
@@ -117,7 +116,7 @@ class NoLeftovers:
                     path.unlink()
         self._remove_unused()
         for folder in self._new_folders:
-            # A folder that is not empty stays.
+            # A non-empty folder stays.
             with suppress(OSError):
                 folder.rmdir()
 
@@ -126,7 +125,7 @@ class NoLeftovers:
         from streamer.transports.files.output_folder import remove_undelivered
 
         if self._new_index is not None and not remove_unused(self._new_index):
-            # The output folder identifies the stream of a pipe, so it stays with the index that decided that stream.
+            # The output folder identifies a pipe's stream, so it stays with the index that decided it.
             return
         if self.output is not None:
             remove_undelivered(self.output, self._files_before)

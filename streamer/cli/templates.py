@@ -1,4 +1,4 @@
-"""`streamer index templates`: the templates of each host, and the pages kept or lost because of them."""
+"""`streamer index templates`: each host's templates, and the pages kept or lost because of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,7 +44,6 @@ def templates(chosen: Chosen, limit: int, lost: bool, out: Path | None, as_json:
 
 
 def _lost_pages(settings: "Settings", index: "Index", out: Path | None) -> "LostPages":
-    """Dropped pages that their hosts' frames would keep now."""
     from streamer.fingerprint.scheme import key_for, scheme_for
     from streamer.give_back.give_back import GiveBack
     from streamer.give_back.selection import Selection

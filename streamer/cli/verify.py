@@ -1,7 +1,6 @@
 """`streamer verify`: proof from first principles that no record was lost, doubled or decided wrongly.
 
-Exit codes: 0 sound; 1 something is wrong; 65 no commit yet; 66 there is no index; 75 the broker does not answer; 76 a
-transaction in an output never ended; 78 a setting is wrong.
+Exit codes: docs/running.md.
 """
 
 import sys

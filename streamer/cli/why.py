@@ -1,7 +1,6 @@
 """`streamer why`: explains why a record was kept or dropped.
 
-Exit codes: 0 the index has a decision; 1 it has none; 65 the index is damaged; 66 there is no index; 78 a setting is
-wrong, or `--out` is not a filtered folder. Unreadable texts do not change the exit code.
+Exit codes: docs/running.md, whether texts are readable or not; 1: the index has no decision.
 """
 
 import sys

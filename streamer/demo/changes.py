@@ -1,4 +1,4 @@
-"""Word differences between two texts, each in its context."""
+"""Word differences between two texts, in context."""
 
 import re
 import unicodedata
@@ -14,9 +14,9 @@ from streamer.text.words import words
 CONTEXT_WORDS = 5
 """Words shown on either side of a change."""
 RUN_WORDS_MAX = 12
-"""For longer changes, only the ends are shown."""
+"""Longer changes show only their ends."""
 CHANGES_MAX = 3
-"""Maximum changes shown; more are counted only."""
+"""Maximum shown changes."""
 
 _AFTER_WORD = re.compile(r"\W*\Z")
 _AFTER_SENTENCE = re.compile(r"\s*\Z")
@@ -60,7 +60,6 @@ def compare(before: str, after: str) -> tuple[list[Span], int]:
 
 
 def _change(removed: str, added: str) -> list[Span]:
-    """Spans for one change, without the comma or space after replaced words."""
     pattern = _AFTER_WORD if removed and added else _AFTER_SENTENCE
     ending = pattern.search(added or removed)
     assert ending
@@ -69,7 +68,6 @@ def _change(removed: str, added: str) -> list[Span]:
 
 
 def _context(written: Sequence[str], *, first: bool, last: bool) -> list[Span]:
-    """Words next to the changes, with a gap for distant ones."""
     head = 0 if first else CONTEXT_WORDS
     tail = 0 if last else CONTEXT_WORDS
     if len(written) <= head + tail:
@@ -87,11 +85,7 @@ def _shortened(written: Sequence[str]) -> str:
 
 
 def _as_written(text: str, text_words: Sequence[str]) -> list[str]:
-    """Words with the characters after them; joined, they equal the text with collapsed white space.
-
-    Opening brackets and quotes belong to the next word. Letters keep their case unless normalising changed the text's
-    length.
-    """
+    """Words with the characters after them; joined, they equal the text with collapsed white space."""
     normal = normalise(text)
     shown = " ".join(text.split())
     if len(shown) != len(normal):

@@ -57,7 +57,6 @@ class Example:
 class Score:
     """Verdicts scored against the labels in the ids.
 
-    copies   copies by edit
     matched  copies by edit with an original from the same article
     wrong    pairs (id, original) across articles
     """
@@ -70,9 +69,9 @@ class Score:
 def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings]) -> int:
     """Run the demo in `directory`, and return the exit code.
 
-    settings  by scheme; the demo overrides field names, index folder and key, so that runs are repeatable
+    settings  by scheme; the demo overrides field names, index folder and key, so runs are repeatable
 
-    Raises InputChanged for a folder with another release's demo, and the errors of `filter_files`.
+    Raises InputChanged for another release's demo.
     """
     documents_file = directory / _DOCUMENTS
     count = write_documents(documents_file)
@@ -138,9 +137,9 @@ def _index_of(scheme: str, directory: Path) -> Path:
 
 
 def write_documents(file: Path) -> int:
-    """Write all documents or none, and return their count. An existing file with the same content stays.
+    """Write all documents or none, and return their count. A file with the same content stays.
 
-    Raises InputChanged for other content, InputUnreadable for an unreadable or unwritable file.
+    Raises InputChanged for other content, InputUnreadable for an inaccessible file.
     """
     lines = list(documents())
     content = b"\n".join([*lines, b""])
@@ -160,7 +159,7 @@ def write_documents(file: Path) -> int:
 
 
 def examples(out: Path, documents_file: Path, count: int = 3) -> list[Example]:
-    """Choose `count` of MinHash's near-duplicates in `out`, changed ones first, with varied edits and languages."""
+    """`count` of MinHash's near-duplicates in `out`, changed ones first, with varied edits and languages."""
     left = [verdict for verdict in verdicts(out) if verdict["verdict"] == "duplicate"]
     chosen: list[dict[str, Any]] = []
     while left and len(chosen) < count:
@@ -240,7 +239,7 @@ def verdicts(out: Path) -> Iterator[dict[str, Any]]:
 
 
 def documents_of(documents_file: Path, ids: set[str]) -> dict[str, tuple[str, str]]:
-    """Titles and texts by id, without parsing other lines."""
+    """Titles and texts by id."""
     by_id: dict[str, tuple[str, str]] = {}
     with documents_file.open("rb") as lines:
         for line in lines:
@@ -305,7 +304,6 @@ def _difference_table(shown: Sequence[Difference]) -> Table:
 
 
 def _dullness(verdict: dict[str, Any], chosen: Sequence[dict[str, Any]]) -> tuple[bool, ...]:
-    """Sort key for examples: smaller for a verdict that adds more variety to the chosen ones."""
     label = label_of(verdict["id"])
     others = [label_of(other["id"]) for other in chosen]
     edits = {other.edit for other in others if other}

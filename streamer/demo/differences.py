@@ -1,4 +1,4 @@
-"""Documents on which the two schemes differ, with the truth."""
+"""Documents with different verdicts by the two schemes, and the truth."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,10 @@ COPY, OTHER = "a copy", "another text"
 class Difference:
     """A document that only one scheme calls a near-duplicate.
 
-    original    original by that scheme
-    minhash     whether MinHash calls it a near-duplicate
-    simhash     whether SimHash does
-    similarity  MinHash's estimate for document and original; None if they are too short to compare
+    original    by that scheme
+    similarity  MinHash's estimate; None for texts too short to compare
     distance    SimHash's distance in bits; None likewise
-    truth       COPY or OTHER; the document's id names the edit
+    truth       COPY or OTHER
     """
 
     id: str
@@ -54,10 +52,8 @@ def differences(
 ) -> list[Difference]:
     """Documents that are a `duplicate` by only one scheme, in order.
 
-    minhash   one scheme's verdict lines
-    simhash   the other's, on the same documents
-    by_id     title and text by document id
-    settings  by scheme
+    minhash, simhash  verdict lines on the same documents
+    by_id             title and text
     """
     differing = [
         (one["verdict"] == "duplicate", one if one["verdict"] == "duplicate" else other)
@@ -81,9 +77,9 @@ def differences(
 
 
 def shown_first(differing: Sequence[Difference], count: int) -> list[Difference]:
-    """The first `count` differences to show: wrong matches before missed copies, alternating kinds.
+    """The first `count` differences: wrong matches before missed copies, alternating kinds (edit, language, scheme).
 
-    A kind is an edit, a language and a scheme. Within a kind, matches with the article precede matches with a copy.
+    Matches with the article precede matches with a copy.
     """
     seen: Counter[tuple[object, ...]] = Counter()
     ranks = []
@@ -98,7 +94,6 @@ def shown_first(differing: Sequence[Difference], count: int) -> list[Difference]
 
 
 def _distances(left: Documents, right: Documents, settings: Settings) -> list[int | None]:
-    """Fingerprint distances, ignoring any second look."""
     scheme = scheme_for(settings)
     parameters = replaced(parameters_for(settings, scheme.stamp()), look=None)
     apart = pair_distances(fingerprint_documents(scheme, left), fingerprint_documents(scheme, right), parameters)
@@ -106,6 +101,5 @@ def _distances(left: Documents, right: Documents, settings: Settings) -> list[in
 
 
 def _truth(identity: str, original: str) -> str:
-    """COPY if both documents share an article, else OTHER."""
     one, other = label_of(identity), label_of(original)
     return COPY if one is not None and other is not None and one.article == other.article else OTHER

@@ -1,8 +1,7 @@
 """The demo's documents: synthetic news in Chinese and English, and edited copies.
 
-An article is an opening and some sentences on one topic, from chinese.toml or english.toml. Random draws resolve every
-choice (`[a|b]`) and fill every blank (`{name}`). A copy's id names its article and edit, so verdicts can be scored against
-the truth.
+An article is an opening and some sentences on one topic, from chinese.toml or english.toml. Random draws resolve
+choices (`[a|b]`) and fill blanks (`{name}`). A copy's id names its article and edit: the truth for verdicts.
 """
 
 import re
@@ -53,7 +52,7 @@ _WORDLESS = ("", "……！！！", " \n\t ", "—— * * * ——", "🙂🙂�
 
 
 class Label(NamedTuple):
-    """Article and edit in a document's id; the edit is None for the article itself."""
+    """Article and edit in a document's id; no edit for the article itself."""
 
     article: str
     edit: str | None
@@ -108,8 +107,8 @@ def label_of(document_id: str) -> Label | None:
 def documents(count: int = 600, seed: int = 2026) -> Iterator[bytes]:
     """Generate `count` JSON lines {id, title, text}. Equal seeds give equal lines on every machine.
 
-    Two fifths are edited copies, each edit equally often. One in 75 has no words, and one in 75 is broken. The rest are
-    articles, two thirds in Chinese. Raises ValueError for a count below COUNT_MIN.
+    Two fifths are edited copies. One in 75 has no words, and one in 75 is broken. The rest are articles, two thirds in
+    Chinese. Raises ValueError for a count below COUNT_MIN.
     """
     if count < COUNT_MIN:
         raise ValueError(f"count must be at least {COUNT_MIN} to show every verdict, not {count}")
@@ -125,8 +124,6 @@ def documents(count: int = 600, seed: int = 2026) -> Iterator[bytes]:
 
 
 class _Writer:
-    """Writes documents one by one, and remembers them."""
-
     def __init__(self, dice: Dice) -> None:
         self._dice = dice
         self._stocks = (_stock("zh", ""), _stock("zh", ""), _stock("en", " "))
@@ -174,9 +171,9 @@ class _Writer:
         )
 
     def _pick(self, stock: Stock, topic: Topic) -> list[str]:
-        """The best of DRAWS draws of sentences: it shares the fewest with any earlier article."""
+        """The draw that shares the fewest sentences with any earlier article."""
         place = {sentence: place for place, sentence in enumerate(topic.sentences)}
-        # Bit i of an article's word is set if it has sentence i, so one call compares a draw with all earlier ones.
+        # Bit i of an article's word is set for sentence i, so one call compares a draw with all earlier ones.
         before = self._picked.get((stock.code, topic.name), np.empty(0, np.uint64))
         size = self._dice.number(6, 8)
         draws = [self._dice.some(topic.sentences, size) for _ in range(DRAWS)]
@@ -200,7 +197,6 @@ class _Writer:
 
 
 def _rearranged(article: Article, edit: str, dice: Dice) -> Article:
-    """Apply an edit that changes no sentence."""
     paragraphs, parts = article.paragraphs, article.stock.parts
     if edit == "headline":
         return replace(article, title=_filled(dice.one(parts["new_headlines"]), article.blanks, article.stock, dice))
@@ -222,7 +218,7 @@ def _rearranged(article: Article, edit: str, dice: Dice) -> Article:
 
 
 def _noisy(text: str, dice: Dice) -> str:
-    """Change characters but not the normal form: widths, invisible characters, longer white space."""
+    """Change widths, invisible characters and white space, but not the normal form."""
 
     def noisy(character: str) -> str:
         if character in " \n":
@@ -241,7 +237,6 @@ def _other_figure(text: str, dice: Dice) -> str:
 
 
 def _mistyped(text: str, stock: Stock, dice: Dice) -> str:
-    """Swap two unequal adjacent characters inside a word or clause."""
     letters = "[a-z]" if stock.between else "[\u4e00-\u9fff]"
     places = [
         match.start() + 1
@@ -253,7 +248,6 @@ def _mistyped(text: str, stock: Stock, dice: Dice) -> str:
 
 
 def _broken(number: int) -> bytes:
-    """A line that is not a document, for five reasons in turn."""
     lines = (
         f'{{"id": "broken-{number}", "title": "cut off", "text": "The connection was closed while'.encode(),
         f'{{"id": "broken-{number}", "title": "no text"}}'.encode(),
@@ -276,7 +270,6 @@ def _stock(code: str, between: str) -> Stock:
 
 
 def _blanks(stock: Stock, dice: Dice) -> dict[str, str]:
-    """Values for the blanks that are constant within an article."""
     stems = dice.some(stock.parts["stems"], 3)
     kinds = stock.parts["place_kinds"]
     firsts, seconds = (dice.some(stock.parts[part], 2) for part in ("surnames", "given_names"))
@@ -297,7 +290,6 @@ def _blanks(stock: Stock, dice: Dice) -> dict[str, str]:
 
 
 def _filled(template: str, blanks: dict[str, str], stock: Stock, dice: Dice) -> str:
-    """Fill a template's choices and blanks. Each figure is a new draw."""
     many = "d" if stock.code == "zh" else ",d"
     figures = {
         "few": lambda: str(dice.number(2, 9)),

@@ -12,10 +12,10 @@ from streamer.transports.kafka.handshake import Greeting
 from streamer.transports.kafka.rights import DOCUMENTED_AT, Right, rights_of
 
 CERTIFICATE_DAYS_MIN = 30.0
-"""With fewer days left, a certificate gets advice."""
+"""A certificate with fewer days left gets advice."""
 
 AHEAD_SECONDS_MAX = 300.0
-"""Accepted clock difference: usual without NTP, and too small for any retention to notice."""
+"""Accepted clock difference: usual without NTP, harmless for retention."""
 
 BETWEEN_PARTS = ("fingerprints", "verdicts")
 """Topics that only a service in parts needs."""
@@ -27,7 +27,7 @@ _HOUR_MS = 3_600_000
 def connections(
     greetings: Mapping[str, Greeting | SettingsError | BrokerUnavailable], now_seconds: float
 ) -> Iterator[Finding]:
-    """Whether each broker accepts certificate and password, and how long its own certificate is valid."""
+    """Whether each broker accepts certificate and password, and its own certificate's validity."""
     for address, answer in greetings.items():
         check = f"broker {address}"
         if isinstance(answer, SettingsError):
@@ -39,7 +39,11 @@ def connections(
 
 
 def certificate(check: str, expires_seconds: float | None, now_seconds: float, remedy: str) -> Finding:
-    """Days until a certificate expires; `expires_seconds` is None without a certificate."""
+    """Days until a certificate expires; `expires_seconds` is None without one.
+
+    >>> certificate("broker", expires_seconds=0.0, now_seconds=10 * 86_400, remedy="renew it").result
+    'certificate expired 10 days ago'
+    """
     if expires_seconds is None:
         return Finding(check, State.OK, "answers")
     days = (expires_seconds - now_seconds) / _DAY_SECONDS
@@ -105,7 +109,7 @@ def topics(
 def parts(
     settings: Settings, facts_by_topic: Mapping[str, TopicFacts | None], withheld: Sequence[Right]
 ) -> Iterator[Finding]:
-    """The topics between parts and the rights of each part; no findings if neither topic exists."""
+    """The topics between parts and each part's rights; no findings if neither topic exists."""
     names, of_input = settings.topics, facts_by_topic.get(settings.topics.input)
     between = {key: facts for key in BETWEEN_PARTS if (facts := facts_by_topic.get(getattr(names, key))) is not None}
     for key, facts in between.items():
@@ -133,9 +137,9 @@ def parts(
 
 
 def clock(newest_ms: int | None, now_seconds: float) -> Finding:
-    """The input's latest record time against this machine's clock, since Kafka reports no other time.
+    """The input's latest record time against this machine's clock: Kafka reports no other time.
 
-    The check cannot detect a local clock that is ahead.
+    A local clock that is ahead escapes this check.
     """
     if newest_ms is None:
         return Finding("clock", State.UNCHECKED, "the input has no record time", "synchronize this machine by NTP")
@@ -152,7 +156,7 @@ def clock(newest_ms: int | None, now_seconds: float) -> Finding:
 
 
 def hosts(decode: Decode, documents: int, with_host: int) -> Finding:
-    """Whether the newest documents of the input name a host, where templates of sites are learnt."""
+    """Whether the input's newest documents name a host, if site templates are learnt."""
     check = "hosts (decode.host)"
     if not documents:
         return Finding(check, State.UNCHECKED, "the input has no documents yet")
@@ -206,8 +210,6 @@ def _restorable(settings: Settings, check: str, topic: Mapping[str, str]) -> Ite
 
 
 def _sizes(settings: Settings, facts_by_topic: Mapping[str, TopicFacts | None]) -> Iterator[Finding]:
-    """Whether requests and outputs accept the input's largest record, which headers make a little larger."""
-
     def limit(name: str) -> int | None:
         facts = facts_by_topic[name]
         return None if facts is None or facts.settings is None else int(facts.settings["max.message.bytes"])

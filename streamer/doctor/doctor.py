@@ -1,4 +1,4 @@
-"""The shell of `streamer doctor`: gathers all facts once and passes them to the checks."""
+"""The shell of `streamer doctor`: gathers all facts once for the checks."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from streamer.transports.kafka import diagnosis, handshake
 from streamer.transports.kafka.topic_reader import newest_inputs
 
 SAMPLE = 200
-"""Newest records of the input that are looked at."""
+"""Examined newest records of the input."""
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
@@ -63,7 +63,6 @@ def _of_brokers(settings: Settings) -> Iterator[Finding]:
 
 
 def _hosts(settings: Settings) -> Finding:
-    """Whether the newest records of the input name a host."""
     documents = with_host = 0
     try:
         decoder = Decoder(settings.decode)

@@ -9,9 +9,8 @@ from enum import Enum
 class State(Enum):
     """A check's outcome.
 
-    OK         passed
     ADVICE     the service runs, but a person should know
-    WRONG      the service fails or misbehaves until a setting or right changes
+    WRONG      the service misbehaves until a setting or right changes
     AWAY       a broker or the registry does not answer now
     UNCHECKED  the check could not run
     """
@@ -25,14 +24,10 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row of the table.
+    """One row of the table; `remedy` is empty if nothing is to do.
 
     >>> Finding("kafka.session_timeout_ms", State.OK, "45000 is allowed").remedy
     ''
-
-    check   subject
-    result  outcome in a few words
-    remedy  what to do; empty if nothing
     """
 
     check: str

@@ -22,7 +22,7 @@ from streamer.transports.kafka.client import require_client
 NETWORK_FILE_SYSTEMS = frozenset(
     ("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs")
 )
-"""File systems that machines share. LMDB maps its file and locks it in memory, which works on one machine only."""
+"""Shared file systems. LMDB's memory map and locks work on one machine only."""
 
 PASSING_FILE_SYSTEMS = frozenset(("overlay", "ramfs", "tmpfs"))
 """File systems that vanish with their container or the next boot."""
@@ -37,10 +37,9 @@ class IndexFolder:
     """The index's folder, or its nearest existing parent.
 
     problem      why it is not writable; empty if it is
-    file_system  type, as Linux names it
-    free_bytes   free disk space
+    file_system  as Linux names it
     used_bytes   index file size; 0 if missing
-    writer       process that holds the writer lock now, or None
+    writer       process with the writer lock
     """
 
     problem: str
@@ -118,7 +117,7 @@ def _room(index: Index, folder: IndexFolder) -> Finding:
 
 
 def libraries(available: Mapping[str, bool], compression: str) -> Iterator[Finding]:
-    """Whether the libraries for all codecs and fast checksums are installed."""
+    """Whether all codecs and fast checksums have their libraries."""
     for name, is_installed in available.items():
         check = f"library for {name}"
         if is_installed:
@@ -130,7 +129,7 @@ def libraries(available: Mapping[str, bool], compression: str) -> Iterator[Findi
 
 
 def extras(settings: Settings) -> Iterator[Finding]:
-    """Whether the extras that settings need are installed."""
+    """Whether the settings' extras are installed."""
     if settings.fingerprint.markup == "html-main":
         yield _extra("extra html (fingerprint.markup)", main_text.require)
     if settings.kafka.client == "confluent-kafka":
@@ -160,7 +159,7 @@ def port_problem(host: str, port: int) -> str:
 
 
 def port_files(observe: Observe) -> Iterator[Finding]:
-    """Whether the port's certificate and password files are usable; no finding without them."""
+    """Whether the port's certificate and password files, if any, are usable."""
     if observe.tls_certificate_file is None and observe.user is None:
         return
     check = "certificate and password of the port"
@@ -190,7 +189,7 @@ def serves_health(observe: Observe) -> bool:
 
 
 def port(observe: Observe, problem: str, *, running: bool) -> Finding:
-    """Whether the port is free, or already belongs to this service (`running`)."""
+    """Whether the port is free, or this service's already (`running`)."""
     check = f"observe.port {observe.host}:{observe.port}"
     if not problem:
         return Finding(check, State.OK, "is free")

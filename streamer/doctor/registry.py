@@ -9,7 +9,7 @@ from streamer.settings.settings import Decode
 
 
 def registry(decode: Decode) -> Iterator[Finding]:
-    """Whether the schema registry answers this client; no finding if no setting needs it."""
+    """Whether the schema registry answers this client; no finding if not needed."""
     if decode.format != "avro":
         return
     check = f"decode.registry_url {decode.registry_url}"

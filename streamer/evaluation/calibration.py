@@ -1,9 +1,7 @@
 """Selects the method and threshold for a user's documents.
 
-Without labelled pairs, each document gets a copy with a few edits, as editors and crawlers make them. The exact Jaccard
-similarity by character shingles is the truth, for these copies and for matches within the sample.
-
-So the figures compare settings. The recall on real duplicates depends on their real differences.
+Without labelled pairs, each document gets a copy with a few edits. The truth is the exact Jaccard similarity by
+character shingles. So the figures compare settings; recall on real duplicates depends on their real differences.
 """
 
 import re
@@ -30,7 +28,7 @@ EDITS = ("figure", "typo", "dropped", "moved", "framed")
 """Edits for copies: a digit changed; two letters swapped; a sentence dropped, moved, or added from another text."""
 
 EDITS_MAX = 4
-"""Maximum edits per copy; every number from 1 on is equally frequent."""
+"""Maximum edits per copy; all numbers from 1 on are equally frequent."""
 
 INDEX_DOCUMENTS = 20_000
 """Documents in the index that measures bytes per document."""
@@ -39,7 +37,7 @@ SIMILARITIES_TRIED = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 SHINGLE_CHARACTERS = 5
 
-# A sentence includes its final punctuation and line breaks, so that the joined sentences equal the text.
+# A sentence includes its final punctuation and line breaks, so joined sentences equal the text.
 _SENTENCE = re.compile(r"[^\n。！？!?.]*(?:[。！？!?.\n]\s*|$)")
 _DIGIT = re.compile(r"[0-9]")
 _TWO_LETTERS = re.compile(r"(?=([^\W\d_])(?!\1)[^\W\d_])")
@@ -51,8 +49,6 @@ class Sample:
 
     documents     a stream; a match less similar than UNIQUE_BELOW is a false duplicate
     normal_forms  normalised documents, for `similarity`
-    pairs         left and right sides
-    truth         truth about the pairs
     """
 
     documents: Documents
@@ -63,10 +59,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One setting's result on a sample, and its processor time per document.
-
-    method  preset name, or the words for the settings
-    """
+    """One setting's result on a sample, and its processor time per document."""
 
     method: str
     settings: Settings
@@ -76,7 +69,7 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Method and fingerprint size, without the threshold."""
+        """Method and fingerprint size."""
         if self.parameters.banding is not None:
             return f"{self.method}, {self.parameters.banding.bins} bins of {self.parameters.banding.bin_bits} bits"
         return f"{self.method}, {self.parameters.bits} bits"
@@ -85,8 +78,7 @@ class Trial:
 def make_sample(documents: Documents, normaliser: Normaliser, seed: int = 2026) -> Sample:
     """Pair every document with an edited copy. Equal seeds give equal samples on every machine.
 
-    A copy has 1 to EDITS_MAX edits, all numbers and kinds equally often. A pair is a duplicate from the similarity
-    DUPLICATE_MIN on; other pairs do not count.
+    All numbers of edits up to EDITS_MAX, and all kinds, are equally frequent.
     """
     dice = Dice(seed)
     documents = _plain(documents, normaliser)
@@ -113,9 +105,9 @@ def labelled_sample(
 
 
 def edited(text: str, edit: str, other: str, dice: Dice) -> str:
-    """Apply an edit from EDITS, or return the text unchanged if it does not apply (no digit, one sentence).
+    """Apply an edit from EDITS, if possible.
 
-    other  text from which `framed` adds a sentence
+    other  source of the sentence that `framed` adds
     """
     if edit in ("figure", "typo"):
         places = [match.start() for match in (_DIGIT if edit == "figure" else _TWO_LETTERS).finditer(text)]
@@ -145,7 +137,7 @@ def similarity(one: str, other: str) -> float:
 
 
 def at_every_threshold(settings: Settings) -> Iterator[Settings]:
-    """Vary the threshold: all values of `distance_max`, or SIMILARITIES_TRIED for `similarity_min`.
+    """Vary `distance_max` over all values, or `similarity_min` over SIMILARITIES_TRIED.
 
     With metadata, `similarity_min` takes the value that each distance reaches.
     """
@@ -167,11 +159,11 @@ def _with(settings: Settings, **sections: dict[str, object]) -> Settings:
 
 
 def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> Iterator[Trial]:
-    """Try every (method name, settings) at every threshold, by an index with `insert = unique`.
+    """Try every (method name, settings) at every threshold, with `insert = unique`.
 
-    The sample has no mark-up, so the times exclude its removal.
+    The sample has no mark-up, so times exclude its removal.
     """
-    # Load the kernels first, so that no trial includes it.
+    # Load the kernels before the first trial's clock starts.
     compile_kernels()
     count = len(sample.documents)
     similarities: dict[tuple[int, int], float] = {}
@@ -207,10 +199,10 @@ def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> It
 
 
 def best(tried: Sequence[Trial], false_per_million_max: float) -> Trial:
-    """The trial with the highest F1 within `false_per_million_max`, or with the fewest false duplicates if none is.
+    """The highest F1 within `false_per_million_max`, else the fewest false duplicates.
 
-    Ties go to the shortest fingerprint, the earliest configuration, and the middle threshold (or the stricter middle). The
-    sample cannot distinguish these thresholds, and the middle one is safest on other documents.
+    Ties go to the shortest fingerprint, the earliest configuration, and the (stricter) middle threshold: it is safest
+    on other documents.
     """
     limit = max(false_per_million_max, min(trial.scores.false_per_million for trial in tried))
     allowed = [trial for trial in tried if trial.scores.false_per_million <= limit]
@@ -236,10 +228,7 @@ def index_bytes_per_document(parameters: Parameters) -> float:
 
 
 def fragment(settings: Settings) -> str:
-    """TOML for a settings file with the same fingerprints and comparisons.
-
-    It has the scheme, its second look, the threshold, and every effective key that differs from its default.
-    """
+    """TOML settings with the same scheme, second look and threshold, and every effective key without its default."""
     idle = without_use(settings)
     chosen, minhash = settings.fingerprint, settings.minhash
     defaults = Fingerprint(scheme=chosen.scheme)
@@ -267,7 +256,7 @@ def fragment(settings: Settings) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Split a text into sentences, which include their punctuation and line breaks.
+    """Split a text into sentences, with their punctuation and line breaks.
 
     >>> sentences("One. Two!")
     ['One. ', 'Two!']
@@ -281,7 +270,6 @@ def _plain(documents: Documents, normaliser: Normaliser) -> Documents:
 
 
 def _normal_forms(documents: Documents, normaliser: Normaliser) -> list[str]:
-    """Normalise documents without mark-up, to Simplified characters if the settings say so."""
     return [normaliser.normal_form(each.text) for each in documents]
 
 

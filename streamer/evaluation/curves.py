@@ -17,6 +17,10 @@ class Curve:
     """Precision, recall and F1 by threshold, float64 [thresholds] each.
 
     thresholds  ascending distances; rows up to the threshold are duplicates
+
+    >>> truth = Truth(duplicate=np.array([True, False]), different=np.array([False, True]))
+    >>> curve(np.array([3.0, 30.0]), truth, thresholds=np.array([0.0, 8.0, 40.0])).recall.tolist()
+    [0.0, 1.0, 1.0]
     """
 
     thresholds: npt.NDArray[np.float64]
@@ -32,9 +36,9 @@ class Curve:
 
 
 def curve(distances: npt.NDArray[np.float64], truth: Truth, thresholds: npt.NDArray[np.float64]) -> Curve:
-    """Compute the curve from distances, float64 [n], without the grey zone.
+    """Curve for distances, float64 [n], without the grey zone.
 
-    Precision is 1 without calls, and recall is 1 without duplicates.
+    Precision is 1 without calls, recall 1 without duplicates.
     """
     hits, false = (
         np.searchsorted(np.sort(distances[rows]), thresholds, side="right")
@@ -52,7 +56,7 @@ def curve(distances: npt.NDArray[np.float64], truth: Truth, thresholds: npt.NDAr
 
 
 def drawn(points: Curve, title: str, marks: list[tuple[float, str]], border: float) -> str:
-    """The three lines as SVG, with thresholds at equal steps; see `lines_drawn`.
+    """SVG with the three lines; see `lines_drawn`.
 
     border  current threshold, in steps
     """
@@ -63,10 +67,10 @@ def drawn(points: Curve, title: str, marks: list[tuple[float, str]], border: flo
 def lines_drawn(
     lines: Mapping[str, npt.NDArray[np.float64]], title: str, marks: list[tuple[float, str]], border: float
 ) -> str:
-    """Up to eight lines as SVG, with values at equal steps.
+    """SVG with up to eight lines, at equal steps.
 
     lines   values from 0 to 1 by name, float64 [steps] each
-    marks   positions on the axis, in steps, and their labels
+    marks   labels by their steps on the axis
     border  vertical line, in steps
     """
     count = len(next(iter(lines.values())))

@@ -8,7 +8,7 @@ Item = TypeVar("Item")
 
 
 class Dice:
-    """Random choices that depend only on the seed. Only `random()` is stable across Python releases.
+    """Random choices from a seed alone. Only `random()` is stable across Python releases.
 
     >>> Dice(1).some("abcd", 4) == Dice(1).some("abcd", 4)
     True

@@ -1,11 +1,10 @@
-"""Exact near-duplicate truth for any documents: all pairs whose Jaccard similarity reaches a floor.
+"""Exact near-duplicate truth: all pairs whose Jaccard similarity reaches a floor.
 
-A text's set is its runs of consecutive tokens (see `tokens`): 5 by default, or 3 if most letters belong to scripts with
-spaces.
+A text's set is its runs of 5 consecutive tokens, or of 3 if most letters belong to scripts with spaces.
 
-The join is exact, by prefixes (Chaudhuri, Ganti, Kaushik, ICDE 2006; Bayardo, Ma, Srikant, WWW 2007). All sets have their
-members in one order, the rarest first. Two sets with similarity t or more share a member among the first n - ceil(t n) + 1
-of each, n being its size. So only sets with a common prefix member are compared in full.
+The join is exact, by prefixes (Chaudhuri, Ganti, Kaushik, ICDE 2006; Bayardo, Ma, Srikant, WWW 2007). All sets list
+their members in one order, the rarest first. Two sets with similarity t or more share a member among the first n -
+ceil(t n) + 1 of each, n being its size. So only sets with a common prefix member are compared in full.
 """
 
 from collections.abc import Sequence
@@ -35,10 +34,7 @@ class SimilarPairs:
     similarities: npt.NDArray[np.float64]
 
     def nearest(self, count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-        """Each document's largest similarity to an earlier one (or 0), and that one's row (or -1).
-
-        Ties go to the earliest row.
-        """
+        """Each document's largest similarity to an earlier one (or 0), and the earliest such row (or -1)."""
         largest, rows = np.zeros(count), np.full(count, -1, np.int64)
         order = np.lexsort((-self.earlier, self.similarities, self.later))
         largest[self.later[order]], rows[self.later[order]] = self.similarities[order], self.earlier[order]
@@ -48,7 +44,7 @@ class SimilarPairs:
 def tokens(text: str) -> list[str]:
     """Split a normalised text into tokens: each Han, kana, Hangul or Thai character, and each run of other word characters.
 
-    Word characters follow Unicode's UTS 18: letters, marks, digits and connectors such as `_`.
+    Word characters follow UTS 18: letters, marks, digits and connectors such as `_`.
 
     >>> tokens("read_file 杭州")
     ['read_file', '杭', '州']
@@ -58,20 +54,17 @@ def tokens(text: str) -> list[str]:
 
 
 def tokens_in_a_run(texts: Sequence[str]) -> int:
-    """Run length: TOKENS_UNPARTED if most letters belong to scripts without spaces, else TOKENS_PARTED."""
+    """TOKENS_UNPARTED if most letters belong to scripts without spaces, else TOKENS_PARTED."""
     sample = "".join(texts[:: max(1, len(texts) // 200)])
     unparted = len(regex.findall(f"[{_UNPARTED}]", sample, regex.VERSION1))
     return TOKENS_UNPARTED if 2 * unparted > len(regex.findall(r"\p{L}", sample)) else TOKENS_PARTED
 
 
 def similar_pairs(texts: Sequence[str], floor: float, run: int) -> SimilarPairs:
-    """All text pairs whose runs of `run` tokens are at least `floor` similar, above 0.
-
-    Runs are compared by 64-bit hashes. Texts without tokens match nothing.
-    """
+    """All text pairs whose runs of `run` tokens, by 64-bit hashes, are at least `floor` similar, above 0."""
     members, bounds = _members(texts, run)
     sizes = np.diff(bounds)
-    # Only prefixes are looked up, and only members that another prefix shares.
+    # Look up only prefixes, and only members in another prefix.
     prefixes = np.where(sizes > 0, sizes - np.ceil(floor * sizes - _ROUNDING).astype(np.int64) + 1, 0)
     places = np.arange(len(members)) - np.repeat(bounds[:-1], sizes)
     looked_up = np.flatnonzero(places < np.repeat(prefixes, sizes))
@@ -104,13 +97,12 @@ def similar_pairs(texts: Sequence[str], floor: float, run: int) -> SimilarPairs:
 
 
 def _ranges(begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Concatenated ranges from each begin to its end, exclusive."""
     lengths = ends - begins
     return np.asarray(np.arange(int(lengths.sum())) + np.repeat(begins - np.cumsum(lengths) + lengths, lengths))
 
 
 def _members(texts: Sequence[str], run: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """All sets' members, numbered and sorted from the rarest on, and each set's bounds."""
+    """All sets' members, numbered from the rarest on and sorted, and each set's bounds."""
     token_hashes: dict[str, int] = {}
     hashes: list[npt.NDArray[np.uint64]] = []
     for text in texts:

@@ -1,4 +1,4 @@
-"""The same pairs scored by several judges: cosine, SimHash with 64 and 128 bits, and MinHash."""
+"""The same pairs scored by several judges: cosine, SimHash with 64 and 128 bits, MinHash."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -36,10 +36,9 @@ class Judgement:
 
 
 def judged(pairs: EvaluationSet, simhash: Settings, minhash: Settings) -> Iterator[Judgement]:
-    """Judge labelled pairs by the cosine over `simhash`'s features, then by fingerprints.
+    """Judge labelled pairs by the cosine over `simhash`'s features, then by fingerprints; incomparable pairs score 0.
 
-    SimHash scores cos(pi * distance / bits), the cosine that its distance estimates. MinHash scores the estimated
-    similarity. Pairs that a scheme cannot compare score 0, the lowest.
+    SimHash scores cos(pi * distance / bits), its estimate of the cosine.
     """
     assert pairs.others is not None
     yield _judgement(pairs, "cosine", cosines(pairs.documents, pairs.others, simhash))
@@ -53,10 +52,7 @@ def judged(pairs: EvaluationSet, simhash: Settings, minhash: Settings) -> Iterat
 
 
 def cosines(left: Documents, right: Documents, settings: Settings) -> npt.NDArray[np.float64]:
-    """Exact cosine between each pair's feature weights, float64 [n]; 0 if one side has no features.
-
-    cos(A, B) = A.B / (|A| |B|)
-    """
+    """Exact cosine A.B / (|A| |B|) between feature weights, float64 [n]; 0 without features."""
     fingerprinter = Fingerprinter(settings.fingerprint)
     one, other = (
         fingerprinter.weighted_features([each.text for each in side], [each.title for each in side])

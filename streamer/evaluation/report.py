@@ -30,7 +30,7 @@ _COLOURS = {"duplicates": "#c2410c", "different": "#1d4ed8"}
 class Evaluation:
     """One setting's result on one set.
 
-    distances    see `SetFingerprints.distances`; None without a histogram
+    distances    see `SetFingerprints.distances`
     lower_bound  whether precision is only a lower bound
     """
 
@@ -44,7 +44,7 @@ class Evaluation:
     lower_bound: bool
 
     def as_json(self) -> dict[str, object]:
-        """All figures except the distances."""
+        """Everything except the distances."""
         scores = self.scores
         return {
             "set": self.set_name,
@@ -69,7 +69,7 @@ class Evaluation:
 
 
 def table(evaluations: Sequence[Evaluation]) -> Table:
-    """Table with one row per setting and set."""
+    """A row per setting and set."""
     rows = Table(
         title="95% confidence intervals: Wilson for precision and recall, bootstrap for F1. CPU: microseconds per document.",
         title_justify="left",
@@ -94,7 +94,7 @@ def table(evaluations: Sequence[Evaluation]) -> Table:
 
 
 def trial_table(tried: Sequence[Trial], chosen: Trial) -> Table:
-    """Table with each method's best threshold, and the chosen one."""
+    """Each method's best threshold, and the chosen one."""
     rows = Table(
         title="95% confidence intervals. CPU: microseconds per document. * recommended",
         title_justify="left",
@@ -163,7 +163,7 @@ def rule(parameters: Parameters) -> str:
 
 
 def page(evaluations: Sequence[Evaluation]) -> str:
-    """Complete HTML page with a histogram per setting and set."""
+    """HTML page with a histogram per setting and set."""
     parts = [
         *_head("Distances and similarities"),
         "<h1>Distances of duplicates and other documents</h1>",
@@ -186,7 +186,7 @@ def page(evaluations: Sequence[Evaluation]) -> str:
 
 
 def timing_page(measured: Sequence[Timing], parameters: Parameters) -> str:
-    """Complete HTML page with decision times by number of documents."""
+    """HTML page with decision times by number of documents."""
     parts = [
         *_head("Time of a decision"),
         "<h1>Time of a decision by number of documents</h1>",
@@ -198,7 +198,7 @@ def timing_page(measured: Sequence[Timing], parameters: Parameters) -> str:
 
 
 def short_page(rates: Sequence[Misjudged], parameters: Parameters) -> str:
-    """Complete HTML page with miss rates by text length."""
+    """HTML page with miss rates by text length."""
     parts = [
         *_head("Short texts"),
         "<h1>Short texts with one word replaced</h1>",
@@ -219,7 +219,7 @@ def _head(title: str) -> list[str]:
 def histogram(evaluation: Evaluation) -> str:
     """SVG histogram with shares for duplicates and different documents, the nearest on the left.
 
-    SimHash has a bar per bit, MinHash SIMILARITY_BARS equal bars. Raises ValueError without distances.
+    Bars: one per bit, or SIMILARITY_BARS. Raises ValueError without distances.
     """
     if evaluation.distances is None:
         raise ValueError("an evaluation without distances cannot be drawn")
@@ -252,7 +252,7 @@ def histogram(evaluation: Evaluation) -> str:
 
 
 def lines(evaluation: Evaluation) -> str:
-    """SVG with precision, recall and F1 by threshold, on the histogram's axis. Raises ValueError without distances."""
+    """SVG with precision, recall and F1 on the histogram's axis. Raises ValueError without distances."""
     if evaluation.distances is None:
         raise ValueError("an evaluation without distances cannot be drawn")
     scale = _scale(evaluation.parameters)
@@ -271,8 +271,7 @@ class _Scale:
 
     border   right end for duplicates, in bars
     bars_of  each distance's bar, `bars` for an unreachable one: int64 [n] -> int64 [n]
-    label    describes a bar
-    marks    positions on the axis, in bars, and their labels
+    marks    labels by their position in bars
     """
 
     title: str
@@ -299,8 +298,7 @@ def _scale(parameters: Parameters) -> _Scale:
         title="similarity",
         bars=SIMILARITY_BARS,
         border=limit_of(parameters) / units,
-        # Every bar but the first includes only its lower bound. So a similarity equal to the threshold is to the left of the
-        # border.
+        # Every bar but the first includes its lower bound only, so a similarity equal to the threshold is left of the border.
         bars_of=lambda distances: np.maximum(distances - 1, 0) // units,
         label=lambda bar: f"similarity {1 - bar / SIMILARITY_BARS:.2f} to {1 - (bar + 1) / SIMILARITY_BARS:.2f}",
         marks=[(SIMILARITY_BARS * tenth / 10, f"{1 - tenth / 10:.1f}") for tenth in range(11)],

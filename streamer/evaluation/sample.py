@@ -14,9 +14,9 @@ BATCH_DOCUMENTS = 1_000
 
 
 def read_documents(files: Iterable[Path], settings: Decode, count_max: int | None = None) -> Iterator[list[Document]]:
-    """Read documents from JSON Lines files (plain, .gz, .zst; - is standard input) in batches, in order.
+    """Documents of JSON Lines files (plain, .gz, .zst; - is standard input) in batches, in order.
 
-    Skips lines that are not documents. Stops after `count_max` documents. Raises InputUnreadable.
+    Skips other lines. Raises InputUnreadable.
     """
     decoder = Decoder(settings)
     records = (

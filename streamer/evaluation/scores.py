@@ -17,7 +17,7 @@ DUPLICATE_MIN = 0.8
 """Minimum Jaccard similarity between a duplicate and an earlier document."""
 
 UNIQUE_BELOW = 0.5
-"""A unique document is less similar than this to every earlier one. The grey zone up to DUPLICATE_MIN does not count."""
+"""A unique document is less similar to every earlier one. The grey zone up to DUPLICATE_MIN does not count."""
 
 CONFIDENCE_DEVIATIONS = 1.959964
 """Half a normal 95% interval, in standard deviations."""
@@ -37,7 +37,11 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A share and its 95% confidence interval."""
+    """A share and its 95% confidence interval.
+
+    >>> wilson(9, 10).value
+    0.9
+    """
 
     value: float
     low: float
@@ -59,12 +63,12 @@ class Scores:
 
     @property
     def precision(self) -> Interval:
-        """Share of duplicates among the flagged rows."""
+        """Share of duplicates among flagged rows."""
         return wilson(self.true_duplicates, self.true_duplicates + self.false_duplicates)
 
     @property
     def recall(self) -> Interval:
-        """Share of flagged rows among the duplicates."""
+        """Share of flagged rows among duplicates."""
         return wilson(self.true_duplicates, self.true_duplicates + self.missed)
 
     @property
@@ -74,16 +78,15 @@ class Scores:
 
     @property
     def false_per_million(self) -> float:
-        """False duplicates per million rows that are different."""
+        """False duplicates per million different rows."""
         different = self.false_duplicates + self.true_uniques
         return self.false_duplicates / different * 1e6 if different else 0.0
 
 
 def pair_distances(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
-    """Distance between each pair's fingerprints, in the verdict's units: int64 [n].
+    """Distance in each pair, in the verdict's units: int64 [n].
 
-    It is `unreachable` if the index never compares the two (different exact texts, texts without features), or if a second
-    look by cosine rejects them.
+    `unreachable` for different exact texts, texts without features, and pairs rejected by a second look.
     """
     apart = parameters.distances(left.fingerprints, right.fingerprints)
     both_near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR)
@@ -92,7 +95,7 @@ def pair_distances(left: Fingerprints, right: Fingerprints, parameters: Paramete
         assert right.looks is not None
         judged = parameters.look.judge(apart.astype(np.int16), left.looks, right.looks)
         apart = judged.distances
-        # A look by similarity already rejects through its distance.
+        # A look by similarity rejects through its distance.
         both_near &= judged.counts | parameters.look.by_similarity
     equal = (left.fingerprints == right.fingerprints).all(axis=1)
     both_exact = (left.kinds == Kind.EXACT) & (right.kinds == Kind.EXACT) & equal
@@ -109,9 +112,8 @@ def limit_of(parameters: Parameters) -> int:
 
 
 def pairs_flagged(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.bool_]:
-    """Pairs that an index would flag if one text were its only entry and the other came next: bool [n].
-
-    A flagged pair is within the limit, and with MinHash it shares a band.
+    """Pairs that an index flags: within the limit, and with MinHash in a common band; bool [n]. @bootstrap_f1 F1 and its
+    95% bootstrap interval (Efron 1979): one multinomial draw of four counts replaces one of all documents.
     """
     flagged: npt.NDArray[np.bool_] = pair_distances(left, right, parameters) <= limit_of(parameters)
     if parameters.banding is not None:
@@ -125,7 +127,7 @@ def pairs_flagged(left: Fingerprints, right: Fingerprints, parameters: Parameter
 def nearest_distances(fingerprints: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
     """Each document's distance to its nearest earlier one, or `unreachable`: int64 [n].
 
-    Brute force over all pairs, even those that an index never compares: for pictures only.
+    Brute force, even over pairs that no index compares: for pictures only.
     """
     nearest = np.full(len(fingerprints), unreachable(parameters), np.int64)
     for kind in (Kind.NEAR, Kind.EXACT):
@@ -143,8 +145,7 @@ class Admitted:
     """A temporary index's decisions on n documents in order, and their cost.
 
     originals           int64 [n], original's row; -1 unless the document is a duplicate
-    bytes_per_document  used bytes in the index file, divided by n; larger indexes need less per document
-    cpu_seconds         this process's processor time for all decisions
+    bytes_per_document  used bytes of the index file, divided by n; larger indexes need less
     """
 
     originals: npt.NDArray[np.int64]
@@ -153,7 +154,7 @@ class Admitted:
 
 
 def admit(fingerprints: Fingerprints, parameters: Parameters) -> Admitted:
-    """Admit documents to a temporary index, in batches as the service does."""
+    """Admit documents to a temporary index, in the service's batches."""
     source, count = Source("evaluation", 0), len(fingerprints)
     originals = np.full(count, -1, np.int64)
     begun = time.process_time()
@@ -196,7 +197,7 @@ def truth_of_similarities(similarities: npt.NDArray[np.float64], floor: float) -
 
     similarities  float64 [n], unknown below `floor`
 
-    If `floor` exceeds UNIQUE_BELOW, all rows below it count as different, and precision is a lower bound.
+    With `floor` above UNIQUE_BELOW, all rows below it differ, and precision is a lower bound.
     """
     return Truth(similarities >= DUPLICATE_MIN, similarities < max(UNIQUE_BELOW, floor))
 
@@ -224,22 +225,22 @@ def score(flagged: npt.NDArray[np.bool_], truth: Truth) -> Scores:
 
 
 def wilson(hits: int, count: int) -> Interval:
-    """A share and its 95% score interval (Wilson 1927). With count 0, the share is 1 and the interval 0 to 1."""
+    """A share and its 95% score interval (Wilson 1927). Count 0 gives 1, from 0 to 1."""
     if count == 0:
         return Interval(1.0, 0.0, 1.0)
     share, square = hits / count, CONFIDENCE_DEVIATIONS**2
     middle = (share + square / (2 * count)) / (1 + square / count)
     spread = math.sqrt(share * (1 - share) / count + square / (4 * count * count)) / (1 + square / count)
     half = CONFIDENCE_DEVIATIONS * spread
-    # At either end, the bound equals the share exactly, which rounding would miss.
+    # At either end the bound equals the share; rounding would miss it.
     low, high = 0.0 if hits == 0 else middle - half, 1.0 if hits == count else middle + half
     return Interval(share, low, high)
 
 
 def bootstrap_f1(scores: Scores) -> Interval:
-    """F1 and its 95% bootstrap interval, from draws with replacement (Efron 1979).
+    """F1 and its 95% bootstrap interval, by draws with replacement (Efron 1979).
 
-    F1 depends on four counts only, so one multinomial draw replaces drawing all documents.
+    F1 depends on four counts only, so one multinomial draw replaces a draw of all documents.
     """
     counts = np.array([scores.true_duplicates, scores.false_duplicates, scores.missed, scores.true_uniques])
     total = int(counts.sum())
@@ -251,7 +252,7 @@ def bootstrap_f1(scores: Scores) -> Interval:
 
 
 def _f1(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """2 TP / (2 TP + FP + FN) by row; 1 without duplicates and flagged rows."""
+    """2 TP / (2 TP + FP + FN) by row; 1 for 0 / 0."""
     doubled = 2 * counts[:, 0]
     whole = doubled + counts[:, 1] + counts[:, 2]
     return np.where(whole == 0, 1.0, doubled / np.maximum(whole, 1))

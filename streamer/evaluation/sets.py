@@ -1,12 +1,10 @@
 """Document sets with known truth, one per folder: a stream with similarities, or labelled pairs.
 
 `docs.jsonl.xz`        one JSON object per line, in stream order: id, text, optional title and metadata (a text list)
-  with `stream_truth.tsv.gz`  a comment line whose last word is the smallest listed similarity, a line of column names,
+  with `stream_truth.tsv.gz`  a comment line that ends in the smallest listed similarity, a line of column names,
                               then ids with their largest Jaccard similarity to an earlier document
-  or with `base`, `op`, `label` in every document: each is paired with the document of its base whose op is `base`
-`pairs.jsonl.xz`       one pair per line: a, b, label
-
-Labelled pairs may also be a single file.
+  or with `base`, `op`, `label` in every document: pairs with the document of the same base whose op is `base`
+`pairs.jsonl.xz`       one pair per line: a, b, label; also as a single file
 """
 
 import gzip
@@ -61,13 +59,13 @@ class SetFingerprints:
         return len(self.documents) + (0 if self.others is None else len(self.others))
 
     def flagged(self, parameters: Parameters) -> npt.NDArray[np.bool_]:
-        """Documents or pairs that an index with these parameters calls duplicates: bool [n]."""
+        """Rows that an index with these parameters calls duplicates: bool [n]."""
         if self.others is None:
             return admit(self.documents, parameters).originals >= 0
         return pairs_flagged(self.documents, self.others, parameters)
 
     def distances(self, parameters: Parameters) -> npt.NDArray[np.int64]:
-        """Each document's distance to its nearest earlier one, or each pair's; or `scores.unreachable`: int64 [n]."""
+        """`scores.nearest_distances` or `scores.pair_distances`, int64 [n]."""
         if self.others is None:
             return nearest_distances(self.documents, parameters)
         return pair_distances(self.documents, self.others, parameters)
@@ -78,8 +76,8 @@ class EvaluationSet:
     """Documents with known truth: a stream, or with `others` the pairs (documents[i], others[i]).
 
     floor    see `scores.truth_of_similarities`
-    nearest  for a stream, each document's most similar earlier row, or -1
-    groups   for a stream with groups as truth, int64 [n], each document's group, or -1
+    nearest  in a stream, each document's most similar earlier row, or -1
+    groups   as a stream's truth, int64 [n], group or -1
     """
 
     name: str
@@ -91,10 +89,7 @@ class EvaluationSet:
     groups: npt.NDArray[np.int64] | None = None
 
     def scores(self, fingerprints: SetFingerprints, parameters: Parameters) -> Scores:
-        """Score an index's decisions with these parameters against the truth.
-
-        If groups are the truth, a match across groups is a false duplicate.
-        """
+        """Score an index's decisions against the truth; a match across groups is a false duplicate."""
         if self.groups is None:
             return score(fingerprints.flagged(parameters), self.truth)
         originals = admit(fingerprints.documents, parameters).originals
@@ -111,8 +106,7 @@ class EvaluationSet:
 def read_set(folder: Path, groups: str | None = None) -> EvaluationSet:
     """Read a set from a folder, or pairs from a file. Raises InputUnreadable for a missing or malformed set.
 
-    groups  field with a document's group (topic, cluster), as truth: a document is a duplicate if an earlier one is in its
-            group. The documents may then also be a JSON Lines file.
+    groups  field with a document's group (topic, cluster), whose members are duplicates; also for a JSON Lines file
     """
     if folder.is_file() and groups is None:
         return EvaluationSet(folder.name, *read_pairs(folder))
@@ -182,10 +176,9 @@ def _pairs(folder: Path) -> EvaluationSet:
 
 
 def read_pairs_of_set(folder: Path) -> EvaluationSet:
-    """Read a set as labelled pairs, so that all judges score the same ones. Raises as `read_set`.
+    """A set as labelled pairs, the same for all judges. Raises as `read_set`.
 
-    A stream gives every duplicate with its most similar earlier document. It also gives as many different documents, each
-    with an earlier one, drawn by a fixed seed.
+    A stream gives each duplicate with its most similar earlier document, and as many different pairs by a fixed seed.
     """
     whole = read_set(folder)
     if whole.others is not None:
@@ -205,9 +198,9 @@ def read_pairs_of_set(folder: Path) -> EvaluationSet:
 
 
 def read_pairs(file: Path) -> tuple[Documents, Documents, Truth]:
-    """Read labelled pairs from a JSON Lines file (plain, .gz, .zst) with texts a and b and a label on each line.
+    """Pairs from a JSON Lines file (plain, .gz, .zst) with a, b and label on each line. Raises InputUnreadable.
 
-    See `scores.truth_of_labels` for labels. Raises InputUnreadable.
+    Labels: `scores.truth_of_labels`.
     """
     try:
         return _pairs_of([orjson.loads(line) for line in lines(file) if line.strip()])
@@ -239,7 +232,6 @@ def _cells(line: str) -> list[str]:
 
 
 def _floor(comment: str) -> float:
-    """Smallest listed similarity, the comment's last word; 0 if that is not a number."""
     last = comment.rsplit(maxsplit=1)[-1]
     return float(last) if last.replace(".", "", 1).isdecimal() else 0.0
 

@@ -1,6 +1,6 @@
 """Error rates on short texts by length and threshold, for one replaced word and for different texts.
 
-A short text has few features, so one word changes much of its fingerprint.
+In a short text, one word changes much of the fingerprint.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,11 +37,9 @@ _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
 class Misjudged:
     """Error rates for texts with similar lengths, by threshold.
 
-    least   minimum characters
-    most    maximum characters
-    texts   how many texts
-    missed  float64 [thresholds], share whose copy with one replaced word is not a duplicate
-    false   float64 [thresholds], share of different pairs that are duplicates
+    least, most  characters
+    missed       float64 [thresholds], share of copies with one replaced word that are no duplicates
+    false        float64 [thresholds], share of different pairs called duplicates
     """
 
     least: int
@@ -62,16 +60,16 @@ class Misjudged:
 
 
 def thresholds_of(parameters: Parameters) -> dict[float, int]:
-    """Thresholds (bits or similarities), and the largest distance that each accepts."""
+    """Largest accepted distance by threshold (bits or similarities)."""
     if parameters.by_similarity:
         return {similarity: minhash.distance_of(similarity) for similarity in _SIMILARITIES}
     return {distance: distance for distance in range(DISTANCE_MAX + 1)}
 
 
 def misjudged(texts: Sequence[str], scheme: Scheme, parameters: Parameters, seed: int = 2026) -> Iterator[Misjudged]:
-    """One row for each of LENGTHS with at least two passages in `texts`. Equal seeds give equal rows.
+    """One row for each of LENGTHS with at least two passages. Equal seeds give equal rows.
 
-    texts  texts without mark-up; a passage is a run of whole sentences
+    texts  without mark-up; a passage is a run of whole sentences
     """
     dice, limits = Dice(seed), list(thresholds_of(parameters).values())
     for least, most in LENGTHS:
@@ -95,7 +93,7 @@ def misjudged(texts: Sequence[str], scheme: Scheme, parameters: Parameters, seed
 
 
 def drawn(rates: Sequence[Misjudged], parameters: Parameters) -> str:
-    """SVG with miss rates by length, one line per threshold."""
+    """SVG with miss rates by length, a line per threshold."""
     unit = "similarity" if parameters.by_similarity else "bits"
     lines = {
         f"{threshold:g}": np.array([each.missed[place] for each in rates])

@@ -15,10 +15,10 @@ from streamer.evaluation.scores import entries_of
 from streamer.fingerprint.fingerprints import Fingerprints
 
 FIRST = 1_000
-"""Documents in the index at the first measurement; the number doubles each time."""
+"""Documents in the index at the first measurement; doubles each time."""
 
 TIMED = 200
-"""Timed documents at each size, the next ones in the stream."""
+"""Timed documents at each size, the stream's next ones."""
 
 
 _COLOURS = {"with the index": "#1d4ed8", "without": "#c2410c"}
@@ -26,7 +26,7 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 720, 300, 60, 40, 44, 24
 
 
 class Timing(NamedTuple):
-    """Processor time per document in microseconds, by number of documents in the index."""
+    """Processor time per document in microseconds, by number of indexed documents."""
 
     documents: int
     with_index_us: float
@@ -34,10 +34,9 @@ class Timing(NamedTuple):
 
 
 def timings(fingerprints: Fingerprints, parameters: Parameters) -> list[Timing]:
-    """Measure at FIRST, 2 FIRST, 4 FIRST, ... documents; a shorter stream is measured at its half.
+    """Measure at FIRST, 2 FIRST, 4 FIRST, ... documents; a shorter stream at its half.
 
-    All documents enter the index. Without the index, the time covers the comparison with all fingerprints in arrays, and
-    no writes.
+    Brute force compares with all fingerprints in arrays, and writes nothing.
     """
     compile_kernels()
     count = len(fingerprints)
@@ -67,7 +66,7 @@ def timings(fingerprints: Fingerprints, parameters: Parameters) -> list[Timing]:
 
 
 def drawn(measured: Sequence[Timing]) -> str:
-    """SVG with both times on logarithmic axes. Needs at least one timing."""
+    """SVG with both times on logarithmic axes. Needs a timing."""
     times = [[each.with_index_us for each in measured], [each.without_us for each in measured]]
     # A coarse clock may measure 0.
     lowest, highest = (math.log10(max(bound(map(bound, times)), 0.1)) for bound in (min, max))

@@ -1,4 +1,4 @@
-"""Explanations as plain values, shared by the command line, the HTTP port and the page."""
+"""Explanations as plain values for the command line, the HTTP port and the page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from streamer.explain.positions import time_text
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """Likeness between two documents by the index's measures; None for a measure not in use.
+    """Likeness between two documents by the index's measures.
 
-    similarity  estimated Jaccard similarity, or with metadata that of texts and metadata together
-    distance    bits in which their fingerprints differ
-    cosine      of their feature weights, which a second look compares
+    similarity  estimated Jaccard similarity, by texts and any compared metadata
+    distance    differing bits of the fingerprints
+    cosine      of feature weights, by a second look
 
     >>> Likeness(similarity=0.9).as_json()
     {'similarity': 0.9}
@@ -34,10 +34,9 @@ class Likeness:
 class Rule:
     """A setting that took part in a decision.
 
-    setting   section.key
-    value     in the form that people write
-    of_index  True: the value is from the index's stamp; False: from the current settings
-    meaning   what the setting does
+    value     as people write it
+    of_index  whether it is from the index's stamp, not the current settings
+    meaning   its effect
     """
 
     setting: str
@@ -53,13 +52,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A document between a decision and the document that was kept: the original, then that one's own match.
+    """A document between a decision and the kept document: the original, then its own match.
 
     role      relation to the previous document: "original", "older version" that was replaced, or "lookalike"
-    decided   the decision on it; None if the index no longer knows it
-    likeness  to its own original; None without one
+    decided   None if unknown to the index
+    likeness  to its own original
     standing  whether it still counts; None if unknown, or it entered nothing
-    note      consequence of its standing, in words; empty without one
+    note      its standing's consequence
     """
 
     id: str
@@ -95,7 +94,7 @@ class Near:
 
     relation  "original"; "member" with the same original; "copy", whose original is the record; or "other"
     later     whether it came after the record
-    why_not   why it would not make the record a duplicate, in words; empty if it would
+    why_not   why the record is no duplicate by it, in words; empty if it is
     """
 
     id: str
@@ -123,7 +122,7 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Neighbouring words of one kind: `same`, `differing`, or `gap` for words left out."""
+    """Neighbouring words of one kind: `same`, `differing`, or `gap` for omitted ones."""
 
     kind: str
     text: str
@@ -133,8 +132,8 @@ class Span:
 class Side:
     """One document's text.
 
-    missing     why the text cannot be shown; empty if it can
-    characters  length of the text; gaps mark the parts that `spans` leave out
+    missing     why there is no text
+    characters  the text's length; gaps mark the parts that `spans` omit
     """
 
     id: str
@@ -160,10 +159,9 @@ class Side:
 class Texts:
     """Differing words.
 
-    other    the document compared with; None without one
     role     the other document's relation: as in a `Link`, or "nearest"
     changes  number of differing places; None if not compared
-    hidden   number of changes not shown
+    hidden   number of omitted changes
     """
 
     own: Side
@@ -187,18 +185,18 @@ class Explanation:
     """One decision and its causes.
 
     decided      the index's data on it
-    where        position as people write it: name/partition/offset
-    verdict      label, as in headers and verdict lines; `reason` likewise
-    sentence     what happened to the record, and why
-    likeness     to the original, or to the match that the index measured; None without one
-    measure      comparison of that likeness with the settings, in words; empty without one
-    rules        the settings that took part, the first one first
-    chain        the document that the verdict names, usually an original, then that document's own, and so on
-    near         entries near now, the nearest first; None: unknown, because the fingerprint is (see `notes`)
-    fingerprint  in hexadecimal; None if unknown
-    standing     whether the record's own entry still counts; None if it entered nothing
-    notes        consequences of its standing, and unknown facts with their reasons
-    texts        None if not requested
+    where        name/partition/offset
+    verdict      label, as in headers; `reason` likewise
+    sentence     the record's fate and its cause
+    likeness     to the original, or to the measured match
+    measure      that likeness compared with the settings
+    rules        settings that took part, in order of weight
+    chain        the named document, then that document's own, and so on
+    near         the nearest first; None without a known fingerprint
+    fingerprint  in hexadecimal
+    standing     whether its own entry still counts; None if it entered nothing
+    notes        its standing's consequences, and unknown facts with reasons
+    texts        None unless requested
     """
 
     decided: Decided
@@ -218,11 +216,11 @@ class Explanation:
 
     @property
     def original(self) -> Link | None:
-        """The document that the verdict names; None if it names none."""
+        """The document that the verdict names, if any."""
         return self.chain[0] if self.chain else None
 
     def as_json(self) -> dict[str, Any]:
-        """For machines. Has `texts` only if they were requested."""
+        """For machines; `texts` only if requested."""
         return {
             "id": self.decided.id,
             "position": self.where,
@@ -250,9 +248,9 @@ class Answer:
 
     asked         an id, or a position
     explanations  decisions, newest first
-    left_out      number of older decisions left out
-    problem       why nothing is known; empty if something is
-    no_texts      why no texts could be read; empty if they could, or were not requested
+    left_out      omitted older decisions
+    problem       why nothing is known
+    no_texts      why requested texts are missing
     """
 
     asked: str

@@ -23,7 +23,7 @@ from streamer.explain.explanation import Likeness, Near
 from streamer.explain.positions import position_text
 
 NEAR_MAX = 5
-"""Most entries shown for a document."""
+"""Most shown entries."""
 
 _SIMILARITY_BEYOND = 0.2
 """Entries at most this much less similar than the threshold are shown, too."""
@@ -32,9 +32,9 @@ _BITS_BEYOND = 2
 
 @dataclass(frozen=True, slots=True)
 class NearQuery:
-    """The query: a document's fingerprint, uint64 [1, words], and its look, uint8 [1, look bytes].
+    """A document's fingerprint, uint64 [1, words], and its look, uint8 [1, look bytes].
 
-    original  number of its original; None without one, or if the index no longer knows it
+    original  number of its original; None if unknown to the index
     """
 
     decided: Decided
@@ -45,16 +45,13 @@ class NearQuery:
 
 
 def query_of(decided: Decided, document: Document, original: int | None) -> NearQuery:
-    """The query for a document that entered."""
+    """The query for an entered document."""
     fingerprint = np.array([document.fingerprint], np.uint64)
     return NearQuery(decided, document.kind, fingerprint, look_of([document]), original)
 
 
 def near_of(index: Index, parameters: Parameters, query: NearQuery, names: Mapping[str, str]) -> tuple[Near, ...]:
-    """Entries near now, the nearest first, including some beyond the threshold, without the document itself.
-
-    parameters  by which the index decides now
-    """
+    """Other entries near now, the nearest first, with some beyond the threshold."""
     matches = [match for match in _matches(index, query) if match.document.position != query.decided.position]
     matches = matches[:NEAR_MAX]
     if not matches:
@@ -80,7 +77,7 @@ def near_of(index: Index, parameters: Parameters, query: NearQuery, names: Mappi
 
 
 def likeness_of(distance: int | None, parameters: Parameters) -> Likeness | None:
-    """Likeness for a decision's distance; None for none."""
+    """Likeness for a decision's distance, if any."""
     if distance is None:
         return None
     if parameters.by_similarity:
@@ -89,10 +86,7 @@ def likeness_of(distance: int | None, parameters: Parameters) -> Likeness | None
 
 
 def cosine_of(look: npt.NDArray[np.uint8], other: Document, parameters: Parameters) -> float | None:
-    """Cosine of a second look between a document, with look uint8 [1, look bytes], and another one.
-
-    None without such a look.
-    """
+    """Cosine of a second look, uint8 [1, look bytes], with another document; None without such a look."""
     if not isinstance(parameters.look, second_look.CosineLook):
         return None
     return float(second_look.cosine(look.view(np.int8), look_of([other]).view(np.int8))[0])
@@ -110,7 +104,7 @@ def _matches(index: Index, query: NearQuery) -> list[Match]:
 def _judged(
     index: Index, parameters: Parameters, query: NearQuery, matches: Sequence[Match]
 ) -> tuple[list[Likeness], list[str]]:
-    """Each match's likeness to a NEAR document, and why it would not count; empty if it would."""
+    """Each match's likeness to a NEAR document, and why it would not count."""
     count = len(matches)
     distances = np.array([match.distance for match in matches], np.int16)
     looks = look_of([match.document for match in matches])
@@ -141,9 +135,9 @@ def _judged(
 
 
 def _reasons_of_roots(index: Index, parameters: Parameters, query: NearQuery, matches: Sequence[Match]) -> list[str]:
-    """Why each match would not count because of its root; empty if it would.
+    """Why each match's root excludes it; empty if not.
 
-    A dropped member counts only while its root counts. A delivered document is an original itself once its root is gone.
+    A dropped member counts only while its root counts. A delivered document is an original once its root is gone.
     """
     own = [match.document.number for match in matches]
     numbers = [match.document.root for match in matches]

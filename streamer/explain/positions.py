@@ -1,4 +1,4 @@
-"""Positions and times as people write and read them."""
+"""Positions and times in people's form."""
 
 import re
 from collections.abc import Mapping
@@ -12,21 +12,25 @@ _LINE = re.compile(r"(.+):([0-9]{1,18})", re.DOTALL)
 
 
 def position_text(position: Position, names: Mapping[str, str]) -> str:
-    """`name/partition/offset`, with the stream's id if it has no name."""
+    """`name/partition/offset`, with the stream's id for a missing name."""
     source = position.source
     return f"{names.get(source.stream) or source.stream}/{source.partition}/{position.offset}"
 
 
 def line_text(where: str) -> str:
-    """`name:line`, with lines from 1, of a file's `name/partition/offset`."""
+    """`name:line`, with lines from 1, of a file's `name/partition/offset`.
+
+    >>> line_text("pages.jsonl/0/6")
+    'pages.jsonl:7'
+    """
     name, _, offset = where.rsplit("/", 2)
     return f"{name}:{int(offset) + 1}"
 
 
 def positions_of(text: str, names: Mapping[str, str], *, over_files: bool = False) -> list[Position]:
-    """Positions that a text may mean: in every stream with this name, the newest first; none if it names no stream.
+    """Positions that a text may mean, in every stream of this name or id, the newest first.
 
-    The text is `name/partition/offset`, or over files also `name:line`. A stream's id works as its name, too.
+    The text is `name/partition/offset`, or over files also `name:line`.
 
     names  name of each stream, oldest first
     """
@@ -41,7 +45,11 @@ def positions_of(text: str, names: Mapping[str, str], *, over_files: bool = Fals
 
 
 def time_text(time_ms: int) -> str | None:
-    """Time in ISO 8601, UTC; None for no time, and for one outside the calendar."""
+    """ISO 8601 in UTC; None without a time, or outside the calendar.
+
+    >>> time_text(0)
+    '1970-01-01T00:00:00.000Z'
+    """
     if time_ms == NO_TIMESTAMP_MS:
         return None
     try:

@@ -13,7 +13,7 @@ from streamer.explain.positions import line_text, time_text
 from streamer.explain.side_by_side import printable
 
 WIDE_COLUMNS = 100
-"""Terminal width from which two texts are shown side by side."""
+"""Terminal width for two texts side by side."""
 
 _COLOURS = {"unique": "green", "duplicate": "red", "suspect": "yellow", "undecidable": "yellow", "dead-letter": "red"}
 _RELATIONS = {
@@ -32,7 +32,7 @@ _STANDINGS = {
 class Report:
     """Renders answers for one console.
 
-    over_files  whether to show positions as name:line
+    over_files  whether positions are name:line
     """
 
     def __init__(self, console: Console, *, over_files: bool = False) -> None:
@@ -41,7 +41,7 @@ class Report:
         self._marks = console.no_color or console.color_system is None
 
     def print(self, answer: Answer) -> None:
-        """Print an answer that has explanations."""
+        """Print an answer with explanations."""
         for number, explanation in enumerate(answer.explanations):
             if number:
                 self._console.print(Line(style="dim"))
@@ -144,7 +144,6 @@ class Report:
         return text if side.spans else text.append("(empty)", "dim")
 
     def _shown(self, kind: str, text: str, change: str) -> tuple[str, str]:
-        """The text of a span and its style; [-removed-] and {+added+} without colours."""
         if kind != "differing" or not change:
             return text, "dim" if kind == "gap" else ""
         if not self._marks:

@@ -1,4 +1,4 @@
-"""Two texts side by side: the words that differ, each in its context, as written."""
+"""Two texts side by side: differing words in their context, as written."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,13 +12,13 @@ from streamer.text.characters import UNSPACED_SCRIPTS
 from streamer.text.unicode_forms import unicode_form
 
 CONTEXT_CHARACTERS = 80
-"""Approximate context on each side of a change, in characters."""
+"""Approximate characters on each side of a change."""
 RUN_CHARACTERS_MAX = 400
-"""Longest part shown from a run of words, or from a text by itself."""
+"""Longest part of a run of words, or of a single text."""
 CHANGES_MAX = 6
-"""Most changes shown; further ones are counted."""
+"""Most shown changes; further ones are counted."""
 COMPARED_WORDS_MAX = 20_000
-"""A longer part between the first and the last difference is one change: comparing so many words takes 50 MB."""
+"""A longer part between the first and the last difference is one change: more words take above 50 MB."""
 EQUAL_CHARACTERS_MIN = 8
 """Fewer equal characters between two changes belong to the change: a lone article or ideograph means nothing."""
 
@@ -31,7 +31,7 @@ _HARMFUL = regex.compile(r"[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]")
 
 
 class Compared(NamedTuple):
-    """Spans of both texts, the number of differing places, and the number not shown."""
+    """Spans of both texts, and the numbers of differing and of omitted places."""
 
     before: tuple[Span, ...]
     after: tuple[Span, ...]
@@ -40,16 +40,16 @@ class Compared(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A run of words in both texts: equal ones, or a change."""
+    """A run of equal words, or a change."""
 
     equal: bool
     sides: tuple[Sequence[str], Sequence[str]]
 
 
 def side_by_side(before: str, after: str, *, full: bool = False) -> Compared:
-    """Compare the words of two texts. Ignores case, white space and punctuation, as matching does.
+    """Compare the words of two texts, as matching does: without case, white space and punctuation.
 
-    full  show all; else the first changes in their context, or the beginnings if no word differs
+    full  show all; else the first changes in context, or the beginnings of equal texts
     """
     steps = _steps(_words(before), _words(after))
     changes = sum(not step.equal for step in steps)
@@ -63,7 +63,7 @@ def side_by_side(before: str, after: str, *, full: bool = False) -> Compared:
 
 
 def excerpt(text: str, *, full: bool = False) -> tuple[Span, ...]:
-    """A text by itself: its beginning, or all of it."""
+    """A text's beginning, or all of it."""
     written = [written for _, written in _words(text)] or [printable(text)]
     shown = len(written) if full else _reach(written, RUN_CHARACTERS_MAX)
     left_out = [_gap(len(written) - shown)] if shown < len(written) else []
@@ -73,8 +73,7 @@ def excerpt(text: str, *, full: bool = False) -> tuple[Span, ...]:
 def printable(text: str) -> str:
     r"""The text on one line, in characters that are safe for a terminal.
 
-    White space is collapsed. Control characters, lone surrogates and characters that change the writing direction become escapes
-    such as \x1b.
+    Control characters, lone surrogates and writing-direction marks become escapes such as \x1b.
     """
     return str(_HARMFUL.sub(_escape, _BLANK.sub(" ", text)))
 
@@ -85,10 +84,7 @@ def _escape(found: "regex.Match[str]") -> str:
 
 
 def _words(text: str) -> list[tuple[str, str]]:
-    """Words of a text: the compared form, and the word as written with everything up to the next.
-
-    The first one also has the text before it. Joined, they are the printable text.
-    """
+    """Words: the compared form, and the written one with everything up to the next. Joined, they are the printable text."""
     shown = printable(text).strip()
     found = list(_WORD.finditer(shown))
     bounds = [0, *(match.start() for match in found[1:]), len(shown)] if found else []
@@ -99,7 +95,6 @@ def _words(text: str) -> list[tuple[str, str]]:
 
 
 def _steps(before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]]) -> list[_Step]:
-    """Two texts as runs of words, equal ones and changes in turn."""
     old, new = [word for word, _ in before], [word for word, _ in after]
     steps: list[_Step] = []
     for equal, begin, end, new_begin, new_end in _merged(_opcodes(old, new), old):
@@ -113,7 +108,6 @@ _Opcode = tuple[bool, int, int, int, int]
 
 
 def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[_Opcode]:
-    """Word runs: whether they are equal, and where they begin and end in both texts."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
@@ -138,8 +132,8 @@ def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[_Opcode]:
 def common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """A longest common subsequence: places of its words in both texts, ascending.
 
-    A row in the length table is one whole number, with a zero bit at each increase of the length (Hyyrö, "Bit-parallel
-    LCS-length computation revisited", AWOCA 2004). So time does not depend on how often words repeat.
+    A row of the length table is one integer, with a zero bit at each increase (Hyyrö, "Bit-parallel LCS-length
+    computation revisited", AWOCA 2004).
     """
     places: dict[str, int] = {}
     for place, word in enumerate(new):
@@ -165,7 +159,7 @@ def common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _merged(steps: Iterable[_Opcode], words: Sequence[str]) -> list[_Opcode]:
-    """The steps with neighbours of one kind joined; short equal runs between two changes belong to the change."""
+    """Joined neighbours of one kind; short equal runs between two changes become changes."""
     runs = list(_joined(steps))
     for number in range(1, len(runs) - 1):
         equal, begin, end, new_begin, new_end = runs[number]
@@ -175,14 +169,12 @@ def _merged(steps: Iterable[_Opcode], words: Sequence[str]) -> list[_Opcode]:
 
 
 def _joined(steps: Iterable[_Opcode]) -> Iterator[_Opcode]:
-    """The steps with neighbours of one kind joined."""
     for equal, of_kind in groupby(steps, lambda step: step[0]):
         run = list(of_kind)
         yield equal, run[0][1], run[-1][2], run[0][3], run[-1][4]
 
 
 def _first(steps: Sequence[_Step], changes: int) -> Iterator[_Step]:
-    """Steps up to the one after this number of changes."""
     seen = 0
     for step in steps:
         if not step.equal and seen == changes:
@@ -196,7 +188,6 @@ def _whole(steps: Sequence[_Step], side: int) -> tuple[Span, ...]:
 
 
 def _bounded(steps: Sequence[_Step], side: int) -> tuple[Span, ...]:
-    """One side's spans in these steps, equal runs cut to their changes' context."""
     pieces: list[tuple[str, str]] = []
     for number, step in enumerate(steps):
         if step.equal:
@@ -209,7 +200,6 @@ def _bounded(steps: Sequence[_Step], side: int) -> tuple[Span, ...]:
 
 
 def _ends(written: Sequence[str], begin: int, end: int, kind: str) -> list[tuple[str, str]]:
-    """The first and last words of a run, up to the context length, and a gap between them."""
     first, last = _reach(written, begin), _reach(written[::-1], end)
     left_out = len(written) - first - last
     if left_out <= 1:
@@ -218,7 +208,6 @@ def _ends(written: Sequence[str], begin: int, end: int, kind: str) -> list[tuple
 
 
 def _reach(written: Sequence[str], characters: int) -> int:
-    """Number of first words that have this many characters together."""
     return bisect_left(list(accumulate(map(len, written), initial=0)), characters, hi=len(written))
 
 

@@ -1,7 +1,7 @@
-"""Texts for decisions: records are read and decoded again, and compared.
+"""Texts for decisions: records read and decoded again, and compared.
 
-Decoding also recovers data that the index does not keep: the decoder's message for a dead letter, the host, and the fingerprint
-of a record that entered nothing, for its near entries.
+Decoding recovers what the index lacks: a dead letter's message, the host, and the fingerprint of a record that entered
+nothing.
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ from streamer.text.normalisation import Normaliser
 from streamer.transports.output_log import Absent, RecordsAt, RecordsByPosition
 
 RAW_BYTES_SHOWN = 400
-"""Bytes shown of a value that cannot be decoded."""
+"""Shown bytes of an undecodable value."""
 
 _HOSTS_WATCHED = 1_000
 
@@ -34,9 +34,9 @@ def with_texts(
 ) -> Answer:
     """The answer with texts, recovered data, and near entries for records that entered nothing.
 
-    full  all of the texts, else excerpts around the words that differ
+    full  all of the texts, else excerpts around differing words
 
-    If the brokers do not answer, or refuse, the answer says so and stays otherwise unchanged.
+    Without an answer from the brokers, only adds the reason.
     """
     partners = {each.decided.position: _partner(each) for each in answer.explanations}
     asked = [each.decided.position for each in answer.explanations if _may_be_read(each)]
@@ -51,7 +51,7 @@ def with_texts(
 
 
 _Partner = tuple[Position, str, str, str]
-"""The document to compare with: position, id, position in words, role."""
+"""The other document: position, id, position in words, role."""
 
 
 def _partner(explanation: Explanation) -> _Partner | None:
@@ -65,7 +65,6 @@ def _partner(explanation: Explanation) -> _Partner | None:
 
 
 def _may_be_read(explanation: Explanation) -> bool:
-    """Whether there is a record that this process can decode safely."""
     return explanation.decided.kind is not Kind.DEAD_LETTER or explanation.decided.reason not in (
         Reason.POISON,
         Reason.UNREADABLE,
@@ -79,8 +78,6 @@ _UNREAD = {
 
 
 class _Reader:
-    """The records read, and their decoder."""
-
     def __init__(self, index: Index, settings: Settings, found: RecordsByPosition, *, full: bool) -> None:
         self._index = index
         self._settings = settings
@@ -106,7 +103,7 @@ class _Reader:
         return replace(told, texts=self._texts(told, own, problem, partner))
 
     def _document(self, position: Position, id_: str) -> tuple[Document | DeadLetter | None, str]:
-        """The document at a position, or why there is none; with another id than before it is another document."""
+        """The document at a position, or why there is none; another id means another document."""
         record = self._found[position]
         if isinstance(record, Absent):
             return None, record.why
@@ -124,7 +121,6 @@ class _Reader:
         return replace(explanation, notes=(*explanation.notes, note))
 
     def _with_host(self, explanation: Explanation, own: Document) -> Explanation:
-        """Add a note if the document's site is beyond the limits of the guard."""
         shares = self._index.watched_hosts(_HOSTS_WATCHED).worst if own.host else []
         for share in shares:
             if share.beyond and share.host == own.host:
@@ -136,7 +132,6 @@ class _Reader:
         return explanation
 
     def _with_near(self, explanation: Explanation, own: Document) -> Explanation:
-        """Add near entries for a document that entered nothing, by a recomputed fingerprint."""
         if self._scheme is None:
             try:
                 self._scheme = comparable_scheme(self._index, self._settings)
@@ -199,7 +194,6 @@ class _Reader:
         return replace(self._headed(side, document), spans=excerpt(self._text(document), full=self._full))
 
     def _raw(self, side: Side, record: Record | Absent) -> Side:
-        """The bytes of a value that cannot be decoded."""
         if isinstance(record, Absent) or record.value is None:
             return side
         shown = record.value if self._full else record.value[:RAW_BYTES_SHOWN]
@@ -208,14 +202,11 @@ class _Reader:
 
 
 def comparable_scheme(index: Index, settings: Settings) -> Scheme:
-    """The scheme whose fingerprints are those in the index. The settings' thresholds do not matter.
-
-    Raises ParametersDiffer if the settings give other fingerprints.
-    """
+    """The scheme of the index's fingerprints. Raises ParametersDiffer if the settings give others."""
     scheme, stored = scheme_for(settings, key_for(settings, index.secret)), index.parameters
     asked = parameters_for(settings, scheme.stamp())
     if asked.scheme == stored.scheme:
-        # The service's thresholds do not change which documents are nearest.
+        # Thresholds do not change the order of near documents.
         asked = replace(asked, insert=stored.insert, root=stored.root).with_thresholds(stored)
     stored.require_equal(asked, str(settings.index.directory))
     return scheme

@@ -15,10 +15,10 @@ from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
 
 DECISIONS_MAX = 10
-"""Default number of decisions shown for an id."""
+"""Decisions shown for an id by default."""
 
 CHAIN_MAX = 16
-"""Most originals followed from one decision."""
+"""Most originals after one decision."""
 
 _FATES = {
     EntryState.COUNTS: "",
@@ -35,12 +35,10 @@ _NOT_ENTERED = {
 def explain(
     index: Index, settings: Settings, asked: str, *, limit: int | None = DECISIONS_MAX, over_files: bool = False
 ) -> Answer:
-    """Every decision on an id, or the one on a position, newest first. `index` may be open for reading only.
+    """Every decision on an id, or the one on a position, newest first; `index` may be read-only. Raises IndexDamaged.
 
     asked  an id; name/partition/offset; over files also name:line, with lines from 1
-    limit  most decisions to return; None: all
-
-    Raises IndexDamaged.
+    limit  None: all
     """
     positions = positions_of(asked, index.stream_names(), over_files=over_files)
     found = [*reversed(index.decided([asked])), *(each for each in index.decided_at(positions) if each)]
@@ -124,7 +122,7 @@ def _link(index: Index, id_: str, position: Position, where: str, decided: Decid
 
 
 def _fate(index: Index, decided: Decided, standing: EntryState) -> str:
-    """An entry's fate and its consequence, in words that follow its name; empty while it counts."""
+    """An entry's fate and its consequence, in words after its name; empty while it counts."""
     if standing is EntryState.FORGOTTEN:
         for later in reversed(index.decided([decided.id])):
             if later.verdict is Verdict.UPDATE and later.original_position == decided.position:
@@ -147,7 +145,6 @@ def _notes(index: Index, decided: Decided, standing: EntryState | None) -> tuple
 
 
 def _problem(index: Index, asked: str, positions: Sequence[Position]) -> str:
-    """Why nothing is known of the question, in words."""
     names, applied = index.stream_names(), index.applied()
     for position in positions:
         end = applied.get(position.source)

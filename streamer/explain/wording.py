@@ -1,4 +1,4 @@
-"""Sentences for each verdict and reason, and the settings that took part. A new verdict or reason is a line here."""
+"""Sentences and settings for each verdict and reason. A new verdict or reason is a line here."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,11 +13,11 @@ ORIGINAL, OLDER_VERSION, LOOKALIKE = "original", "older version", "lookalike"
 """Role of the document that a verdict names: the one kept, the one replaced, or one with the same template."""
 
 Keys = Callable[[Parameters], Sequence[str]]
-"""Settings that take part in decisions under these parameters, section.key, the first one first."""
+"""The section.key of settings that take part under these parameters, in order of weight."""
 
 
 class Wording(NamedTuple):
-    """What happened to a record and why, the settings that took part, and the role of the named document."""
+    """A record's fate and its cause, the settings that took part, and the named document's role."""
 
     sentence: str
     keys: Keys
@@ -33,7 +33,6 @@ def _keys(*keys: str) -> Keys:
 
 
 def _matching(parameters: Parameters) -> list[str]:
-    """The settings that define near-duplicates."""
     if parameters.scheme == "minhash":
         keys = ["minhash.similarity_min"]
     elif isinstance(parameters.look, second_look.MetadataLook):
@@ -204,15 +203,12 @@ _WORDINGS = {
 
 
 def wording_of(verdict: str, reason: str) -> Wording:
-    """Wording for a verdict and a reason, both labels; their bare names without an entry."""
+    """Wording for a verdict's and a reason's label; their bare names without an entry."""
     return _WORDINGS.get((verdict, reason)) or Wording(f"{verdict.capitalize()}: {reason}.", _none)
 
 
 def deciding(parameters: Parameters, settings: Settings) -> Parameters:
-    """Parameters for decisions: those of the index, with the settings' thresholds, which may be stricter.
-
-    The index's own parameters if the settings differ from them in anything else.
-    """
+    """Parameters for decisions: the index's, with the settings' thresholds if nothing else differs."""
     try:
         return parameters.deciding(
             parameters_for(settings, dict(parameters.fingerprint)), str(settings.index.directory)
@@ -224,10 +220,7 @@ def deciding(parameters: Parameters, settings: Settings) -> Parameters:
 def rules_of(
     wording: Wording, settings: Settings, parameters: Parameters, stored: Parameters | None = None
 ) -> tuple[Rule, ...]:
-    """The settings that took part, by the parameters that decide now.
-
-    stored  parameters in the index's stamp; None: the same
-    """
+    """The settings that took part, by the parameters that decide now; `stored`: those in the index's stamp."""
     values, stamped = _stamped(parameters), _stamped(stored or parameters)
     rules = []
     for key in wording.keys(parameters):
@@ -242,7 +235,6 @@ def rules_of(
 
 
 def _stamped(parameters: Parameters) -> dict[str, Any]:
-    """Settings that are part of an index's parameters."""
     look, root = parameters.look, parameters.root
     found: dict[str, Any] = {"index.insert": parameters.insert}
     if "features_min" in parameters.fingerprint:
@@ -272,10 +264,7 @@ _PARTNERS = {OLDER_VERSION: "the version that it replaces", LOOKALIKE: "the page
 
 
 def measure_of(role: str | None, likeness: Likeness | None, parameters: Parameters) -> str:
-    """Comparison of a record's likeness to the named document with the settings.
-
-    role  of that document; None if the verdict names none: then the text is empty
-    """
+    """A record's likeness to the named document, compared with the settings; empty without one."""
     if role is None:
         return ""
     if role != ORIGINAL:
@@ -294,7 +283,7 @@ def measure_of(role: str | None, likeness: Likeness | None, parameters: Paramete
 
 
 def alike(likeness: Likeness) -> str:
-    """Likeness of two documents, in words that a name may follow."""
+    """Likeness of two documents, in words before a name."""
     told = []
     if likeness.similarity is not None:
         told.append(f"{likeness.similarity:g} similar to")

@@ -1,1 +1,1 @@
-"""Texts -> fingerprints, a batch at a time: SimHash, MinHash, and what both share."""
+"""Texts -> fingerprints, a batch at a time: SimHash, MinHash, and their common parts."""

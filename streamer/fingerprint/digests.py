@@ -12,9 +12,9 @@ from streamer.text.substance import counters_and_dates, passages_of
 
 
 def digests_of(characters: Characters, key: HashKey) -> npt.NDArray[np.uint64]:
-    """Keyed digests of n normalised texts, uint64 [n, 2]: with white space collapsed, and the substance.
+    """Keyed XXH3 digests of n normalised texts, uint64 [n, 2]: with white space collapsed, and the substance.
 
-    XXH3 of the code points as <u4. Both are equal if the substance leaves nothing out.
+    Hashes the code points as <u4. Both are equal if the substance leaves nothing out.
     """
     written, bounds, passages = passages_of(characters)
     octets, ends = written.astype("<u4", copy=False).view(np.uint8).data, (4 * bounds).tolist()
@@ -33,7 +33,6 @@ def digests_of(characters: Characters, key: HashKey) -> npt.NDArray[np.uint64]:
 
 
 def _without(octets: memoryview, begin: int, end: int, spans: list[tuple[int, int, str]]) -> bytes:
-    """A text's octets with some spans, in order, replaced."""
     parts: list[bytes] = []
     for left, right, word in spans:
         parts += [octets[4 * begin : 4 * left].tobytes(), word.encode("utf-32-le", "surrogatepass")]

@@ -1,7 +1,6 @@
 """Fingerprints for a batch of texts, by either scheme.
 
-A 64-bit fingerprint is one uint64, a 128-bit one is two: bit i is bit i % 64 in number i // 64. Hexadecimal writes the highest
-bit first, as in an ordinary number.
+A fingerprint's bit i is bit i % 64 in its uint64 number i // 64. Hexadecimal has the highest bit first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,8 +20,8 @@ _SLICE_TEXTS = 1 << 15
 class Fingerprints:
     """Fingerprints of n texts.
 
-    kinds           uint8 [n], values of `index.entry.Kind`: NEAR, EXACT or UNDECIDABLE
-    reasons         uint8 [n], values of `Reason`: ORDINARY, SHORT_TEXT, NO_FEATURES or CRAFTED
+    kinds           uint8 [n], `index.entry.Kind` values: NEAR, EXACT or UNDECIDABLE
+    reasons         uint8 [n], `Reason` values: ORDINARY, SHORT_TEXT, NO_FEATURES or CRAFTED
     fingerprints    uint64 [n, bits / 64]; EXACT rows hold a hash of the normalised text, UNDECIDABLE rows zeros
     feature_counts  int32 [n], distinct features
     looks           uint8 [n, look bytes], for the second look at NEAR rows, zeros elsewhere; None: no second look
@@ -61,10 +60,10 @@ def joined(parts: Sequence[Fingerprints]) -> Fingerprints:
 
 
 def hexadecimal(kinds: npt.NDArray[np.uint8], fingerprints: npt.NDArray[np.uint64]) -> list[str | None]:
-    """Fingerprints in lower-case hexadecimal, bits / 4 digits, the highest bit first; None for rows without one.
+    """Fingerprints, uint64 [n, lanes], in lower-case hexadecimal, the highest bit first; None for UNDECIDABLE rows.
 
-    kinds         uint8 [n], values of `Kind`: NEAR and EXACT rows have a fingerprint
-    fingerprints  uint64 [n, lanes]
+    >>> hexadecimal(np.array([Kind.NEAR], np.uint8), np.array([[0xF00D]], np.uint64))
+    ['000000000000f00d']
     """
     digits = fingerprints[:, ::-1].astype(">u8").tobytes().hex()
     length = 16 * fingerprints.shape[1]
@@ -73,7 +72,11 @@ def hexadecimal(kinds: npt.NDArray[np.uint8], fingerprints: npt.NDArray[np.uint6
 
 
 def from_hexadecimal(text: str, bits: int) -> npt.NDArray[np.uint64]:
-    """The inverse of `hexadecimal` for one fingerprint: uint64 [1, bits / 64]. Raises ValueError."""
+    """Revert `hexadecimal` for one fingerprint: uint64 [1, bits / 64]. Raises ValueError.
+
+    >>> from_hexadecimal("000000000000f00d", 64)
+    array([[61453]], dtype=uint64)
+    """
     if len(text) != bits // 4:
         raise ValueError(f"a fingerprint of {bits} bits has {bits // 4} hexadecimal digits, not {len(text)}")
     return np.frombuffer(bytes.fromhex(text), ">u8").astype(np.uint64)[None, ::-1]
@@ -82,7 +85,7 @@ def from_hexadecimal(text: str, bits: int) -> npt.NDArray[np.uint64]:
 def slices(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Ranges of texts to process at once, bounded in characters and texts; at least one range.
 
-    A text longer than the bound makes a range by itself.
+    A longer text is a range by itself.
     """
     begin = characters = 0
     for end, text in enumerate(texts):

@@ -1,4 +1,4 @@
-"""XXH3 for UTF-8 words and texts: compiled for whole batches of words, by the library for all else."""
+"""XXH3 over UTF-8: compiled for whole batches of words, by the library for all else."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,7 +13,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 def hash_words(words: Words, lanes: int) -> Hashes:
-    """XXH3 of every word's UTF-8, 64 bits a lane, the low 64 bits first: uint64 [words, lanes], 1 or 2 lanes."""
+    """XXH3 of every word's UTF-8: uint64 [words, lanes], 1 or 2 lanes, the low 64 bits first."""
     hashes, left_out = word_kernels.hashes(words.codepoints, words.starts, words.lengths, lanes)
     if len(left_out):
         count = len(left_out)
@@ -30,7 +30,7 @@ def hash_strings(strings: Sequence[str], lanes: int) -> Hashes:
 
 
 def hash_text(text: str, lanes: int, seed: int = 0) -> tuple[int, ...]:
-    """XXH3 of the text's UTF-8, 64 bits a lane, the low 64 bits first. Lone surrogates are encoded as UTF-8 would."""
+    """XXH3 of the text's UTF-8, 64 bits a lane, the low 64 bits first. Lone surrogates are encoded too."""
     octets = text.encode("utf-8", "surrogatepass")
     if lanes == 1:
         return (xxhash.xxh3_64_intdigest(octets, seed),)

@@ -14,7 +14,7 @@ from streamer.fingerprint import shingle_kernels
 KEY_BYTES = 16
 
 _PUBLIC_MULTIPLIER = 0xD6E8FEB86659FD93
-"""For the polynomial: any odd number with well-spread bits; this one is from Wang Yi's and Pelle Evensen's mixers."""
+"""For the polynomial: an odd number with well-spread bits, from Wang Yi's and Pelle Evensen's mixers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class HashKey:
 
     @classmethod
     def public(cls) -> "HashKey":
-        """The public key: the same fingerprints everywhere and always."""
+        """The public key: the same fingerprints everywhere."""
         return cls(_PUBLIC_MULTIPLIER, 0, (), 0, "")
 
     @classmethod
     def of(cls, secret: bytes) -> "HashKey":
-        """The key derived from a secret with KEY_BYTES bytes, by BLAKE2b."""
+        """The key derived from a secret of KEY_BYTES bytes, by BLAKE2b."""
         numbers = np.frombuffer(_derived(secret, b"numbers", 40), "<u8").tolist()
         return cls(
             numbers[0] | 1, numbers[1], (numbers[2], numbers[3]), numbers[4], _derived(secret, b"digest", 8).hex()
@@ -57,7 +57,7 @@ class HashKey:
 
     @staticmethod
     def digest_in(stamp: Mapping[str, str]) -> str:
-        """Digest of the key in a stamp."""
+        """A stamp's key digest."""
         return stamp.get("key", "")
 
     def stamp(self) -> dict[str, str]:
@@ -65,7 +65,7 @@ class HashKey:
         return {"key": self.digest} if self.digest else {}
 
     def keyed(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """Feature hashes, uint64 [features, lanes], made secret: mix(hash ^ lane's number). One to one."""
+        """Feature hashes, uint64 [features, lanes], made secret one to one: mix(hash ^ lane's number)."""
         if self.lanes:
             hashes = np.ascontiguousarray(hashes)
             shingle_kernels.key(hashes, np.array(self.lanes, np.uint64))

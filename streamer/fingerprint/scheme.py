@@ -1,4 +1,4 @@
-"""The schemes by name: they turn texts into fingerprints; and the index parameters that compare them."""
+"""The schemes by name, and the index parameters that compare their fingerprints."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -32,13 +32,13 @@ class Scheme(Protocol):
         """Fingerprint of every text, row for row. Each depends only on its text, title and metadata."""
 
     def stamp(self) -> dict[str, str]:
-        """Everything that changes a fingerprint, by name. Programs with equal stamps give equal fingerprints."""
+        """Everything that changes a fingerprint, by name. Equal stamps give equal fingerprints."""
 
 
 def scheme_for(settings: Settings, key: HashKey = PUBLIC) -> Scheme:
     """The scheme named in the settings, its tables loaded.
 
-    key  of the index that will hold the fingerprints, see `key_for`; the public one without an index
+    key  of the index that will hold the fingerprints (`key_for`)
     """
     if settings.fingerprint.scheme == "minhash":
         return MinHasher(settings.minhash, Normaliser(settings.fingerprint), key, crafted=settings.guard.crafted)
@@ -53,7 +53,7 @@ def knows_key(settings: Settings) -> bool:
 def key_for(settings: Settings, secret: bytes | None) -> HashKey:
     """Hash key for an index's documents.
 
-    secret  the index's secret (`Index.secret`); None: it has none, because it was made with another key, or there is no index
+    secret  `Index.secret`; None: made with another key, or no index
 
     Raises SettingsError if the settings ask for the index's own secret and it has none.
     """
@@ -81,7 +81,7 @@ def require_shared_key(settings: Settings) -> None:
 
 
 def settings_digest(settings: Settings, stamp: Mapping[str, str]) -> str:
-    """Digest of all settings that give a record its text, id and fingerprint, and the scheme's stamp: 8 hexadecimal digits.
+    """Digest of all settings that give a record its text, id and fingerprint, and the stamp: 8 hexadecimal digits.
 
     A schema registry's address and its request settings do not count.
     """
@@ -110,5 +110,5 @@ def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:
 
 
 def _root_rule(index: Index, distance_max: int, root_distance_max: int) -> RootRule | None:
-    """With insert = "root", its limits: members lie more than a third of the radius from their matches."""
+    """Limits with insert = "root": members lie more than a third of the radius from their matches."""
     return RootRule(root_distance_max, distance_max // 3) if index.insert == "root" else None

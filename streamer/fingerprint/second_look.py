@@ -30,8 +30,8 @@ def feature_vectors(
     hashes   uint64 [features], well mixed; a repeated feature's weights add up
     weights  int64 [features], 0 or more
     bounds   int64 [n + 1], text j has the features bounds[j]:bounds[j + 1]
-    Sums are exact in any order while a text's weights add up to less than 2**53. The vector is all zeros if a text has no
-    features, or if they all cancel out.
+
+    Sums are exact in any order while a text's weights add up to less than 2**53. A vector without features is all zeros.
     """
     count = len(bounds) - 1
     # Mixed again: other bits than the fingerprint's make the second look independent of the first.
@@ -56,8 +56,9 @@ def set_signatures(
 ) -> npt.NDArray[np.uint8]:
     """MinHash signature for every set, uint8 [n, functions]: 1 to 255, zeros for the empty set.
 
-    hashes  uint64 [members], well mixed; a repeated member changes nothing
-    bounds  int64 [n + 1], set j has the members bounds[j]:bounds[j + 1]
+    hashes  uint64 [members], well mixed; repeats change nothing
+    bounds  as in `feature_vectors`
+
     Function i maps a member with hash h to mix(h + (i + 1) * GOLDEN_RATIO). The signature holds the low 32 bits of each
     function's smallest value, scaled to the range.
     """

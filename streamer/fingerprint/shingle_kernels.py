@@ -15,9 +15,9 @@ GOLDEN_RATIO = 0x9E37_79B9_7F4A_7C15
 
 
 def mix_column(numbers: Any) -> Any:
-    """One SplitMix64 step for every number in a column, one to one: uint64 [any] -> uint64 [any], modulo 2^64.
+    """One SplitMix64 step for a column, one to one: uint64 [any] -> uint64 [any], modulo 2^64.
 
-    The step adds GOLDEN_RATIO and applies the finaliser (Steele, Lea, Flood 2014; Stafford's variant 13).
+    Adds GOLDEN_RATIO and applies the finaliser (Steele, Lea, Flood 2014; Stafford's variant 13).
     """
     mixed = numbers + np.uint64(GOLDEN_RATIO)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -27,7 +27,7 @@ def mix_column(numbers: Any) -> Any:
 
 
 mix: Any = compiled(mix_column)
-"""The same step for one number inside a kernel: uint64 -> uint64."""
+"""The same step for one number, inside a kernel."""
 
 
 @compiled

@@ -1,7 +1,7 @@
 """Warm the JIT cache with all kernels before the first batch: python -m streamer.fingerprint.warm_up
 
-Without this the first batches take some twenty seconds longer. numba keeps its cache in the packages' folder, or, if that is not
-writable, in the user's own cache folder. So run this as the user who runs the service.
+Otherwise the first batches take some twenty seconds longer. numba keeps its cache in the packages' folder, or, if that is not
+writable, in the user's own. So run this as the user who runs the service.
 """
 
 import index.tools

@@ -1,1 +1,1 @@
-"""`decide` on Apache Flink: the `index.dataflow` flow between the topics for fingerprints and verdicts."""
+"""`decide` on Apache Flink: the `index.dataflow` flow from fingerprints to verdicts."""

@@ -24,7 +24,7 @@ def partition_of(content: bytes) -> int:
 
 
 def arrival(content: bytes, time_ms: int, topic: str) -> Arrival:
-    """A batch with documents, or with an index's entries, as an arrival. Raises BatchUnreadable.
+    """Arrival from a batch with documents or an index's entries. Raises BatchUnreadable.
 
     topic  its topic, for messages
     """
@@ -53,13 +53,12 @@ def _seeded_arrival(content: bytes, time_ms: int, where: str) -> Arrival:
 
 
 def heartbeat(partition: int) -> bytes:
-    """A batch without decisions, which advances the time of a partition."""
+    """A batch without decisions, which advances a partition's time."""
     heading = Heading("{}", "", "", partition, 0, 0)
     return pack_fingerprints(FingerprintBatch(heading, _nothing(heading), ()))
 
 
 def _nothing(heading: Heading) -> Entries:
-    """No entries."""
     nothing, none = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
     source = Source(heading.stream, heading.partition)
     return Entries(

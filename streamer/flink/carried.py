@@ -1,4 +1,4 @@
-"""Settings that a flow supports. Start refuses the others, with the setting's name and the reason."""
+"""Settings that a flow supports. Start refuses the others, by name and reason."""
 
 from index.dataflow import Dataflow
 from streamer.errors import SettingsError
@@ -7,7 +7,7 @@ from streamer.settings.settings import Settings
 
 
 def dataflow_of(settings: Settings, **sizes: int) -> Dataflow:
-    """The flow that decides by these settings; `sizes` as in `Dataflow`. Raises SettingsError with one line per problem."""
+    """The flow that decides by these settings; `sizes` as in `Dataflow`. Raises SettingsError, one line per problem."""
     problems = refusals(settings)
     if problems:
         raise SettingsError("\n".join(problems))

@@ -1,4 +1,4 @@
-"""The broker connection as properties of Kafka's Java client, which Flink uses."""
+"""Broker connection as properties of Kafka's Java client, for Flink."""
 
 from streamer.settings.kafka import Kafka
 
@@ -10,7 +10,11 @@ _MODULES = {
 
 
 def client_properties(kafka: Kafka) -> dict[str, str]:
-    """Source and sink properties, by name, with certificate contents. Raises OSError for unreadable ones."""
+    """Source and sink properties by name, with certificate contents. Raises OSError for unreadable files.
+
+    >>> client_properties(Kafka(bootstrap_servers=["broker:9092"]))
+    {'bootstrap.servers': 'broker:9092', 'security.protocol': 'PLAINTEXT'}
+    """
     properties = {
         "bootstrap.servers": ",".join(kafka.bootstrap_servers),
         "security.protocol": kafka.security_protocol,
@@ -33,6 +37,5 @@ def client_properties(kafka: Kafka) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """A text as a quoted option of a login module."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -1,15 +1,14 @@
-"""The job on Apache Flink; the only importer of pyflink. It gives the flow state, time, and channels.
+"""The job on Apache Flink, which provides state, time and channels. The only importer of pyflink.
 
     fingerprints ─KafkaSource─► order ─► claim ─► [recall ─► verify] ─► resolve ─► name ─► join ─KafkaSink─► verdicts
 
-1. Event time is the time at which the broker took a record. Each partition's watermark follows it, and no partition counts as
-   idle: a late record would be decided out of order.
-2. An operator's messages wait in its state until the watermark has reached the end of their slot.
-3. State and timers are in the checkpoint. After any failure Flink returns to one, and repeats all later decisions with the same
-   verdicts.
+1. Event time is the broker's time of a record. Each partition's watermark follows it, and no partition counts as idle: a late
+record would be decided out of order.
+2. An operator's messages wait in its state until the watermark reaches their slot's end.
+3. Checkpoints contain state and timers. After a failure Flink returns to one, and repeats the same verdicts.
 4. So the sink writes at least once. `route` drops repeated offsets.
 
-Run as `flink run --python streamer/flink/job.py`, in an environment with this package; docs/flink.md has the rest.
+Run as `flink run --python streamer/flink/job.py`, in an environment with this package (docs/flink.md).
 """
 
 import argparse
@@ -40,7 +39,7 @@ SENDERS = {
     Stage.NAME: (Stage.ORDER, Stage.CLAIM, Stage.RESOLVE),
     Stage.JOIN: (Stage.ORDER, Stage.NAME),
 }
-"""Senders of each operator; a sender has one output for each receiver."""
+"""Senders of each operator; a sender has one output per receiver."""
 
 
 SHARDS = 64
@@ -62,7 +61,7 @@ def tag_of(stage: Stage) -> OutputTag:
 
 
 class _Task:
-    """State of the current key, in the form that operators use."""
+    """State of the current key, in the operators' form."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
@@ -160,11 +159,11 @@ def build(
     band_bits: int = BAND_BITS,
     seeding: bool = False,
 ) -> None:
-    """Wire the job into an environment, by these settings.
+    """Wire the job into an environment.
 
     partitions         count in both topics
     shards, band_bits  see `Dataflow`
-    seeding            only take in an index's entries: the later job continues with the same operators
+    seeding            only take in an index's entries, for a later job
     """
     flow, keys, client = (
         dataflow_of(settings, shards=shards, band_bits=band_bits),
@@ -207,11 +206,9 @@ def build(
 def _write(
     environment: StreamExecutionEnvironment, verdicts: DataStream, settings: Settings, keys: Sequence[bytes]
 ) -> None:
-    """Write verdicts, and heartbeats into the fingerprint topic: without these, time would stop in silent partitions.
+    """Write verdicts, and heartbeats for `keys` into the fingerprint topic: otherwise time would stop in silent partitions.
 
-    keys  for the partitions that get heartbeats
-
-    A record has its partition's key, which PyFlink's DataStream sink cannot set.
+    A record has its partition's key: PyFlink's DataStream sink cannot set one.
     """
     tables = StreamTableEnvironment.create(environment)
     columns = Schema.new_builder().column("k", DataTypes.BYTES()).column("v", DataTypes.BYTES()).build()

@@ -1,7 +1,7 @@
-"""Record keys that Kafka's own partitioner maps to a given partition.
+"""Record keys that Kafka's own partitioner maps to given partitions.
 
-From Python, Flink's sink cannot set a record's partition. Kafka takes it from the key: murmur2 of its bytes, without the
-sign, modulo the number of partitions. So each record gets a key that leads to its partition; no program reads the key.
+From Python, Flink's sink cannot set a record's partition. Kafka takes it from the key: murmur2 of its bytes, without the sign,
+modulo the number of partitions. No program reads the key.
 """
 
 import struct
@@ -12,7 +12,11 @@ _MASK = 2**32 - 1
 
 
 def partition_keys(partitions: int) -> Sequence[bytes]:
-    """A key for each partition, by partition."""
+    """A key for each partition, by partition.
+
+    >>> [(murmur2(key) & 0x7FFFFFFF) % 3 for key in partition_keys(3)]
+    [0, 1, 2]
+    """
     keys: dict[int, bytes] = {}
     number = 0
     while len(keys) < partitions:
@@ -23,7 +27,7 @@ def partition_keys(partitions: int) -> Sequence[bytes]:
 
 
 def murmur2(content: bytes) -> int:
-    """The hash of Kafka's partitioner, 32 bits: Austin Appleby's MurmurHash2 with Kafka's seed."""
+    """The 32-bit hash of Kafka's partitioner: Austin Appleby's MurmurHash2 with Kafka's seed."""
     multiplier, length = 0x5BD1E995, len(content)
     found = 0x9747B28C ^ length
     for at in range(0, length - 3, 4):

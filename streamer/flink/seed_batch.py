@@ -1,8 +1,8 @@
-"""Batches of an index's entries, which seed a job: a fingerprint batch, and the index's data on them. Pure.
+"""Batches of index entries that seed a job: a fingerprint batch, and the index's data on it. Pure.
 
-The envelope is that of `streamer.records.envelope`; its heading names the partition and the name of the input:
+The envelope is that of `streamer.records.envelope`; its heading names the partition and the input:
 
-    documents  uint8 [bytes], the entries as a fingerprint batch; empty in the last batch of a partition
+    documents  uint8 [bytes], the entries as a fingerprint batch; empty in a partition's last batch
     members    uint32 [m], rows that count by another document
     roots      uint64 [m, 2], their keys
     words      fingerprints of the roots uint64 [m, words], and their looks uint8 [m, look bytes]
@@ -21,7 +21,7 @@ MAGIC = b"NDSD"
 
 
 def pack_seeds(batch: FingerprintBatch, seeds: Seeds) -> bytes:
-    """A batch's bytes; `seeds.ends` is not written."""
+    """Bytes of a batch, without `seeds.ends`."""
     documents = np.frombuffer(pack_fingerprints(batch), np.uint8)
     packer = Packer(MAGIC, batch.heading, len(seeds.members))
     for number in (len(documents), seeds.fingerprints.shape[1], seeds.looks.shape[1], 0):
@@ -35,7 +35,7 @@ def pack_seeds(batch: FingerprintBatch, seeds: Seeds) -> bytes:
 
 
 def pack_ends(heading: Heading, ends: Mapping[str, int]) -> bytes:
-    """The bytes of a partition's last batch."""
+    """Bytes of a partition's last batch."""
     packer = Packer(MAGIC, heading, 0)
     for number in (0, 0, 0, 1 + len(ends)):
         packer.number(number)
@@ -45,7 +45,7 @@ def pack_ends(heading: Heading, ends: Mapping[str, int]) -> bytes:
 
 
 def unpack_seeds(content: bytes, where: str) -> tuple[Heading, FingerprintBatch | None, Seeds]:
-    """Undo both; the last one has no batch. Raises BatchUnreadable.
+    """Inverse of both; the last one has no batch. Raises BatchUnreadable.
 
     where  the record's topic, partition and offset, for messages
     """

@@ -1,4 +1,4 @@
-"""An index's entries as the batches that seed a job, in decision order. Pure.
+"""Index entries as batches that seed a job, in decision order. Pure.
 
 A batch has consecutive entries from one source, with ascending offsets. Its number, in milliseconds from 1 on, is the time in
 its document keys, earlier than any log time.
@@ -32,14 +32,12 @@ class Seed(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """An entry, and the key of its root if that is another document."""
-
     document: Document
     root: Key | None
 
 
 class _Keys:
-    """Keys of the entries so far, by number; mostly ascending, 8 bytes for each."""
+    """Keys of earlier entries by number; mostly ascending, 8 bytes each."""
 
     def __init__(self) -> None:
         self._numbers, self._before = array("Q"), array("Q")
@@ -56,18 +54,18 @@ class _Keys:
         self._lows.append(int(low[0]))
 
     def ascends(self, number: int) -> bool:
-        """Whether a number is above all earlier ones; one that is not gets a separate batch."""
+        """Whether a number is above all earlier ones; otherwise it gets a separate batch."""
         return not self._numbers or number > self._numbers[-1]
 
     def add(self, number: int) -> None:
-        """Add the next entry of the batch."""
+        """Add the batch's next entry."""
         if self.ascends(number):
             self._numbers.append(number)
         else:
             self._aside[number] = self._highs[-1], self._lows[-1]
 
     def of(self, number: int) -> Key | None:
-        """An entry's key; None if the number is unknown."""
+        """An entry's key; None for an unknown number."""
         place = bisect_left(self._numbers, number)
         if place == len(self._numbers) or self._numbers[place] != number:
             return self._aside.get(number)
@@ -76,9 +74,9 @@ class _Keys:
 
 
 def seeds_of(taken: Snapshot, partitions: int) -> Iterator[Seed]:
-    """All entries of an index that count, and then a last batch for each partition.
+    """All entries of an index that count, then a last batch for each partition.
 
-    A member counts as long as its root. A delivered document is its own root once its root is gone.
+    A member counts as long as its root. A delivered document becomes its own root once its root is gone.
     """
     names, stamp, keys = taken.streams(), stamp_text(taken.parameters.fingerprint), _Keys()
     for source, run in _runs(taken.records(), keys, taken.parameters):
@@ -95,7 +93,6 @@ def seeds_of(taken: Snapshot, partitions: int) -> Iterator[Seed]:
 
 
 def _runs(records: Iterator[Record], keys: _Keys, parameters: Parameters) -> Iterator[tuple[Source, Sequence[_Entry]]]:
-    """Entries that count, in batches: source and entries of each."""
     source, run = Source("", 0), list[_Entry]()
     for record in records:
         document = record.document
@@ -136,7 +133,6 @@ def _batch(heading: Heading, source: Source, run: Sequence[_Entry], parameters: 
 
 
 def _seeds(taken: Snapshot, run: Sequence[_Entry]) -> Seeds:
-    """The index's data on a batch."""
     parameters = taken.parameters
     members = [row for row, each in enumerate(run) if each.root is not None]
     fingerprints = np.zeros((len(members), parameters.words), np.uint64)

@@ -13,9 +13,9 @@ def position_of(record: Record) -> Position:
 
 
 def batches(records: Iterable[Record], bounds: Batching) -> Iterator[list[Record]]:
-    """Split records into non-empty batches within the bounds, in ascending order, with unique positions.
+    """Split records into non-empty batches within the bounds, ascending, with unique positions.
 
-    Within a batch, the first record of a position wins.
+    Within a batch, a position's first record wins.
     """
     batch: dict[Position, Record] = {}
     size = 0

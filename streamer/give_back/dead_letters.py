@@ -1,7 +1,7 @@
 """Listing and replaying dead letters: the service decides each replayed record again.
 
-The input is the truth: a replayed record names the position at which it was a dead letter. Each batch is one transaction.
-So a killed command continues where it stopped, and replays nothing twice while the input keeps the copy.
+A replayed record names its position as a dead letter. Each batch is one transaction, so a killed command continues, and
+replays nothing twice while the input keeps the copy.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 EXAMPLES_MAX = 3
 SHOWN_BYTES_MAX = 4_096
-"""Maximum bytes of a value or header in the output."""
+"""Maximum shown bytes of a value or header."""
 
 _WITHOUT_BYTES = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 
@@ -32,10 +32,8 @@ _WITHOUT_BYTES = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 class ReasonSummary:
     """Dead letters with one reason.
 
-    replayed_before  number of them that failed again after a replay
-    first_ms         earliest timestamp
-    last_ms          latest timestamp
-    examples         positions of the first few
+    replayed_before  how many failed again after a replay
+    examples         first positions
     """
 
     count: int = 0
@@ -49,10 +47,9 @@ class ReasonSummary:
 class ReplayCounts:
     """Counts of a replay.
 
-    matched          dead letters that match
-    replayed         sent to the input now, or in a dry run: due to be sent
-    replayed_before  already replayed by an earlier command
-    refused          impossible to replay: placeholders without bytes for unreadable records
+    replayed         sent to the input now; in a dry run, due to be sent
+    replayed_before  replayed by an earlier command
+    refused          placeholders for unreadable records, without bytes to send
     """
 
     matched: int = 0
@@ -62,7 +59,7 @@ class ReplayCounts:
 
 
 def summarize(output_log: OutputLog, selection: Selection) -> dict[str, ReasonSummary]:
-    """Summary of matching dead letters by reason, the most frequent first."""
+    """Matching dead letters by reason, the most frequent first."""
     summaries: dict[str, ReasonSummary] = {}
     for output, record in _matching(output_log, selection, selection.since_ms):
         summary = summaries.setdefault(output.headers.reason, ReasonSummary(first_ms=record.timestamp_ms))

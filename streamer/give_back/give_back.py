@@ -1,14 +1,13 @@
 """Giving duplicates back: the index decides, and the unique output gets each record once.
 
     settle       deliver the batch that a killed command decided and did not deliver
-    survey       read the duplicates; count the matching ones, and their earliest timestamp
+    survey       count the matching duplicates, and find their earliest timestamp
     sent         read the unique output from that time on for records given back before
     give back    read the duplicates again; decide a batch in the index, send it in a transaction, settle it in the index
 
-Three sources identify records given back before: the unique output, while it keeps them; the index, while their entries
-count; and the index's list of undelivered records, checked against the unique output. A killed command leaves at most one
-undelivered batch. After the restore of an old backup, the index may lack records that the unique output has: they enter
-the index and are not sent.
+Three sources identify records given back before: the unique output; live entries in the index; and the index's list of
+undelivered records, checked against the unique output. A killed command leaves at most one undelivered batch. An old
+backup's index may lack records of the unique output: they enter and are not sent.
 """
 
 import fcntl
@@ -48,15 +47,13 @@ NO_HOST, NO_ORIGINAL = "", ""
 class Survey:
     """Counts of a selection and its outcome.
 
-    matched      matching duplicates
-    hosts        their number by host; "" without a host
-    originals    their number by id of the original; "" without an id
-    examples     the first few
-    first_ms     their earliest timestamp; None without a match, or if one is in the future
+    hosts        matching duplicates by host; "" without one
+    originals    matching duplicates by id of the original; "" without one
+    first_ms     earliest timestamp; None without a match, or if one is in the future
     given_back   records sent now
     before       records given back by earlier commands
-    finished     records sent now that an earlier command had decided
-    gone         positions that an earlier command had decided, without a record left to send
+    finished     records sent now and decided by an earlier command
+    gone         earlier decided positions without a record to send
     """
 
     matched: int = 0
@@ -75,7 +72,7 @@ class GiveBack:
     """One give-back command.
 
     bounds    limits of a batch
-    progress  called with the number of records given back so far
+    progress  takes the number of records given back so far
     """
 
     output_log: OutputLog
@@ -100,12 +97,12 @@ class GiveBack:
             if len(survey.examples) < EXAMPLES_MAX:
                 survey.examples.append(_example(output, host))
         if latest_ms > time.time() * 1_000:
-            # A topic with LogAppendTime would have stored such a record before its timestamp.
+            # LogAppendTime would have stored such a record before its timestamp.
             survey.first_ms = None
         return survey
 
     def preview(self, selection: Selection) -> Survey:
-        """`survey`, with the number of records given back before; changes nothing."""
+        """`survey`, with the number of records given back before."""
         survey = self.survey(selection)
         if survey.matched:
             undelivered = set(self.index.undelivered())
@@ -135,7 +132,6 @@ class GiveBack:
         return survey
 
     def _batches(self, selection: Selection, survey: Survey) -> Iterator[tuple[list[Record], set[Position]]]:
-        """Batches of the matching records, with the positions sent before."""
         since_ms = selection.since_ms if survey.first_ms is None else survey.first_ms
         sent = self._sent(since_ms)
         for batch in batches((_to_send(output) for output, _ in self.matching(selection, since_ms)), self.bounds):
@@ -144,7 +140,7 @@ class GiveBack:
     def _give_back(self, batch: Sequence[Record], sent: set[Position], survey: Survey) -> None:
         delivered = [record for record in batch if position_of(record) in sent]
         if delivered:
-            # An index restored from an old backup may lack them.
+            # An old backup's index may lack them.
             self.index.give_back(self._entries(delivered), delivered=True)
         rest = [record for record in batch if position_of(record) not in sent]
         new = self.index.give_back(self._entries(rest)) if rest else np.zeros(0, np.bool_)
@@ -156,7 +152,7 @@ class GiveBack:
         survey.before += len(batch) - len(chosen)
 
     def _settle(self) -> tuple[int, list[Position]]:
-        """Deliver records that an earlier command decided only; returns their number, and positions without a record."""
+        """Deliver an earlier command's decisions; returns their number, and positions without a record."""
         decided = self.index.undelivered()
         if not decided:
             return 0, []
@@ -182,7 +178,7 @@ class GiveBack:
         }
 
     def matching(self, selection: Selection, since_ms: int | None) -> Iterator[tuple[Output, str | None]]:
-        """Duplicates that match a selection, with their hosts."""
+        """Duplicates that match a selection, with hosts."""
         for outputs in self.output_log.outputs([Destination.DUPLICATE], since_ms):
             chosen = [output for output in outputs if selection.may_match(output)]
             records = [output.record for output in chosen if output.record is not None]
@@ -195,7 +191,6 @@ class GiveBack:
             yield from self._for_template(matching) if selection.for_template else matching
 
     def _for_template(self, matching: Sequence[tuple[Output, str | None]]) -> Iterator[tuple[Output, str | None]]:
-        """Duplicates that their hosts' frames would keep now."""
         with_host = [(output, host) for output, host in matching if host is not None and output.record is not None]
         by_position = {position_of(output.record): (output, host) for output, host in with_host if output.record}
         for batch in batches((output.record for output, _ in with_host if output.record), self.bounds):
@@ -210,9 +205,9 @@ class GiveBack:
 
 @contextmanager
 def lock_give_back(directory: Path) -> Iterator[None]:
-    """Hold this index's lock for give-back commands. Raises GivingBack if another command holds it.
+    """Hold this index's lock for give-back commands, until the process ends. Raises GivingBack for a held lock.
 
-    The lock ends with its process. The brokers alone would not fence a command with another kafka.instance.
+    The brokers alone would not fence a command with another kafka.instance.
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -245,7 +240,6 @@ def require_whole(output_log: OutputLog, index: Index) -> None:
 
 
 def _to_send(output: Output) -> Record:
-    """The input record with the headers of a given-back one, for the unique output."""
     record = output.record
     assert record is not None, "matching outputs have a record"
     return replace(record, headers=given_back(record.headers))

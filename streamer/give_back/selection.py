@@ -1,4 +1,4 @@
-"""Filters that select dropped records and dead letters. Pure."""
+"""Filters for dropped records and dead letters. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -20,13 +20,8 @@ class Selection:
     >>> Selection(host="example.org").matches_host("Example.org")
     True
 
-    id        id of the record
-    original  id of the original
-    host      host of the document, from `decode.host`
-    since_ms  earliest record timestamp
-    reason    reason of the verdict
-
-    for_template selects near duplicates that their hosts' frames would keep now.
+    since_ms      earliest record timestamp
+    for_template  near duplicates that their hosts' frames would keep now
     """
 
     id: str | None = None
@@ -60,7 +55,7 @@ def host_of(document: object) -> str | None:
 
 
 def moment_ms(text: str, now_ms: int) -> int:
-    """Parse a time to Unix milliseconds: ISO 8601 (by default UTC) or an age: 90s, 15m, 2h, 3d. Raises SettingsError.
+    """Unix milliseconds for ISO 8601 (by default UTC) or an age: 90s, 15m, 2h, 3d. Raises SettingsError.
 
     >>> moment_ms("90s", now_ms=100_000)
     10000

@@ -1,1 +1,1 @@
-"""The operations of `streamer index`: plain values for machines, tables for people."""
+"""Operations of `streamer index`: plain values for machines, tables for people."""

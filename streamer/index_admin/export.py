@@ -2,24 +2,21 @@
 
     first line  {"neardup_index_export": 5, "parameters": .., "streams": [[stream, name], ..], "positions": ..}
     then        one line per position, in decision order: {"stream": place in `streams`, "partition": .., "offset": ..,
-                "verdict": "unique", "reason": .., ..}, with "distance" and "original" (a document's number) if it has
-                them.
-                A duplicate has "origin", which names its original: [id, place in `streams`, partition, offset].
-                "id" is missing if unknown. "text" and "substance" are the digests of the text (hexadecimal;
-                "substance" is missing if both are equal), "host" that of the host, "returns" how often the document
-                had returned to an earlier substance.
+                "verdict": "unique", "reason": .., ..}, with any "distance" and "original" (a document's number).
+                A duplicate has "origin", its original: [id, place in `streams`, partition, offset].
+                "id" is missing if unknown. "text", "substance" (missing if equal) and "host" are hexadecimal digests,
+                "returns" counts returns to an earlier substance.
                 A document that entered has "number", "time_ms", "kind" and "fingerprint" (hexadecimal).
-                It has "look" (hexadecimal) with a second look, "frame" (hexadecimal, the bits of its bins, the lowest
-                first) if it has a frame, and "forgotten" if it is no longer searched.
-    then        one line per host with a sample: {"frame_of": key of the host in hexadecimal, "host": name, "taken": ..,
+                It may have "look" (hexadecimal), "frame" (hexadecimal, its bins' bits, the lowest first), and
+                "forgotten" if it is no longer searched.
+    then        one line per host with a sample: {"frame_of": the host's key in hexadecimal, "host": name, "taken": ..,
                 "kept": .., "signatures": [hexadecimal, ..]}
     last line   {"applied": [[place in `streams`, partition, offset, mark in hexadecimal], ..]}
 
-A file named `*.zst` is compressed. The last line, and as many lines before it as the first one promises, prove
-that the file is whole. Numbers ascend, with gaps where documents have expired. A duplicate of an expired document has an
-origin without an original.
+A file named `*.zst` is compressed. The last line, and as many lines as the first promises, prove that the file is
+whole. Numbers have gaps for expired documents, whose duplicates have an origin without an original.
 
-Exports from an index before format 4 have only the ids of documents that entered.
+Exports from an index before format 4 have only entered documents' ids.
 """
 
 import io
@@ -53,7 +50,7 @@ _BUFFER_BYTES = 2**20
 def export(index: Index, file: Path, progress: Callable[[int], None]) -> int:
     """Write a snapshot of the whole index into a file ('-': standard output); returns the position count.
 
-    The file appears when it is complete. `progress` receives the positions written so far. Raises OSError.
+    The file appears when complete. `progress` receives the positions so far. Raises OSError.
     """
 
     def operation(taken: Snapshot, out: IO[bytes]) -> int:
@@ -75,7 +72,7 @@ def export(index: Index, file: Path, progress: Callable[[int], None]) -> int:
 
 
 def read_header(export_lines: Iterator[bytes], name: str) -> tuple[Parameters, list[tuple[str, str]], int]:
-    """Parameters, streams with their names, and number of positions, from the first line. Raises InputUnreadable."""
+    """Parameters, streams with names, and number of positions, from the first line. Raises InputUnreadable."""
     try:
         header = _loaded(next(export_lines, b""))
         version = header["neardup_index_export"]
@@ -98,10 +95,10 @@ def take_in(
     name: str,
     progress: Callable[[int], None],
 ) -> tuple[int, int]:
-    """Enter the lines after the header; returns the counts of new and known positions. Known ones stay as they are.
+    """Enter the lines after the header; returns the counts of new and known positions. Known ones stay unchanged.
 
-    Every ROWS_A_TRANSACTION lines are one transaction; after each the index equals an earlier state of the exported one.
-    Raises InputUnreadable for a damaged or incomplete file, and IndexProblem.
+    Every ROWS_A_TRANSACTION lines are one transaction, and leave an earlier state of the exported index. Raises
+    InputUnreadable for a damaged or incomplete file, and IndexProblem.
     """
     loading = BulkLoader(index)
     taking = Importer(loading)
@@ -129,7 +126,7 @@ def take_in(
 
 @dataclass
 class _Lines:
-    """The lines after the header. `applied` comes from the last line, and is None before."""
+    """The lines after the header. `applied` is None until the last line."""
 
     octets: Iterator[bytes]
     streams: Sequence[str]
@@ -265,7 +262,7 @@ def _dumped(fields: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError:
-        # An id may hold half a surrogate pair, which JSON can write only with an escape.
+        # An id may hold half a surrogate pair, which JSON writes only as an escape.
         return json.dumps(fields).encode() + b"\n"
 
 
@@ -281,7 +278,6 @@ def _loaded(line: bytes) -> dict[str, Any]:
 
 @contextmanager
 def _written(file: Path) -> Iterator[IO[bytes]]:
-    """Open file that appears under its name when it is complete and synced."""
     if file == STANDARD_INPUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

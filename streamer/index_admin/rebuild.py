@@ -1,7 +1,7 @@
 """Rebuild of an index with other settings while the old one runs: from files, or from the output topics.
 
-An interrupted rebuild continues at its next run. A half-built index looks like one that has seen only the first part of the
-input. Only its name distinguishes it from the finished one, so switch to it only after the end.
+An interrupted rebuild continues at its next run. Only its name distinguishes a half-built index, so switch to it only
+after the end.
 """
 
 import uuid
@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 class Rebuilt(NamedTuple):
-    """Counts of a rebuild: records that had to enter, each once, and those that the new index already held."""
+    """Counts of a rebuild: records that had to enter, each once, and those already in the new index."""
 
     records: int
     already_known: int
@@ -41,11 +41,11 @@ class Rebuilt(NamedTuple):
 def rebuild_from_files(
     settings: Settings, files: Sequence[Path], running: Index | None, progress: Callable[[int], None]
 ) -> Rebuilt:
-    """Decide all lines of JSON Lines files, in order, into the index of `settings`.
+    """Decide JSON Lines files' lines, in order, into the index of `settings`.
 
-    running   index in use, if any. A file that it knows by name and lines keeps its stream in the new index, so that
-              `streamer filter` continues with either
-    progress  receives the number of lines decided so far
+    running   index in use, if any. A file that it knows by name and lines keeps its stream, so that `streamer filter`
+              continues with either index
+    progress  receives the lines so far
 
     Raises InputUnreadable, InputChanged, IndexProblem.
     """
@@ -88,7 +88,6 @@ def _known(running: Index, name: str) -> dict[Source, Applied]:
 
 
 def _skipped(reader: LineReader, applied: Applied) -> int:
-    """Skip the lines that an earlier run decided. Returns their number."""
     count = reader.skip(applied.offset)
     if count < applied.offset or (count and reader.digest() != applied.mark):
         raise InputChanged(
@@ -101,9 +100,8 @@ def _skipped(reader: LineReader, applied: Applied) -> int:
 def ends_to_rebuild(settings: Settings) -> dict[Source, int]:
     """Offset by input source up to which the current index has decided and the group has delivered.
 
-    This is the committed offset; for a deleted topic with the same name, the applied offset. If the current index is
-    unreadable, because it is damaged or of another format, there are only committed offsets. Raises SettingsError if nothing
-    was ever decided, BrokerUnavailable, IndexProblem.
+    This is the committed offset; for a deleted topic with the same name, the applied one if the index is readable.
+    Raises SettingsError before the first decision, BrokerUnavailable, IndexProblem.
     """
     applied: dict[Source, int] = {}
     try:
@@ -114,7 +112,7 @@ def ends_to_rebuild(settings: Settings) -> dict[Source, int]:
         log.warning(
             "the index in place cannot be read: the new one takes what the group has committed", problem=str(problem)
         )
-    # No output has decided but undelivered records: a later end would omit them for good.
+    # No output has undelivered records: a later end would omit them for good.
     ends = applied | committed_offsets(settings)
     if not ends:
         raise SettingsError(
@@ -125,11 +123,10 @@ def ends_to_rebuild(settings: Settings) -> dict[Source, int]:
 
 
 def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress: Callable[[int], None]) -> Rebuilt:
-    """Enter the input topic's delivered records into the index in `settings`, up to each source's end.
+    """Enter the input topic's delivered records into the index of `settings`, up to each source's end.
 
-    Verdicts stay as delivered. An earlier duplicate does not enter, unless the settings let duplicates enter. The service
-    itself enters later decisions when it starts with the new index. `progress` receives the records read so far. Raises
-    SettingsError, BrokerUnavailable, IndexProblem.
+    Verdicts stay as delivered, and duplicates enter only by these settings. `progress` receives the records so far.
+    Raises SettingsError, BrokerUnavailable, IndexProblem.
     """
     index, fingerprinter = open_with_scheme(settings)
     with index:

@@ -1,4 +1,4 @@
-"""An index's entries as the start of a Flink job: from deciding on one host to deciding on many."""
+"""An index's entries as the start of a Flink job: from decisions on one host to many."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -37,8 +37,8 @@ class Written:
 def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> Written:
     """Write a snapshot of all entries into a new topic. `progress` receives the entries so far.
 
-    Raises SettingsError if Flink cannot decide by these settings, or if the index has unpublished decisions; ParametersDiffer
-    if the index was built with other settings; IndexDamaged, BrokerUnavailable.
+    Raises SettingsError if Flink cannot decide by these settings, or decisions are unpublished; ParametersDiffer for an
+    index with other settings; IndexDamaged, BrokerUnavailable.
     """
     dataflow_of(settings)
     index.parameters.require_equal(
@@ -67,13 +67,13 @@ def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> W
 
 
 def wait_until_taken_in(settings: Settings, written: Written) -> None:
-    """Wait until a checkpoint of the job holds everything written. Raises BrokerUnavailable."""
+    """Wait until a job's checkpoint has everything written. Raises BrokerUnavailable."""
     while not taken_in(settings, written):
         time.sleep(ASKED_AGAIN_SECONDS)
 
 
 def taken_in(settings: Settings, written: Written) -> bool:
-    """Whether a checkpoint of the job holds everything written. Raises BrokerUnavailable."""
+    """Whether a job's checkpoint has everything written. Raises BrokerUnavailable."""
     kafka = settings.kafka.model_copy(update={"group": f"{settings.kafka.group}.flink"})
     topics = settings.topics.model_copy(update={"input": written.topic})
     of_job = settings.model_copy(update={"kafka": kafka, "topics": topics})
@@ -82,7 +82,7 @@ def taken_in(settings: Settings, written: Written) -> bool:
 
 
 def _require_told(settings: Settings, applied: Mapping[Source, int]) -> None:
-    """Raise SettingsError if decided verdicts are unpublished: the next decider would never publish them."""
+    """Raise SettingsError for unpublished verdicts: the next decider would never publish them."""
     told = {source: claim.offset for source, claim in claims_of_group(settings).items()}
     for at, claim in claims_of_group(settings_of(settings, "decide")).items():
         if claim.place is not None:

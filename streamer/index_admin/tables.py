@@ -1,4 +1,4 @@
-"""Tables for people of the values in `index_admin.tools`, and progress bars."""
+"""Tables of the values in `index_admin.tools`, and progress bars."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ BAR_CHARACTERS = 40
 
 @contextmanager
 def progress_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Bar on standard error while the block runs. The callable takes the number done so far."""
+    """Bar on standard error for a block. The callable takes the number done so far."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn(title),

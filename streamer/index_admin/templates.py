@@ -18,10 +18,12 @@ IDS_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class LostPages:
-    """Pages that were dropped before their host's frame was known.
+    """Pages that were dropped before their host's frame was known: counts and first ids by host.
 
-    counts  by host
-    ids     first ids per host, at most IDS_MAX
+    >>> lost = LostPages()
+    >>> lost.add("example.org", "page-7")
+    >>> lost.counts["example.org"], lost.ids["example.org"]
+    (1, ['page-7'])
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -38,10 +40,10 @@ class LostPages:
 def as_values(
     frames: Sequence[HostFrame], lost: LostPages | None = None, folders: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Frames for machines, as `index.tools.HostFrame`; with the pages lost before, and the command that gives them back.
+    """Frames for machines, the pages lost before, and the command that gives them back.
 
-    lost     None: no search for them
-    folders  options that name the searched outputs; none for topics
+    lost     None: no search
+    folders  options for the searched outputs; none for topics
     """
     values = [each._asdict() | {"frame_share": round(each.frame_share, 4)} for each in frames]
     if lost is None:

@@ -1,6 +1,6 @@
-"""Answers to an operator, as plain values: an index's size, documents similar to another, soundness of the index.
+"""An operator's answers, as plain values: an index's size and soundness, and documents similar to another.
 
-The index is opened read-only, even next to a running service. `index_admin.tables` shows the same values to people.
+The index is opened read-only, even next to a running service.
 """
 
 import os
@@ -27,7 +27,7 @@ from streamer.settings.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Target of a query: kind and fingerprint, uint64 [1, words]; for an id, a decision on it.
+    """A query's target: kind and fingerprint, uint64 [1, words]; for an id, a decision on it.
 
     A record that entered nothing has no known fingerprint.
     """
@@ -38,16 +38,13 @@ class Sought:
 
 
 def open_for_reading(settings: Settings) -> Index:
-    """Open the configured index read-only, with its own parameters.
-
-    Raises IndexProblem, SettingsError.
-    """
+    """Open the configured index read-only, with its own parameters. Raises IndexProblem, SettingsError."""
     with usable_directory(settings):
         return Index.open(settings.index.directory, None, map_bytes_max=settings.index.map_bytes_max, read_only=True)
 
 
 def open_for_writing(settings: Settings) -> Index:
-    """Open the same index for writing. Raises IndexProblem, SettingsError; IndexMissing if there is none."""
+    """Open the existing index for writing. Raises IndexProblem, SettingsError."""
     with open_for_reading(settings) as index:
         parameters = index.parameters
     with usable_directory(settings):
@@ -55,17 +52,14 @@ def open_for_writing(settings: Settings) -> Index:
 
 
 def open_to_decide(settings: Settings) -> tuple[Index, Scheme]:
-    """Open the same index for deciding, as the service does. Raises IndexProblem, SettingsError; IndexMissing as above."""
+    """Open the existing index for deciding, as the service does. Raises IndexProblem, SettingsError."""
     with open_for_reading(settings):
         pass
     return open_with_scheme(settings)
 
 
 def key_in_place(settings: Settings) -> tuple[HashKey, bytes | None]:
-    """Key and stored secret of the current index; the public key if neither index nor settings have one.
-
-    Raises IndexProblem, SettingsError.
-    """
+    """The current index's key and stored secret; without a key, the public one. Raises IndexProblem, SettingsError."""
     secret = None
     with suppress(errors.IndexMissing), open_for_reading(settings) as index:
         secret = index.secret
@@ -73,7 +67,7 @@ def key_in_place(settings: Settings) -> tuple[HashKey, bytes | None]:
 
 
 def key_of_export(settings: Settings, exported: Parameters, name: str) -> tuple[HashKey, bytes | None]:
-    """As `key_in_place`. Raises SettingsError if the entries of an export, `name`, were hashed with another key."""
+    """As `key_in_place`. Raises SettingsError for an export, `name`, hashed with another key."""
     key, secret = key_in_place(settings)
     theirs = HashKey.digest_in(exported.fingerprint)
     if key.digest != theirs:
@@ -89,7 +83,7 @@ def key_of_export(settings: Settings, exported: Parameters, name: str) -> tuple[
 
 
 def statistics(index: Index, settings: Settings, committed: Mapping[Source, int] | None) -> dict[str, Any]:
-    """Size and fill of an index, applied offset per source, and processes that read it.
+    """An index's size, fill and readers, and applied offset per source.
 
     committed  the group's committed offset per source; None without a broker
     """
@@ -139,7 +133,7 @@ def _sources(index: Index, ages: Mapping[Source, Age], committed: Mapping[Source
 
 
 def _histogram(buckets: BucketSizes) -> dict[str, Any]:
-    """Histogram of sampled buckets by size: 0, 1, 2 to 3, 4 to 7, and so on in powers of two."""
+    """Sampled buckets by size: 0, 1, 2 to 3, 4 to 7, and so on in powers of two."""
     levels = np.where(buckets.sizes > 0, np.frexp(buckets.sizes)[1], 0)
     counts = np.bincount(levels)
     return {
@@ -155,7 +149,7 @@ def _histogram(buckets: BucketSizes) -> dict[str, Any]:
 
 
 def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
-    """Parameters for machines: with a distance or a similarity, whichever the scheme measures."""
+    """Parameters for machines, with the scheme's measure."""
     by_similarity = {"similarity_min": minhash.similarity_of(parameters.distance_max)}
     return {
         "scheme": parameters.scheme,
@@ -168,16 +162,13 @@ def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
 
 
 def seek_text(index: Index, settings: Settings, text: str) -> Sought:
-    """Fingerprint of a text, as the service computes it.
-
-    Raises ParametersDiffer if the settings give other fingerprints than those in the index.
-    """
+    """A text's fingerprint, as in the service. Raises ParametersDiffer if the settings give others than the index has."""
     fingerprints = comparable_scheme(index, settings).fingerprint([text])
     return Sought(Kind(int(fingerprints.kinds[0])), fingerprints.fingerprints)
 
 
 def seek_fingerprint(index: Index, text: str) -> Sought:
-    """Target of a fingerprint in hexadecimal. Raises ValueError."""
+    """Target of a hexadecimal fingerprint. Raises ValueError."""
     return Sought(Kind.NEAR, from_hexadecimal(text, index.parameters.bits))
 
 
@@ -205,7 +196,7 @@ def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) 
 
 
 def answer(sought: Sought, matches: list[Match], names: Mapping[str, str], parameters: Parameters) -> dict[str, Any]:
-    """Target and matches for machines: with distances or similarities, whichever the scheme measures."""
+    """Target and matches for machines, with the scheme's measure."""
     by_similarity = parameters.scheme == "minhash"
     fields: dict[str, Any] = {"kind": sought.kind.name.lower(), "fingerprint": None}
     if sought.fingerprint is not None:

@@ -1,4 +1,4 @@
-"""Routes of the HTTP port: methods, size and queue limits, and the common error form. The only importer of Starlette.
+"""Routes of the HTTP port: methods, limits, and the common error form. The only importer of Starlette.
 
 Each queue has its own threads, so a slow request never delays a probe.
 """
@@ -36,10 +36,10 @@ TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
 REQUEST_SECONDS = 10
-"""Maximum time for a request's body, and for the pause before the next request on a connection."""
+"""Maximum time for a request's body, and before the next request on a connection."""
 
 WAITING_MAX = 64
-"""Maximum requests waiting in one queue; beyond it the server answers 503. Probes are exempt."""
+"""Maximum requests in one queue, before 503. Probes are exempt."""
 
 PROBES = "probes"
 """Queue for probes."""
@@ -49,17 +49,16 @@ _ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Requests with one path and one method.
+    """Requests with one path and method.
 
     >>> Route("/v1/documents/{id:path}", "GET", lambda identity: respond(HTTPStatus.OK, JSON, identity)).method
     'GET'
 
-    path            path in Starlette's syntax, with at most one parameter
-    method          GET (which includes HEAD) or POST
-    handle          runs on a thread with the body or the path's parameter
-    admit           checks the headers before the body is read, without waiting; returns a refusal or None
-    body_bytes_max  maximum body size
-    queue           name for slow routes, answered one request at a time; "" answers four at a time
+    path    in Starlette's syntax, with at most one parameter
+    method  GET (which includes HEAD) or POST
+    handle  runs on a thread with the body or the path's parameter
+    admit   checks the headers before the body, without waiting; returns a refusal or None
+    queue   slow routes' queue, one request at a time; "" answers four at a time
     """
 
     path: str
@@ -86,7 +85,7 @@ def error_body(field: str, message: str) -> bytes:
 
 
 class Application:
-    """ASGI application that serves the routes."""
+    """ASGI application for the routes."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._paths = ", ".join(dict.fromkeys(route.path.replace(":path", "") for route in routes))
@@ -109,7 +108,7 @@ class Application:
             threads.shutdown(wait=False, cancel_futures=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request (ASGI)."""
+        """Answer one request."""
         await self._starlette(_with_path_alone(scope), receive, send)
 
     async def _refuse(self, _: Request, refused: Exception) -> Response:
@@ -154,7 +153,6 @@ def _with_path_alone(scope: Scope) -> Scope:
 
 
 async def _body(request: Request, bytes_max: int) -> bytes | Response:
-    """A request's body, or the refusal if it is large or slow."""
     close = {"Connection": "close"}
     body = bytearray()
     try:

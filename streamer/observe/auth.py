@@ -16,17 +16,14 @@ log = structlog.get_logger(__name__)
 
 
 class _Encryption:
-    """TLS that reloads its certificate when the files change.
-
-    context  for all handshakes; each uses the newest certificate
-    """
+    """TLS that reloads changed certificate files."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
         self._files = (certificate, key)
         self._read_at = self._changed_at()
         self._newest = self._loaded()
         self.context = self._loaded()
-        # OpenSSL calls this during every handshake, even if the client names no server.
+        # OpenSSL calls this in every handshake, even without a server name.
         self.context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, _server: str | None, _context: ssl.SSLContext) -> None:
@@ -48,7 +45,7 @@ class _Encryption:
                 self._read_at = changed_at
                 log.info("port certificate reloaded", file=str(self._files[0]))
         except (OSError, ValueError) as error:
-            # A renewal may write the second file a moment later; until then the old certificate serves.
+            # A renewal writes the second file a moment later; until then the old certificate serves.
             log.warning("cannot reload the port certificate", reason=str(error))
 
     def _changed_at(self) -> tuple[int, ...]:
@@ -69,7 +66,7 @@ class PortAuth:
 
     @property
     def context(self) -> ssl.SSLContext | None:
-        """TLS context, or None."""
+        """TLS context, if any."""
         return None if self._encryption is None else self._encryption.context
 
     def admits(self, authorization: str) -> bool:
@@ -110,7 +107,7 @@ def _encryption(observe: Observe) -> _Encryption | None:
 
 
 def _no_password() -> NoReturn:
-    # Without this callback, OpenSSL would prompt on the terminal and wait.
+    # Without this callback, OpenSSL would prompt on the terminal.
     raise ValueError("the key is encrypted")
 
 

@@ -1,4 +1,4 @@
-"""Time per step of a batch, and the figures of a delivered one."""
+"""Time per step of a batch, and a delivered batch's figures."""
 
 import time
 from collections import Counter
@@ -14,14 +14,20 @@ from streamer.records.reason import Reason, label
 from streamer.records.record import Batch
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
-"""The six verbs, in order. Metrics, dashboard and documentation use the same words."""
+"""The six verbs, in order, as in metrics, dashboard and documentation."""
 
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Seconds per step of one batch: wall time of the loop, and CPU time. `entered` receives each step's name.
+    """Wall and CPU seconds per step of one batch. `entered` receives each step's name.
 
-    beside_seconds  CPU time of the prefetch thread so far, which is not the step's
+    beside_seconds  CPU time of the prefetch thread so far, which no step pays
+
+    >>> entered = []
+    >>> with Stopwatch(entered.append, beside_seconds=lambda: 0.0).step("decode"):
+    ...     pass
+    >>> entered
+    ['decode']
     """
 
     entered: Callable[[str], None]
@@ -31,7 +37,7 @@ class Stopwatch:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Charge the time spent inside to the step `name` in STEPS."""
+        """Charge the block's time to a step in STEPS."""
         self.entered(name)
         wall, cpu = time.perf_counter(), time.process_time() - self.beside_seconds()
         yield
@@ -43,16 +49,14 @@ class Stopwatch:
 class BatchReport:
     """Figures of one delivered batch, for metrics, progress bars and tables.
 
-    records           records in the batch
-    value_bytes       bytes of their values
     step_seconds      wall time per step in STEPS, including waits
-    step_cpu_seconds  CPU time per step in STEPS, on any thread
+    step_cpu_seconds  CPU time per step, on any thread
     outcomes          documents by (verdict label, reason label)
     distances         int16 [duplicates], to their originals; empty if the index measures similarity
-    similarities      float64 [duplicates], to their originals; empty if the index measures distance
+    similarities      float64 [duplicates]; empty if it measures distance
     candidates        int64 [newly decided documents], entries compared with each
     unequal           near but unequal duplicates
-    replayed          documents with a verdict from the journal
+    replayed          verdicts from the journal
     """
 
     records: int
@@ -70,7 +74,7 @@ class BatchReport:
 def report(
     batch: Batch, stopwatch: Stopwatch, decisions: Decisions | None = None, *, by_similarity: bool = False
 ) -> BatchReport:
-    """Figures of a delivered batch. `decisions`: None in a part that does not decide. `by_similarity`: see `Parameters`."""
+    """A delivered batch's figures. `decisions`: None in a part that decides nothing."""
     figures = BatchReport(
         records=len(batch.records),
         value_bytes=sum([len(record.value) for record in batch.records if record.value]),

@@ -1,7 +1,6 @@
 """Limits on the port's open connections.
 
-At a limit, a new connection replaces the oldest idle one. So silent clients displace each other, and a prompt client gets
-its answer.
+At a limit, a new connection replaces the oldest idle one. So silent clients displace each other, never a prompt one.
 """
 
 import socket
@@ -35,11 +34,9 @@ class Connections:
         self._open: list[_Connection] = []
 
     def admit(self, address: str, stream: socket.socket, is_answering: Callable[[], bool]) -> bool:
-        """Count a new connection; at a limit, close an idle one for it.
+        """Count a new connection; at a limit, close an idle one for it. Returns False if none is idle.
 
-        is_answering  whether the connection waits for the service, not for its client
-
-        Returns False at the limit if no connection is idle.
+        is_answering  whether it waits for the service, not for its client
         """
         self._open = [each for each in self._open if each.stream.fileno() >= 0]
         idle = [each for each in self._open if not each.is_answering()]
@@ -55,6 +52,6 @@ class Connections:
 
     def _close(self, connection: _Connection) -> None:
         self._open.remove(connection)
-        # The event loop owns the socket: it sees the end of the stream and closes. The client may be gone already.
+        # The event loop owns the socket: it sees the end and closes. The client may be gone already.
         with suppress(OSError):
             connection.stream.shutdown(socket.SHUT_RDWR)

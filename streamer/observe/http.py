@@ -1,8 +1,7 @@
 """The service's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes, and further routes.
 
-The only importer of uvicorn, which serves HTTP and TLS on one thread. Slow handlers run on other threads, so they never
-delay a probe. This module accepts connections itself: uvicorn's limit answers 503 even to probes, and its TLS handshake
-may take a minute.
+The only importer of uvicorn, which serves HTTP and TLS on one thread; slow handlers run on others. This module accepts
+connections itself: uvicorn's limit answers 503 even to probes, and its TLS handshake may take a minute.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from streamer.observe.metrics import CONTENT_TYPE
 log = structlog.get_logger(__name__)
 
 Check = Callable[[], tuple[bool, str]]
-"""Whether the check passes, and a short message for people."""
+"""Whether the check passes, with a short message for people."""
 
 HEAD_SECONDS = 2
 """Maximum time for the TLS handshake, and again for a request's head."""
@@ -42,10 +41,10 @@ class HttpServer:
     """Serves these paths and `routes` from a daemon thread; a context manager.
 
     /metrics  200 with the exposition, or 401 without the password
-    /healthz  200 while `health` passes, else 503, with its message; a failure means: restart this process
-    /readyz   the same with `ready`; a failure means: the service is not working now
+    /healthz  200 while `health` passes, else 503, with its message: restart this process
+    /readyz   the same with `ready`: the service is not working now
 
-    The two probes need no password: Kubernetes sends none, and they reveal little.
+    Probes need no password: Kubernetes sends none.
     """
 
     def __init__(
@@ -66,11 +65,11 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """Port that the server listens on; after `start` with port 0, the system's choice."""
+        """The listening port; the system's choice for port 0."""
         return self._port
 
     def start(self) -> None:
-        """Listen and serve. Raises SettingsError if the address is unavailable."""
+        """Listen and serve. Raises SettingsError for an unavailable address."""
         listening = _listening(self._host, self._port)
         self._port = int(listening.getsockname()[1])
         server = _Server(_configuration(self._application, self._auth.context))
@@ -79,7 +78,7 @@ class HttpServer:
         thread.start()
 
     def close(self) -> None:
-        """Stop the server; open requests may be cut off."""
+        """Stop; may cut off open requests."""
         if self._running is not None:
             server, thread = self._running
             server.should_exit = True
@@ -123,7 +122,7 @@ class _Protocol(H11Protocol):
     _overdue: asyncio.TimerHandle | None = None
 
     def is_answering(self) -> bool:
-        """Whether a complete request arrived and the client still reads the response."""
+        """Whether a complete request awaits its response, and the client still reads."""
         return self._has_request() and not self.cycle.more_body and not self.flow.write_paused
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -155,8 +154,6 @@ class _Protocol(H11Protocol):
 
 
 class _Server(Server):
-    """Uvicorn's server, with connections admitted by `Connections`."""
-
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])
         assert sockets is not None
@@ -173,7 +170,7 @@ class _Server(Server):
         await super().shutdown(sockets)
 
     def _listen(self) -> None:
-        # Accept one connection in each round, so that the loop reads data from earlier ones in between.
+        # Accept one connection per round, so that the loop reads earlier ones in between.
         if not self.should_exit:
             asyncio.get_running_loop().add_reader(self._listening, self._accept)
 
@@ -200,7 +197,7 @@ class _Server(Server):
 
     async def _connect(self, stream: socket.socket, protocol: _Protocol) -> None:
         seconds = None if self.config.ssl is None else HEAD_SECONDS
-        # The client left, speaks no TLS, or was too slow; or the server stopped meanwhile.
+        # The client left, speaks no TLS, or was too slow; or the server stopped.
         with suppress(OSError), ExitStack() as unless_connected:
             unless_connected.callback(stream.close)
             await asyncio.get_running_loop().connect_accepted_socket(

@@ -10,14 +10,13 @@ import orjson
 import structlog
 
 CHATTER_PERIOD_SECONDS = 30.0
-"""A repeated Kafka client line appears once in this period."""
+"""A repeated Kafka client line appears once a period."""
 
 
 class ChatterFilter(logging.Filter):
-    """Passes a Kafka client line once a period, with its number of repetitions.
+    """Passes a Kafka client line once a period, with its repetitions.
 
-    While a broker is away, each worker's client logs about ten lines a second from a dozen retry loops. Lines are counted
-    by their place in the client's source, so memory is bounded.
+    Lines count by their place in the client's source, so memory is bounded.
 
     >>> line = logging.LogRecord("kafka.conn", logging.WARNING, "conn.py", 7, "disconnected", (), None)
     >>> chatter = ChatterFilter(period_seconds=30)
@@ -33,7 +32,7 @@ class ChatterFilter(logging.Filter):
         self._held_back: dict[tuple[str, int], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log the line; other loggers' lines always pass."""
+        """Whether to log the line; other loggers' always pass."""
         if not _is_client(record.name):
             return True
         place = (record.pathname, record.lineno)
@@ -56,11 +55,10 @@ def configure_logging(
     stream: TextIO | None = None,
     part: str | None = None,
 ) -> None:
-    """Log from `level` on to `stream` (default: standard error), as text or JSON. A second call replaces the first.
+    """Log from `level` on to `stream` (default: standard error). A second call replaces the first.
 
-    Every line has `worker` and `part`, if set. The Kafka client logs warnings and errors, each once a period. At debug
-    level, tracebacks show local variables. At other levels, the client's exceptions are one line, `error`, with all
-    causes, and other exceptions have a plain traceback.
+    The Kafka client logs warnings and errors, each once a period. At debug level, tracebacks show local variables. Else
+    the client's exceptions are one line, `error`, with all causes.
     """
     out = sys.stderr if stream is None else stream
     shared: list[structlog.typing.Processor] = [
@@ -110,7 +108,7 @@ def _add_worker(worker: int | None, part: str | None) -> structlog.typing.Proces
 def _shorten_client_error(
     _logger: object, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Replace the Kafka client's traceback by `error`: users cannot act on the client's frames."""
+    """Replace the Kafka client's traceback by `error`: users cannot act on its frames."""
     if _is_client(event["logger"]) and (raised := event.pop("exc_info", None)):
         event["error"] = _in_one_line(raised[1])
     return event

@@ -1,15 +1,14 @@
 """Counts and exposes every metric of `definitions`. The only importer of prometheus_client.
 
-One port exposes supervisor and worker metrics. Each process counts in memory-mapped files, under a name
-that survives restarts. The scraped process adds up all files:
+Each process counts in memory-mapped files, under a name that survives restarts. The scraped process adds up all files:
 
     supervisor              worker-0                worker-1
     counter_supervisor.db   counter_worker-0.db     counter_worker-1.db
     gauge_..._.db           gauge_..._.db           gauge_..._.db            -> /metrics of the supervisor
     histogram_....db        histogram_....db        histogram_....db
 
-A restarted worker continues in its predecessor's files, so counters never fall and files stay few. Without `prepare`, a
-process counts in memory.
+A restarted worker continues in its predecessor's files, so counters never fall. Without `prepare`, a process counts in
+memory.
 """
 
 import importlib.metadata
@@ -52,7 +51,7 @@ RESTART_CAUSES = ("transport", "hanging-transaction", "no-progress", "killed", "
 signal; an error."""
 
 HOSTS_SHOWN = 10
-"""Maximum hosts in metrics, since each adds a series."""
+"""Maximum hosts in metrics: each adds a series."""
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 """Content type of `Metrics.exposition`."""
@@ -62,7 +61,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class _Name(str):
-    """A process's name in its file names. Objects are never equal, and the library reopens files for an unequal name."""
+    """A process's name in file names. Objects are never equal, and the library reopens files for an unequal name."""
 
     __slots__ = ()
     __eq__ = object.__eq__
@@ -78,8 +77,8 @@ _name = _Name("")
 def prepare(directory: Path, worker: int | None) -> None:
     """Count in files of `directory` from now on. Call once, before the first `Metrics()`.
 
-    The supervisor (`worker` None) calls first, and removes an earlier service's files. Live workers must have
-    different numbers. Raises NoRoomForMetrics.
+    The supervisor (`worker` None) calls first, and removes an earlier service's files. Live workers have different
+    numbers. Raises NoRoomForMetrics.
     """
     global _directory, _folder, _name
     _name = _Name(_name_of(worker))
@@ -89,7 +88,7 @@ def prepare(directory: Path, worker: int | None) -> None:
     prefixes = sorted({_prefix_of(definition) for definition in DEFINITIONS})
     _folder = MetricsFolder(directory, [f"{prefix}_{_name}.db" for prefix in prefixes])
     _directory = directory
-    # The library reads both for each new value, so import order does not matter.
+    # The library reads both for each new value, in any import order.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
     values.ValueClass = values.MultiProcessValue(process_identifier=lambda: _name)  # type: ignore[no-untyped-call]
 
@@ -97,7 +96,7 @@ def prepare(directory: Path, worker: int | None) -> None:
 def restore_files() -> bool:
     """Restore this process's removed files with all counts; True if any was missing. Raises NoRoomForMetrics.
 
-    Call it often, from the counting thread: until then, scrapes miss these counts.
+    Call it often from the counting thread: until then, scrapes miss these counts.
     """
     global _name
     if _folder is None or not _folder.restore():
@@ -107,13 +106,12 @@ def restore_files() -> bool:
 
 
 def forget_gauges(worker: int) -> None:
-    """Drop an ended worker's gauges, since they may be out of date. Its counts stay."""
+    """Drop an ended worker's outdated gauges. Its counts stay."""
     if _directory is not None:
         mark_process_dead(_name_of(worker), str(_directory))  # type: ignore[no-untyped-call]
 
 
 def _prefix_of(definition: Definition) -> str:
-    """Prefix that the library gives to a metric's file name."""
     return f"gauge_{definition.merge}" if definition.kind == "gauge" else definition.kind
 
 
@@ -122,7 +120,7 @@ def _name_of(worker: int | None) -> str:
 
 
 def release() -> None:
-    """Undo `prepare`: close the files, and count in memory from the next `Metrics()` on."""
+    """Undo `prepare`: close the files; the next `Metrics()` counts in memory."""
     global _directory, _folder
     if _folder is not None:
         _folder.close()
@@ -133,7 +131,7 @@ def release() -> None:
 
 
 def restart_cause(exit_code: int) -> str:
-    """Restart cause, one of `RESTART_CAUSES`, from the worker's exit code (negative: a signal).
+    """Restart cause in `RESTART_CAUSES`, from an exit code (negative: a signal).
 
     >>> restart_cause(-9)
     'killed'
@@ -183,13 +181,11 @@ read again after a crash counts once. Counters start at zero with the service an
 
 
 class _Files(Collector):
-    """Sums up all processes' files at every scrape."""
-
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def collect(self) -> Iterable[Metric]:
-        # A new file is empty for a moment, and the library cannot read an empty file.
+        # The library cannot read a new, still empty file.
         while True:
             files = [str(file) for file in sorted(self._directory.glob("*.db")) if not _is_empty(file)]
             # A file was removed in between: list them again.
@@ -204,7 +200,7 @@ _OF_HOSTS = {
 
 
 class _Hosts(Collector):
-    """The worst hosts as this process last saw them. Files would keep every past host for ever."""
+    """The worst hosts. Files would keep every past host for ever."""
 
     def __init__(self) -> None:
         self.watched: WatchedHosts | None = None
@@ -229,12 +225,12 @@ def _is_empty(file: Path) -> bool:
     try:
         return file.stat().st_size == 0
     except FileNotFoundError:
-        # A worker that has just ended had these gauges; the library skips such a file too.
+        # This worker just ended; the library skips such a file too.
         return True
 
 
 class Metrics:
-    """This process's metrics, and their sum over all processes that share its directory.
+    """This process's metrics, and the sum over all processes of its directory.
 
     >>> metrics = Metrics()
     >>> metrics.show_workers({"running": 2})
@@ -263,7 +259,7 @@ class Metrics:
         self._labelled(gauge, labels).set(value)
 
     def observe_batch(self, batch: BatchReport) -> None:
-        """Count one batch, right after its commit."""
+        """Count one committed batch."""
         for outcome, count in batch.outcomes.items():
             self.count(definitions.DOCUMENTS, count, *outcome)
         for step, seconds in batch.step_seconds.items():
@@ -282,21 +278,21 @@ class Metrics:
         self.set(definitions.LAST_DELIVERY, time.time())
 
     def observe_lags(self, lags: Mapping[tuple[str, int], int]) -> None:
-        """Set the lag per (topic, partition) that this process owns, and withdraw its former ones."""
+        """Set the lag per owned (topic, partition), and withdraw former ones."""
         for topic, partition in self._lags_shown - lags.keys():
             self._withdraw(self._metrics[definitions.LAG_RECORDS], topic, partition)
         for (topic, partition), lag in lags.items():
             self.set(definitions.LAG_RECORDS, lag, topic, partition)
-            # Starts at zero, since Prometheus sees no increase in a series that begins at five.
+            # Starts at zero: Prometheus sees no increase in a series that begins at five.
             self.count(definitions.OFFSETS_SKIPPED, 0, topic, partition)
         self._lags_shown = set(lags)
 
     def show_hosts(self, watched: WatchedHosts) -> None:
-        """Replace the worst hosts; called in the scraped process."""
+        """Replace the worst hosts; for the scraped process."""
         self._hosts.watched = watched
 
     def show_workers(self, states: Mapping[str, int]) -> None:
-        """Set how many workers are in each of `WORKER_STATES`; missing states count 0."""
+        """Set the workers in each of `WORKER_STATES`; missing states count 0."""
         for state in WORKER_STATES:
             self.set(definitions.WORKERS, states.get(state, 0), state)
 
@@ -305,7 +301,7 @@ class Metrics:
         return generate_latest(self._registry)
 
     def seen(self, definitions: Iterable[Definition]) -> dict[str, list[tuple[dict[str, str], float]]]:
-        """Every series' labels and value for these counters and gauges, by name, over all processes."""
+        """Labels and value of each series of these counters and gauges, by name, over all processes."""
         series: dict[str, list[tuple[dict[str, str], float]]] = {each.name: [] for each in definitions}
         for sample in (sample for family in self._registry.collect() for sample in family.samples):
             if sample.name in series:

@@ -1,7 +1,7 @@
-"""One process's metric files: created with reserved disk space, and restored after removal.
+"""One process's metric files, with reserved disk space, restored after removal.
 
-Cleaners for temporary files remove old files even from a running process. It continues counting in unlinked files, which
-the scraped process cannot see. So each process keeps its files open and restores them from there.
+Cleaners for temporary files remove old files even from a running process, which continues in unlinked ones. So each
+process keeps its files open and restores them from there.
 """
 
 import fcntl
@@ -12,7 +12,7 @@ from pathlib import Path
 from streamer.errors import NoRoomForMetrics
 
 FILE_BYTES = 2**18
-"""Initial file size per process and metric type, enough for some 1,000 partitions; the file grows beyond that."""
+"""Initial size per process and metric type, enough for some 1,000 partitions; the file grows."""
 
 
 class MetricsFolder:
@@ -27,10 +27,9 @@ class MetricsFolder:
     """
 
     def __init__(self, directory: Path, names: Sequence[str]) -> None:
-        """Create the folder and missing files; existing files keep their content.
+        """Create the folder and missing files; existing ones keep their content. Raises NoRoomForMetrics.
 
-        Raises NoRoomForMetrics. The files are memory-mapped, and a page without disk space would kill the process
-        (SIGBUS).
+        A memory-mapped page without disk space would kill the process (SIGBUS).
         """
         self._directory = directory
         self._files: dict[Path, int] = {}
@@ -70,7 +69,7 @@ class MetricsFolder:
 
     def _restore(self, path: Path) -> None:
         former = self._files[path]
-        # The scraped process reads all *.db files, so the copy gets that name only when complete.
+        # The scraped process reads all *.db files, so only a complete copy gets that name.
         copy = path.with_suffix(".new")
         copy.unlink(missing_ok=True)
         file = _open(copy)
@@ -92,7 +91,7 @@ class MetricsFolder:
         )
 
     def close(self) -> None:
-        """Close the files and leave them in place."""
+        """Close the files, which stay."""
         for file in (*self._files.values(), *([] if self._lock is None else [self._lock])):
             os.close(file)
         self._files, self._lock = {}, None

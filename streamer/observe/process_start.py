@@ -10,7 +10,7 @@ from streamer.errors import ProcessRefused
 
 @contextmanager
 def naming_limits() -> Iterator[None]:
-    """Turn an OSError from starting a process into ProcessRefused, which names the limit."""
+    """Turn an OSError from a process start into ProcessRefused with the limit."""
     try:
         yield
     except OSError as error:
@@ -21,7 +21,6 @@ def naming_limits() -> Iterator[None]:
 
 
 def _limit_of(error: OSError) -> str:
-    """The exceeded limit, as a continuation of the message; empty if unknown."""
     files, processes = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
     return {
         errno.EMFILE: f": raise the limit of open files (RLIMIT_NOFILE, ulimit -n, LimitNOFILE; now {files})",

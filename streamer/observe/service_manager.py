@@ -1,6 +1,6 @@
 """Notifications to systemd: started, alive, stopping.
 
-The protocol is sd_notify(3): a datagram with lines to the socket in NOTIFY_SOCKET. Without that variable, calls do nothing.
+By sd_notify(3): a datagram with lines to the socket in NOTIFY_SOCKET; without it, calls do nothing.
 """
 
 import os
@@ -15,11 +15,11 @@ log = structlog.get_logger(__name__)
 
 
 class ServiceManager:
-    """The service manager that started this process.
+    """The service manager of this process.
 
     >>> ServiceManager(address="").started()
 
-    address           socket address, "@" first for an abstract one; empty: no service manager
+    address           socket address, "@" first for an abstract one; empty: none
     watchdog_seconds  silence after which it kills the service; 0: never
     """
 
@@ -35,17 +35,17 @@ class ServiceManager:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """From NOTIFY_SOCKET, and WATCHDOG_USEC unless WATCHDOG_PID names another process (sd_notify(3))."""
+        """From NOTIFY_SOCKET, and WATCHDOG_USEC unless WATCHDOG_PID names another process."""
         mine = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         watchdog = int(environment.get("WATCHDOG_USEC", "0")) if mine else 0
         return cls(environment.get("NOTIFY_SOCKET", ""), watchdog / 1e6)
 
     def started(self) -> None:
-        """Notify that the service has started."""
+        """Notify the start."""
         self._send("READY=1")
 
     def alive(self, status: str) -> None:
-        """Notify that the service is alive, with its status for people. Call it often."""
+        """Notify life, with a status for people. Call it often."""
         if not self._address:
             return
         now_seconds = self._clock()
@@ -55,7 +55,7 @@ class ServiceManager:
             self._send(f"WATCHDOG=1\nSTATUS={' '.join(status.split())}")
 
     def stopping(self) -> None:
-        """Notify that the service is stopping."""
+        """Notify the stop."""
         self._send("STOPPING=1")
 
     def _send(self, lines: str) -> None:

@@ -1,1 +1,1 @@
-"""A service's parts: fingerprint, decide, route. Each wires verbs from the whole path."""
+"""A service's parts: fingerprint, decide, route, each with some verbs of the whole path."""

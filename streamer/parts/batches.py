@@ -1,6 +1,6 @@
-"""Reading the topics between the parts of a service by document offsets.
+"""Reading the topics between parts by document offsets.
 
-A topic between parts holds batches in document order. A decider that repeats a batch also repeats all later ones. So a binary
+A topic between parts holds batches in document order. A decider that repeats a batch also repeats all later ones, so a binary
 search yields the first batch that ends after an offset.
 """
 
@@ -43,7 +43,7 @@ class Stored(Generic[Kind]):
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Turn BatchUnreadable into RecordsUnreadable: only a person can identify such a record."""
+    """Translate BatchUnreadable into RecordsUnreadable: only a person can identify such a record."""
     try:
         yield
     except BatchUnreadable as error:
@@ -58,12 +58,16 @@ def is_of_engine(heading: Heading) -> bool:
 
 
 def place_of(topic: str, partition: int, offset: int) -> str:
-    """Position of a record, in words."""
+    """Position of a record, in words.
+
+    >>> place_of("verdicts", 3, 17)
+    'verdicts/3 offset 17'
+    """
     return f"{topic}/{partition} offset {offset}"
 
 
 class Batches(Generic[Kind]):
-    """The committed batches of one topic between parts. Calls raise BrokerUnavailable, RecordsUnreadable."""
+    """Committed batches of a topic between parts. Calls raise BrokerUnavailable, RecordsUnreadable."""
 
     def __init__(self, settings: Settings, topic: str, unpack: Unpack[Kind]) -> None:
         self._topic = topic
@@ -75,29 +79,29 @@ class Batches(Generic[Kind]):
         self._reader.close()
 
     def extent(self, partition: int) -> range:
-        """Offsets of the records that are readable now."""
+        """Offsets of the currently readable records."""
         at = TopicPartition(self._topic, partition)
         return self._reader.ranges([at])[at]
 
     def first_in(self, partition: int, offsets: range) -> Stored[Kind] | None:
-        """The first batch at these record offsets, except heartbeats of an engine."""
+        """First batch at these record offsets, except engine heartbeats."""
         read = (stored for batches in self.read(partition, offsets) for stored in batches)
         return next((stored for stored in read if not is_of_engine(stored.batch.heading)), None)
 
     def read(self, partition: int, offsets: range) -> Iterator[Sequence[Stored[Kind]]]:
-        """All batches at these record offsets, in portions; empty ones while it waits."""
+        """All batches at these record offsets, in portions; empty ones mark time."""
         at = TopicPartition(self._topic, partition)
         for polled, _ in self._reader.read({at: offsets}):
             yield [self.unpacked(partition, record) for record in polled.get(at, ())]
 
     def unpacked(self, partition: int, record: ConsumerRecord) -> Stored[Kind]:
-        """A record of the client as a batch."""
+        """A client's record as a batch."""
         with readable():
             where = place_of(self._topic, partition, record.offset)
             return Stored(record.offset, self._unpack(record.value, where))
 
     def reached(self, source: Source) -> int:
-        """Document offset at which the last batch of a source ends; 0 without a batch."""
+        """Document offset at which a source's last batch ends; 0 without a batch."""
         for searched in backwards(self.extent(source.partition), 16):
             ends = [
                 stored.batch.heading.end
@@ -110,7 +114,7 @@ class Batches(Generic[Kind]):
         return 0
 
     def search(self, partition: int, stream: str, offset: int) -> int:
-        """Offset of the first record with the stream's documents that ends after `offset`; else the end."""
+        """Offset of the first record whose documents of the stream end after `offset`; else the end."""
         whole = self.extent(partition)
         low, high, first = whole.start, whole.stop, whole.stop
         while low < high:
@@ -127,7 +131,7 @@ class Batches(Generic[Kind]):
     def covering(self, partition: int, stream: str, offset: int) -> int:
         """Offset of the first record whose documents include `offset`; without one, as `search`.
 
-        Batches that retention removed may appear again after the rest. So this reads all later ones.
+        Batches that retention removed may reappear after the rest, so this reads all later ones.
         """
         first = self.search(partition, stream, offset)
         for batches in self.read(partition, range(first, self.extent(partition).stop)):

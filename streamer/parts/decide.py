@@ -1,6 +1,6 @@
 """decide: fingerprint batches become verdict batches. Read, decide, commit; no text.
 
-The index knows documents under their own positions, as in a service without parts.
+The index knows documents by their own positions, as in a service without parts.
 """
 
 import time
@@ -66,7 +66,7 @@ class DecidePart(Loop):
         return decisions
 
     def _in_place(self, records: Sequence[Record], batches: Sequence[FingerprintBatch]) -> list[FingerprintBatch]:
-        """The batches; an engine's heartbeats get the preceding documents' end as their position."""
+        """The batches; an engine's heartbeats take the preceding documents' end as their position."""
         reached: dict[int, tuple[str, int]] = {}
         placed = []
         for record, batch in zip(records, batches, strict=True):
@@ -135,7 +135,7 @@ def _verdicts(
 
 
 def _runs(batches: Sequence[FingerprintBatch]) -> Iterator[tuple[int, int]]:
-    """Runs of batches for one decision: in each, a source's offsets ascend, and a partition has one source.
+    """Runs of batches for one decision: a source's offsets ascend, and a partition has one source.
 
     Mostly one. Repeated fingerprints or a replaced input topic cause more.
     """

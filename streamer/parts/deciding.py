@@ -1,13 +1,13 @@
-"""The transport of `decide`: it reads fingerprint batches, and exposes the documents in them.
+"""Transport for `decide`: reads fingerprint batches, and exposes their documents.
 
-Recovery compares document offsets with the index, as in a service without parts. So all methods except `read` and `deliver`
-take sources and offsets of documents. The note of a committed offset has the document offset as its place.
+Recovery compares document offsets with the index, so all methods except `read` and `deliver` take document sources and
+offsets. A committed offset's note has the document offset as its place.
 
     decided    every document below it has a verdict: committed here, or delivered by `route`
     delivered  committed in `kafka.group`: a service without parts may have delivered more than was decided here
 
-The index restores documents below `delivered` from the outputs. Documents between `delivered` and `decided` are in no output
-yet: it restores them from the input and the verdicts. Written verdicts are final.
+The index restores documents below `delivered` from the outputs, and later ones below `decided` from the input and the
+verdicts. Written verdicts are final.
 """
 
 import time
@@ -36,7 +36,7 @@ _NO_END = 2**62
 
 
 class DecidingTransport(KafkaTransport):
-    """See the module. `settings` are those of the whole service."""
+    """See the module. `settings` are the whole service's."""
 
     def __init__(self, settings: Settings, instance: str, index: str) -> None:
         super().__init__(settings_of(settings, "decide"), instance, index, part="decide")
@@ -51,12 +51,12 @@ class DecidingTransport(KafkaTransport):
         self._known_seconds = 0.0
 
     def read(self) -> Batch | Assigned:
-        """See Transport. Records are fingerprint batches; assigned sources are those of the documents."""
+        """See Transport. Records are fingerprint batches; assigned sources are the documents'."""
         event = super().read()
         return self._of_documents(event) if isinstance(event, Assigned) else event
 
     def stream_of(self, partition: int) -> str:
-        """Id of the input topic whose documents this partition has decided since it began."""
+        """Id of the input topic whose documents this partition decides."""
         return self._streams.get(partition, "")
 
     def decided_to(self, partition: int) -> int:
@@ -81,7 +81,7 @@ class DecidingTransport(KafkaTransport):
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         """See Transport: the first document with a fingerprint; 0 if no fingerprints were ever deleted.
 
-        `fingerprint` counts the documents that it skipped.
+        `fingerprint` counts its skipped documents.
         """
         return {source: self._first_of(source, claim) for source, claim in self.claims(sources).items()}
 
@@ -89,7 +89,7 @@ class DecidingTransport(KafkaTransport):
         partition, extent = source.partition, self._batches.extent(source.partition)
         first = self._batches.first_in(partition, extent) if extent.start else None
         if claim is not None and first is not None and first.batch.heading.begin > claim.offset:
-            # They may appear again, after the remaining ones.
+            # They may reappear after the remaining ones.
             first = self._batches.first_in(partition, range(self._record_at(source, claim.offset), extent.stop))
         return first.batch.heading.begin if first is not None and first.batch.heading.stream == source.stream else 0
 
@@ -113,7 +113,7 @@ class DecidingTransport(KafkaTransport):
         )
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
-        """See Transport: delivered records, then decided ones in the form of their later delivery."""
+        """See Transport: delivered records, then merely decided ones in their later form."""
         delivered, decided = self._parted(ranges)
         if delivered:
             for records in read_changelog(self._whole, delivered, destinations):
@@ -139,7 +139,6 @@ class DecidingTransport(KafkaTransport):
         super().close()
 
     def _parted(self, ranges: Mapping[Source, range]) -> tuple[dict[Source, range], dict[Source, range]]:
-        """Ranges of documents: the delivered ones, and the only decided ones."""
         delivered, decided = {}, {}
         for source, whole in ranges.items():
             claim = self._delivered.get(source)
@@ -151,10 +150,7 @@ class DecidingTransport(KafkaTransport):
         return delivered, decided
 
     def _of_documents(self, assigned: Assigned) -> Assigned:
-        """Sources of the documents whose fingerprints these partitions hold.
-
-        They are assigned at every read until they begin, so the result is cached for a moment.
-        """
+        """Sources of the documents in these partitions, cached for a moment because every read assigns them until they begin."""
         now_seconds = time.monotonic()
         if self._known is None or self._known[0] != assigned or now_seconds - self._known_seconds > _KNOWN_SECONDS:
             self._known, self._known_seconds = (assigned, self._looked_up(assigned)), now_seconds
@@ -200,7 +196,6 @@ class DecidingTransport(KafkaTransport):
         return super().claims([source])[source]
 
     def _record_at(self, source: Source, offset: int) -> int:
-        """Offset of the first record with documents from `offset` on."""
         if (source, offset) not in self._records:
             own = self._own_claim(source.partition)
             noted = own is not None and own.place == Place(source.stream, offset)

@@ -65,9 +65,9 @@ class FingerprintPart(PreparingLoop):
         self._write_heartbeats(idle)
 
     def _write_heartbeats(self, batch: Batch) -> None:
-        """Write an empty batch for every idle partition.
+        """Write an empty batch for every idle partition, in a separate transaction.
 
-        It has a separate transaction: positions decide how a forgotten transaction ends, and heartbeats have none.
+        A forgotten transaction ends by its positions, and heartbeats have none.
         """
         if self._idle_seconds is None:
             return
@@ -80,7 +80,6 @@ class FingerprintPart(PreparingLoop):
         self._written_seconds.update(dict.fromkeys((*batch.ends, *due), now_seconds))
 
     def _due(self, batch: Batch, before_seconds: float) -> list[Source]:
-        """Sources of this worker without records in the batch, and without a write since."""
         return [
             source
             for source in self._reading.begun()
@@ -120,7 +119,7 @@ def batches_of(
 
 
 def heartbeat(source: Source, topic: str, offset: int, stamp: str) -> Outgoing:
-    """A batch without documents: no document below `offset` will follow, and none after it was read."""
+    """A batch without documents: no document below `offset` will follow."""
     heading = Heading(stamp, source.stream, topic, source.partition, offset, offset)
     packed = pack_fingerprints(FingerprintBatch(heading, _of_one(NOTHING, source), []))
     record = Record(source, topic, offset, None, None, 0)

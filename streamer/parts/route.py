@@ -1,4 +1,4 @@
-"""route: documents and their verdicts become outputs. Read, route, commit; no fingerprint, no index."""
+"""route: documents and verdicts become outputs. Read, route, commit; no fingerprint, no index."""
 
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.observe.batch_report import Stopwatch, report

@@ -1,15 +1,14 @@
-"""The transport of `route`: it reads the input, and releases a record once its verdict is known.
+"""Transport for `route`: releases an input record once its verdict is known.
 
-Documents are prefetched and wait here, so that every read is a heartbeat to the group, even while verdicts take long. The
-note of a committed offset names the place of its verdicts. Without a note, the transport searches for it. Each partition has
-separate bounds, so none can block the records or verdicts of another:
+Prefetched documents wait here, so every read is a heartbeat to the group. A committed offset's note names the place of its
+verdicts; without one, the transport searches for it. Each partition has separate bounds, so none can block another's records
+or verdicts:
 
     records   once two batches wait, each partition keeps at most its share, and continues when half of it has left
     verdicts  a partition prefetches its share of BATCHES_AHEAD batches of documents, and one fetch
 
-A partition whose next record waits always continues. All verdicts that it keeps are on earlier records. They are dropped
-before the next poll, so its share is free. Once its verdict is read, the record leaves, and later records follow. So every
-record with a readable verdict comes out, regardless of other partitions.
+A partition with a waiting next record always continues: its verdicts all concern earlier records, and are dropped before the
+next poll. So every record with a readable verdict comes out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +40,7 @@ class RoutingTransport(KafkaTransport):
         self._verdicts.open(self._admin)
 
     def read(self) -> Batch | Assigned:
-        """See Transport. Records without a verdict wait, and an empty batch comes meanwhile."""
+        """See Transport. Records without a verdict wait; an empty batch marks time."""
         for source, offset in self._buffer.first_offsets().items():
             # Verdicts on records that the input has lost would take up room.
             self._verdicts.drop(source, offset)
@@ -53,7 +52,7 @@ class RoutingTransport(KafkaTransport):
         return super().read()
 
     def delivered_to(self, source: Source, offset: int) -> int:
-        """The offset after the last record below `offset` in the outputs; 0 without one near it."""
+        """Offset after the last record below `offset` in the outputs; 0 without one near it."""
         below = range(max(0, offset - UNDELIVERED_OFFSETS_MAX), offset)
         offsets = [
             record.offset
@@ -64,11 +63,11 @@ class RoutingTransport(KafkaTransport):
         return max(offsets, default=-1) + 1
 
     def waiting(self) -> int:
-        """Records that were read and have no verdict yet."""
+        """Number of read records without a verdict."""
         return self._buffer.waiting_count()
 
     def verdicts_on(self, batch: Batch) -> VerdictRows:
-        """The verdicts on a batch's records. Raises RecoveryRefused for a missing one."""
+        """Verdicts on a batch's records. Raises RecoveryRefused for a missing one."""
         sources = {record.source for record in batch.records}
         try:
             return verdicts_on(batch.records, {source: self._verdicts.batches_of(source) for source in sources})
@@ -88,7 +87,7 @@ class RoutingTransport(KafkaTransport):
         self._verdicts.begin(source, offset, place)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing], places: Mapping[Source, Place] = NO_PLACES) -> None:
-        """See Transport. The offsets name the index that made the decisions, and the place of the next verdicts."""
+        """See Transport. Commits name the deciding index, and the next verdicts' place."""
         assert not places, "a router finds its places itself"
         self._index = self._verdicts.decider or self._index
         super().deliver(
@@ -103,7 +102,7 @@ class RoutingTransport(KafkaTransport):
         super().close()
 
     def _bound_what_waits(self) -> None:
-        """Pause partitions that fill their share of waiting records; resume those with half of it free."""
+        """Pause partitions with a full share of waiting records; resume those with half of it free."""
         bound = BATCHES_KEPT * self._settings.batch.records_max
         share = max(1, bound // max(1, len(self._begun)))
         if self._buffer.waiting_count() >= bound:

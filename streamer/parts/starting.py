@@ -1,7 +1,7 @@
-"""Starting offsets of sources in a part without an index: from the committed offset alone.
+"""Starting offsets in a part without an index: from the committed offset alone.
 
     C  committed offset of the part's own group
-    D  committed offset of the group of the whole service: everything below it was delivered
+    D  committed offset of the whole service's group: everything below it was delivered
     C or D         continue at the greater one: a service without parts may have delivered more meanwhile
     neither        first start: the first record
     C foreign      the service did not commit it: a person decides (recovery.foreign_offsets), unless all below is handed on
@@ -23,7 +23,7 @@ from streamer.transports.transport import Assigned, Claim, Transport
 
 
 class OffsetStarter:
-    """Decides the starting offset of newly assigned sources, and seeks it."""
+    """Chooses and seeks the starting offsets of newly assigned sources."""
 
     def __init__(
         self,
@@ -33,8 +33,8 @@ class OffsetStarter:
         delivered: Callable[[], Mapping[Source, Claim]] = dict,
     ) -> None:
         """
-        handed_on  the greatest offset up to this one below which this part has written everything, as far as it can say
-        delivered  claims in the group of the whole service, if that is another one
+        handed_on  offset, at most this one, below which this part has certainly written everything
+        delivered  claims in the whole service's group, if that is another one
         """
         self._transport = transport
         self._policy = policy

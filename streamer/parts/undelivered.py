@@ -1,4 +1,4 @@
-"""Decided but undelivered records in the form of their later delivery: from the input and the verdicts."""
+"""Decided but undelivered records in their later form: from the input and the verdicts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -21,9 +21,9 @@ from streamer.transports.kafka.topic_reader import TopicReader
 def read_undelivered(
     settings: Settings, source: Source, wanted: range, destinations: Sequence[Destination]
 ) -> Iterator[list[Record]]:
-    """An input source's records at these offsets with verdicts for the destinations, with output headers.
+    """A source's records at these offsets with verdicts for the destinations, with output headers.
 
-    Yields portions, empty ones while it waits. Raises RecoveryRefused for missing verdicts, and reading errors.
+    Yields portions; empty ones mark time. Raises RecoveryRefused for missing verdicts, and reading errors.
     """
     topic, name = settings.topics.verdicts, f"{settings.topics.input}/{source.partition}"
     batches: Batches[VerdictBatch] = Batches(settings, topic, unpack_verdicts)

@@ -1,4 +1,4 @@
-"""The verdicts that a router waits for: a consumer without a group follows its partitions."""
+"""Verdicts for a router: a consumer without a group follows its partitions."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ class _Tail:
     is_full: bool = False
 
     def weigh(self, share: int) -> None:
-        """Set `is_full` by the documents whose verdicts are kept."""
+        """Set `is_full` by the number of documents with kept verdicts."""
         ahead = sum(len(stored.batch) for stored in self.stored)
         self.is_full = ahead > (share // 2 if self.is_full else share)
 
@@ -83,7 +83,7 @@ class VerdictLog:
         at = place.offset if place is not None and noted else -1
         first = self._batches.first_in(partition, range(at, extent.stop)) if noted else None
         if not noted or (first is not None and first.batch.heading.begin > offset):
-            # Missing verdicts may appear again later.
+            # Missing verdicts may reappear later.
             at = self._batches.covering(partition, source.stream, offset)
             first = self._batches.first_in(partition, range(at, extent.stop))
         ours = first is not None and first.batch.heading.stream == source.stream
@@ -98,7 +98,7 @@ class VerdictLog:
             self._tails.pop(partition, None)
 
     def poll(self, wait_ms: int) -> bool:
-        """Take new verdicts, waiting at most this long; returns whether there were any."""
+        """Take new verdicts, waiting at most this long; returns whether any came."""
         for each in self._tails.values():
             each.weigh(BATCHES_AHEAD * self._settings.batch.records_max // len(self._tails))
         if not self._assign():
@@ -112,7 +112,7 @@ class VerdictLog:
         return bool(polled)
 
     def reached(self, source: Source) -> int:
-        """Offset up to which the documents of a source have verdicts, from its start on."""
+        """Offset below which a source's documents have verdicts, from its start on."""
         tail = self._tails.get(source.partition)
         return tail.reached if tail is not None and tail.source == source else -1
 
@@ -158,7 +158,6 @@ class VerdictLog:
         self.decider = stored.batch.decider
 
     def _assign(self) -> bool:
-        """Read the partitions that are not full; returns whether there are any."""
         wanted = {partition for partition, tail in self._tails.items() if not tail.is_full}
         if wanted and wanted != self._followed:
             consumer = self._reader.consumer

@@ -17,7 +17,7 @@ from streamer.records.verdict_batch import VerdictBatch
 
 @dataclass(frozen=True, slots=True)
 class VerdictRows:
-    """Verdicts on n records, row for row: all that `route` needs, from any batches.
+    """Verdicts on n records, row for row, from any batches.
 
     documents     only ids and details
     kinds         uint8 [n], `Kind` values
@@ -33,7 +33,7 @@ class VerdictRows:
 
 
 def verdicts_on(records: Sequence[Record], batches: Mapping[Source, Sequence[VerdictBatch]]) -> VerdictRows:
-    """The verdicts on these records, from their sources' batches. A later batch may repeat an earlier one.
+    """Verdicts on these records from their sources' batches. A later batch may repeat an earlier one.
 
     Raises VerdictsMissing for a record without a verdict, and RecordsUnreadable for another program version's verdict.
     """
@@ -85,7 +85,6 @@ def _require_known(verdicts: Sequence[int], reasons: Sequence[int], records: Seq
 def _rows_of(
     records: Sequence[Record], batches: Mapping[Source, Sequence[VerdictBatch]]
 ) -> tuple[npt.NDArray[Any], list[tuple[VerdictBatch, npt.NDArray[Any]]]]:
-    """The order of the records among all rows, and each batch with its rows."""
     by_source: dict[Source, list[int]] = {}
     for row, record in enumerate(records):
         by_source.setdefault(record.source, []).append(row)

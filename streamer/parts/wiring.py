@@ -26,7 +26,7 @@ from streamer.transports.kafka.transport import KafkaTransport
 
 
 def fingerprinted_to(settings: Settings, source: Source, _offset: int) -> int:
-    """Offset below which all documents of a source are fingerprinted. Raises BrokerUnavailable, RecordsUnreadable."""
+    """Offset below which all of a source's documents are fingerprinted. Raises BrokerUnavailable, RecordsUnreadable."""
     with closing(Batches(settings, settings.topics.fingerprints, unpack_fingerprints)) as batches:
         return batches.reached(source)
 
@@ -34,7 +34,7 @@ def fingerprinted_to(settings: Settings, source: Source, _offset: int) -> int:
 def fingerprint_part(
     settings: Settings, instance: str, fingerprinter: Scheme, listener: Listener
 ) -> tuple[KafkaTransport, FingerprintPart]:
-    """A `fingerprint` worker. Without an index, its folder holds only the notes of attempts. Raises SettingsError."""
+    """A `fingerprint` worker. Without an index, its folder holds only notes of attempts. Raises SettingsError."""
     with usable_directory(settings):
         settings.index.directory.mkdir(parents=True, exist_ok=True)
     transport = KafkaTransport(settings_of(settings, "fingerprint"), instance, part="fingerprint")

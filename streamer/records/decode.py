@@ -1,7 +1,6 @@
-"""Decode: a record becomes a Document, or a DeadLetter that says why not. No record makes an exception leave this module.
+"""Decode: a record becomes a Document, or a DeadLetter with the reason. No record makes an exception leave this module.
 
-Bad JSON, a missing text, or a text that is no string makes a dead letter. A bad optional field (id, title, time, host, metadata)
-never does: it counts as missing.
+A bad optional field counts as missing; a bad text makes a dead letter.
 """
 
 import re
@@ -23,7 +22,7 @@ from streamer.settings.presets import PRESETS
 from streamer.settings.settings import Decode
 
 ID_BYTES_MAX = 2_048
-"""Limit for ids. A longer one is cut and ends in a digest of the whole, so that no id can make an output undeliverable."""
+"""Limit for ids. A longer one ends in a digest of the whole, so that every output stays deliverable."""
 
 DETAIL_CHARACTERS_MAX = 200
 
@@ -31,9 +30,9 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TIME_MS_MAX = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 _SECONDS_MAX = 10**11
-"""A larger number is milliseconds: as seconds it would lie beyond the year 5100, as milliseconds it is 1973."""
+"""A larger number is milliseconds: as seconds it exceeds the year 5100, as milliseconds it is 1973."""
 _DOUBLE_EXACT_MAX = 2**53
-"""The parser rounds whole numbers beyond this one, so that two ids could become one."""
+"""Beyond this, the parser rounds whole numbers: two ids could become one."""
 
 # One escape sequence: a pair of surrogates, a lone surrogate (group 1), or any other.
 _ESCAPE = re.compile(
@@ -52,12 +51,10 @@ class Document:
     """A decoded record.
 
     id        from its field, else the record's key, else its position; at most ID_BYTES_MAX bytes of UTF-8
-    text      may be empty
-    title     empty without one
     time_ms   milliseconds since 1970, from its field, else the record's timestamp
-    host      from its field, else from an id that is a URL, as `records.hosts` reads it; None without one
-    metadata  keywords, tags, references, in the order of the settings
-    named     whether the id is from its field: neither keys nor positions identify two records as versions of one page
+    host      from its field, else from a URL as id
+    metadata  keywords, tags, references, in the settings' order
+    named     whether the id is from its field; only such ids identify versions of a page
     """
 
     id: str
@@ -73,7 +70,6 @@ class Document:
 class DeadLetter:
     """A record that is no document.
 
-    reason  why not
     detail  a few words for people, at most DETAIL_CHARACTERS_MAX characters
     id      None if unreadable
     """
@@ -84,10 +80,10 @@ class DeadLetter:
 
 
 class Decoder:
-    """Decodes records by the settings; its only state is a registry's schemas."""
+    """Decodes records by the settings."""
 
     def __init__(self, settings: Decode) -> None:
-        """Raises SettingsError if the package for the format is missing."""
+        """Raises SettingsError without the format's package."""
         preset = PRESETS[settings.preset]
         self._value_bytes_max = settings.value_bytes_max
         self._characters_max = settings.characters_max
@@ -112,7 +108,7 @@ class Decoder:
         self._metadata = [_parts(pointer) for pointer in settings.metadata or ()]
 
     def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
-        """One Document or DeadLetter per record, in order. Raises only RegistryUnavailable, whatever the records."""
+        """One Document or DeadLetter per record, in order. Raises only RegistryUnavailable."""
         self.look_up(records)
         return [self._decode(record) for record in records]
 
@@ -144,7 +140,6 @@ class Decoder:
         return decoded
 
     def _json(self, value: bytes) -> bytes:
-        """The JSON of a value. Raises Undecodable."""
         if self._format == "json" or value.lstrip()[:1] == b"{":
             return value
         if self._schemas is not None:
@@ -168,7 +163,7 @@ class Decoder:
             too_deep = "depth limit exceeded" in error.msg or "ecursion limit" in error.msg
             reason = Reason.NESTED_TOO_DEEP if too_deep else Reason.NOT_JSON
             return DeadLetter(reason, _bounded(str(error)), _key_text(record))
-        # In most records every field is a key of an object: each is one step then.
+        # Most fields are keys of an object: one step each.
         at_top = self._are_keys and type(tree) is dict
         values = map(tree.get, self._keys) if at_top else [_resolve(tree, parts) for parts in self._fields]
         text, title, own, time, *hosts = values
@@ -219,7 +214,7 @@ class Decoder:
 
 
 def poison(record: Record, detail: str) -> DeadLetter:
-    """Dead letter for a record that must not be decoded, because that ends the process; `detail` says how."""
+    """Dead letter for a record whose decoding ends the process."""
     return DeadLetter(Reason.POISON, _bounded(detail), _key_text(record))
 
 
@@ -239,10 +234,7 @@ def _parts(pointer: str | None) -> list[str] | None:
 
 
 def _resolve(tree: Any, parts: list[str] | None) -> Any:
-    """Value at the parts of a JSON pointer; None if there is none.
-
-    Not the library's `resolve`, which formats the whole document into an exception for every missing field.
-    """
+    """Value at a JSON pointer's parts, or None. The library's `resolve` would format the document into every exception."""
     if parts is None:
         return None
     for part in parts:
@@ -256,14 +248,13 @@ def _resolve(tree: Any, parts: list[str] | None) -> Any:
 
 
 def _joined(items: list[Any]) -> Any:
-    """Array of strings as text, one a line; None for an empty array; the array itself if an item is no string."""
+    """An array's strings, one a line; None if empty; the array itself if an item is no string."""
     if not items:
         return None
     return "\n".join(items) if all(type(item) is str for item in items) else items
 
 
 def _repair(match: re.Match[bytes]) -> bytes:
-    """Replace an unpaired surrogate with the replacement character, as browsers do."""
     return rb"\ufffd" if match.group(1) is not None else match.group()
 
 
@@ -316,7 +307,7 @@ def _bounded(detail: str) -> str:
 
 
 def _time_ms(value: Any) -> int | None:
-    """Milliseconds since 1970; None for a value that is unreadable or outside the years 1 to 9999."""
+    """Milliseconds since 1970; None outside the years 1 to 9999."""
     if type(value) is str:
         text = value.strip()
         if text.isdecimal() and text.isascii() and len(text) != 8:
@@ -332,7 +323,7 @@ def _epoch_ms(number: float) -> int | None:
 
 
 def _date_ms(text: str) -> int | None:
-    """A date in ISO 8601, HTTP's form or Java's, as milliseconds since 1970; UTC without a zone."""
+    """Milliseconds since 1970 from ISO 8601, HTTP's or Java's form; UTC without a zone."""
     try:
         moment = parsedate_to_datetime(text) if _NAMED_DATE.fullmatch(text) else datetime.fromisoformat(text)
         if moment.tzinfo is None:

@@ -1,7 +1,7 @@
-"""Envelope for batches that parts exchange through Kafka: heading, columns, checksum. docs/formats.md has every byte.
+"""Envelope for batches between parts through Kafka: heading, columns, checksum. docs/formats.md has every byte.
 
-Other engines read and write these bytes too, so this module and its two formats (`fingerprint_batch`, `verdict_batch`) import
-nothing from the streamer.
+Other engines use these bytes too, so `envelope`, `fingerprint_batch` and `verdict_batch` import nothing else from the
+streamer.
 """
 
 import json
@@ -19,7 +19,7 @@ VERSION = 2
 """Version of both formats. A reader refuses any other."""
 
 DOCUMENTS_MAX = 256
-"""Most documents in one batch, as the parts write them; readers take any number."""
+"""Maximum documents per written batch. Readers take any number."""
 
 _FIXED = struct.Struct("<4sHHIIQQ")
 _LENGTH = struct.Struct("<I")
@@ -36,13 +36,13 @@ class BatchUnreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """Scope of a batch: the offsets [begin, end) in one partition of the input. The batch accounts for all of them.
+    """Scope of a batch: the offsets [begin, end) in one input partition, all of them accounted for.
 
     stamp   canonical text of everything that changes a fingerprint, see `stamp_text`
-    stream  id of the input topic, which is never reused
-    topic   name of the input topic, for people
+    stream  id of the input topic, never reused
+    topic   its name, for people
 
-    Offsets without a document in the batch hold none: transaction marks, or records that compaction removed.
+    Offsets without a document are transaction marks, or compacted records.
     """
 
     stamp: str
@@ -54,13 +54,17 @@ class Heading:
 
 
 def stamp_text(stamp: Mapping[str, str]) -> str:
-    """Canonical text of a stamp: JSON, names in order, no spaces. Equal stamps have equal texts."""
+    """Canonical text of a stamp: equal stamps have equal texts.
+
+    >>> stamp_text({"scheme": "simhash", "bits": "64"})
+    '{"bits":"64","scheme":"simhash"}'
+    """
     return json.dumps(dict(stamp), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 @lru_cache(64)
 def differing(ours: str, theirs: str) -> str:
-    """Difference between two stamps, in words; empty if there is none."""
+    """Difference between two stamps, in words; empty if equal."""
     if ours == theirs:
         return ""
     own, other = _stamp(ours), _stamp(theirs)
@@ -80,10 +84,16 @@ def _stamp(text: str) -> dict[str, object]:
 
 
 class Packer:
-    """Writer for one batch: heading, then columns in the order of the calls, then the checksum."""
+    """Writer for one batch: heading, columns in call order, checksum.
+
+    >>> heading = Heading(stamp="{}", stream="id", topic="pages", partition=0, begin=7, end=9)
+    >>> packer = Packer(b"DEMO", heading, count=2)
+    >>> packer.texts(["one", None])
+    >>> Unpacker(b"DEMO", packer.sealed(), where="verdicts/0/0").texts(2)
+    ['one', None]
+    """
 
     def __init__(self, magic: bytes, heading: Heading, count: int) -> None:
-        """`magic`: four bytes that name the format. `count`: number of documents in the batch, at least 0."""
         self._parts = [
             _FIXED.pack(magic, VERSION, 0, heading.partition, count, heading.begin, heading.end),
         ]
@@ -95,16 +105,16 @@ class Packer:
         self._parts.append(_LENGTH.pack(value))
 
     def text(self, text: str) -> None:
-        """One text: its length in bytes, then UTF-8."""
+        """A text: its length in bytes, then UTF-8."""
         encoded = text.encode(errors="backslashreplace")
         self._parts += [_LENGTH.pack(len(encoded)), encoded]
 
     def column(self, column: npt.NDArray[Any], kind: str) -> None:
-        """An array's items in any shape, row by row, as the little-endian numpy type `kind`."""
+        """Items of any shape, row by row, as the little-endian numpy type `kind`."""
         self._parts.append(np.ascontiguousarray(column, kind).tobytes())
 
     def texts(self, texts: Sequence[str | None]) -> None:
-        """A column of texts: 0 if all are absent; else 1, their lengths in bytes (2^32 - 1: absent), and their UTF-8."""
+        """A column of texts: 0 if all are absent; else 1, lengths in bytes (2^32 - 1: absent), and UTF-8."""
         if all(text is None for text in texts):
             self._parts.append(bytes([_ALL_ABSENT]))
             return
@@ -113,7 +123,7 @@ class Packer:
         self._parts += [bytes([_SOME_PRESENT]), lengths.tobytes(), *(each for each in encoded if each)]
 
     def sealed(self) -> bytes:
-        """The whole batch, with its checksum."""
+        """The batch's bytes, with the checksum."""
         body = b"".join(self._parts)
         return body + _CHECKSUM.pack(zlib.crc32(body))
 
@@ -122,10 +132,7 @@ class Unpacker:
     """Reader for one batch, in the order of `Packer`. Every call raises BatchUnreadable if the bytes do not fit."""
 
     def __init__(self, magic: bytes, content: bytes | None, where: str) -> None:
-        """Checks magic, version and checksum, and reads the heading.
-
-        where  topic, partition and offset of the record, for people
-        """
+        """Check magic, version and checksum. `where`: the record's topic, partition and offset."""
         self._content = content or b""
         self._where = where
         self._at = 0
@@ -149,7 +156,7 @@ class Unpacker:
         self.heading = Heading(stamp, stream, topic, partition, begin, end)
 
     def unreadable(self, why: str) -> BatchUnreadable:
-        """Error with the batch's place and the reason."""
+        """Error with the batch's place."""
         return BatchUnreadable(f"{self._where}: no batch can be read there: {why}")
 
     def number(self) -> int:
@@ -162,7 +169,7 @@ class Unpacker:
         return self._decoded(self._take(self.number()))
 
     def column(self, kind: type[Item], *shape: int) -> npt.NDArray[Item]:
-        """An array with this type and shape, aligned and writable."""
+        """An array of this type and shape, aligned and writable."""
         wanted = np.dtype(kind).newbyteorder("<")
         size = wanted.itemsize
         for length in shape:
@@ -170,7 +177,7 @@ class Unpacker:
         return np.frombuffer(self._take(size), wanted).astype(kind).reshape(shape)
 
     def offsets(self) -> npt.NDArray[np.uint64]:
-        """A column of the documents' offsets, uint64 [count]: within the heading's, and increasing."""
+        """The documents' offsets, uint64 [count]: increasing, and within the heading's."""
         offsets = self.column(np.uint64, self.count)
         if self.count and (int(offsets.min()) < self.heading.begin or int(offsets.max()) >= self.heading.end):
             raise self.unreadable("its rows do not lie within its offsets")
@@ -189,7 +196,7 @@ class Unpacker:
         return [None if length == _NO_TEXT else self._decoded(self._take(length)) for length in lengths]
 
     def finish(self) -> None:
-        """Check that nothing is left."""
+        """Raise BatchUnreadable if bytes are left."""
         if self._at != self._end:
             raise self.unreadable(f"{self._end - self._at} bytes are left over behind its columns")
 

@@ -1,4 +1,4 @@
-"""Batches of fingerprints, from `fingerprint` to `decide` through Kafka. Numbers and ids, no text. Pure.
+"""Batches of fingerprints and ids, from `fingerprint` to `decide` through Kafka. Pure.
 
 docs/formats.md has every byte. From the streamer, this module imports only the envelope.
 """
@@ -18,10 +18,10 @@ MAGIC = b"NDFP"
 
 @dataclass(frozen=True, slots=True)
 class FingerprintBatch:
-    """Fingerprints for documents at the offsets [begin, end) in one partition of the input; possibly none.
+    """Fingerprints for a heading's documents.
 
-    entries  n rows, all from the heading's source; every row has an id, even with kind DEAD_LETTER
-    details  n texts for people on why a record is a dead letter; None elsewhere
+    entries  n rows from one source; every row has an id, even with kind DEAD_LETTER
+    details  n texts for people on dead letters; None elsewhere
     """
 
     heading: Heading
@@ -30,7 +30,7 @@ class FingerprintBatch:
 
 
 def pack_fingerprints(batch: FingerprintBatch) -> bytes:
-    """Bytes of a batch. An id that equals the record's position is not written."""
+    """A batch's bytes; ids that are the record's position are omitted."""
     heading, entries = batch.heading, batch.entries
     packer = Packer(MAGIC, heading, len(entries))
     packer.number(entries.fingerprints.shape[1])
@@ -51,10 +51,7 @@ def pack_fingerprints(batch: FingerprintBatch) -> bytes:
 
 
 def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
-    """The reverse of `pack_fingerprints`. Raises BatchUnreadable.
-
-    where  topic, partition and offset of the record, for people
-    """
+    """The reverse of `pack_fingerprints`. Raises BatchUnreadable, with the position `where`."""
     unpacker = Unpacker(MAGIC, content, where)
     heading, count = unpacker.heading, unpacker.count
     words, looks = unpacker.number(), unpacker.number()
@@ -87,10 +84,7 @@ def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
 
 
 def joined(batches: Sequence[FingerprintBatch]) -> Entries:
-    """Entries of several batches in one, in order; from one source each, and at least one batch.
-
-    Raises ValueError if fingerprints or looks have different widths.
-    """
+    """Entries of at least one batch from one source. Raises ValueError for different widths of fingerprints or looks."""
     parts = [each.entries for each in batches]
     numbers = {source: number for number, source in enumerate(dict.fromkeys(part.sources[0] for part in parts))}
     names = ("offsets", "kinds", "reasons", "fingerprints", "times_ms", "named", "looks")
@@ -113,6 +107,5 @@ def _digests(entries: Entries) -> npt.NDArray[np.uint64]:
 
 
 def _positions(heading: Heading, offsets: Sequence[int]) -> list[str]:
-    """Positions in words: the ids of documents without their own."""
     prefix = f"{heading.topic}/{heading.partition}/"
     return [f"{prefix}{offset}" for offset in offsets]

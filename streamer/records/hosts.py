@@ -1,4 +1,4 @@
-"""Hosts of documents: from a URL or host field to the name that groups pages for counts and frames."""
+"""Hosts of documents: names that group pages for counts and frames."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -6,20 +6,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 URL_CHARACTERS_MAX = 2_048
-"""Longest prefix of a URL that is parsed for its host: parsing takes quadratic time for a host with combining marks."""
+"""Longest parsed prefix of a URL: with combining marks in the host, parsing takes quadratic time."""
 
 HOST_CHARACTERS_MAX = 253
 """Longer names are no DNS names, and stay as they are."""
 
 HOSTS_REMEMBERED = 2**16
-"""Hosts whose canonical name and registrable domain are cached."""
+"""Cached canonical names and registrable domains."""
 
 
 def host_of(value: Any) -> str | None:
-    """Host of a URL, or the text before its first slash if it is none: in lower case, without port and final dot.
+    """Host of a URL, else the text before the first slash: in lower case, without port and final dot.
 
-    An international name becomes Unicode, however it was written. None for a URL whose host does not end within
-    URL_CHARACTERS_MAX, and for a value that is no text.
+    International names become Unicode. None for a host that ends beyond URL_CHARACTERS_MAX, and for other types.
 
     >>> host_of("https://News.Example.org:8080/a?b"), host_of("Example.org."), host_of("xn--fiqs8s")
     ('news.example.org', 'example.org', '中国')
@@ -64,14 +63,12 @@ def host_reader(scope: str) -> Callable[[Any], str | None]:
 
 
 def _canonical(host: str) -> str | None:
-    """A host in lower case as it is compared; None if nothing is left of it."""
     host = host.rstrip(".")
     return (_unicode(host) if "xn--" in host else host) or None
 
 
 @lru_cache(HOSTS_REMEMBERED)
 def _unicode(host: str) -> str:
-    """A host in Unicode; unchanged if it cannot be decoded."""
     if len(host) > HOST_CHARACTERS_MAX:
         return host
     try:

@@ -1,4 +1,4 @@
-"""A count of documents without a host, and a warning: without hosts no site templates are learnt."""
+"""A count of documents without a host, and a warning: site templates need hosts."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ from streamer.settings.settings import Decode
 log = structlog.get_logger(__name__)
 
 DOCUMENTS = 1_000
-"""Number of documents examined first in a run."""
+"""Documents examined first in a run."""
 
 DOCUMENTS_MIN = 100
-"""Fewest documents in a shorter run: a handful proves nothing about a crawl."""
+"""Fewest documents for a warning in a shorter run."""
 
 
 def remedy(decode: Decode) -> str:
@@ -23,16 +23,16 @@ def remedy(decode: Decode) -> str:
 
 
 class MissingHosts:
-    """Counts documents without a host, and warns once if none of a run's first ones has one."""
+    """Counts documents without a host, and warns once if a run's first ones all lack it."""
 
     def __init__(self, decode: Decode, *, expected: bool) -> None:
-        """expected: whether documents should have hosts, see `needs_hosts`."""
+        """`expected`: whether documents should have hosts, see `needs_hosts`."""
         self._counts = self._watches = expected
         self._remedy = remedy(decode)
         self._count = 0
 
     def see(self, documents: Sequence[Document | DeadLetter]) -> int:
-        """Examine the run's next documents. Returns the number without a host; 0 if hosts are not needed."""
+        """Examine the next documents; returns how many lack a needed host."""
         if not self._counts:
             return 0
         hosts = [document.host for document in documents if isinstance(document, Document)]
@@ -45,7 +45,7 @@ class MissingHosts:
         return without
 
     def end(self) -> None:
-        """Warn at the end of the run's input, if it was short."""
+        """Warn at the end of a short run."""
         if self._watches and self._count >= DOCUMENTS_MIN:
             self._warn()
 

@@ -1,4 +1,4 @@
-"""An output's headers, parsed: the reverse of `route`, and stricter. Pure."""
+"""An output's headers, parsed: the strict reverse of `route`. Pure."""
 
 from dataclasses import dataclass
 
@@ -25,24 +25,19 @@ from streamer.records.route import (
 )
 
 CONNECT_HEADERS = 10
-"""Number of Kafka Connect headers that end a dead letter."""
+"""Kafka Connect headers at the end of a dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputHeaders:
-    """The verdict on an output, from its headers. A missing header gives None, or an empty text.
+    """The verdict on an output. A missing header gives None, or an empty text.
 
-    reason       label
-    position     in the input
-    fingerprint  hexadecimal
     distance     to the match, as the index measures it (similarities too); NO_DISTANCE without one
-    original     position of a duplicate's original
-    kept         headers that came with the input
+    kept         the input's headers
     contradicts  contradictions between the headers, in words
-    offsets      input offsets that the output covers, from its position on; more than one for unreadable records
+    offsets      covered input offsets from its position on; above 1 for unreadable records
     shadow       whether shadow mode kept it out of another output
-    by_similarity  whether it names a similarity instead of a distance in bits
-    settings     digest of the settings that gave its text, id and fingerprint
+    settings     digest of the settings for text, id and fingerprint
     """
 
     verdict: Verdict | None
@@ -62,7 +57,7 @@ class OutputHeaders:
 
 
 def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
-    """Parse the headers of a record in an output."""
+    """Parse an output's headers."""
     own = {name: value or b"" for name, value in headers if name.startswith(PREFIX)}
     texts = {name: value.decode(errors="replace") for name, value in own.items()}
     verdict = verdict_of(texts.get(VERDICT, ""), texts.get(REASON, ""))
@@ -88,7 +83,7 @@ def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
         contradictions.append(f"it stands for {offsets!r} offsets")
         offsets = "1"
     original = parse_original_position(headers)
-    # A given-back record may name the document for which it was dropped.
+    # A given-back record may name the document that caused its drop.
     names = verdict is not None and verdict.names_original
     if names != (original is not None) and verdict is not Verdict.GIVEN_BACK:
         contradictions.append("there is no original" if original is None else "there is an original")

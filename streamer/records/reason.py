@@ -1,4 +1,4 @@
-"""Reasons for verdicts: a fixed list. The journal holds their numbers, which never change their meaning."""
+"""Reasons for verdicts: a fixed list. The journal holds their numbers, so each keeps its meaning for ever."""
 
 from enum import IntEnum
 
@@ -6,7 +6,11 @@ from index import Verdict
 
 
 class Reason(IntEnum):
-    """The streamer's knowledge about a record before it asks the index, and about new versions of a page."""
+    """The streamer's knowledge about a record before the index decides, and about new versions of a page.
+
+    >>> label(Verdict.UNIQUE, Reason.ORDINARY)
+    'no-match'
+    """
 
     ORDINARY = 0
     NO_FEATURES = 1
@@ -37,7 +41,7 @@ AS_NEW = {
     Reason.SHORT_TEXT: Reason.RECRAWLED_SHORT_TEXT,
     Reason.CRAFTED: Reason.RECRAWLED_CRAFTED,
 }
-"""Reason for a new version that is unique next to the old one, by the reason of its fingerprint."""
+"""A new version that is unique next to the old one: its reason, by the fingerprint's."""
 
 _COMPARED = (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.UNDECIDABLE)
 MINOR = {
@@ -45,10 +49,10 @@ MINOR = {
     Reason.SHORT_TEXT: Reason.UPDATE_MINOR_SHORT_TEXT,
     Reason.CRAFTED: Reason.UPDATE_MINOR,
 }
-"""Reason for a new version with unchanged substance, by the reason of its fingerprint."""
+"""A new version with unchanged substance: its reason, by the fingerprint's."""
 
 SAME = {Reason.ORDINARY: Reason.SAME_TEXT}
-"""Reason for a duplicate with its original's text, by the reason of its fingerprint."""
+"""A duplicate with its original's text: its reason, by the fingerprint's."""
 
 
 def _hyphenated(reason: Reason) -> str:
@@ -85,18 +89,18 @@ _BY_LABEL = {verdict.label: verdict for verdict in reversed(Verdict)}
 
 
 def label(verdict: Verdict, reason: Reason) -> str:
-    """Label of a reason in headers, verdict lines, logs and metrics: lower case, words joined by hyphens.
+    """Label in headers, verdict lines, logs and metrics: lower case, words joined by hyphens.
 
-    Raises KeyError for a pair that cannot occur. The list is closed, because every label is a metric that starts at zero.
+    Metrics start every label at zero, so the list is closed: an impossible pair raises KeyError.
     """
     return _LABELS[verdict, reason]
 
 
 def verdict_of(verdict: str, reason: str) -> Verdict | None:
-    """Verdict for these labels; None if the first is none. Only the reason separates a TEMPLATE from a UNIQUE."""
+    """Verdict for two labels; None if the first is none. Only the reason separates a TEMPLATE from a UNIQUE."""
     return _VERDICTS.get((verdict, reason), _BY_LABEL.get(verdict))
 
 
 def labels() -> list[tuple[str, str]]:
-    """Every (verdict, reason) pair that the service can decide, as labels. The metrics start each of them at zero."""
+    """Every (verdict, reason) label pair that the service can decide."""
     return [(verdict.label, text) for (verdict, _), text in _LABELS.items() if verdict is not Verdict.GIVEN_BACK]

@@ -1,7 +1,7 @@
 """Input records, output records, and the decisions on them.
 
-Objects of these classes never change. The classes with one object per record are still not frozen: a frozen object takes four
-times as long to make, and every document needs four.
+Objects never change. Classes with one object per record are not frozen, since frozen ones take four times as long to
+make.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ Headers = tuple[Header, ...]
 
 
 class Destination(StrEnum):
-    """Output that a record goes to. Undecidable documents and suspects go with the unique ones."""
+    """Output for a record. Undecidable documents and suspects join the unique ones."""
 
     UNIQUE = "unique"
     DUPLICATE = "duplicate"
@@ -23,7 +23,7 @@ class Destination(StrEnum):
 
 
 class Handover(StrEnum):
-    """Topic between two parts of a service. A record stays in its input's partition."""
+    """Topic between two parts of a service, partitioned as the input."""
 
     FINGERPRINTS = "fingerprints"
     VERDICTS = "verdicts"
@@ -31,7 +31,7 @@ class Handover(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Unreadable records that a policy skipped: the number of offsets, and which and why in words."""
+    """Unreadable records that a policy skipped: number and reason."""
 
     offsets: int
     why: str
@@ -39,9 +39,12 @@ class Lost:
 
 @dataclass(slots=True)
 class Record:
-    """One record as the transport read it. `topic` is the name of the topic or the file, for people.
+    """One record as the transport read it; `topic` may be a file's name.
 
-    With `lost`, the record represents others that cannot be read: it has the first one's offset, and no content.
+    With `lost`, it represents unreadable records: the first one's offset, and no content.
+
+    >>> Record(Source("stream", 0), "pages", 7, key=None, value=b"{}", timestamp_ms=0).position
+    'pages/0/7'
     """
 
     source: Source
@@ -55,12 +58,12 @@ class Record:
 
     @property
     def position(self) -> str:
-        """`topic/partition/offset`, the form of positions in headers, logs and verdict lines."""
+        """`topic/partition/offset`, as in headers, logs and verdict lines."""
         return f"{self.topic}/{self.source.partition}/{self.offset}"
 
     @property
     def end(self) -> int:
-        """The offset after this record, or after all that it represents."""
+        """Offset after this record and all that it represents."""
         return self.offset + (self.lost.offsets if self.lost else 1)
 
 
@@ -68,12 +71,10 @@ class Record:
 class Decision:
     """Verdict on one record, with its explanation.
 
-    reason       one of a fixed list
-    detail       free text for people (the decoder's complaint), never a label
-    fingerprint  lower-case hexadecimal, None without one
+    detail       for people (the decoder's complaint), never a label
+    fingerprint  lower-case hexadecimal
 
-    Only duplicates and suspects have `distance` or `similarity`, `original_id`, `original_position` and `original_stream` (that
-    position's stream).
+    Only duplicates and suspects have `distance` or `similarity`, and `original_*`.
     """
 
     verdict: Verdict
@@ -93,9 +94,9 @@ class Decision:
 class Outgoing:
     """One record on its way out.
 
-    record    the input, whose key, value bytes and timestamp go out unchanged
-    headers   all headers to write: the input's, without those that begin with `neardup.`, and the added ones
-    decision  None if a part of a service hands on a batch, which is no output
+    record    the input: key, value bytes and timestamp go out unchanged
+    headers   the input's except `neardup.*`, and the added ones
+    decision  None for a batch between parts, which is no output
     """
 
     destination: Destination | Handover
@@ -108,11 +109,10 @@ class Outgoing:
 class Batch:
     """Records that are read, decided and delivered together.
 
-    ends      by source, the offset after its last record, which is committed and applied
+    ends      by source, the offset after its last record: committed and applied
     marks     by source, an opaque proof of the content up to that end (files; Kafka needs none)
-    snapshot  the transport's proof that this worker owned the sources when the records were read; goes back with
-              `deliver`. In a batch without records: proof that this worker is a member of the group, even without
-              sources
+    snapshot  the transport's proof, for `deliver`, that this worker owned the sources at the read; without records, proof
+              of membership in the group
     """
 
     records: Sequence[Record]
@@ -121,7 +121,7 @@ class Batch:
     snapshot: object = None
 
     def first(self, count: int) -> "Batch":
-        """The batch with the first `count` records, at least one, without marks; the batch itself if it has no more."""
+        """The batch with its first `count` records, at least one, without marks; itself if it has no more."""
         if count == len(self.records):
             return self
         kept = self.records[:count]

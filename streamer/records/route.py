@@ -1,8 +1,7 @@
 """Route: a record and its decision become an outgoing record. Pure.
 
-docs/headers.md shows every header with an example. The input's headers stay, except those that begin with `neardup.`: another
-filter or program added them, and they would contradict the new ones. `neardup.replayed` alone stays: it shows a replayed dead
-letter that comes back again and again.
+docs/headers.md shows every header. The input's stay, except `neardup.*`: another filter's would contradict the new
+ones. `neardup.replayed` stays too, since it shows a dead letter that keeps returning.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,8 +36,7 @@ REPLAYED_STREAM = "neardup.replayed.stream"
 
 CONNECT_PREFIX = "__connect.errors."
 
-# Published values, not names of classes in this code: tools filter dead letters by these texts, and old dead letters keep them.
-# They stay as they are wherever the decoding code goes.
+# Published values, not names of classes: tools filter dead letters by them, and old dead letters keep them.
 CONNECT_CLASS = "streamer.document.Decoder"
 CONNECT_EXCEPTION_CLASS = "streamer.document.DeadLetter"
 
@@ -58,10 +56,7 @@ _LABELS = {verdict: verdict.label for verdict in Verdict}
 
 
 def destination_of(verdict: Verdict, *, shadow: bool) -> Destination:
-    """Output for a verdict. In shadow mode duplicates go with the unique ones, and nothing else changes.
-
-    An undecodable record is still a dead letter: shadow mode withholds decisions, and there was none.
-    """
+    """Output for a verdict. Shadow mode sends duplicates to the unique ones, and changes nothing else."""
     destination = DESTINATIONS[verdict]
     return Destination.UNIQUE if shadow and destination is Destination.DUPLICATE else destination
 
@@ -75,13 +70,11 @@ def explain(
     *,
     by_similarity: bool = False,
 ) -> list[Decision]:
-    """Decisions on n records in words, row for row.
+    """Decisions on n records in words, row for row. The journal's verdict and reason win over today's decoding.
 
-    fingerprints_hex  lower-case hexadecimal; shown if there is an entry to compare
-    stream_names      stream -> name for people, in the originals' positions; the id for an unknown stream
-    by_similarity     duplicates show a similarity, not a distance in bits: see `Parameters.by_similarity`
-
-    The journal's verdict and reason win, even if decoding today would give others for a replayed record.
+    fingerprints_hex  lower-case hexadecimal; shown for comparable entries
+    stream_names      stream -> name in originals' positions; default: the id
+    by_similarity     see `Parameters.by_similarity`
     """
     columns = zip(
         records,
@@ -126,13 +119,12 @@ def explain(
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Makes outgoing records, with the facts of a service that their headers name.
+    """Makes outgoing records.
 
     connector_name, task_id  for the Kafka Connect headers of dead letters
-    settings_digest          digest of the settings that give texts, ids and fingerprints; None: no such header
-    with_headers             False makes no headers at all, for a transport that takes none
-    shadow                   see `destination_of`; a header names the output that a record was kept out of
-    by_similarity            see `explain`
+    settings_digest          digest of the settings for texts, ids and fingerprints; None: no such header
+    with_headers             False for a transport without headers
+    shadow                   see `destination_of`; a header names the avoided output
     """
 
     connector_name: str
@@ -150,12 +142,12 @@ class Router:
         decisions: Decisions,
         stream_names: Mapping[str, str],
     ) -> list[Outgoing]:
-        """Outgoing records for n records and their decisions, row for row; see `explain`."""
+        """`explain` and `route`."""
         words = explain(records, documents, fingerprints_hex, decisions, stream_names, by_similarity=self.by_similarity)
         return self.route(records, words)
 
     def route(self, records: Sequence[Record], decisions: Sequence[Decision]) -> list[Outgoing]:
-        """Outgoing records for n records, row for row: destination and headers; all else goes out as it came in."""
+        """Outgoing records for n records, row for row: only destination and headers change."""
         destinations = {verdict: destination_of(verdict, shadow=self.shadow) for verdict in Verdict}
         if not self.with_headers:
             return [
@@ -191,22 +183,22 @@ def parse_position(headers: Headers) -> Position | None:
 
 
 def parse_original_position(headers: Headers) -> Position | None:
-    """Original's position in an output's headers, or None."""
+    """The original's position in an output's headers, or None."""
     return _parse(headers, ORIGINAL_STREAM, ORIGINAL_POSITION)
 
 
 def parse_replayed_position(headers: Headers) -> Position | None:
-    """Position of the dead letter from which a record was replayed, or None."""
+    """Position of the replayed dead letter, or None."""
     return _parse(headers, REPLAYED_STREAM, REPLAYED)
 
 
 def is_given_back(headers: Headers) -> bool:
-    """Whether an output's headers mark it as given back: it is out of order within its source."""
+    """Whether an output is given back: it is out of order within its source."""
     return (VERDICT, Verdict.GIVEN_BACK.label.encode()) in headers
 
 
 def given_back(headers: Headers) -> Headers:
-    """Headers for a given-back record, from those of its drop: the input's, and those with its name and its original."""
+    """Headers for a given-back record: the input's, its name and its original, from its drop's."""
     kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
     named = tuple(header for header in headers if header[0] in _NAMING)
     return (*kept, (VERDICT, Verdict.GIVEN_BACK.label.encode()), *named)
@@ -216,20 +208,16 @@ _NAMING = (POSITION, STREAM, ID, ORIGINAL_ID, ORIGINAL_POSITION, ORIGINAL_STREAM
 
 
 def replayed(kept: Headers, headers: Headers) -> Headers:
-    """Headers for a dead letter sent to the input again: the input's, `kept`, and its previous position.
-
-    headers  of the dead letter, which name its position and its stream
-    """
+    """Headers for a replayed dead letter, with `headers`: the input's, `kept`, and its previous position."""
     own = dict(headers)
     return (*kept, (REPLAYED, own[POSITION]), (REPLAYED_STREAM, own[STREAM]))
 
 
 def restoring_outputs(insert: Insert) -> list[tuple[Destination, Verdict]]:
-    """Outputs that restore a lost index, in order, each with the verdict of the records that enter.
+    """Outputs that restore a lost index, in order, each with the verdict that enters in that turn.
 
-    Uniques and given-back records come first: a duplicate or suspect can enter only after its original, and an update retires
-    older versions only once they have entered. The unique output comes again for each verdict that it may also hold; duplicates
-    do if shadow mode delivered them.
+    Uniques and given-back records come first: duplicates and suspects need their originals, and updates retire only
+    entered versions. The unique output comes again for its other verdicts.
     """
     outputs = [(Destination.UNIQUE, Verdict.UNIQUE), (Destination.UNIQUE, Verdict.UPDATE)]
     if insert == "unique":
@@ -240,8 +228,8 @@ def restoring_outputs(insert: Insert) -> list[tuple[Destination, Verdict]]:
 
 
 def restoring_verdict(record: Record) -> Verdict:
-    """Verdict with which an output's record enters a lost index: the headers' verdict, if they name an original or mark the
-    record as given back; else UNIQUE.
+    """Verdict with which an output's record enters a lost index: the headers', for a named original or a given-back
+    record; else UNIQUE.
     """
     headers = dict(record.headers)
     return _restoring_verdict(headers.get(VERDICT) or b"", headers.get(REASON) or b"")
@@ -256,8 +244,7 @@ def _restoring_verdict(verdict: bytes, reason: bytes) -> Verdict:
 def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
     """An output's records that enter a lost index in this verdict's turn.
 
-    Updates and template pages enter in the unique ones' turn. Updates come once more in their own turn, after everything
-    they replaced.
+    Updates and template pages enter with the unique ones; updates again after all that they replaced.
     """
     if verdict is Verdict.UNIQUE:
         with_uniques = (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE)
@@ -266,12 +253,11 @@ def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
 
 
 def verdict_line(outgoing: Outgoing) -> bytes:
-    r"""One JSON object, without a line break: source, line (from 1), id, verdict, original, distance, reason.
+    r"""One JSON object without a line break: source, line (from 1), id, verdict, original, distance, reason.
 
-    `original` is the original's id. id, original and distance are null if there is none. A duplicate's line also has
-    `original_source` and `original_line`, the original's place. If the index measures similarity, distance is null, and a
-    duplicate's line has `similarity`. A dead letter's line has `detail`, the decoder's message, if there is one. In shadow mode a
-    duplicate's line has `shadow`, the output that it was kept out of. Bytes in a file's name that are no UTF-8 appear as \xNN.
+    `original` is an id; id, original and distance may be null. A duplicate adds `original_source` and `original_line`.
+    By similarity, distance is null, and `similarity` is added. A dead letter may have `detail`. In shadow mode a
+    duplicate has `shadow`, the avoided output. Non-UTF-8 bytes in a file's name appear as \xNN.
     """
     decision, record = outgoing.decision, outgoing.record
     assert decision is not None, "a batch between parts has no verdict line"
@@ -316,7 +302,7 @@ def _position_text(position: Position, stream_names: Mapping[str, str]) -> str:
 
 
 def _gained(record: Record, decision: Decision, position: Header, stream: Header) -> Headers:
-    """Headers that a decision adds. Made for every record, so each is one step, and values with few variants are cached."""
+    """A decision's headers, made for every record: each is one step, and values with few variants are cached."""
     gained = [*_verdict_headers(decision.verdict, decision.reason), position, stream]
     if record.lost is not None:
         gained.append((OFFSETS, b"%d" % record.lost.offsets))
@@ -344,9 +330,9 @@ def _number_header(name: str, value: float) -> Header:
 
 
 def _connect_errors(record: Record, decision: Decision, connector_name: str, task_id: str) -> Headers:
-    """The ten headers by which Kafka Connect's tools recognise a dead letter, in Connect's order.
+    """The ten headers of a dead letter for Kafka Connect's tools, in Connect's order and as decimal text.
 
-    Names from org.apache.kafka.connect.runtime.errors.DeadLetterQueueReporter, which writes numbers as decimal text too.
+    Names from org.apache.kafka.connect.runtime.errors.DeadLetterQueueReporter.
     """
     message = decision.reason if decision.detail is None else f"{decision.reason}: {decision.detail}"
     facts = (
@@ -365,7 +351,6 @@ def _connect_errors(record: Record, decision: Decision, connector_name: str, tas
 
 
 def _bytes(text: str) -> bytes:
-    """Text as UTF-8; a file's name that is no UTF-8 keeps its bytes."""
     try:
         return text.encode()
     except UnicodeEncodeError:

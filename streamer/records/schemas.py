@@ -1,10 +1,10 @@
-"""Records in a schema registry's wire format: the schema that a record names, and the record as JSON.
+"""Records in a schema registry's wire format: the named schema, and the record as JSON.
 
     byte 0 | id of the schema (4 bytes, big-endian) | the datum, in Avro or in JSON
 
-The only importer of fastavro. Schemas come from the registry's REST API, one request for each new id, and are kept. The look-up
-is a separate step before a batch is decoded, so decoding never waits. An unavailable registry stops the batch, without harm to
-its records. A record becomes a dead letter if the registry does not know its schema, or the schema does not fit.
+The only importer of fastavro. Schemas come from the registry's REST API, one request per new id, and are kept. The
+look-up precedes a batch's decoding, which never waits. Without the registry, the batch stops. An unknown or unfit
+schema makes a dead letter.
 
 Protocol: docs.confluent.io, "Formats, Serializers, and Deserializers" and "Schema Registry API Reference".
 """
@@ -36,16 +36,16 @@ MAGIC = b"\0"
 """The first byte of a record in the wire format."""
 
 PREFIX_BYTES = 5
-"""The magic byte and the id, before the datum."""
+"""Magic byte and id."""
 
 _ANSWER_BYTES_MAX = 16 * 2**20
 _NESTED_MAX = 100
 _UNKNOWN = {40401, 40402, 40403}
-"""Codes of the registry: no such subject, no such version, no such schema. Any other 404 is another server's."""
+"""The registry's codes for a missing subject, version or schema. Any other 404 is another server's."""
 
 
 class Undecodable(Exception):
-    """A record that cannot be decoded; `reason` and the message say why."""
+    """A record that cannot be decoded, with the reason."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(detail)
@@ -61,7 +61,11 @@ def require_avro() -> None:
 
 
 def schema_of(value: bytes) -> int:
-    """Id of a record's schema. Raises Undecodable unless the record is in the wire format."""
+    """Id of a record's schema. Raises Undecodable for another format.
+
+    >>> schema_of(bytes([0, 0, 0, 0, 7]) + b"datum")
+    7
+    """
     if len(value) < PREFIX_BYTES or not value.startswith(MAGIC):
         raise Undecodable(
             Reason.NOT_OF_REGISTRY, f"the value begins with {value[:1]!r}, not with byte 0 and the id of a schema"
@@ -73,16 +77,16 @@ class Schemas:
     """A registry's Avro schemas by id."""
 
     def __init__(self, settings: Decode) -> None:
-        """Makes no request yet. Raises SettingsError if fastavro is missing, or a certificate file is unreadable."""
+        """Makes no request. Raises SettingsError without fastavro, or for an unreadable certificate file."""
         require_avro()
         self._registry = _Registry(settings)
         self._known: dict[int, Any] = {}
         self._unknown: dict[int, str] = {}
 
     def learn(self, values: Iterable[bytes | None]) -> None:
-        """Look up unknown schemas for these values. Raises RegistryUnavailable.
+        """Look up these values' unknown schemas. Raises RegistryUnavailable.
 
-        An id without a schema is asked for once a call: it may be registered later.
+        Asks again for a missing id: it may be registered later.
         """
         self._unknown.clear()
         for number in dict.fromkeys(_named_by(values)):
@@ -90,7 +94,7 @@ class Schemas:
                 self._look_up(number)
 
     def require_answer(self) -> None:
-        """Raise RegistryUnavailable unless the registry answers a request for a schema, whether it has it or not."""
+        """Raise RegistryUnavailable without an answer to a request for a schema, existing or not."""
         with suppress(_NoSchema):
             self._registry.ask("/schemas/ids/1")
 
@@ -132,7 +136,6 @@ class Schemas:
             )
 
     def _parse_references(self, answer: Mapping[str, Any], named: dict[str, Any], depth: int) -> None:
-        """Parse a schema's references into `named`, the deepest first."""
         import fastavro
 
         if depth > _NESTED_MAX:
@@ -147,12 +150,10 @@ class Schemas:
 
 
 class _NoSchema(Exception):
-    """The registry has no such schema. Private to this module."""
+    """The registry lacks this schema."""
 
 
 class _Registry:
-    """The part of a schema registry's REST API that readers need."""
-
     def __init__(self, settings: Decode) -> None:
         self._url = (settings.registry_url or "").rstrip("/")
         self._timeout_seconds = settings.registry_timeout_ms / 1000
@@ -167,7 +168,7 @@ class _Registry:
         self._opener = urllib.request.build_opener(*handlers)
 
     def ask(self, path: str) -> Mapping[str, Any]:
-        """The answer to GET. Raises _NoSchema, and RegistryUnavailable without a conclusive answer."""
+        """The answer to GET. Raises _NoSchema, or RegistryUnavailable without a conclusive answer."""
         request = urllib.request.Request(f"{self._url}{path}", headers={"Accept": "application/json"})
         if self._authorization is not None:
             request.add_unredirected_header("Authorization", self._authorization)
@@ -213,10 +214,7 @@ class _Registry:
 
 
 def within(timeout_seconds: float, call: Callable[[], bytes]) -> bytes:
-    """Result of a call whose own timeout only bounds the wait for each byte.
-
-    Raises TimeoutError, and the call's OSError and HTTPException.
-    """
+    """Result of a call whose own timeout only bounds the wait for each byte; raises its errors, or TimeoutError."""
     results: SimpleQueue[bytes | OSError | http.client.HTTPException] = SimpleQueue()
 
     def answer() -> None:
@@ -250,7 +248,7 @@ def _named_by(values: Iterable[bytes | None]) -> Iterator[int]:
 
 
 def _plain(value: object) -> str:
-    """Text for a value without a JSON form; bytes that are no UTF-8 by their values, as in JSON-encoded Avro."""
+    """Text for a value without a JSON form; non-UTF-8 bytes by their values, as in JSON-encoded Avro."""
     if isinstance(value, bytes):
         try:
             return value.decode()

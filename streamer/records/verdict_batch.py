@@ -1,4 +1,4 @@
-"""Batches of verdicts, from `decide` to `route` through Kafka: the whole content of an output's decision. Pure.
+"""Batches of verdicts, from `decide` to `route` through Kafka: everything that an output shows. Pure.
 
 docs/formats.md has every byte. From the streamer, this module imports only the envelope.
 """
@@ -17,22 +17,20 @@ MAGIC = b"NDVD"
 
 @dataclass(frozen=True, slots=True)
 class VerdictBatch:
-    """Verdicts on documents at the offsets [begin, end) in one partition of the input; possibly none.
+    """Verdicts on a heading's documents.
 
     heading             that of the decided fingerprints
     decider             id of the deciding index or engine
     offsets             uint64 [n], strictly increasing
     verdicts            uint8 [n], values of `Verdict`
-    reasons             uint8 [n], from the streamer's list
+    reasons             uint8 [n], values of `Reason`
     distances           int16 [n], as in `Decisions`
-    replayed            bool [n], whether the decider had decided the position before; only for people and metrics
-    kinds               uint8 [n], values of `Kind`, as fingerprinted
-    fingerprints        uint64 [n, words], as fingerprinted
-    ids                 n ids of documents; None for a dead letter without one
-    details             n texts for people on why a record is a dead letter; None elsewhere
-    original_ids        n ids; None for rows that name no original
-    original_positions  n positions; None for rows that name no original
-    names               topic for every stream with originals, as far as the decider knows
+    replayed            bool [n], decided by an earlier call; for people and metrics
+    kinds               uint8 [n], values of `Kind`
+    fingerprints        uint64 [n, words]
+    ids                 None for a dead letter without one
+    details             n texts for people on dead letters; None elsewhere
+    names               topics of the originals' streams, as far as known
     """
 
     heading: Heading
@@ -91,10 +89,7 @@ def _pack_originals(packer: Packer, batch: VerdictBatch) -> None:
 
 
 def unpack_verdicts(content: bytes | None, where: str) -> VerdictBatch:
-    """The reverse of `pack_verdicts`. Raises BatchUnreadable.
-
-    where  topic, partition and offset of the record, for people
-    """
+    """The reverse of `pack_verdicts`. Raises BatchUnreadable, with the position `where`."""
     unpacker = Unpacker(MAGIC, content, where)
     heading, count = unpacker.heading, unpacker.count
     decider, words = unpacker.text(), unpacker.number()
@@ -130,7 +125,6 @@ def unpack_verdicts(content: bytes | None, where: str) -> VerdictBatch:
 def _unpack_originals(
     unpacker: Unpacker, original_ids: list[str | None], positions: list[Position | None]
 ) -> dict[str, str]:
-    """Fill in originals' ids and positions; returns their streams' topics."""
     sources, names = [], {}
     for _ in range(unpacker.number()):
         stream, name = unpacker.text(), unpacker.text()

@@ -1,1 +1,1 @@
-"""The long-running service: the loop of six verbs, recovery, workers and their supervisor; the job over files."""
+"""The long-running service: loop, recovery, workers and supervisor; and the job over files."""

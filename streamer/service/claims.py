@@ -1,17 +1,15 @@
-"""Claims: the index that a group decides with. One index per group, or no decisions.
+"""Claims: one index per group, or no decisions.
 
-Each of two indexes in one group would miss the other's documents, without any sign of it. So every committed offset carries
-the id of its index, and whether that index is in use or still restoring: the claim of the partition's owner. A lost index
-returns under a new id, and takes over the group by itself:
+Each of two indexes in a group would silently miss the other's documents. So every committed offset claims its partition for an
+index, in use or restoring. A lost index returns under a new id, and takes over the group by itself:
 
-    1  announce   the worker claims its own sources for an index that is restoring
+    1  announce   the worker claims its own sources for a restoring index
     2  restore    ... until no source lags
     3  take       the worker claims its own sources for an index in use
-    4  look       the worker checks all other sources, and begins if no other index in use claims one
+    4  look       the worker checks all other sources, and begins without a rival claim in use
 
-Two indexes cannot both pass 4: the later one sees the other's claim. Claims of a dead index do not last: its partitions get
-owners with the living index, at the latest after the session timeout of the dead members. A claim that lasts longer, or whose
-offset keeps moving, belongs to a live rival, and a person has to decide.
+Two indexes cannot both pass 4: the later one sees the other's claim. A dead index's partitions get new owners within its
+members' session timeout. A longer claim, or an offset that keeps moving, shows a live rival, and a person has to decide.
 """
 
 import time
@@ -26,17 +24,17 @@ from streamer.transports.transport import Assigned, Claim, Transport
 log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 5.0
-"""Time between two checks of the claims while sources wait to begin."""
+"""Interval between checks while sources wait to begin."""
 
 MARGIN_SECONDS = 20.0
-"""Wait beyond the session timeout for the claims of dead members to go: a rebalance may need a second try."""
+"""Wait beyond the session timeout for dead members' claims: a rebalance may need a second try."""
 
 _MOVES_MAX = 2
-"""Checks with a moved rival offset after which the rival counts as alive: a dying worker may deliver its last batch."""
+"""Moves of a rival's offset that count as life: a dying worker may deliver its last batch."""
 
 
 class Claims:
-    """Claims of one worker on its group's sources."""
+    """One worker's claims on its group's sources."""
 
     def __init__(self, transport: Transport, identity: str, patience_seconds: float) -> None:
         """identity: id of this worker's index; patience_seconds: longest life of a dead member's claims."""
@@ -51,9 +49,9 @@ class Claims:
         self._moves = 0
 
     def announce(self, assigned: Assigned) -> None:
-        """Claim the assigned sources for this restoring index, if another index claims them.
+        """Claim the assigned sources for this restoring index, if another one claims them, but not too often.
 
-        Does nothing shortly after the last call. Raises RecoveryRefused if another index is alive.
+        Raises RecoveryRefused for a live rival.
         """
         now_seconds, sources = time.monotonic(), frozenset(assigned.sources)
         if sources <= self._announced and now_seconds - self._announced_seconds < LOOK_SECONDS:
@@ -67,7 +65,7 @@ class Claims:
         self._judge(assigned, claims)
 
     def lacking(self, assigned: Assigned) -> set[Source]:
-        """Assigned sources with a committed offset that does not yet claim this index as in use."""
+        """Assigned sources whose committed offset does not yet claim this index as in use."""
         claims = self._transport.claims(assigned.sources)
         return {
             source
@@ -76,16 +74,15 @@ class Claims:
         }
 
     def are_alone(self, assigned: Assigned) -> bool:
-        """Whether no other index in use claims another source. Raises RecoveryRefused if one is alive."""
+        """Whether no other index in use claims another source. Raises RecoveryRefused for a live rival."""
         self._judge(assigned, self._transport.claims(assigned.others))
         return not self._rivals
 
     def _is_rival(self, claim: Claim) -> bool:
-        # A foreign offset names no index: recovery judges those.
+        # A foreign offset names no index; recovery judges those.
         return claim.index not in ("", self._identity)
 
     def _judge(self, assigned: Assigned, claims: Mapping[Source, Claim | None]) -> None:
-        """Note the rivals among the other sources. Raises RecoveryRefused if they are alive."""
         now_seconds = time.monotonic()
         rivals: dict[Source, Claim] = {}
         for source in assigned.others:

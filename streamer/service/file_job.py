@@ -1,4 +1,4 @@
-"""The file job: the service over the files transport, in this one process, with a progress bar."""
+"""The file job: the service over files, in this process, with a progress bar."""
 
 import signal
 import time
@@ -18,10 +18,10 @@ from streamer.transports.files.transport import FileTransport
 
 FILES_POLICY = Recovery(
     first_start="earliest",
-    # The index knows the files and the output folder is new: write the same verdicts again.
+    # Known files and a new output folder: write the same verdicts again.
     committed_missing="earliest",
     index_behind="restore",
-    # The content identifies a file, so other content under an old name is another input.
+    # The content identifies a file: other content under an old name is another input.
     topic_recreated="continue",
     offsets_gone="stop",
 )
@@ -37,13 +37,12 @@ _SHOWN = {
 
 
 def _progress_listener(transport: FileTransport, progress: Progress, totals: Totals) -> Listener:
-    """Adds up the batches and moves the progress bar."""
     task = progress.add_task("", total=transport.bytes_total or None, documents="")
 
     def enter(state: State) -> None:
         progress.update(task, description=_SHOWN[state])
         if state in (State.RESTORING, State.RUNNING):
-            # Only now: an error at the start should not appear below an empty bar.
+            # An error at the start should not appear below an empty bar.
             progress.start()
 
     def move() -> None:
@@ -53,7 +52,7 @@ def _progress_listener(transport: FileTransport, progress: Progress, totals: Tot
 
 
 def known_streams(index: Index, name: str) -> list[tuple[str, Applied]]:
-    """Streams that the index knows under a file's name, each with its applied offset; oldest first."""
+    """Known streams under a file's name, each with its applied offset; oldest first."""
     applied = index.applied()
     return [
         (source.stream, at)
@@ -64,10 +63,10 @@ def known_streams(index: Index, name: str) -> list[tuple[str, Applied]]:
 
 
 def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: Console) -> tuple[Totals, bool]:
-    """Filter files into the folder `out`, from the end of an earlier run on.
+    """Filter files into the folder `out`, from an earlier run's end on.
 
-    Returns the totals of this run, and whether the input was read to its end (False after Ctrl-C or SIGTERM). Raises
-    InputUnreadable, InputChanged, SettingsError, DeliveryDoubtful, IndexProblem.
+    Returns this run's totals, and False after Ctrl-C or SIGTERM. Raises InputUnreadable, InputChanged, SettingsError,
+    DeliveryDoubtful, IndexProblem.
     """
     totals = Totals(shadow=settings.route.shadow)
     begin = time.perf_counter()
@@ -97,7 +96,7 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
 
 
 def _run_until_signal(service: Service) -> bool:
-    """Run the service; SIGINT and SIGTERM end it after the current batch. Returns whether a signal came."""
+    """SIGINT and SIGTERM end the service after the current batch. Returns whether a signal came."""
     received: list[int] = []
 
     def stop(number: int, _frame: object) -> None:

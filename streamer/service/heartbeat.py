@@ -1,4 +1,4 @@
-"""Heartbeats of the workers: state, step, last progress and observations, in memory shared with the supervisor."""
+"""Workers' heartbeats in memory shared with the supervisor: state, step, progress and observations."""
 
 import multiprocessing
 import struct
@@ -20,18 +20,18 @@ _NEVER = -1.0
 _READ = 0
 
 NOTE_BYTES = 2**13
-"""Room for a note: ten hosts with names of 80 characters and their numbers, or some hundred partitions."""
+"""Room for ten hosts with names of 80 characters and their numbers, or some hundred partitions."""
 
 STRANGERS_NAMED_MAX = 5
 _STRANGER_CHARACTERS_MAX = 160
 PARTITIONS_NAMED_MAX = 256
-"""Most group members and most partitions that a worker names."""
+"""Most group members and partitions that a worker names."""
 
 _HEAD = struct.Struct("<dII")
 
 
 class SharedNote:
-    """A value as JSON in shared memory, with its time and checksum. One process writes it, others read it."""
+    """JSON value in shared memory, with time and checksum. One process writes, others read."""
 
     def __init__(self, context: SpawnContext) -> None:
         self._memory = context.Array("B", [0] * NOTE_BYTES, lock=False)
@@ -45,7 +45,7 @@ class SharedNote:
         self._memory[:] = (head + content).ljust(NOTE_BYTES, b"\0")
 
     def read(self) -> tuple[float, Any] | None:
-        """Time (monotonic) and value; None before the first, and during or after an interrupted write."""
+        """Monotonic time and value; None before the first, and during or after an interrupted write."""
         noted = bytes(self._memory)
         seconds, checksum, length = _HEAD.unpack_from(noted)
         content = noted[_HEAD.size : _HEAD.size + length]
@@ -53,7 +53,7 @@ class SharedNote:
 
 
 class Heartbeats:
-    """State and time of the last progress per worker (seconds of the machine's monotonic clock)."""
+    """State and monotonic time of the last progress, per worker."""
 
     def __init__(self, count: int, context: SpawnContext | None = None) -> None:
         chosen = context or multiprocessing.get_context("spawn")
@@ -71,7 +71,7 @@ class Heartbeats:
         self._owing = chosen.Array("d", [_NEVER] * count, lock=False)
 
     def launch(self, worker: int) -> None:
-        """Record the start of a process for this worker, which has reported nothing yet."""
+        """Record the start of a worker's process, which has reported nothing yet."""
         self._states[worker] = _STATES.index(State.STARTING)
         self._first_report[worker] = _NEVER
         self._progress[worker] = time.monotonic()
@@ -80,7 +80,7 @@ class Heartbeats:
         self.note_owed(worker, [])
 
     def enter(self, worker: int, state: State) -> None:
-        """Record the worker's new state; this counts as progress. Its observations end unless it runs."""
+        """Record a worker's new state as progress. Its observations end unless it runs."""
         self._states[worker] = _STATES.index(state)
         if state is not State.RUNNING:
             self.enter_step(worker, STEPS[_READ])
@@ -89,14 +89,14 @@ class Heartbeats:
         self.beat(worker)
 
     def beat(self, worker: int) -> None:
-        """Record progress of the worker."""
+        """Record progress."""
         now_seconds = time.monotonic()
         self._progress[worker] = now_seconds
         if self._first_report[worker] == _NEVER:
             self._first_report[worker] = now_seconds
 
     def enter_step(self, worker: int, step: str) -> None:
-        """Record the worker's next step in STEPS; in all but the first, read, a batch is under way."""
+        """Record the next step in STEPS; in all but the first, read, a batch is under way."""
         number = STEPS.index(step)
         self._steps[worker] = number
         if number == _READ:
@@ -105,15 +105,12 @@ class Heartbeats:
             self._batch_read[worker] = time.monotonic()
 
     def note_contact(self, worker: int, seconds: float | None) -> None:
-        """Record the last answer of the brokers to the worker, on the monotonic clock; None changes nothing."""
+        """Record the brokers' last answer in monotonic seconds; None changes nothing."""
         if seconds is not None:
             self._contact[worker] = seconds
 
     def note_owed(self, worker: int, partitions: Sequence[int]) -> None:
-        """Record the partitions with records that the worker has yet to deliver; keeps the first few.
-
-        No partitions: it has none, or has just delivered some.
-        """
+        """Record partitions that the worker has yet to deliver, the first few; none after a delivery."""
         if not partitions:
             self._owing[worker] = _NEVER
         elif self._owing[worker] == _NEVER:
@@ -121,21 +118,21 @@ class Heartbeats:
         self._owed[worker].write(sorted(partitions)[:PARTITIONS_NAMED_MAX])
 
     def owed(self, worker: int) -> list[int]:
-        """Partitions that the worker owes, ascending."""
+        """Owed partitions, ascending."""
         noted = self._owed[worker].read()
         return [] if noted is None else list(noted[1])
 
     def owing_seconds(self, worker: int) -> float:
-        """Seconds for which the worker has owed records without a delivery; 0 if it owes none."""
+        """Seconds with owed records and without a delivery; 0 if the worker owes none."""
         return self._age_seconds(self._owing[worker]) or 0.0
 
     def note_group(self, worker: int, seen: GroupSeen) -> None:
-        """Record the worker's problems with its group; keeps the first few of each kind."""
+        """Record problems with the group; keeps the first few of each kind."""
         strangers = [words[:_STRANGER_CHARACTERS_MAX] for words in seen.strangers[:STRANGERS_NAMED_MAX]]
         self._group[worker].write([seen.unowned[:PARTITIONS_NAMED_MAX], strangers])
 
     def group(self, workers: Iterable[int] | None = None) -> GroupSeen:
-        """Group problems that any worker, or any of these, has observed."""
+        """Group problems that any of these workers has observed; None: any worker."""
         chosen = range(len(self._group)) if workers is None else list(workers)
         for worker in chosen:
             if (noted := self._group[worker].read()) is not None:
@@ -147,11 +144,11 @@ class Heartbeats:
         )
 
     def note_hosts(self, worker: int, watched: WatchedHosts) -> None:
-        """Record the worst hosts, as this worker reads them from the index."""
+        """Record the index's worst hosts."""
         self._hosts[worker].write([watched.beyond, [tuple(share) for share in watched.worst]])
 
     def watched_hosts(self) -> WatchedHosts | None:
-        """The latest worst hosts from any worker, alive or not; None before the first note."""
+        """Latest worst hosts from any worker, alive or not; None before the first."""
         for each in self._hosts:
             if (noted := each.read()) is not None and noted[0] > self._hosts_read[0]:
                 beyond, worst = noted[1]
@@ -159,12 +156,12 @@ class Heartbeats:
         return self._hosts_read[1]
 
     def state(self, worker: int) -> State:
-        """State that the worker entered last."""
+        """Last state."""
         number: int = self._states[worker]
         return _STATES[number]
 
     def step(self, worker: int) -> str:
-        """Step that the worker entered last."""
+        """Last step."""
         number: int = self._steps[worker]
         return STEPS[number]
 
@@ -173,7 +170,7 @@ class Heartbeats:
         return self._age_seconds(self._batch_read[worker]) or 0.0
 
     def contact_age_seconds(self, worker: int) -> float | None:
-        """Seconds since the worker, or its predecessor, last had an answer from the brokers; None if neither ever had."""
+        """Seconds since the brokers' last answer to the worker or its predecessor; None without any."""
         return self._age_seconds(self._contact[worker])
 
     @staticmethod
@@ -186,12 +183,12 @@ class Heartbeats:
         return first_seconds != _NEVER
 
     def steady_ms(self, worker: int) -> float:
-        """Milliseconds from the worker's first report to its last progress; 0 before the first."""
+        """Milliseconds from first report to last progress; 0 before the first."""
         first_seconds: float = self._first_report[worker]
         last_seconds: float = self._progress[worker]
         return (last_seconds - first_seconds) * 1000 if first_seconds != _NEVER else 0.0
 
     def silent_ms(self, worker: int) -> float:
-        """Milliseconds since the worker last made progress, or since its launch."""
+        """Milliseconds since the last progress or launch."""
         last_seconds: float = self._progress[worker]
         return (time.monotonic() - last_seconds) * 1000

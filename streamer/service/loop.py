@@ -7,12 +7,12 @@
         +------------+---------+---------------------------+
 
 STARTING   the transport opens, and the first sources are recovered
-RESTORING  this worker or another restores the index: no worker decides before the end
-RUNNING    batches walk the path, each prepared up to its routes during the delivery of the one before
+RESTORING  some worker restores the index: no worker decides before the end
+RUNNING    batches walk the path, each prepared up to its routes during the previous delivery
 DRAINING   after a stop request: decided batches are delivered, and nothing else is read
 STOPPED    every resource is released
 
-An error leaves the loop as an exception. The loop retries nothing: a fresh process replays from the journal.
+Errors leave the loop as exceptions. It retries nothing: a fresh process replays from the journal.
 """
 
 import gc
@@ -43,7 +43,7 @@ AHEAD_STEPS = (*PURE_STEPS, "decide", "route")
 """Steps on the prefetch thread."""
 
 OBJECTS_BETWEEN = 100_000
-"""New objects between two searches of the youngest. A batch makes some ten per document; nearly all go by themselves."""
+"""New objects between garbage searches. A document makes some ten; reference counts free nearly all."""
 
 _SEARCHES_BETWEEN = (20, 20)
 
@@ -68,15 +68,13 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 
 
 def _nobody(*_: object) -> None:
-    """Default callable: does nothing."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Callables for events of the loop; each is called once per turn, step or batch, never per document.
+    """Callables for events, each once per turn, step or batch, never per document.
 
-    state         the service entered a state
-    step          the loop entered this step in STEPS
     progress      the loop made one turn
     batch         a batch was delivered
     skipped       input, partition, and the number of offsets that a policy skipped
@@ -94,10 +92,10 @@ class Listener:
 
 
 class StartingOffsets(Protocol):
-    """Decides the starting offset of newly assigned sources."""
+    """Chooses the starting offsets of newly assigned sources."""
 
     def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
-        """Starting offset per source; or the reason why none can begin yet, after a bounded part of the preparation."""
+        """Starting offset per source, or after a bounded part of the preparation why none can begin yet."""
 
     def close(self) -> None:
         """Interrupt the preparation."""
@@ -120,11 +118,11 @@ class Loop(ABC):
         return self._state
 
     def stop(self) -> None:
-        """Ask the loop to end after the current batch. Safe to call from a signal handler."""
+        """Ask the loop to end after the current batch. Safe in a signal handler."""
         self._stop_asked = True
 
     def run(self) -> None:
-        """Walk batches until the input ends or `stop` is called. Raises the errors of transport, index and recovery."""
+        """Walk batches until the input ends or `stop`. Raises the errors of transport, index and recovery."""
         self._listener.state(self._state)
         try:
             with self._resources(), gc_less_often():
@@ -146,7 +144,7 @@ class Loop(ABC):
 
     @contextmanager
     def _resources(self) -> Iterator[None]:
-        """Resources of the path while the loop runs."""
+        """The path's resources while the loop runs."""
         yield
 
     def _owes(self) -> bool:
@@ -157,13 +155,13 @@ class Loop(ABC):
         """React to the input's end."""
 
     def _pause(self) -> None:  # noqa: B027 - most paths prepare nothing
-        """Release what is being prepared: sources begin again."""
+        """Release pending preparations: sources begin again."""
 
     def _begun(self, plans: Mapping[Source, Plan]) -> None:  # noqa: B027 - most paths need not know
-        """React to the starting offsets of sources."""
+        """React to sources' starting offsets."""
 
     def _beside_seconds(self) -> float:
-        """CPU time of the threads besides the loop's."""
+        """CPU time of all other threads."""
         return 0.0
 
     def _enter(self, state: State) -> None:
@@ -191,9 +189,8 @@ class Loop(ABC):
         return True
 
     def _rest(self, _idle: Batch) -> None:
-        """Handle an empty batch of a group member."""
         if self._state in (State.STARTING, State.RESTORING):
-            # A member without a source is a spare for the others, and counts as ready.
+            # A member without a source is a spare, and counts as ready.
             self._enter(State.RUNNING)
 
     def _begin(self, assigned: Assigned) -> None:
@@ -210,7 +207,7 @@ class Loop(ABC):
             log.info("reading", input=name, partition=source.partition, offset=plan.begin)
             if plan.skipped:
                 log.warning("offsets skipped", input=name, partition=source.partition, count=plan.skipped)
-            # Zero is reported too: Prometheus sees an increase only of a counter that was shown at zero before.
+            # Zero too: Prometheus sees an increase only of a counter shown at zero before.
             self._listener.skipped(name, source.partition, plan.skipped)
         if self._state is not State.RUNNING:
             self._enter(State.RUNNING)
@@ -223,7 +220,6 @@ class Loop(ABC):
             self._enter(State.RESTORING)
 
     def _tell_of_lost(self, batch: Batch) -> None:
-        """Log and count the unreadable records of a delivered batch."""
         for record in batch.records:
             if record.lost is not None:
                 log.warning("records skipped that cannot be read", position=record.position, reason=record.lost.why)
@@ -232,7 +228,7 @@ class Loop(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What a loop needs to prepare batches: the steps that it takes ahead, by name, and the care for what may go wrong."""
+    """Steps that a loop takes ahead, by name, and the care for what may go wrong."""
 
     steps: Mapping[str, Step]
     attempts: Attempts
@@ -241,7 +237,7 @@ class Preparation:
 
 
 class PreparingLoop(Loop):
-    """A loop that decodes and fingerprints, and perhaps decides and routes, one batch ahead."""
+    """Loop that decodes and fingerprints, and perhaps decides and routes, one batch ahead."""
 
     def __init__(
         self, transport: Transport, recoverer: StartingOffsets, preparation: Preparation, listener: Listener
@@ -284,9 +280,9 @@ class PreparingLoop(Loop):
         super()._enter_step(name)
 
     def _prepared(self, whole: Batch, stopwatch: Stopwatch) -> Work | None:
-        """A batch's documents and fingerprints, or its first records'; None if a stop was requested first.
+        """Documents and fingerprints of a batch, or of its first records; None after an early stop request.
 
-        Starts to prepare the next batch, if it is available. A trial handles records that may end a process.
+        Starts to prepare the next available batch. Suspect records go on trial.
         """
         work = self._tried(whole, stopwatch) if self._suspects(whole) else self._ahead.take(whole, self._attempts.ahead)
         if work is None:
@@ -301,7 +297,7 @@ class PreparingLoop(Loop):
         return work
 
     def _await(self, steps: Sequence[str], work: Work, stopwatch: Stopwatch) -> None:
-        """Wait for these steps of a batch, if they are pending."""
+        """Wait for a batch's pending steps among these."""
         for step in steps:
             if step in work.pending:
                 with stopwatch.step(step):
@@ -323,7 +319,7 @@ class PreparingLoop(Loop):
             return self._ahead.start(work, self._attempts.ahead, self._steps[len(PURE_STEPS) :])
 
     def _require_whole(self, delivered: Batch, whole: Batch) -> None:
-        """Raise TrialFailed if trials took so long that only the first records of a batch are delivered."""
+        """Raise TrialFailed if slow trials left only a batch's first records."""
         if delivered is not whole and not self._stop_asked:
             raise TrialFailed(
                 "trying every record of a batch took too long; what was tried is delivered, the rest is read again"
@@ -334,7 +330,7 @@ class PreparingLoop(Loop):
 def gc_less_often() -> Iterator[None]:
     """Search for garbage a hundredth as often as usual.
 
-    By default Python searches a batch's objects again and again before their release: some 9 % of the time.
+    Python's default searches a batch's objects repeatedly before their release: some 9 % of the time.
     """
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS_BETWEEN, *_SEARCHES_BETWEEN)

@@ -1,14 +1,13 @@
-"""Decode, fingerprint, decide and route: from a batch of records to its outgoing records.
+"""Decode, fingerprint, decide and route: from a batch to its outgoing records.
 
-A separate thread prepares one batch while the loop delivers the one before:
+A separate thread prepares one batch while the loop delivers the previous one:
 
     loop     | commit n                                              | read n+1 | commit n+1 ...
     ahead    | decode n+1 | fingerprint n+1 | decide n+1 | route n+1 |          | decode n+2 | fingerprint n+2 ...
 
-Everything except a decision is invisible from outside, and can be discarded at any time. A decision stays: if its batch is
-not delivered, the next reader of the records gets it from the journal, as after a crash between decide and commit. One thread
-decides all batches, so in order, and none after a failed one. Only the loop's own thread touches the transport. The compiled
-half of the work runs in parallel without the interpreter's lock; the other half runs while the loop waits for the brokers.
+Everything except a decision can be discarded. If a decided batch is not delivered, the journal repeats its decisions to the
+next reader, as after a crash between decide and commit. One thread decides all batches, in order, and none after a failed one.
+Only the loop's thread touches the transport.
 """
 
 import threading
@@ -32,9 +31,9 @@ Item = TypeVar("Item", bound=np.generic)
 
 
 def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | DeadLetter]) -> Fingerprints:
-    """Fingerprint the decoded documents, row for row with `documents`.
+    """Fingerprints of documents, row for row.
 
-    The row of a dead letter has Kind.DEAD_LETTER, the dead letter's reason, and unused zeros.
+    A dead letter's row has Kind.DEAD_LETTER, its reason, and unused zeros.
     """
     readable = [document for document in documents if isinstance(document, Document)]
     fingerprints: Fingerprints = fingerprinter.fingerprint(
@@ -61,7 +60,7 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
 
 
 def _spread(column: npt.NDArray[Item], rows: Sequence[int], count: int) -> npt.NDArray[Item]:
-    """A column of `count` rows with the given items in these rows, and zeros elsewhere."""
+    """A column of `count` rows: the items in these rows, zeros elsewhere."""
     wide = np.zeros((count, *column.shape[1:]), column.dtype)
     wide[rows] = column
     return wide
@@ -70,7 +69,7 @@ def _spread(column: npt.NDArray[Item], rows: Sequence[int], count: int) -> npt.N
 def entries_of(
     records: Sequence[Record], documents: Sequence[Document | DeadLetter], fingerprints: Fingerprints
 ) -> Entries:
-    """Input columns of the index. A dead letter without an id gets its position as id."""
+    """Index columns. A dead letter without an id gets its position as id."""
     numbers: dict[Source, int] = {}
     source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in records]
     return Entries(
@@ -96,14 +95,14 @@ def entries_of(
 
 
 def prepare(decoder: Decoder, fingerprinter: Scheme, records: Sequence[Record]) -> Entries:
-    """Decode and fingerprint records in one call; recovery and rebuild use it for output records."""
+    """Decode and fingerprint output records, for recovery and rebuild."""
     documents = decoder.decode(records)
     return entries_of(records, documents, fingerprint_documents(fingerprinter, documents))
 
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """A batch on its way; each step sets its product. `pending` has the unfinished steps' CPU seconds, by name."""
+    """A batch on its way; each step sets its product. `pending`: CPU seconds of unfinished steps, by name."""
 
     batch: Batch
     documents: list[Document | DeadLetter] = field(init=False)
@@ -118,11 +117,11 @@ class Work:
 
 
 Step = Callable[[Work], None]
-"""A step on the path: reads the products before it, and sets its own."""
+"""Reads earlier steps' products, and sets its own."""
 
 
 def pure_steps(decoder: Decoder, fingerprinter: Scheme) -> dict[str, Step]:
-    """The PURE_STEPS by name."""
+    """PURE_STEPS by name."""
 
     def decode(work: Work) -> None:
         work.documents = decoder.decode(work.batch.records)
@@ -134,9 +133,9 @@ def pure_steps(decoder: Decoder, fingerprinter: Scheme) -> dict[str, Step]:
 
 
 class Prefetcher:
-    """The thread that takes the steps of batches in order, at most one batch ahead of demand.
+    """Thread that takes the steps of batches in order, at most one batch ahead.
 
-    It notes its current work: the note identifies a record that ends the process.
+    Its note identifies a record that ends the process.
     """
 
     def __init__(self, steps: Mapping[str, Step]) -> None:
@@ -152,14 +151,14 @@ class Prefetcher:
         self._ahead = self.start(Work(batch), note, list(self._steps))
 
     def start(self, work: Work, note: AttemptFile, steps: Sequence[str]) -> Work:
-        """Start these steps, the last ones of the path; the work has the products of all others."""
+        """Start these last steps of the path; the work has all earlier products."""
         before: Future[float] | None = None
         for name in steps:
             before = work.pending[name] = self._thread.submit(self._take_step, name, work, note, before)
         return work
 
     def take(self, batch: Batch, note: AttemptFile) -> Work:
-        """The preparation of a batch, started before or now. The preparation of any other batch is discarded."""
+        """Preparation of a batch, begun before or now. Discards any other batch's."""
         if self._ahead is None or self._ahead.batch.records is not batch.records:
             self.begin(batch, note)
         assert self._ahead is not None
@@ -169,7 +168,7 @@ class Prefetcher:
         return work
 
     def settle(self) -> None:
-        """Wait until nothing is being prepared or decided: decoder, fingerprinter and index are then free."""
+        """Wait until decoder, fingerprinter and index are free."""
         if self._ahead is not None:
             wait(self._ahead.pending.values())
 
@@ -179,7 +178,7 @@ class Prefetcher:
         return deciding is not None and not deciding.cancel() and deciding.exception() is None
 
     def cpu_seconds(self) -> float:
-        """CPU time of the thread so far; 0 if the system does not measure it."""
+        """The thread's CPU time; 0 if the system does not measure it."""
         return 0.0 if self._clock is None else time.clock_gettime(self._clock)
 
     def close(self) -> None:
@@ -194,7 +193,7 @@ class Prefetcher:
         if before is None:
             note.name(work.batch)
         else:
-            # Raises the error of the step before.
+            # Raises the previous step's error.
             before.result()
         if name == "decide":
             if self._has_failed:

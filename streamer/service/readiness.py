@@ -1,4 +1,4 @@
-"""Readiness of the service, from the reports of its workers; pure."""
+"""Readiness of the service, from its workers' reports; pure."""
 
 import os
 from collections.abc import Sequence
@@ -22,18 +22,15 @@ _DOING = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerSeen:
-    """Observed data on one worker.
+    """Observations of one worker.
 
-    started              its process was started, and no end was noticed so far
+    started              its process was started, without a noticed end
     alive                that process lives
-    state                its last state
-    exit_code            of the last process that ended; None before
-    step                 its last step in STEPS
     batch_age_seconds    since the current batch was read; 0 without one
-    contact_age_seconds  since its process, or the one before, had an answer from the brokers; None if neither ever had
+    contact_age_seconds  since the brokers answered it or its predecessor; None without any answer
     owed                 partitions with deliverable but undelivered records
     owing_seconds        time with such records and without a delivery; 0 without them
-    waits_for            obstacle to its start, or the process that keeps it from writing into the index; empty if unknown
+    waits_for            obstacle to its start, or process that blocks its writes; empty if unknown
     """
 
     number: int
@@ -51,10 +48,10 @@ class WorkerSeen:
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
-    """A worker's observed problems with its group.
+    """A worker's problems with its group.
 
-    unowned    input partitions that no worker reads
-    strangers  other programs in the group, in words that name client, host and partitions
+    unowned    input partitions without a reader
+    strangers  other programs in the group, by client, host and partitions
     """
 
     unowned: tuple[int, ...] = ()
@@ -62,15 +59,12 @@ class GroupSeen:
 
 
 def batch_age_ms_max(settings: Settings) -> float:
-    """Age of a batch from which on a worker is not ready: half of the time after which it is killed."""
+    """Batch age beyond which a worker is not ready: half the age that gets it killed."""
     return settings.workers.progress_timeout_ms / 2
 
 
 def owing_ms_max(settings: Settings) -> float:
-    """Time with owed records and without a delivery from which on a worker is not ready.
-
-    The worker needs a second to notice what it owes, so readiness reacts within ten seconds.
-    """
+    """Time with owed records and without a delivery beyond which a worker is not ready: within ten seconds."""
     return min(_OWING_MS_MAX, batch_age_ms_max(settings))
 
 
@@ -93,14 +87,13 @@ def readiness(
 
 
 def _lacks(settings: Settings, worker: WorkerSeen, part: Part | None) -> str:
-    """The problem that keeps a worker from being ready, without its name; empty if there is none."""
     if not worker.started:
         return "is waiting to be restarted" + _why_it_ended(settings, worker)
     if not worker.alive:
         return "has just ended and will be restarted"
     if worker.state is not State.RUNNING:
         return f"is {worker.state.value}" + _why_it_ended(settings, worker)
-    # Step and age are not read together: a batch may still have an age just after its delivery.
+    # Step and age are read separately: a batch may have an age just after its delivery.
     if worker.step in _DOING and worker.batch_age_seconds > batch_age_ms_max(settings) / 1000:
         return (
             f"has had one batch for {worker.batch_age_seconds:.0f} s and is still {_DOING[worker.step]}; it is killed when "
@@ -130,7 +123,6 @@ def _silence(settings: Settings, worker: WorkerSeen) -> str:
 
 
 def _why_it_ended(settings: Settings, worker: WorkerSeen) -> str:
-    """The cause of the last process's end, if it shows what to do."""
     if worker.exit_code == os.EX_PROTOCOL:
         return (
             f"; group {settings.kafka.group!r} stands still: the broker holds a transaction open that a person has to "

@@ -1,10 +1,10 @@
-"""Recovery of a source: comparison of the committed offset with the applied offset.
+"""Recovery of a source: committed offset against applied offset.
 
     C  committed offset: everything below it was delivered, as the outside knows (consumer group, checkpoint)
     A  applied offset: everything below it was decided, as the index knows
 
     C = A          continue
-    C < A          continue at C: the journal gives the decided records the same verdicts again, and they are delivered
+    C < A          continue at C: the journal repeats the decided records' verdicts, and they are delivered
     C > A          the index lost commits or is an old copy: enter [A, C) again from the outputs, then continue at C
     C, no A        the index is new: as C > A, from the beginning
     A, no C        the group lost its offsets: a person decides (recovery.committed_missing)
@@ -15,17 +15,14 @@
     C > end        the outside lost records: always a person
     C foreign      the service did not commit it: a person decides (recovery.foreign_offsets), unless all below was delivered
 
-`plan` is pure; `recover` executes a plan. A plan may run twice, or half and then whole, with the same result.
+`plan` is pure; `recover` executes a plan. Repeating a plan, even after an interruption, gives the same result.
 
-The workers of a group share one index, so one lagging source concerns all of them: decisions on every other source would miss
-its documents. "Restoring" is therefore a state of the index, not of a worker: some source of the stream, with any owner, has
-C > A. A worker that sees this begins nothing. One worker has the turn and restores all lagging sources, also unowned ones.
-The others check again and again. When a worker dies, its turn ends, and another continues. A source that has begun cannot
-lag: all workers that share the index commit an offset only after it was applied.
+A group's workers share one index, so one lagging source (C > A) concerns all: the index is "restoring", and no worker begins.
+One worker has the turn and restores all lagging sources, also unowned ones. A dead worker's turn passes to another.
 
-A first start at the end commits a start for every partition of the stream at once, with any owner. Otherwise a worker could
-not distinguish a partition that another worker began just now from one that was added later. The owner of the lowest
-partition does this, and the others wait: an offset committed for another worker must never fall below a delivery.
+A first start at the end commits a start for every partition at once: one begun by another worker must not look like one added
+later. The lowest partition's owner does this, and the others wait: an offset committed for another worker must never fall
+below a delivery.
 """
 
 import time
@@ -44,16 +41,16 @@ from streamer.settings.settings import Recovery
 from streamer.transports.transport import Assigned, Transport
 
 BEGIN_WAIT_SECONDS = 20.0
-"""Longest wait for the owner of the lowest partition; it has joined the same group, and needs a second."""
+"""Longest wait for the lowest partition's owner, a group member that needs a second."""
 
 TURN_WAIT_SECONDS = 5.0
-"""Wait for the turn after which the index counts as restoring: to begin sources takes a moment."""
+"""Wait for the turn before the index counts as restoring: beginning sources takes a moment."""
 
 CLAIMS_SECONDS = 60.0
-"""Default wait for the claims of dead workers to go."""
+"""Default wait for dead workers' claims."""
 
 SLICE_SECONDS = 2.0
-"""Time of one restoring slice; between slices the worker reads, which is its heartbeat to the group."""
+"""Length of a restoring slice; between slices the worker reads, its heartbeat to the group."""
 
 UNDELIVERED_OFFSETS_MAX = 2**18
 """Most decided but undelivered offsets: two batches of the largest size, with gaps."""
@@ -65,7 +62,7 @@ _RETRY_SECONDS = 0.1
 class Foreign:
     """Data on an offset that the service did not commit.
 
-    delivered_to  all decided records below it were delivered; the first offset if the index does not know the source
+    delivered_to  all decided records below it were delivered; the first offset for an unknown source
     strangers     other programs in the group, in words
     """
 
@@ -75,13 +72,12 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsets:
-    """Offsets of one source at its assignment, for the comparison in the table above.
+    """A source's offsets at its assignment, for the table above.
 
-    name       display name of the input
     committed  C, or None
     applied    A, or None
     first      first readable offset
-    end        offset of the next record
+    end        next record's offset
     recreated  the index knows the name under another stream id
     begun      the group or the index knows a partition of the stream, or of another stream with the name
     foreign    data on C if the service did not commit it
@@ -103,7 +99,7 @@ class Plan:
     """Steps for one source, in this order.
 
     restore  input offsets that enter the index again, from the outputs
-    commit   commit `begin` first: there is no committed offset, or a policy moved it
+    commit   commit `begin` first
     begin    offset to read from
     skipped  number of input offsets that no worker will ever see: [committed, begin)
     """
@@ -115,7 +111,12 @@ class Plan:
 
 
 def plan(offsets: SourceOffsets, policy: Recovery) -> Plan:
-    """Plan for one source, by the table above. Raises RecoveryRefused if a person has to decide."""
+    """Plan for one source, by the table above. Raises RecoveryRefused if a person has to decide.
+
+    >>> offsets = SourceOffsets("pages", 0, committed=70, applied=50, first=0, end=90, recreated=False)
+    >>> plan(offsets, Recovery()).restore
+    range(50, 70)
+    """
     where = f"{offsets.name}/{offsets.partition}"
     planned = _plan(offsets, policy, where)
     if planned.begin > offsets.end:
@@ -153,7 +154,7 @@ def _require_delivered(committed: int, foreign: Foreign, where: str) -> None:
 
 
 def _behind(committed: int, applied: int | None, policy: Recovery, where: str) -> range:
-    """[A, C), the offsets that the index lacks. Raises RecoveryRefused if there are any and the policy is "stop"."""
+    """[A, C), the offsets that the index lacks. Raises RecoveryRefused for any under the policy "stop"."""
     behind = range(applied or 0, committed)
     if behind and policy.index_behind == "stop":
         raise RecoveryRefused(
@@ -203,10 +204,10 @@ def _plan_offsets_gone(offsets: SourceOffsets, policy: Recovery, where: str) -> 
 
 
 class Unrecovered(Enum):
-    """Reason why the assigned sources cannot begin yet.
+    """Why the assigned sources cannot begin yet.
 
-    WAITING    another worker begins sources, or has to do so first
-    RESTORING  this worker or another restores the index
+    WAITING    another worker begins sources, or must do so first
+    RESTORING  some worker restores the index
     """
 
     WAITING = auto()
@@ -241,8 +242,7 @@ class Recoverer:
     def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
         """Plan for every source, then execute the plans; or do a bounded part of the preparation.
 
-        In the latter case (Unrecovered) no source may begin: read, and recover the sources assigned then. A refused plan
-        (RecoveryRefused) changes nothing.
+        After Unrecovered, read, and recover the sources assigned then. RecoveryRefused changes nothing.
         """
         try:
             recovered = self._recover_in_turn(assigned)
@@ -262,7 +262,7 @@ class Recoverer:
         self._index.give_turn_back()
 
     def _wait(self) -> float:
-        """Wait a little, with a heartbeat; returns the seconds of waiting so far."""
+        """Wait a little, with a heartbeat; returns the seconds waited so far."""
         now_seconds = time.monotonic()
         if self._waiting_since is None:
             self._waiting_since = now_seconds
@@ -330,7 +330,7 @@ class Recoverer:
         return Unrecovered.RESTORING
 
     def _foreign(self, source: Source, committed: int, applied: Mapping[Source, Applied]) -> Foreign:
-        """Data on a foreign offset. Reads the outputs back, as far as a batch may be decided and undelivered."""
+        """Data on a foreign offset. Reads outputs back as far as records may be decided and undelivered."""
         strangers = self._transport.strangers()
         if source not in applied:
             return Foreign(self._transport.first_offsets([source])[source], strangers)
@@ -352,7 +352,6 @@ class Recoverer:
         applied: Mapping[Source, Applied],
         foreign: Mapping[Source, Foreign],
     ) -> dict[Source, range]:
-        """Offsets that the index lacks of sources not assigned to this worker, as in `plan`."""
         behind: dict[Source, range] = {}
         for source in assigned.others:
             if (offset := committed[source]) is not None:
@@ -366,7 +365,7 @@ class Recoverer:
     def _begin_at_end(self, assigned: Assigned) -> bool:
         """Begin all partitions of an unknown stream at their ends; returns whether they have begun.
 
-        The owner of the lowest partition does it. Raises DeliveryDoubtful if the others wait too long.
+        The lowest partition's owner does it. Raises DeliveryDoubtful after too long a wait.
         """
         everywhere = assigned.sources + assigned.others
         if self._begun_of(assigned, self._index.applied()):

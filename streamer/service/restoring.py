@@ -1,19 +1,17 @@
-"""Re-entry: delivered records enter an index again, a lost one or a new one, with their earlier verdicts.
+"""Re-entry: delivered records enter a lost or new index, with their earlier verdicts.
 
-All uniques come before the first duplicate, because the original of a duplicate may be in another source. For the same reason
-updates come twice, the second time to retire what they replaced.
+All uniques precede the first duplicate, because a duplicate's original may be in another source. Likewise, updates come twice,
+the second time to retire what they replaced.
 
-A restoration of a lost index covers every lagging source, with any owner. The applied offsets move at the end. So an
-interrupted restoration leaves every source lagging, and the next one repeats all, except documents that the index knows.
+A restoration covers every lagging source. The applied offsets move at the end, so an interrupted restoration starts over,
+except for documents that the index knows.
 
-A delivered record may name an original that another worker decided and never delivered. The lost index decided that original
-as unique, and dropped a duplicate for it. So the original enters from the input, under its position, as unique: the journal
-then repeats that verdict when the record is read. Otherwise a later copy could become the unique one, and the dropped
-document might resemble no output.
+A delivered record may name an original that another worker decided and never delivered. The original then enters from the
+input, under its position, as unique, and the journal repeats that verdict when the record is read. Otherwise a later copy
+could become the unique one, and a dropped duplicate might resemble no output.
 
-Outputs may have lost records to restore: by retention, by hand, by compaction. The index would miss their documents, and
-reposts would come out as unique. So a policy leaves the decision to a person, unless the index keeps documents no longer than
-the remaining outputs.
+Outputs may have lost records, by retention, by hand, by compaction: reposts would come out as unique. A policy leaves this to
+a person, unless the index keeps documents no longer than the remaining outputs.
 """
 
 import time
@@ -40,21 +38,21 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 REPORT_SECONDS = 5.0
-"""Time between two progress lines of a restoration in the log."""
+"""Interval between progress lines in the log."""
 
 _NOT_OF_THE_INPUT = 2**63
 
 
 def _nobody(_: int) -> None:
-    """Default callable: does nothing."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoringListener:
     """Callables for events in a restoration.
 
-    restored  documents that entered again; 0 is a heartbeat, at least one per batch
-    behind    input offsets that the index lags at the start; 0 at the end
+    restored  documents that entered again; 0 is a heartbeat
+    behind    input offsets that the index lags; 0 at the end
     gaps      output parts with lost records that the policy accepts
     """
 
@@ -64,9 +62,9 @@ class RestoringListener:
 
 
 class Delivered(NamedTuple):
-    """A batch of an output's records, and the verdict whose turn it is.
+    """A batch of output records, and the verdict whose turn it is.
 
-    is_last  whether no later turn enters records of their sources up to their offsets
+    is_last  no later turn enters records of their sources up to their offsets
     """
 
     verdict: Verdict
@@ -75,7 +73,7 @@ class Delivered(NamedTuple):
 
 
 def deliveries(insert: Insert, changelog: Callable[[Destination], Iterable[Sequence[Record]]]) -> Iterator[Delivered]:
-    """Batches of the outputs, turn after turn. A verdict that the unique output does not hold has no turn there."""
+    """Batches of the outputs, by turn. A verdict outside the unique output has no turn there."""
     outputs, among_uniques = restoring_outputs(insert), {Verdict.UNIQUE}
     for destination, verdict in outputs:
         if destination is Destination.UNIQUE and verdict not in among_uniques:
@@ -99,7 +97,6 @@ class Reentry:
     """Enters delivered records into an index.
 
     counts     documents by outcome: the fields of `Index.restore`, and given_back
-    read       records so far
     newest_ms  greatest timestamp of a record with a verdict; -1 before the first
     """
 
@@ -111,9 +108,9 @@ class Reentry:
     newest_ms: int = -1
 
     def enter(self, delivered: Delivered, *, set_applied: bool = False) -> int:
-        """Enter the records whose turn it is; returns the number of their documents.
+        """Enter the records whose turn it is; returns their number of documents.
 
-        Given-back documents enter together with the unique ones: they are their own originals.
+        Given-back documents enter with the unique ones: they are their own originals.
 
         set_applied  whether the applied offsets move
         """
@@ -147,7 +144,7 @@ class Reentry:
         *,
         set_applied: bool = False,
     ) -> dict[str, int]:
-        """Enter the records that have a fingerprint. Returns the counts of `Index.restore`."""
+        """Enter records with a fingerprint. Returns the counts of `Index.restore`."""
         entries = prepare(self._decoder, self._fingerprinter, records)
         kept = np.flatnonzero(np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT)))
         named = [originals[row] for row in kept.tolist()]
@@ -157,11 +154,11 @@ class Reentry:
 
 @dataclass
 class Restoration:
-    """One restoration, executed in slices; the first slice starts it.
+    """A restoration in slices.
 
-    behind              input offsets by source whose documents enter again
-    delivered           offset of every input source below which everything was delivered
-    names               display name of every stream among them
+    behind              input offsets per source whose documents enter again
+    delivered           offset per source below which everything was delivered
+    names               display name per stream
     stop_where_trimmed  policy for outputs with lost records
     """
 
@@ -181,7 +178,7 @@ class Restoration:
     def go_on(self, seconds: float) -> bool:
         """Restore for about this long; returns whether all is done.
 
-        Raises RecoveryRefused if outputs have lost records and the policy says so, and the errors of transport and index.
+        Raises RecoveryRefused by the policy for lost records, and the errors of transport and index.
         """
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -190,7 +187,7 @@ class Restoration:
         return False
 
     def close(self) -> None:
-        """Release the readers of the outputs; restored documents stay."""
+        """Release the outputs' readers; restored documents stay."""
         self._steps.close()
 
     def _all_steps(self) -> Generator[None]:
@@ -236,14 +233,13 @@ class Restoration:
                 log.info("restoring", **self._reentry.counts, offsets=offsets, seconds=round(reported - began))
             yield
         if Destination.DUPLICATE not in destinations_to_read(insert):
-            # They enter nothing if only unique documents do, but name their originals.
+            # Even if only unique documents enter: duplicates name their originals.
             for records in self._transport.changelog(self._behind, [Destination.DUPLICATE]):
                 self._enter_undelivered_originals(records)
                 self._listener.restored(0)
                 yield
 
     def _enter_undelivered_originals(self, records: Sequence[Record]) -> None:
-        """Enter the undelivered originals that delivered records name: as unique, from the input."""
         named = {
             position
             for record in records
@@ -264,9 +260,8 @@ class Restoration:
             log.warning("originals of delivered duplicates are neither delivered nor in the input", count=absent)
 
     def _is_of_no_use(self, part: Trimmed) -> bool:
-        """Whether the index would no longer count the lost records of an output part.
-
-        By number: as many newer documents remain as the index keeps. By age: the remaining documents reach as far back.
+        """Whether the index would no longer count an output part's lost records: by number, as many newer documents remain as it
+        keeps; by age, they reach as far back.
         """
         retention = self._index.retention
         counts = self._reentry.counts
@@ -278,7 +273,6 @@ class Restoration:
         return self._reentry.newest_ms - part.first_time_ms >= retention.age_max_ms
 
     def _refuse(self, trimmed: Sequence[Trimmed]) -> None:
-        """Raise RecoveryRefused, if the policy says so."""
         if not self._stop_where_trimmed:
             return
         parts = "; ".join(f"{part.place} {part.why}" for part in trimmed)
@@ -290,6 +284,5 @@ class Restoration:
         )
 
     def _named(self, sources: Iterable[Source]) -> list[str]:
-        """Display names of sources, with their input offsets to restore."""
         ranges = ((source, self._behind[source]) for source in sorted(sources))
         return [f"{self._names[source.stream]}/{source.partition} [{at.start}, {at.stop})" for source, at in ranges]

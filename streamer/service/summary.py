@@ -1,4 +1,4 @@
-"""Totals of a run over files, as a table for people and as a mapping for machines."""
+"""Totals of a run over files, for people and machines."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Totals:
 
     before    records delivered by earlier runs
     shadow    whether duplicates go with the unique ones (route.shadow)
-    left_out  WARC records without a page, by kind, from the beginning of each file on
+    left_out  WARC records without a page, by kind, from each file's beginning
     """
 
     before: int = 0
@@ -40,16 +40,16 @@ class Totals:
             self.step_cpu_seconds[step] += seconds
 
     def verdict(self, verdict: Verdict) -> int:
-        """Records of this run with this verdict."""
+        """This run's records with a verdict."""
         return sum(count for (label, _), count in self.outcomes.items() if label == verdict.label)
 
     @property
     def records_per_second(self) -> float:
-        """Records per second of wall time, including start and end of the clients."""
+        """Records per second of wall time, including the clients' start and end."""
         return self.records / self.seconds if self.seconds else 0.0
 
     def cpu_us_by_step(self) -> dict[str, float]:
-        """CPU time of this process, in microseconds per record, by verb."""
+        """This process's CPU time, in microseconds per record, by verb."""
         return {step: 1e6 * self.step_cpu_seconds[step] / self.records for step in STEPS if self.records}
 
     def as_json(self, out: Path) -> dict[str, Any]:
@@ -99,12 +99,16 @@ def table(totals: Totals, out: Path) -> Table:
 
 
 def left_out_in_words(left_out: Counter[str]) -> str:
-    """The omitted records, the most frequent kind first."""
+    """Omitted records, the most frequent kind first.
+
+    >>> left_out_in_words(Counter({"request": 4, "response, image/png": 1_200}))
+    'response, image/png 1,200; request 4'
+    """
     return "; ".join(f"{kind} {count:,}" for kind, count in left_out.most_common())
 
 
 _SHOWN: tuple[Verdict, ...] = tuple(each for each in Verdict if each not in (Verdict.TEMPLATE, Verdict.GIVEN_BACK))
-"""Pages that a template made unique count as unique; their reason shows the number. A person gives back, not a run."""
+"""Pages that a template made unique count as unique; their reason shows the number. Only a person gives back."""
 
 _FILES = {
     Verdict.UNIQUE: "unique.jsonl",

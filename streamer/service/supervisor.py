@@ -1,11 +1,11 @@
-"""Supervisor of the worker processes: restarts dead or hung ones, and serves metrics and health on one port.
+"""Supervisor: restarts dead or hung workers, and serves metrics and health on one port.
 
-The service is crash-only. On any doubt a worker ends, and a fresh one with fresh clients replays what may be undelivered. A
-worker that ends with EX_CONFIG needs a person, so the whole service stops with its code. After any other end the worker
-restarts, with growing delays while the failures continue.
+The service is crash-only: on any doubt a worker ends, and a fresh one replays what may be undelivered. EX_CONFIG needs a
+person, so the whole service stops with that code. After any other end the worker restarts, with growing delays between
+failures.
 
-The supervisor kills a worker whose loop makes no progress, or that does not start in time. A client call that never returns,
-or a stopped process with the index's writer lock, would block the others for ever.
+A worker without progress, or without a timely start, is killed: it may hold the index's writer lock and block the others for
+ever.
 """
 
 import multiprocessing
@@ -46,7 +46,7 @@ log = structlog.get_logger(__name__)
 CHECK_PERIOD_SECONDS = 0.2
 
 START_TIMEOUT_SECONDS = 300.0
-"""Longest time to a process's first report: it imports, compiles and reads the newest entries of the index.
+"""Longest time to a process's first report: it imports, compiles and reads the index's newest entries.
 
 A busy machine has taken 14 s to import alone. `workers.progress_timeout_ms` counts from the first report on.
 """
@@ -60,13 +60,12 @@ _BUS_ERROR = (
 
 @dataclass(slots=True)
 class Slot:
-    """Slot of one worker.
+    """One worker's slot.
 
     part               its part of the path; None: the whole path
     start_due_seconds  earliest next start, on the monotonic clock
     backoff_ms         wait before the next start; 0 before the first failure
-    exit_code          of the last process that ended, None before
-    waits_for          obstacle to its start, or the process that keeps it from writing into the index; empty without one
+    waits_for          obstacle to its start, or process that blocks its writes; empty without one
     """
 
     number: int
@@ -79,10 +78,10 @@ class Slot:
 
 
 class Supervisor:
-    """Starts, watches, restarts and stops the workers; `run` returns the exit code of the service."""
+    """Starts, watches, restarts and stops workers."""
 
     def __init__(self, settings: Settings, parts: Sequence[Part] = ()) -> None:
-        """parts: parts of the path, with `workers.count` workers each; none: the whole path in each worker."""
+        """parts: `workers.count` workers for each; none: the whole path in each worker."""
         self._settings = settings
         self._context = multiprocessing.get_context("spawn")
         count = settings.workers.count
@@ -98,15 +97,15 @@ class Supervisor:
         self._manager = ServiceManager.of_environment()
 
     def stop(self) -> None:
-        """Ask for an orderly end. Safe to call from a signal handler and more than once."""
+        """Ask for an orderly end. Repeatable, and safe in a signal handler."""
         self._stop.set()
 
     def health(self) -> tuple[bool, str]:
-        """Whether this process is alive, which it is until a stop request, with a description."""
+        """Whether no stop was requested, in words too."""
         return (False, "stopping") if self._stop.is_set() else (True, "ok")
 
     def ready(self) -> tuple[bool, str]:
-        """Whether the service is ready, with a description of the problem; see `readiness`."""
+        """Whether the service is ready, and the problem; see `readiness`."""
         for part in dict.fromkeys(slot.part for slot in self._slots):
             slots = [slot for slot in self._slots if slot.part == part]
             settings = self._settings if part is None else settings_of(self._settings, part)
@@ -133,7 +132,7 @@ class Supervisor:
         )
 
     def run(self) -> int:
-        """Run until a signal, `stop`, or a worker that needs a person. Returns the exit code."""
+        """Run until a signal, `stop`, or a worker that needs a person. Returns the service's exit code."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self.stop())
         http = self._settings.observe
@@ -150,7 +149,7 @@ class Supervisor:
             server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready, auth, routes)
             with server:
                 log.info("serving metrics", url=f"{auth.scheme}://{http.host}:{server.port}/metrics")
-                # Not at readiness: the service waits for absent brokers as long as necessary.
+                # Before readiness: the service waits for absent brokers as long as necessary.
                 self._manager.started()
                 try:
                     self._watch(Path(directory), measures, ask_service)
@@ -207,7 +206,7 @@ class Supervisor:
             self._look_for_the_writer(slot)
 
     def _look_for_the_writer(self, slot: Slot) -> None:
-        """Identify the process that keeps a stuck worker from writing, unless it is another active worker."""
+        """Identify the process that blocks a stuck worker's writes, unless it is an active worker."""
         if self._heartbeats.silent_ms(slot.number) <= batch_age_ms_max(self._settings):
             slot.waits_for = ""
         elif not slot.waits_for and (writer := writer_of(self._settings.index.directory)):
@@ -244,7 +243,6 @@ class Supervisor:
             slot.process, slot.waits_for = process, ""
 
     def _put_off(self, slot: Slot, *, steady: bool) -> None:
-        """Delay the next start, longer each time unless the last life was steady."""
         workers = self._settings.workers
         slot.backoff_ms = (
             workers.restart_backoff_ms
@@ -258,7 +256,7 @@ class Supervisor:
         process, exit_code, before = slot.process.pid, slot.process.exitcode, slot.exit_code
         slot.exit_code = exit_code
         slot.process, slot.waits_for = None, ""
-        # A life spent on starting or hanging does not suggest that the next one will go better.
+        # A life of starting or hanging promises nothing for the next one.
         steady = self._heartbeats.steady_ms(slot.number) > 2 * self._settings.workers.restart_backoff_max_ms
         self._heartbeats.enter(slot.number, State.STOPPED)
         metrics.forget_gauges(slot.number)
@@ -280,7 +278,6 @@ class Supervisor:
         )
 
     def _what_is_known(self, process: int | None, exit_code: int | None) -> dict[str, str]:
-        """Signal, step and batch of a worker that did not end in order, for its log line."""
         details: dict[str, str] = {}
         if exit_code is not None and exit_code < 0:
             details["signal"] = signal.Signals(-exit_code).name
@@ -305,7 +302,7 @@ class Supervisor:
             measures.set(definitions.BATCH_AGE, worker.batch_age_seconds, worker.number)
 
     def _end_workers(self) -> None:
-        """Ask the workers to end, wait as long as a batch may take, then kill. A kill costs a replay and loses nothing."""
+        """Ask the workers to end, wait for a batch's duration, then kill. A kill costs only a replay."""
         running = [slot.process for slot in self._slots if slot.process is not None]
         for process in running:
             process.terminate()
@@ -322,7 +319,7 @@ class Supervisor:
 def _shielded_from_interrupts() -> Iterator[None]:
     """Block SIGINT in this thread meanwhile, and for good in a process started meanwhile.
 
-    Ctrl-C reaches the whole foreground group, including a worker too young to have its own handler.
+    Ctrl-C reaches the whole foreground group, even a worker without its own handler yet.
     """
     # Started along with the first process, the resource tracker would remove the shield.
     resource_tracker.ensure_running()

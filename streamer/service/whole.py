@@ -1,4 +1,4 @@
-"""The whole path in one worker: its index decides every batch, and the transport delivers it to the outputs."""
+"""The whole path in one worker: its index decides, and its transport delivers to the outputs."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 class Service(PreparingLoop):
-    """One worker of the whole service: a transport, an index, and the path between them."""
+    """One worker of the whole service."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class Service(PreparingLoop):
 
 
 class ByIndex:
-    """The steps `decide` and `route`, by an index.
+    """Steps `decide` and `route`, by an index.
 
-    The journal stores no destination: a redelivered batch goes where `router` sends it.
+    The journal stores no destination: `router` chooses it again at a redelivery.
     """
 
     def __init__(self, index: Index, router: Router) -> None:
@@ -56,13 +56,13 @@ class ByIndex:
         self._names = StreamNames(index)
 
     def decide(self, work: Work) -> None:
-        """Final verdicts on a batch."""
+        """Set a batch's final verdicts."""
         work.decisions = self._index.admit(work.entries(), work.batch.ends, work.batch.marks)
         # At once: a decision happens once, and another worker may deliver its batch.
         tell(work.decisions)
 
     def route(self, work: Work) -> None:
-        """Outgoing records of a decided batch, row for row."""
+        """Set a decided batch's outgoing records, row for row."""
         # Only headers show fingerprints.
         shown: list[str | None] = [None] * len(work.documents)
         if self._router.with_headers:
@@ -79,9 +79,9 @@ class StreamNames:
         self._known: dict[str, str] = {}
 
     def of(self, positions: Sequence[Position | None]) -> dict[str, str]:
-        """Names of at least the streams of these positions.
+        """Names of at least these positions' streams.
 
-        The index may know many streams, so names are read again only for a new stream.
+        An index may know many streams, so only a new stream causes a reading.
         """
         named = {position.source.stream for position in positions if position is not None}
         if not named <= self._known.keys():
@@ -90,7 +90,7 @@ class StreamNames:
 
 
 def tell(decisions: Decisions) -> None:
-    """Log the hosts that crossed the limits of the guard with a batch, in either direction."""
+    """Log hosts that crossed the guard's limits with a batch, in either direction."""
     for host, documents, unequal, beyond in decisions.crossings:
         if beyond:
             log.warning("host beyond guard.share_max", host=host, recent_documents=documents, unequal=unequal)

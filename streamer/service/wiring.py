@@ -1,4 +1,4 @@
-"""Wiring of one worker's parts, for any transport; and the exit codes of its errors."""
+"""Wiring of one worker for any transport; and exit codes of errors."""
 
 import math
 import os
@@ -32,7 +32,7 @@ def open_index(settings: Settings, fingerprinter: Scheme, *, read_only: bool = F
 
 
 def open_with_scheme(settings: Settings, *, read_only: bool = False) -> tuple[Index, Scheme]:
-    """Open the same index, and create the scheme of its fingerprints, with its key. A new index creates its own secret.
+    """Open the index, and create its fingerprints' scheme, with its key. A new index creates its own secret.
 
     Raises IndexProblem, SettingsError.
     """
@@ -66,7 +66,7 @@ def _open(
 
 @contextmanager
 def usable_directory(settings: Settings) -> Iterator[None]:
-    """Turn the system's errors at opening an index into SettingsError, which names index.directory."""
+    """Translate system errors at opening an index into SettingsError about index.directory."""
     try:
         yield
     except OSError as error:
@@ -85,7 +85,7 @@ def retention_of(settings: IndexSettings) -> Retention:
 
 
 def recrawl_of(settings: IndexSettings) -> Recrawl:
-    """Configured treatment of pages that are crawled again."""
+    """Configured treatment of recrawled pages."""
     return Recrawl(
         settings.recrawl,
         {int(came): int(decided) for came, decided in AS_NEW.items()},
@@ -111,9 +111,9 @@ def build_service(
     task_id: str = "0",
     supervised: bool = True,
 ) -> Service:
-    """Build one worker's service; `task_id` distinguishes the worker in its group.
+    """Build one worker's service; `task_id` identifies it in its group.
 
-    supervised  a supervisor restarts a dead worker, and its group waits for it; otherwise a person does, without a group
+    supervised  a supervisor restarts a dead worker while its group waits; otherwise a person does, without a group
     """
     decoder = Decoder(settings.decode)
     patience_seconds = settings.kafka.session_timeout_ms / 1000 + MARGIN_SECONDS
@@ -144,7 +144,7 @@ def preparation_of(
 
 
 def router_of(settings: Settings, fingerprinter: Scheme, task_id: str) -> Router:
-    """Router for a worker; `task_id` distinguishes it in its group."""
+    """Router for a worker; `task_id` identifies it in its group."""
     stamp = fingerprinter.stamp()
     return Router(
         connector_name=settings.kafka.group,
@@ -156,7 +156,7 @@ def router_of(settings: Settings, fingerprinter: Scheme, task_id: str) -> Router
 
 
 def exit_code_of(error: StreamerError | errors.IndexProblem) -> int:
-    """Exit code of the process for an error. EX_CONFIG: a restart will not help. Any other: a restart may."""
+    """Process exit code for an error. After EX_CONFIG a restart will not help; after others it may."""
     if isinstance(error, StreamerError):
         return error.exit_code
     return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), os.EX_SOFTWARE)

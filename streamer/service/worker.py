@@ -1,4 +1,4 @@
-"""Worker process: builds its own clients after the spawn, runs the service, and turns errors into exit codes."""
+"""Worker process: builds its clients after the spawn, runs the service, and turns errors into exit codes."""
 
 import faulthandler
 import multiprocessing
@@ -36,7 +36,7 @@ OWED_PERIOD_SECONDS = 1.0
 
 
 class MetricsListener:
-    """Counts a worker's events in its metrics, and sends its heartbeats to the supervisor."""
+    """Counts events in a worker's metrics, and sends heartbeats to the supervisor."""
 
     def __init__(self, measures: metrics.Metrics, heartbeats: Heartbeats, number: int) -> None:
         self._measures = measures
@@ -50,7 +50,7 @@ class MetricsListener:
         self.waiting: Callable[[], int] | None = None
 
     def as_listener(self) -> Listener:
-        """Callables for the service's loop."""
+        """Callables for the loop."""
         return Listener(
             state=self._enter,
             step=self._step,
@@ -68,7 +68,7 @@ class MetricsListener:
     def _enter(self, state: State) -> None:
         self._heartbeats.enter(self._number, state)
         if state is State.RUNNING:
-            # Also a service without anything to restore shows it.
+            # A service without anything to restore shows it too.
             self._measures.set(definitions.RESTORING_OFFSETS, 0)
         log.info("state", state=state.value)
 
@@ -111,7 +111,6 @@ class MetricsListener:
         self._measures.set(definitions.INDEX_BYTES, statistics.used_bytes)
 
     def _names(self) -> Mapping[str, str]:
-        """Names of streams; a part knows those that it reads."""
         if self.names is not None:
             return self.names()
         return {} if self.index is None else self.index.stream_names()
@@ -130,7 +129,7 @@ class MetricsListener:
 
 
 def end_with_parent() -> None:
-    """End this process at once when the supervisor is gone for any reason: an unwatched worker must not run."""
+    """End this process at once when the supervisor is gone: an unwatched worker must not run."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -145,7 +144,7 @@ def end_with_parent() -> None:
 def work(
     settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path, part: Part | None = None
 ) -> None:
-    """Main function of a worker process. SIGTERM asks it to stop; an error leaves as SystemExit with its exit code.
+    """Run a worker process. SIGTERM asks it to stop; an error leaves as SystemExit with its exit code.
 
     part  its part of the path; None: the whole path
     """

@@ -14,9 +14,7 @@ COUNT_BITS = 0b0001_1111
 MIXES = 0b0010_0000
 NONSTARTER = 0b0100_0000
 INTERACTS = 0b1000_0000
-"""Behaviour bits for a code point: its form's length in code points; the form has a letter that may look Latin; the form is one
-mark; it acts upon its neighbours.
-"""
+"""Bits of a code point: its form's length; the form has a letter that may look Latin; is one mark; acts upon its neighbours."""
 
 
 @compiled
@@ -27,10 +25,9 @@ def survey(
     classes: npt.NDArray[np.uint8],
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], np.int64]:
     """For n texts: which hold composing characters or marks out of canonical order, which may mix alphabets, and all forms' total
-    length.
+    length: bool [n] twice and a count.
 
     behaviours, classes  uint8 [all code points], the tables in `characters`
-    Returns bool [n] twice and a count.
     """
     found, mixing = np.zeros(len(bounds) - 1, np.bool_), np.zeros(len(bounds) - 1, np.bool_)
     total = np.int64(0)
@@ -66,7 +63,7 @@ def write(
     """All forms, uint32 [total], and the texts' bounds among them, int64 [n + 1].
 
     behaviours, folded, pool, pool_starts  the tables in `characters`
-    total                                  the count from `survey`
+    total                                  from `survey`
     """
     written, written_bounds = np.empty(total, np.uint32), np.zeros(len(bounds), np.int64)
     filled = np.int64(0)
@@ -129,7 +126,7 @@ def _word(
     alphabets: npt.NDArray[np.uint8],
     forms: npt.NDArray[np.uint32],
 ) -> tuple[Any, Any, Any]:
-    """For the word at a place: its end, its letters' alphabets, and the alphabets with forms for all of them, both as bits."""
+    """The word at a place: its end, its letters' alphabets, and the alphabets with forms for all of them, both as bits."""
     seen, possible = np.uint8(0), np.uint8((1 << len(forms)) - 1)
     while place < end and inside[codepoints[place]]:
         letter = codepoints[place]
@@ -152,7 +149,7 @@ def _write_in_one(
     forms: npt.NDArray[np.uint32],
     counts: npt.NDArray[np.int64],
 ) -> int:
-    """Write a word in the possible alphabet with most of its letters, the first if equal; returns the alphabet's number."""
+    """Write a word in the possible alphabet with most of its letters, the first on ties; returns its number."""
     counts[:] = 0
     for letter in word:
         if letter < len(alphabets):

@@ -22,14 +22,14 @@ from streamer.text.unicode_forms import unicode_form
 
 CODE_POINTS = 0x110000
 _TABLED = (*range(0x40000), *range(0xE0000, 0xE1000))
-"""The planes whose characters have properties; all other code points are unassigned or for private use."""
+"""The planes that have characters with properties; all other code points are unassigned or private."""
 
 _INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]+")
 APOSTROPHES = "\u2019\u02bc"
 """Characters that words write as U+0027."""
 
 _IOTA_BELOW = "\u0345"
-"""The one mark that folds to a letter. Only the definition knows how other marks are ordered around the letter."""
+"""The one mark that folds to a letter. Only the definition knows the order of marks around it."""
 
 
 class Rule(IntEnum):
@@ -38,13 +38,13 @@ class Rule(IntEnum):
     SEPARATOR = 0
     """In no word: punctuation, symbols, white space, emoji."""
     WORD = 1
-    """Letters, marks and digits in scripts with spaces between words: a run is a word."""
+    """Letters, marks and digits in scripts with spaces: a run is a word."""
     HAN = 2
-    """Han characters that the segmenter's dictionary covers: the segmenter splits runs into words."""
+    """Han characters in the segmenter's dictionary, which splits runs into words."""
     IDEOGRAPH = 3
     """Every other ideograph: a word by itself."""
     UNSPACED = 4
-    """Letters in scripts without spaces: runs become overlapping shingles of characters."""
+    """Letters in scripts without spaces: runs become overlapping shingles."""
     MARK = 5
     """Part of the WORD or UNSPACED character before it, else a separator."""
     APOSTROPHE = 6
@@ -81,14 +81,14 @@ class Characters:
     bounds: npt.NDArray[np.int64]
 
     def text(self, number: int) -> str:
-        """The normal form for text `number` (`normalise`), white space collapsed."""
+        """Normal form of text `number`, white space collapsed."""
         begin, end = self.bounds[number : number + 2]
         return _collapse(decode(self.codepoints[begin:end]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """Tables over all code points: normal form, behaviour, combining class, rule, and whether they are inside a word.
+    """Normal form, behaviour, combining class, rule, and whether inside a word, for all code points.
 
     `folded` has the forms with one code point; `pool`, from `pool_starts` on, the longer ones.
     """
@@ -103,7 +103,7 @@ class _Tables:
 
 
 def normalise(text: str) -> str:
-    """A text's normal form. Normalising twice changes nothing more.
+    r"""A text's normal form; idempotent.
 
     1. Invisible code points go: category Cf, and Unicode's default-ignorable ones (variation selectors, fillers).
     2. NFD, casefold, NFKC, casefold, NFKC: the stable order (The Unicode Standard, D146).
@@ -112,12 +112,15 @@ def normalise(text: str) -> str:
        previous word's alphabet, if all its letters have a look-alike there. All other texts stay as they are.
     4. Runs of white space become one space, with none at either end.
     Lone surrogates are kept.
+
+    >>> normalise("Ｆree \u200b Wi-Fi")
+    'free wi-fi'
     """
     return fold([text]).text(0)
 
 
 def fold(texts: Sequence[str]) -> Characters:
-    """Normal forms for a batch, before white space is collapsed: no feature depends on white space."""
+    """Normal forms for a batch, white space not collapsed: no feature depends on it."""
     tables = _tables()
     codepoints, bounds = _join(texts)
     interacting, mixing, total = character_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
@@ -137,13 +140,13 @@ def fold(texts: Sequence[str]) -> Characters:
 
 
 def rule_table() -> npt.NDArray[np.uint8]:
-    """Every code point's `Rule`: uint8 [CODE_POINTS], read-only by agreement."""
+    """Every code point's `Rule`: uint8 [CODE_POINTS]; do not write."""
     return _tables().rules
 
 
 @cache
 def tables_hash() -> str:
-    """A hexadecimal hash over all tables. Programs with equal hashes normalise alike and split the same runs of words."""
+    """A hash over all tables, hexadecimal. Equal hashes mean equal normal forms and equal runs of words."""
     tables = _tables()
     digest = xxhash.xxh3_128()
     for table in (tables.folded, tables.behaviours, tables.pool, tables.classes, tables.rules, look_alikes().forms):
@@ -157,7 +160,11 @@ def decode(codepoints: npt.NDArray[np.uint32]) -> str:
 
 
 def ragged(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The ranges starts[i] to starts[i] + lengths[i] - 1, range after range: int64 [total length]."""
+    """Ranges starts[i] to starts[i] + lengths[i] - 1, one after the other: int64 [total length].
+
+    >>> ragged(np.array([5, 0]), np.array([2, 3]))
+    array([5, 6, 0, 1, 2])
+    """
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
@@ -182,7 +189,7 @@ def _collapse(text: str) -> str:
 
 @cache
 def _tables() -> _Tables:
-    """All tables, derived from `unicodedata` and `regex` once per process (about 0.2 s)."""
+    """All tables, from `unicodedata` and `regex` (about 0.2 s, once per process)."""
     everything = list(map(chr, _TABLED))
     # One call for all characters: a line feed composes with nothing, so it keeps neighbours apart.
     forms = _fold_by_definition("\n".join(everything)).split("\n")
@@ -226,7 +233,7 @@ def _tables() -> _Tables:
 
 
 def _composing() -> frozenset[str]:
-    """The characters that may compose with the character before them (Unicode's NFKC_Quick_Check = Maybe)."""
+    """Characters that may compose with the one before them (Unicode's NFKC_Quick_Check = Maybe)."""
     canonical = (unicodedata.decomposition(chr(codepoint)) for codepoint in _TABLED)
     pairs = (parts.split() for parts in canonical if parts and not parts.startswith("<"))
     seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2}

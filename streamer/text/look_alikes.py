@@ -11,7 +11,7 @@ from confusable_homoglyphs.confusables import confusables_data
 
 ALPHABETS = ("Latin", "Cyrillic", "Greek")
 TABLED = 0x2000
-"""Upper bound for letters in these alphabets that are ever mixed in a word."""
+"""Upper bound for letters of these alphabets that are ever mixed in a word."""
 
 _USUAL = frozenset(map(chr, [*range(0x3B1, 0x3CA), *range(0x430, 0x460)]))
 _MICRO = "\u03bc"
@@ -23,7 +23,7 @@ class LookAlikes:
     """Look-alikes for the letters below TABLED.
 
     alphabets  uint8 [TABLED], bit i if a letter is in alphabet i
-    forms      uint32 [alphabets, TABLED], the look-alike in alphabet i; the letter itself in its own alphabet; else 0
+    forms      uint32 [alphabets, TABLED], the look-alike in alphabet i; the letter itself in its own; else 0
     """
 
     alphabets: npt.NDArray[np.uint8]
@@ -34,9 +34,9 @@ class LookAlikes:
 def look_alikes() -> LookAlikes:
     """The table, for casefolded letters (10 ms, once per process).
 
-    Letters look alike as lower-case letters, or else as capitals: Cyrillic U+0432 is a b, because its capital is a B. Letters
-    outside Latin have a Latin form, and only pairs with a Latin letter are known. A Latin letter has the form of a letter in use
-    today; with several candidates, one that looks alike in lower case.
+    Letters look alike as lower-case letters, or else as capitals: Cyrillic U+0432 is a b, because its capital is a B. Only pairs
+    with a Latin letter are known. A Latin letter has the form of a letter in use today, if possible one that looks alike in lower
+    case.
     """
     letters = [chr(codepoint) for codepoint in range(TABLED)]
     alphabets, forms = np.zeros(TABLED, np.uint8), np.zeros((len(ALPHABETS), TABLED), np.uint32)
@@ -63,7 +63,7 @@ def _is_normal(letter: str) -> bool:
 
 
 def _confusable(letter: str) -> list[str]:
-    """A letter's look-alikes, casefolded; for capitals, only capitals."""
+    """A letter's look-alikes, casefolded; a capital's only if capitals."""
     found = [each["c"] for each in confusables_data.get(letter, ())]
     return [each.casefold() for each in found if each.isupper() == letter.isupper()]
 

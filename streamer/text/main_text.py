@@ -1,7 +1,4 @@
-"""An HTML page's article, without navigation and the like, by trafilatura. The only importer of trafilatura.
-
-The extra `html` installs trafilatura; the first call loads it.
-"""
+"""An HTML page's article, by trafilatura: the only importer. The extra `html` installs it, and the first call loads it."""
 
 import importlib.metadata
 import importlib.util
@@ -28,10 +25,9 @@ def releases() -> str:
 
 
 def main_text(page: str) -> str | None:
-    """An HTML page's main text, a line for each block; None if there is none.
+    """An HTML page's main text, a line for each block, without navigation, footers and comments; None if there is none.
 
-    Navigation, footers, comments and the like are left out. The text depends only on the page, which must hold no lone
-    surrogates.
+    The page must hold no lone surrogates.
     """
     from trafilatura import extract
 

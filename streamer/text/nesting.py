@@ -7,11 +7,11 @@ from collections.abc import Iterator
 NESTING_MAX = 512
 """Most elements open at once. Browsers stop at about as many; real pages have some dozens.
 
-A parser searches the open elements at every tag: 300 kB with nested `<div>` took 10 s.
+A parser searches them at every tag: 300 kB with nested `<div>` took 10 s.
 """
 
 FORMATTING_MAX = 32
-"""Most open elements that format characters. A parser reopens them all in every paragraph: 60 kB took 11 s."""
+"""Most open formatting elements. A parser reopens them all in every paragraph: 60 kB took 11 s."""
 
 ATTRIBUTES_MAX = 512
 """Most attributes in a tag. A parser compares each with all before it: a 1 MB tag took 37 s."""
@@ -20,7 +20,7 @@ BODIES_MAX = 16
 """Most `<body>` and `<html>` tags with attributes: a parser adds them all to the first."""
 
 _CHARACTERS_HARMLESS, _TAGS_HARMLESS, _REOPENED_HARMLESS = 2**17, 2**12, 2**19
-"""A text below all three takes some tenths of a second at worst, and is not searched: that would cost as much as parsing most
+"""A text below all three takes some tenths of a second at worst, and is not searched: that would cost as much as to parse most
 pages. The third bounds the elements that a parser reopens.
 """
 
@@ -76,11 +76,11 @@ _REPEATS_MAX = 7
 
 
 def bounded(text: str, blocks: frozenset[str]) -> str:
-    """The HTML without anything beyond the limits above; nearly always the text itself.
+    """The HTML within the limits above; nearly always the text itself. Takes linear time.
 
     An element beyond a limit loses its tags and leaves its content, a tag in `blocks` with a line break; a tag with too many
     attributes loses them all. An element counts as open until an end tag certainly ends it: parsers pass over many, such as
-    `</b>` in a table that began after `<b>`. Takes linear time.
+    `</b>` in a table that began after `<b>`.
     """
     if _harmless(text):
         return text
@@ -102,7 +102,7 @@ def _harmless(text: str) -> bool:
 class _Open:
     """The counted open elements, each with the covering tags after it.
 
-    They include every element that a parser has open: if an end tag is uncertain to act, the element stays in the count.
+    They include every element that a parser has open: an element with an uncertain end tag stays in the count.
     """
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class _Open:
         self._covers: list[set[str]] = [set()]
 
     def begin(self, name: str) -> None:
-        """Count the element that a start tag opens."""
+        """Count an opened element."""
         self.depth += 1
         self.formatting += name in _FORMATTING
         self.foreign += name in _FOREIGN
@@ -121,7 +121,7 @@ class _Open:
         self._covers.append(set())
 
     def end(self, name: str) -> None:
-        """Take the last element with this name out of the count, if its end tag certainly acts."""
+        """Uncount the last element with this name, if its end tag certainly acts."""
         if not self._named[name]:
             return
         self._named[name] -= 1
@@ -140,11 +140,11 @@ class _Open:
         self._covers[place] |= inner
 
     def has_room(self, name: str) -> bool:
-        """Whether the limits allow one more element with this name."""
+        """Whether the limits allow one more such element."""
         return self.depth < NESTING_MAX and not (name in _FORMATTING and self.formatting == FORMATTING_MAX)
 
     def cover(self, name: str, *, ends: bool) -> None:
-        """Note a covering tag that came after the last counted element, or its end."""
+        """Note a covering tag after the last counted element, or its end."""
         covers = self._covers[-1]
         if not ends:
             covers.add(name)
@@ -152,7 +152,7 @@ class _Open:
             covers.discard(name)
 
     def _acts(self, name: str, place: int) -> bool:
-        """Whether an end tag certainly ends the last element with its name, which is at this place."""
+        """Whether an end tag certainly ends the last element with its name, at this place."""
         above, covers = self._names[place + 1 :], set().union(*self._covers[place + 1 :])
         if name in _FOREIGN:
             return _INTEGRATION.isdisjoint(above)
@@ -169,7 +169,6 @@ class _Open:
 
 
 def _changes(text: str, blocks: frozenset[str]) -> Iterator[tuple[int, int, str]]:
-    """Begin, end and replacement for every tag that cannot stay, in order."""
     opened = _Open()
     once: Counter[str] = Counter()
     dropped: Counter[str] = Counter()

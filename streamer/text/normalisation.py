@@ -1,6 +1,6 @@
 """Texts -> the characters for features: without mark-up, in the normal form, in one writing of Chinese.
 
-`characters` has the normal form, which every text gets. This module adds the optional steps.
+`characters` has every text's normal form; this module adds the optional steps.
 """
 
 import re
@@ -35,7 +35,7 @@ _BLOCKS = (
 _BLOCK_NAMES = frozenset(_BLOCKS.split(", "))
 
 MAIN_TEXT_TAGS_MAX = 2**14
-"""Most tags in a page for main text extraction. trafilatura takes quadratic time for them: 60,000 take 12 s."""
+"""Most tags in a page for main text extraction: trafilatura takes quadratic time, 12 s for 60,000."""
 
 SHOWN_LETTERS_MIN = 1_000
 HIDDEN_FACTOR_MAX = 10
@@ -73,7 +73,7 @@ class Normaliser:
         return [seen(text) for text in texts]
 
     def normal_form(self, text: str) -> str:
-        """The normal form for a text without mark-up, white space collapsed."""
+        """Normal form of a text without mark-up, white space collapsed."""
         return self._written(fold([text])).text(0)
 
     def words(self, listed: Sequence[str]) -> list[str]:
@@ -101,10 +101,10 @@ class Normaliser:
 
 @cache
 def simplified() -> npt.NDArray[np.uint32]:
-    """Every code point's Simplified form (OpenCC's t2s), else the code point itself: uint32 [CODE_POINTS].
+    """Every code point's Simplified form (OpenCC's t2s), else itself: uint32 [CODE_POINTS].
 
-    Characters are converted one by one, unlike OpenCC over running text: 乾 becomes 干 in 乾隆 too. That is enough: a text's
-    Traditional, Simplified and mixed writings become one.
+    Characters are converted one by one, unlike OpenCC over running text: 乾 becomes 干 in 乾隆 too. That suffices to make a
+    text's Traditional, Simplified and mixed writings one.
     """
     converter = opencc.OpenCC("t2s")
     table = np.arange(CODE_POINTS, dtype=np.uint32)
@@ -119,8 +119,8 @@ def simplified() -> npt.NDArray[np.uint32]:
 def visible_text(text: str) -> str:
     """The visible text of an HTML text, with a line break around every block.
 
-    Scripts, styles and the head are left out; character references are resolved (WHATWG HTML parsing, by lexbor). A text without
-    `<` and `&` is returned unchanged. Absurd nesting is made flat first (`bounded`).
+    Without scripts, styles and the head; character references are resolved (WHATWG HTML parsing, by lexbor). A text without `<`
+    and `&` is returned unchanged. Absurd nesting is made flat first (`bounded`).
 
     Hidden elements are left out too: `hidden` but for `until-found`, `aria-hidden="true"`, and inline styles with `display: none`
     or `visibility: hidden`, or, if they hold only text, with a `font-size` of 0. Style sheets are not read. Hidden elements count
@@ -137,7 +137,6 @@ def visible_text(text: str) -> str:
 
 
 def _without_hidden(page: str) -> LexborHTMLParser:
-    """A page's tree without its invisible elements."""
     parser = _seen(page)
     hidden = [node for node in parser.css("[hidden], [aria-hidden], [style]") if _is_hidden(node)]
     if not hidden:
@@ -181,8 +180,8 @@ def _is_hidden(node: LexborNode) -> bool:
 def article_text(text: str) -> str:
     """An HTML page's main text (`main_text`), or its visible text if it has none.
 
-    Short pieces have no main text, nor have pages nested so deep that lxml refuses them. A text without `<` is no page and gets
-    its visible text; so does a page with more than MAIN_TEXT_TAGS_MAX tags.
+    Short pieces have no main text, nor have pages nested so deep that lxml refuses them. A text without `<`, or with more than
+    MAIN_TEXT_TAGS_MAX tags, gets its visible text.
     """
     if not 0 < text.count("<") <= MAIN_TEXT_TAGS_MAX:
         return visible_text(text)
@@ -190,5 +189,5 @@ def article_text(text: str) -> str:
 
 
 def _parsable(text: str) -> str:
-    """The text with replacements for NUL, which ends parsers, and for lone surrogates, which they refuse."""
+    """The text with NUL, which ends parsers, and lone surrogates, which they refuse, replaced."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -18,7 +18,7 @@ punctuation, as between items or not; in dates or in marks, without being in a w
 """
 
 DATE, MARK, LABEL = range(3)
-"""Kinds of words: in dates; marks, which are words for readers' actions; marks for publishing, after any letters."""
+"""Words in dates; marks, which are words for readers' actions; marks for publishing, after any letters."""
 
 _BLOCK = 64
 _SPACE = np.uint32(0x20)
@@ -37,8 +37,8 @@ def passages(
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Texts with white space collapsed, uint32 [m], their bounds, int64 [n + 1], and passages that may hold items.
 
-    roles       uint8 [all code points], role of each
-    words       uint64, the words of items, as in `_kind`
+    roles  uint8 [all code points]
+    words  uint64, as in `_kind`
 
     A passage is int64 [4]: text, begin and end among the collapsed characters, whether a sentence end closes it. All passages
     have digits, and are among the first or last `passages_max` of their text that have.
@@ -74,7 +74,7 @@ def _collapse(
 ) -> Any:
     """Write a text from `filled` on, every run of white space as one line feed if it has a line break, else as one space.
 
-    Returns the end of the written text, and whether it has digits.
+    Returns the end, and whether the text has digits.
     """
     while place < end and (roles[codepoints[place]] == BLANK or roles[codepoints[place]] == BREAK):
         place += 1
@@ -144,7 +144,7 @@ def _cut(
 ) -> Any:
     """Short passages with digits in written[first:last], into `cut` from row `count` on; `cut`, perhaps longer, and their end.
 
-    Walks from every digit to both ends of its passage, until there are too many letters.
+    Walks from every digit to both ends of its passage, up to `letters_max`.
     """
     floor, letters_before = first, 0
     for block in range(first, last, _BLOCK):
@@ -183,7 +183,7 @@ def _cut(
 
 @compiled
 def _ends(role: Any, following: Any) -> Any:
-    """Whether a passage ends with a character. No array comes in: its reference count would cost more than the test."""
+    """Whether a passage ends with a character. Takes no array: its reference count would cost more than the test."""
     is_stop = role == FULL_STOP and following in (_SPACE, _LINE_FEED)
     return is_stop or role in (SENTENCE_END, BREAK)
 
@@ -218,7 +218,7 @@ def _reach(
     roles: npt.NDArray[np.uint8],
     words: npt.NDArray[np.uint64],
 ) -> Any:
-    """How far a chain may reach: over digits, punctuation and items' words; and whether it may be left out.
+    """How far a chain may reach, over digits, punctuation and items' words; and whether it may be left out.
 
     A chain has digits. Without a mark it is only dates, and left out only between the passage's edges or separators.
     """
@@ -250,7 +250,7 @@ def _reach(
 
 @compiled
 def _kind(word: npt.NDArray[np.uint32], words: npt.NDArray[np.uint64]) -> Any:
-    """Kind of a word by its first three letters, or LABEL if a label may begin at a later letter; -1 if it is in no item.
+    """Kind of a word by its first three letters, or LABEL if a label may begin at a later letter; -1 if in no item.
 
     words  uint64, ascending, the first three letters of each, 21 bits a letter, and two bits for the kind
     """

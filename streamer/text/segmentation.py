@@ -1,8 +1,8 @@
 """Runs of Han characters -> words, by jieba's algorithm and dictionary. The only importer of jieba.
 
-A run's words are those of the likeliest path through its dictionary words. A word's probability is its share in the dictionary's
-frequencies. Neighbouring single characters left by the path go to a hidden Markov model. The segmenter `compiled` is this
-algorithm compiled, step by step in the same floating point numbers; `jieba` is jieba.
+A run's words are those of the likeliest path through its dictionary words, by their share in the dictionary's frequencies.
+Neighbouring single characters left by the path go to a hidden Markov model. The segmenter `compiled` is this algorithm
+compiled, step by step in the same floating point numbers; `jieba` is jieba.
 """
 
 import hashlib
@@ -56,15 +56,15 @@ class Segmenter:
 
 @cache
 def segmenter(name: Name) -> Segmenter:
-    """The segmenter with this name, loaded at its first use (compiled 0.2 s, jieba 1 s)."""
+    """The segmenter, loaded at its first use (compiled 0.2 s, jieba 1 s)."""
     return _segmenter(name, ())
 
 
 def segmenter_with(name: Name, entries: Sequence[tuple[str, int | None]], digest: str) -> Segmenter:
-    """A segmenter that also knows the words in `entries`: (word, frequency); None: high enough to make it one word.
+    """A segmenter that also knows `entries`: (word, frequency); None: high enough to make it one word.
 
-    `digest` identifies the entries in the dictionary's name. Missing frequencies take one more second: jieba itself computes
-    them.
+    `digest` identifies the entries in the dictionary's name. Missing frequencies, which jieba itself computes, take one more
+    second.
     """
     base = _segmenter(name, entries)
     return Segmenter(base.segment, f"{base.dictionary} and {digest}")
@@ -94,7 +94,7 @@ def _segmenter(name: Name, entries: Sequence[tuple[str, int | None]]) -> Segment
 
 
 def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Dictionary:
-    """jieba's dictionary with the words in `entries`, and its model, for the kernels. Raises SettingsError."""
+    """jieba's dictionary with `entries`, and its model, for the kernels. Raises SettingsError."""
     known = list(entries)
     if any(frequency is None for _, frequency in entries):
         tokenizer = _tokenizer(())
@@ -137,7 +137,6 @@ def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Di
 
 @cache
 def _model() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """jieba's hidden Markov model: a `Dictionary`'s last three fields."""
     starts = _probabilities("prob_start")
     moves, found = _probabilities("prob_trans"), _probabilities("prob_emit")
     transitions = [[moves[one].get(other, _IMPOSSIBLE) for other in _STATES] for one in _STATES]
@@ -150,7 +149,7 @@ def _model() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDAr
 
 
 def _probabilities(name: str) -> dict[str, Any]:
-    """A table from jieba's model, from a module that holds nothing else, without loading the rest of jieba."""
+    """A table from jieba's model, without loading the rest of jieba."""
     spec = importlib.util.spec_from_file_location(name, _jieba_path(f"finalseg/{name}.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -180,7 +179,7 @@ def _segment_by_jieba(
 
 
 def _tokenizer(entries: Sequence[tuple[str, int | None]]) -> Any:
-    """jieba's tokenizer, without lines on standard error and without its cache file in /tmp, where anybody may write."""
+    """jieba's tokenizer, without lines on standard error, and without its cache file in /tmp, where anybody may write."""
     with warnings.catch_warnings():
         # jieba's own sources and its use of pkg_resources raise warnings.
         warnings.simplefilter("ignore")

@@ -2,10 +2,10 @@
 
 `segmentation` defines the results and builds the arrays. `index.kernels` says how kernels are written.
 
-A trie node represents a word's beginning. A single character's node is its code point. Every other node is an entry in
-`children`, a hash table with open addressing; its number is SYMBOLS plus the entry's place. An entry is one 64-bit number. Its
-key holds the parent node and the next character; the low bits number the weight of the word that ends there. 0 is an empty entry.
-So a step down the trie reads one place in memory.
+A trie node represents a word's beginning: a single character by its code point, every other node by SYMBOLS plus its place
+in `children`, a hash table with open addressing. An entry is one 64-bit number. Its key holds the parent node and the next
+character; the low bits number the weight of the word that ends there. 0 is empty. So a step down the trie reads one place in
+memory.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ HAN_FIRST, HAN_LAST = 0x4E00, 0x9FD5
 SYMBOLS = 1 << 16
 WEIGHT_BITS = 24
 ENTRIES_MAX = 1 << 23
-"""The most entries that the 24 bits for the parent node can number, in addition to the single characters."""
+"""The most entries that the 24 bits for the parent node can number, besides single characters."""
 
 _WEIGHT_MASK = np.uint64((1 << WEIGHT_BITS) - 1)
 
@@ -28,17 +28,16 @@ _B, _E, _M, _S = range(4)
 
 
 class Dictionary(NamedTuple):
-    """The words of a dictionary, and the model for unknown words.
+    """The words of a dictionary, and the model for unknown words. Weights are logarithms.
 
     children     uint64 [a power of two], the trie
-    singles      float64 [SYMBOLS], the weight of each character as a word: the logarithm of its share in all text, -inf
-                 for no word
+    singles      float64 [SYMBOLS], each character's share in all text as a word, -inf for no word
     weights      float64 [distinct weights], by the low WEIGHT_BITS of an entry; the first is -inf
     unknown      float64, the weight of a character that begins no word
     forced       bool [nodes], words to split into characters if the model yields them; length 0 for none
-    starts       float64 [4], logarithm of the probability that a run begins with state B, E, M, S
-    transitions  float64 [4, 4], likewise that the second state follows the first
-    emissions    float64 [HAN_LAST - HAN_FIRST + 1, 4], likewise that a state has this character
+    starts       float64 [4], probability that a run begins with state B, E, M, S
+    transitions  float64 [4, 4], probability that the second state follows the first
+    emissions    float64 [HAN_LAST - HAN_FIRST + 1, 4], probability that a state has this character
     """
 
     children: npt.NDArray[np.uint64]
@@ -53,19 +52,18 @@ class Dictionary(NamedTuple):
 
 @compiled
 def _key(node: Any, symbol: Any) -> Any:
-    """Key for the node after `node` and `symbol`, a code point below SYMBOLS."""
+    """Key of the node after `node` by `symbol`, a code point below SYMBOLS."""
     return (np.uint64(node) << np.uint64(16)) | np.uint64(symbol)
 
 
 @compiled
 def _first_place(children: npt.NDArray[np.uint64], key: Any) -> Any:
-    """First place in the search for a key."""
     return np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & (len(children) - 1)
 
 
 @compiled
 def _place(children: npt.NDArray[np.uint64], key: Any) -> Any:
-    """Place for a key's entry, or the empty place at which its search ends."""
+    """Place of a key's entry, or the empty place at which its search ends."""
     place = _first_place(children, key)
     while children[place] != 0 and children[place] >> np.uint64(WEIGHT_BITS) != key:
         place = (place + 1) & (len(children) - 1)
@@ -74,7 +72,7 @@ def _place(children: npt.NDArray[np.uint64], key: Any) -> Any:
 
 @compiled
 def _han_at(octets: npt.NDArray[np.uint8], at: int) -> Any:
-    """The Han character, three bytes of UTF-8, that begins at byte `at`; 0 for any other character."""
+    """The Han character, three bytes of UTF-8, at byte `at`; 0 for any other."""
     if not 0xE4 <= octets[at] <= 0xE9:
         return 0
     symbol = (np.int64(octets[at]) & 0xF) << 12 | (np.int64(octets[at + 1]) & 0x3F) << 6
@@ -86,13 +84,12 @@ def _han_at(octets: npt.NDArray[np.uint8], at: int) -> Any:
 def read(octets: npt.NDArray[np.uint8], children: npt.NDArray[np.uint64]) -> Any:
     """Read a dictionary into a trie whose weights are still 0.
 
-    octets    lines of UTF-8: word, space, frequency; the rest of a line is ignored. The last line of a repeated word
-              counts.
-    children  uint64 [a power of two], zeros, to be filled
+    octets    lines of UTF-8: word, space, frequency; the rest of a line is ignored. A repeated word's last line counts.
+    children  uint64 [a power of two], zeros, to fill
 
-    Returns the frequency at each node, int64 [nodes], 0 for no word; whether it had a word with frequency 0, bool [nodes]; the
-    sum of all lines' frequencies; and whether the table had room. Without room nothing else holds. Words with other than Han
-    characters count in the sum only.
+    Returns each node's frequency, int64 [nodes], 0 for no word; whether it had a word with frequency 0, bool [nodes]; the sum of
+    all frequencies; and whether the table had room. Without room nothing else holds. Words with other than Han characters count
+    in the sum only.
     """
     size = len(children)
     frequencies, struck = np.zeros(SYMBOLS + size, np.int64), np.zeros(SYMBOLS + size, np.bool_)
@@ -141,7 +138,7 @@ def _find_path(
     rests: npt.NDArray[np.float64],
     ends: npt.NDArray[np.int64],
 ) -> None:
-    """Write to ends[place - begin] the end of the likeliest word from each character in a run; the longest if equal.
+    """Write to ends[place - begin] the end of the likeliest word from each character; the longest on ties.
 
     rests  float64, longer than the run: scratch
     """
@@ -172,7 +169,7 @@ def _find_path(
 
 @compiled
 def _node_of(codepoints: npt.NDArray[np.uint32], begin: int, end: int, children: npt.NDArray[np.uint64]) -> Any:
-    """Node for two or more characters; 0 if no word begins with them."""
+    """Node of two or more characters; 0 if no word begins with them."""
     node = np.int64(codepoints[begin])
     for place in range(begin + 1, end):
         reached = _place(children, _key(node, codepoints[place]))
@@ -184,7 +181,7 @@ def _node_of(codepoints: npt.NDArray[np.uint32], begin: int, end: int, children:
 
 @compiled
 def _better(one: float, other: float, state_one: int, state_other: int) -> tuple[float, int]:
-    """The larger number with its state; the second if equal."""
+    """The larger number with its state; the second on ties."""
     return (other, state_other) if other >= one else (one, state_one)
 
 
@@ -223,7 +220,7 @@ def _find_states(
 def _add(
     begin: int, end: int, is_whole: bool, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], count: int
 ) -> int:
-    """Append a word, or each character in it. Returns the number of words so far."""
+    """Append a word, or each character in it; returns the number of words so far."""
     if is_whole:
         starts[count], lengths[count] = begin, end - begin
         return count + 1
@@ -245,7 +242,7 @@ def _recognise(
     lengths: npt.NDArray[np.int64],
     count: int,
 ) -> int:
-    """Append the words of characters that the path leaves single. Returns the number of words so far."""
+    """Append words from characters that the path leaves single; returns the number of words so far."""
     node = _node_of(codepoints, begin, end, dictionary.children)
     if node != 0 and dictionary.children[node - SYMBOLS] & _WEIGHT_MASK != 0:
         return _add(begin, end, False, starts, lengths, count)
@@ -274,7 +271,7 @@ def segment(
     run_lengths: npt.NDArray[np.int64],
     are_han: npt.NDArray[np.bool_],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The starts and lengths of the words in runs: int64 [words] twice, in the runs' order.
+    """Starts and lengths of the words in runs: int64 [words] twice, in the runs' order.
 
     run_starts, run_lengths  int64 [runs], each run's first code point and length
     are_han                  bool [runs]; every other run is one word

@@ -15,8 +15,8 @@ Neighbouring items form a chain. A chain is left out if one of these holds:
 - It has two items or a colon, one of them no bare date, and begins the passage, or ends one that is no sentence.
 - It begins a passage that is no sentence, and another chain is left out.
 
-In a text with many passages only the first and the last PASSAGES_MAX are examined: the others are lines of a table. Texts are in
-the normal form, with white space collapsed.
+Only a text's first and last PASSAGES_MAX passages are examined: more are lines of a table. Texts are in the normal form, with
+white space collapsed.
 """
 
 import re
@@ -125,13 +125,12 @@ Span = tuple[int, int, str]
 def passages_of(
     characters: Characters,
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Texts with white space collapsed, their bounds, and the passages to examine: as by `passage_kernels.passages`."""
+    """Results of `passage_kernels.passages`: collapsed texts, bounds, and passages to examine."""
     return kernels.passages(characters.codepoints, characters.bounds, _roles(), _words(), LETTERS_MAX, PASSAGES_MAX)
 
 
 @cache
 def _roles() -> npt.NDArray[np.uint8]:
-    """Role of every code point."""
     roles = np.full(CODE_POINTS, kernels.PUNCTUATION, np.uint8)
     everything = decode(np.arange(_LETTERS_END, dtype=np.uint32))
     for pattern, role in ((r"[^\W_]+", kernels.LETTER), (r"\s+", kernels.BLANK), (r"\d+", kernels.OTHER_DIGIT)):
@@ -148,7 +147,7 @@ def _roles() -> npt.NDArray[np.uint8]:
 
 @cache
 def _words() -> npt.NDArray[np.uint64]:
-    """Beginnings of items' words, as in `passage_kernels._kind`."""
+    """Beginnings of items' words, for `passage_kernels._kind`."""
     kinds = {}
     for kind, listed in ((kernels.DATE, f"{_MONTHS}|{_IN_DATES}"), (kernels.MARK, _WORDS), (kernels.LABEL, _PUBLISHED)):
         for word in re.findall(r"[^\W\d_]+", listed):
@@ -182,13 +181,12 @@ def counters_and_dates(passage: str, *, is_sentence: bool) -> list[Span]:
 
 
 def _left_out(item: re.Match[str]) -> Span:
-    """A counter keeps its word, but for the plural ending."""
+    """The item's span; a counter keeps its word, but for the plural ending."""
     word = _DIGITS.sub("\0", item.group()).rstrip("s") if item["counter"] is not None else "\0"
     return item.start(), item.end(), word
 
 
 def _is_no_text(passage: str, chain: list[re.Match[str]], is_sentence: bool) -> bool:
-    """Whether a chain is left out."""
     before, after = passage[: chain[0].start()].rstrip(), passage[chain[-1].end() :].lstrip()
     begins, ends = _LETTER.search(before) is None, _LETTER.search(after) is None
     if begins and ends:

@@ -1,8 +1,7 @@
 """Unicode normal forms in linear time. `unicodedata.normalize` takes quadratic time for some texts.
 
-It sorts a letter's marks by insertion: 40,000 acute accents before 40,000 marks from below take 3 s. This module first sorts long
-runs of marks, by a sort for any length. The results are the same, so no limit on marks is needed (UAX 15, Stream-Safe Text
-Format, sets one of 30).
+It sorts a letter's marks by insertion: 40,000 acute accents before 40,000 marks from below take 3 s. This module first sorts
+long runs of marks itself, with the same results. So no limit on marks is needed (UAX 15, Stream-Safe Text Format, has 30).
 """
 
 import unicodedata
@@ -23,7 +22,11 @@ _PLANES_WITH_MARKS = range(0x20000)
 
 
 def unicode_form(form: Form, text: str) -> str:
-    """`unicodedata.normalize(form, text)` in linear time, up to the sort of each run of marks."""
+    r"""`unicodedata.normalize(form, text)` in linear time, up to the sort of each run of marks.
+
+    >>> unicode_form("NFC", "e\u0301") == "é"
+    True
+    """
     if len(text) <= INSERTED_MAX or text.isascii():
         return unicodedata.normalize(form, text)
     pieces: list[str] = []
@@ -35,7 +38,7 @@ def unicode_form(form: Form, text: str) -> str:
 
 
 def _long_runs(text: str) -> Iterator[tuple[int, int]]:
-    """Begin and end of every run of more than INSERTED_MAX characters that each decompose into a mark."""
+    """Begin and end of every run with more than INSERTED_MAX characters that each decompose into a mark."""
     codepoints = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
     between = np.concatenate([[-1], np.flatnonzero(~_have_marks()[codepoints]), [len(codepoints)]])
     long = np.flatnonzero(np.diff(between) > INSERTED_MAX + 1)
@@ -43,7 +46,7 @@ def _long_runs(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _in_order(decomposition: Form, run: str) -> str:
-    """The decomposition of a run, with the marks after each starter in canonical order."""
+    """A run's decomposition, with the marks after each starter in canonical order."""
     decomposed = "".join([unicodedata.normalize(decomposition, character) for character in run])
     parts = groupby(decomposed, lambda character: unicodedata.combining(character) > 0)
     return "".join(["".join(sorted(part, key=unicodedata.combining)) for _, part in parts])
@@ -51,7 +54,7 @@ def _in_order(decomposition: Form, run: str) -> str:
 
 @cache
 def _have_marks() -> npt.NDArray[np.bool_]:
-    """Which code points have a mark in their compatibility decomposition: bool [all code points]."""
+    """Code points with a mark in their compatibility decomposition: bool [all code points]."""
     table = np.zeros(0x110000, np.bool_)
     for codepoint in _PLANES_WITH_MARKS:
         table[codepoint] = any(map(unicodedata.combining, unicodedata.normalize("NFKD", chr(codepoint))))

@@ -41,12 +41,12 @@ _LOW = np.uint64(0xFFFF_FFFF)
 def runs(
     codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], rules: npt.NDArray[np.uint8], shingle_size: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Words of n texts, and runs of Han characters for the segmenter.
+    """Words in n texts, and Han runs for the segmenter: starts int64 [runs], ascending, lengths int64 [runs], and which are Han,
+    bool [runs].
 
     bounds        int64 [n + 1], text i is codepoints[bounds[i]:bounds[i + 1]]
-    rules         uint8 [all code points], the `Rule` of each
+    rules         uint8 [all code points], each one's `Rule`
     shingle_size  characters per word in a script without spaces
-    Returns starts int64 [runs], ascending, lengths int64 [runs], and which are Han, bool [runs].
     """
     starts, lengths = np.empty(len(codepoints), np.int64), np.empty(len(codepoints), np.int64)
     are_han = np.empty(len(codepoints), np.bool_)
@@ -79,7 +79,7 @@ def runs(
 
 @compiled
 def _word_end(codepoints: npt.NDArray[np.uint32], place: int, end: int, rules: npt.NDArray[np.uint8]) -> Any:
-    """End of a word in a script with spaces whose first letter is before `place`."""
+    """End of a word, in a script with spaces, that begins before `place`."""
     while place < end:
         rule = rules[codepoints[place]]
         if rule in (_WORD, _MARK):
@@ -115,7 +115,7 @@ def _letters(
 def places_of(
     asked: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint64], edges: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.int64]:
-    """The place of each asked key among `keys`, int64 [asked]; -1 if absent.
+    """Place of each asked key among `keys`, int64 [asked]; -1 if absent.
 
     keys   uint64, ascending and spread evenly
     edges  as in `word_tables.WordTable`
@@ -140,7 +140,7 @@ def places_of(
 def hashes(
     codepoints: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], lanes: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """XXH3 of every word's UTF-8, 64 bits a lane, the low 64 bits first: uint64 [words, lanes].
+    """Kernel for `fingerprint.hashing.hash_words`: uint64 [words, lanes].
 
     Every apostrophe counts as U+0027. Words of more than OCTETS_MAX bytes are left out; their numbers follow, int64.
     """
@@ -162,7 +162,7 @@ def hashes(
 
 @compiled
 def _encode(codepoints: npt.NDArray[np.uint32], begin: int, end: int, octets: npt.NDArray[np.uint64]) -> Any:
-    """Write characters as UTF-8 to `octets`, little-endian. Returns the number of bytes, or more than OCTETS_MAX."""
+    """Write characters as UTF-8 to `octets`, little-endian; returns the bytes, or more than OCTETS_MAX."""
     octets[0] = 0
     filled = 0
     for place in range(begin, end):
@@ -196,20 +196,17 @@ def _encode(codepoints: npt.NDArray[np.uint32], begin: int, end: int, octets: np
 
 @compiled
 def _eight(octets: npt.NDArray[np.uint64], at: int) -> Any:
-    """The eight bytes from byte `at` on, as a number."""
     bit = np.uint64(8 * (at & 7))
     return octets[at >> 3] >> bit | octets[(at >> 3) + 1] << np.uint64(1) << (np.uint64(63) - bit)
 
 
 @compiled
 def _turned(value: Any, bits: int) -> Any:
-    """Rotated to the left."""
     return value << np.uint64(bits) | value >> np.uint64(64 - bits)
 
 
 @compiled
 def _reversed(value: Any) -> Any:
-    """The bytes in reverse order."""
     value = (value & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8) | value >> np.uint64(8) & np.uint64(
         0x00FF00FF00FF00FF
     )
@@ -221,13 +218,12 @@ def _reversed(value: Any) -> Any:
 
 @compiled
 def _folded(one: Any, other: Any) -> Any:
-    """The two halves of the 128-bit product, combined by XOR."""
+    """Both halves of the 128-bit product, combined by XOR."""
     return one * other ^ high_product(one, other)
 
 
 @compiled
 def _avalanche_64(value: Any) -> Any:
-    """The final avalanche of XXH64."""
     value = (value ^ value >> np.uint64(33)) * _PRIME64_2
     value = (value ^ value >> np.uint64(29)) * _PRIME64_3
     return value ^ value >> np.uint64(32)
@@ -235,14 +231,13 @@ def _avalanche_64(value: Any) -> Any:
 
 @compiled
 def _avalanche(value: Any) -> Any:
-    """The final avalanche of XXH3."""
     value = (value ^ value >> np.uint64(37)) * _PRIME_MX1
     return value ^ value >> np.uint64(32)
 
 
 @compiled
 def _sixteen(octets: npt.NDArray[np.uint64], at: int, secret: int) -> Any:
-    """The sixteen bytes from byte `at` on, mixed with two numbers of the secret from number `secret` on."""
+    """Sixteen bytes from byte `at` on, mixed with two numbers of the secret."""
     return _folded(_eight(octets, at) ^ _SECRET[secret], _eight(octets, at + 8) ^ _SECRET[secret + 1])
 
 
@@ -256,7 +251,6 @@ def _three(octets: npt.NDArray[np.uint64], size: int) -> Any:
 
 @compiled
 def _hash_64(octets: npt.NDArray[np.uint64], size: int) -> Any:
-    """XXH3_64bits of 1 to OCTETS_MAX bytes."""
     if size <= 3:
         return _avalanche_64(_three(octets, size) ^ (_SECRET[0] & _LOW) ^ _SECRET[0] >> np.uint64(32))
     length = np.uint64(size)
@@ -280,7 +274,7 @@ def _hash_64(octets: npt.NDArray[np.uint64], size: int) -> Any:
 
 @compiled
 def _hash_128(octets: npt.NDArray[np.uint64], size: int) -> Any:
-    """XXH3_128bits of 1 to OCTETS_MAX bytes: the low 64 bits, the high ones."""
+    """XXH3_128bits of 1 to OCTETS_MAX bytes: the low 64 bits first."""
     length = np.uint64(size)
     if size <= 3:
         low = _three(octets, size)

@@ -1,7 +1,7 @@
 """Normalised characters -> words.
 
-A segmenter splits runs of Han characters (`segmentation`). In scripts with spaces, runs of letters and digits are words.
-Scripts without spaces yield overlapping shingles of characters. `characters.Rule` assigns every character its role.
+A segmenter splits Han runs (`segmentation`). In scripts with spaces, runs of letters and digits are words. Scripts without
+spaces yield overlapping character shingles. `characters.Rule` has every character's role.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ _BLANK = 0x20
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of n texts in reading order, as ranges of their characters; shingles of characters overlap.
+    """The words of n texts in reading order, as character ranges; character shingles overlap.
 
-    codepoints  uint32 [characters], of all texts
-    starts      int64 [words], the first character of each word, ascending
+    codepoints  uint32 [characters], all texts
+    starts      int64 [words], ascending
     lengths     int64 [words], code points
     bounds      int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
     """
@@ -34,7 +34,7 @@ class Words:
     bounds: npt.NDArray[np.int64]
 
     def strings(self) -> list[list[str]]:
-        """The words of every text as strings, with every apostrophe as U+0027."""
+        """Every text's words as strings, with every apostrophe as U+0027."""
         if not len(self.starts):
             return [[] for _ in self.bounds[1:]]
         ends = np.cumsum(self.lengths + 1)
@@ -48,17 +48,17 @@ class Words:
 
 
 def words(texts: Sequence[str], name: segmentation.Name, character_shingle_size: int) -> list[list[str]]:
-    """The words of every text as strings, in reading order; an empty list for a text without letters and digits."""
+    """Every text's words as strings, in reading order; none without letters and digits."""
     return split(fold(texts), segmenter(name), character_shingle_size).strings()
 
 
 def split(characters: Characters, han: Segmenter, character_shingle_size: int) -> Words:
     """The words of a batch of normalised texts.
 
-    Words hold letters, marks, digits and inner apostrophes only, and never cross the border of a text.
-    A mark belongs to the letter before it. In scripts with spaces, an apostrophe (U+0027, U+2019, U+02BC) between two
-    letters, the first with its marks, belongs to their word. In scripts without spaces a letter and its marks count as one
-    character, and a run shorter than the shingle is one word.
+    Words hold letters, marks, digits and inner apostrophes only, and end with their text. A mark belongs to the letter
+    before it. In scripts with spaces, an apostrophe (U+0027, U+2019, U+02BC) between two letters, the first with its marks,
+    belongs to their word. In scripts without spaces a letter and its marks count as one character, and a run shorter than
+    the shingle is one word.
     """
     codepoints, bounds = characters.codepoints, characters.bounds
     runs = word_kernels.runs(codepoints, bounds, rule_table(), character_shingle_size)

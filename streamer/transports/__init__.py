@@ -1,1 +1,1 @@
-"""Transports, the seam to the outside: one contract, kept over Kafka and over files."""
+"""Transports: one contract for Kafka and for files."""

@@ -1,4 +1,4 @@
-"""Buffer of read records, cut into batches."""
+"""Buffer that cuts records into batches."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
@@ -10,9 +10,9 @@ from streamer.settings.settings import Batching
 
 
 class RecordBuffer:
-    """Records in reading order; offsets of a source ascend.
+    """Records in reading order.
 
-    gate  release limit by source: records below the offset are ready, later ones wait. None: no limit
+    gate  per source: records below this offset are ready, later ones wait. None: no limit
     """
 
     def __init__(self, bounds: Batching, gate: Callable[[Source], int] | None = None) -> None:
@@ -30,18 +30,15 @@ class RecordBuffer:
         return len(self._records) + (len(self._peeked.records) if self._peeked else 0)
 
     def waiting_count(self) -> int:
-        """Number of records that wait for the gate."""
+        """Number of records before the gate."""
         return sum(map(len, self._waiting.values()))
 
     def waiting_of(self, source: Source) -> int:
-        """Number of this source's records that wait for the gate."""
+        """Number of one source's records before the gate."""
         return len(self._waiting.get(source, ()))
 
     def hold_back(self, share: int) -> dict[Source, int]:
-        """Drop waiting records of each source beyond its `share`.
-
-        Returns the offset after the last one left, for each source that fills its share.
-        """
+        """Drop waiting records beyond `share` per source; returns the end of each full share."""
         ends: dict[Source, int] = {}
         for source, records in self._waiting.items():
             if len(records) >= share:
@@ -60,7 +57,7 @@ class RecordBuffer:
         self.release()
 
     def release(self) -> None:
-        """Make the records ready that the gate lets through now."""
+        """Move records that the gate now passes to the ready ones."""
         if self._gate is None:
             return
         for source, records in self._waiting.items():
@@ -77,7 +74,7 @@ class RecordBuffer:
             self._peeked = _batch(left) if left else None
 
     def first_offsets(self) -> dict[Source, int]:
-        """Offset of the first buffered record of each source."""
+        """First buffered offset per source."""
         firsts: dict[Source, int] = {}
         for record in (*(self._peeked.records if self._peeked else ()), *self._records):
             firsts.setdefault(record.source, record.offset)
@@ -87,19 +84,18 @@ class RecordBuffer:
         return firsts
 
     def peek(self) -> Batch | None:
-        """The next batch if it is full, else None. `cut` returns the same `records`, unless one is forgotten."""
+        """Next batch if full, else None. `cut` returns the same `records` unless `forget` intervenes."""
         count, is_full = self._next_count()
         if self._peeked is None and is_full:
             self._peeked = self._take(count)
         return self._peeked
 
     def cut(self) -> Batch:
-        """Remove and return the next batch, full or not: within the bounds of a batch, but at least one record."""
+        """Remove and return the next batch, full or not, with at least one record."""
         peeked, self._peeked = self._peeked, None
         return peeked or self._take(self._next_count()[0])
 
     def _next_count(self) -> tuple[int, bool]:
-        """Number of records in the next batch, and whether they fill it."""
         value_bytes = 0
         for count, record in enumerate(islice(self._records, self._bounds.records_max)):
             value_bytes += len(record.value or b"")

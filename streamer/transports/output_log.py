@@ -1,7 +1,7 @@
-"""The seam for reading input and outputs back by position, and for appending records from earlier outputs.
+"""Seam for reading input and outputs back by position, and for appending earlier records.
 
-Reading writes nothing and is safe during delivery. `extent` asks in this order: committed offsets, ends of the outputs, end of
-the input. So the outputs hold everything below a committed offset, and the input holds the record of every output.
+Reading is safe during delivery. `extent` asks for committed offsets, then the outputs' ends, then the input's: the outputs
+hold everything below a committed offset, and the input every output's record.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,9 +26,9 @@ class Absent(NamedTuple):
 RecordsByPosition = Mapping[Position, Record | Absent]
 
 RecordsAt = Callable[[Sequence[Position]], RecordsByPosition]
-"""The record at each position, or why there is none. Each position takes a request, so ask for a handful.
+"""The record at each position, or why there is none. Each takes a request, so ask for a handful.
 
-The record may differ from the one read before: a file may have changed.
+A file may have changed since the first read.
 """
 
 
@@ -36,14 +36,14 @@ The record may differ from the one read before: a file may have changed.
 class Extent:
     """Readable range of input and outputs.
 
-    names      name of each stream for people
+    names      display name per stream
     first      first readable offset per source
-    end        offset per source after the last record that is read
+    end        offset after the last readable record, per source
     committed  committed offset per source; absent without a commit
-    outputs    upper bound for records in the outputs, for a progress bar
-    inputs     upper bound for records in the input, for a progress bar
-    compacted  whether the input is compacted, so that a position may have no record any more
-    trimmed    destination of each log of the outputs that lost its first records
+    outputs    upper bound for output records, for a progress bar
+    inputs     the same for input records
+    compacted  whether input positions may have lost their records to compaction
+    trimmed    destination of each output log without its first records
     """
 
     names: Mapping[str, str]
@@ -62,8 +62,7 @@ class Output:
 
     log      the topic's partition, or the file, that holds it
     offset   its place in the log
-    headers  parsed headers
-    record   the record under its input position, with all headers of the output; None without a position
+    record   with its input position and all output headers; None without a position
     """
 
     destination: Destination
@@ -96,8 +95,8 @@ REPLAY = Way("replay", None)
 class OutputLog(Protocol):
     """Input and outputs of a service.
 
-    The target is the truth: each appended record names the position for which it was sent. One process appends at a time. The
-    next process with the same way takes over, and reads everything its predecessor appended.
+    Each appended record names the position for which it was sent, so the target shows progress. One process appends at a time;
+    a successor with the same way takes over.
     """
 
     has_headers: bool
@@ -110,26 +109,26 @@ class OutputLog(Protocol):
         """
 
     def extent(self) -> Extent:
-        """Fix the end of later `inputs` and `outputs`. Without it, each call reads to the current end."""
+        """Fix the end of later `inputs` and `outputs`; without it, each call reads to the current end."""
 
     def claims(self) -> Mapping[Source, Claim]:
-        """Committed offsets of the group, with their claims on an index."""
+        """The group's committed offsets, with their claims on an index."""
 
     def inputs(self, since_ms: int | None = None, /) -> Iterator[list[Record]]:
-        """Committed records of the input, in batches, in offset order within a source.
+        """Committed input records in batches, in offset order within a source.
 
-        A record with `lost` represents others that cannot be read, and may come out of order.
+        A record with `lost` represents unreadable ones, and may come out of order.
 
-        since_ms  at least those with this timestamp or a later one; None: all
+        since_ms  all from this timestamp on, perhaps with earlier ones
         """
 
     def outputs(
         self, destinations: Sequence[Destination] = ALL_OUTPUTS, since_ms: int | None = None, /
     ) -> Iterator[list[Output]]:
-        """Committed records of these outputs, in batches, in offset order within a log. `since_ms`: as in `inputs`."""
+        """Committed output records in batches, in offset order within a log. `since_ms`: as in `inputs`."""
 
     def append(self, records: Sequence[Record]) -> None:
-        """Append all records, with exactly these headers, to the target, or none.
+        """Append all records, with exactly these headers, or none.
 
         Raises DeliveryDoubtful, SettingsError; then stop.
         """
@@ -139,9 +138,9 @@ class OutputLog(Protocol):
 
 
 def portions(records: Iterable[Record], bounds: Batching) -> Iterator[list[Record]]:
-    """Lists within the bounds of a batch; in each, the offsets of a source increase strictly.
+    """Lists within a batch's bounds; in each, a source's offsets increase strictly.
 
-    Yields at least one list, empty without records, so that the reader sees that time passes.
+    Yields at least one list, empty without records, so that the reader sees time pass.
     """
     portion: list[Record] = []
     size = 0

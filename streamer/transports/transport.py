@@ -1,8 +1,8 @@
-"""The contract of a transport, kept by Kafka (`kafka`), by files (`files`) and by the tests' fake.
+"""Contract for a transport, kept by Kafka (`kafka`), by files (`files`) and by the tests' fake.
 
-Promises: records of a source come in offset order, each once per read-through. `deliver` writes all outputs of a batch and
-commits its ends atomically, or raises. After an error, close the transport and never reuse it; a new transport learns from
-`committed` whether the batch arrived. No promises: contiguous offsets, an order between sources, or that `deliver` fails quickly.
+A source's records come in offset order, each once per read-through. `deliver` writes all outputs of a batch and commits its
+ends atomically, or raises. After an error, close the transport for good; a new one learns from `committed` whether the batch
+arrived. Offsets may have gaps, and sources have no mutual order.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,18 +14,18 @@ from index import Applied, Position, Source
 from streamer.records.record import Batch, Destination, Outgoing, Record
 
 NO_TIMESTAMP_MS = -1
-"""Timestamp of a record without one; Kafka writes the same number."""
+"""Timestamp of a record without one, as in Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """Sources that this worker owns and has not begun. `seek` names the first offset before any record is read.
 
-    A source whose next record no longer exists is assigned once more, so that recovery decides where to go on. Until they begin,
-    every `read` assigns the sources again, and read() returns no records from any source.
+    A source without its next record is assigned again, so that recovery decides. Until all begin, every `read` assigns them
+    again, and yields no records.
 
-    `names`: each stream's name for people (topic, file), so that a new stream under an old name is recognised. `others`: all
-    other known sources with deliveries in the same place, of any owner.
+    `names`: display name per stream (topic, file), which reveals a new stream under an old name. `others`: all other known
+    sources with deliveries in the same place, of any owner.
     """
 
     sources: tuple[Source, ...]
@@ -35,12 +35,12 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """A part of an output that has lost records, perhaps some that recovery needs.
+    """Part of an output that has lost records, perhaps some that recovery needs.
 
     place          name of the part, for people
-    why            what happened, in words that follow the name
+    why            words that follow the name
     sources        whose records may be gone
-    first_time_ms  time of the first remaining record; None if none is left, or its time proves nothing
+    first_time_ms  first remaining record's time; None without one, or if it proves nothing
     """
 
     place: str
@@ -50,11 +50,7 @@ class Trimmed:
 
 
 class Place(NamedTuple):
-    """Offset in another log that belongs to an input offset, in a service that runs in parts.
-
-    stream  id of that log's topic
-    offset  offset in it
-    """
+    """Offset in another log, of topic id `stream`, that matches an input offset in a service in parts."""
 
     stream: str
     offset: int
@@ -62,13 +58,12 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a committed offset says about the index that made the decision.
+    """A committed offset's claim on the deciding index.
 
-    offset   the committed offset
     index    id of the index; "" if unknown
     in_use   False: that index was still being restored
     place    matching offset in the service's other log; None if unknown
-    foreign  committed by another program or by hand, not by the service
+    foreign  committed by another program or by hand
     """
 
     offset: int
@@ -79,7 +74,7 @@ class Claim:
 
 
 class Finished(Enum):
-    """End of the input: no further record will come (files; a topic never ends)."""
+    """End of the input: no record will follow (files; a topic never ends)."""
 
     FINISHED = auto()
 
@@ -92,7 +87,7 @@ class Transport(Protocol):
 
     @property
     def takes_headers(self) -> bool:
-        """Whether `deliver` writes headers; without, callers need not make any."""
+        """Whether `deliver` writes headers."""
 
     def open(self) -> None:
         """Connect, and settle what a predecessor left open. Raises BrokerUnavailable, InputUnreadable."""
@@ -100,14 +95,14 @@ class Transport(Protocol):
     def read(self) -> Batch | Assigned | Finished:
         """The next event; an empty Batch after a bounded wait without news.
 
-        Raises BrokerUnavailable, and DeliveryDoubtful if ownership or the identity of the input is uncertain.
+        Raises BrokerUnavailable, and DeliveryDoubtful if ownership or the input's identity is uncertain.
         """
 
     def peek(self) -> Batch | None:
-        """The batch that the next `read` returns, unless its sources move to another worker; None if no full batch is buffered.
+        """The next `read`'s batch, unless its sources move to another worker; None without a full batch.
 
-        `read` then returns the same `records` object. Peeking sends no request, never waits and never raises, because the batch
-        before it is undelivered. A peeked batch is not read yet: it has no snapshot.
+        `read` then returns the same `records` object. Peeking sends no request, never waits and never raises. A peeked batch
+        has no snapshot.
         """
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
@@ -117,10 +112,10 @@ class Transport(Protocol):
         """First readable offset per source."""
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """Offset per source that the next record will get, as far as known."""
+        """The next record's offset per source, as far as known."""
 
     def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
-        """Read this assigned source from `offset` on. A file is compared with `applied`, the index's progress in it.
+        """Read an assigned source from `offset` on. A file is compared with `applied`, the index's progress in it.
 
         Raises InputChanged.
         """
@@ -128,7 +123,7 @@ class Transport(Protocol):
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
         """Deliver all of `outgoing` and commit `batch.ends`, atomically.
 
-        Raises DeliveryDoubtful, and SettingsError if no retry helps until a person changes something.
+        Raises DeliveryDoubtful, and SettingsError if a person must change something first.
         """
 
     def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
@@ -138,43 +133,39 @@ class Transport(Protocol):
         """
 
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
-        """Commit start offsets, all at once: for sources without one, or because a policy or a claim requires it.
+        """Commit start offsets atomically, for sources without one, or by a policy or claim.
 
-        Claims the sources for this worker's index, as `deliver` does. `restoring`: the index is still being restored.
-
-        A worker that owns a source may commit for others of its stream too. Raises DeliveryDoubtful if the group has moved
-        sources to other members, and its subclass Rebalancing while it does so.
+        Claims the sources for this worker's index. `restoring`: that index is still being restored. An owner may commit for
+        other sources of its stream. Raises DeliveryDoubtful if the group has moved sources, and its subclass Rebalancing
+        during the move.
         """
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
-        """Every delivered record of the destinations whose input position lies in `ranges`, as it was read then.
+        """Every delivered record of the destinations with an input position in `ranges`, as first read.
 
-        Yields batches of records with their input source and offset. Within one source and destination they come in offset order,
-        as far as outputs that drifted apart can be held in memory. A batch never repeats a position. A batch may be empty: time
-        passes during the search. Given-back records after the first needed record come too, in any order, whatever their
-        positions. The destination shows the verdict, which the record's header (Kafka) or verdict line (files) names.
+        Yields batches by input source and offset, without repeated positions; empty ones mark time. Within a source and
+        destination, offsets ascend as far as memory can reorder outputs that drifted apart. Given-back records after the first
+        needed record come too, in any order and from any position. The record's header (Kafka) or verdict line (files) names
+        its verdict.
         """
 
     def inputs_at(self, positions: Collection[Position]) -> Iterator[list[Record]]:
-        """Records of the input at these positions, as far as it still has them, in batches.
-
-        A batch may be empty: time passes without records.
-        """
+        """Remaining input records at these positions, in batches; empty ones mark time."""
 
     def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
-        """Parts of the destinations that have lost records `changelog` may need; None while time passes."""
+        """Parts of the destinations without records that `changelog` may need; None marks time."""
 
     def lags(self) -> dict[Source, int]:
-        """Unread offsets per assigned source, as far as known; unknown sources are absent."""
+        """Unread offsets per assigned source; unknown ones are absent."""
 
     def last_contact_seconds(self) -> float | None:
-        """Time of the last answer from outside, on the monotonic clock; None for files."""
+        """Monotonic time of the last answer from outside; None for files."""
 
     def unowned(self) -> tuple[Source, ...]:
-        """Sources of the input that no worker reads, by the latest check; none if that cannot happen."""
+        """Input sources without a reader, by the latest check."""
 
     def strangers(self) -> tuple[str, ...]:
         """Other programs in the group, as client, host and partitions; checked just now."""
 
     def close(self) -> None:
-        """Release every resource; never raises, never commits."""
+        """Release every resource; never raises or commits."""

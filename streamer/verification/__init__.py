@@ -1,1 +1,1 @@
-"""Verification from first principles: input, outputs and index compared with each other."""
+"""Verification from first principles: input, outputs and index compared."""

@@ -18,14 +18,14 @@ class Comparison:
     parameters: Parameters
 
     def are_known(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Whether each row has a fingerprint, and a look if there is a second look: bool [n]."""
+        """Whether each row has a fingerprint, and a look if needed: bool [n]."""
         known: npt.NDArray[np.bool_] = np.isin(self.prints.kinds[rows], (Kind.NEAR, Kind.EXACT))
         return known if self.parameters.look is None else known & self.prints.read[rows]
 
     def compared(self, left: Rows, right: Rows) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
-        """Distance in each pair, int16 [n], and whether the pair is a near-duplicate, bool [n].
+        """Distance in each pair, int16 [n], and whether it is a near-duplicate, bool [n].
 
-        NEAR documents compare by fingerprint, EXACT ones by equality. Pairs with both kinds have NO_DISTANCE.
+        EXACT documents compare by equality. Mixed pairs have NO_DISTANCE.
         """
         kinds, others = self.prints.kinds[left], self.prints.kinds[right]
         ours, theirs = self.prints.fingerprints[left], self.prints.fingerprints[right]
@@ -44,12 +44,12 @@ class Comparison:
         return distances, counts
 
     def plain_distances(self, left: Rows, right: Rows) -> npt.NDArray[np.int16]:
-        """Distance in each pair of NEAR documents, ignoring frames, int16 [n]."""
+        """Distance in each NEAR pair, ignoring frames: int16 [n]."""
         ours, theirs = (self.prints.fingerprints[rows, : self.prints.words] for rows in (left, right))
         return self.parameters.distances(ours, theirs)
 
     def distances(self, left: Rows, right: Rows) -> npt.NDArray[np.int16]:
-        """Distance in each pair at any range, int16 [n], by the second look if there is one; NO_DISTANCE unless NEAR."""
+        """Distance in each pair, int16 [n], by any second look; NO_DISTANCE unless NEAR."""
         prints = self.prints
         distances = self.parameters.distances(prints.fingerprints[left], prints.fingerprints[right])
         if self.parameters.look is not None and len(left):
@@ -58,7 +58,7 @@ class Comparison:
         return np.where(near, distances, NO_DISTANCE).astype(np.int16)
 
     def compared_to_roots(self, rows: Rows, roots: Rows) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
-        """As `compared`, for documents and their matches' roots: by the root limits, if there are any."""
+        """As `compared`, for documents and their matches' roots, by any root limits."""
         if self.parameters.root is None:
             return self.compared(rows, roots)
         distances, counts = self.compared(rows, roots)

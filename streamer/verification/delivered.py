@@ -28,8 +28,8 @@ _UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 class DeliveredCheck:
     """Compares outputs with the ledger, and writes their verdicts into it.
 
-    streams          all streams known to the index: an output from another stream is foreign
-    settings_digest  for the current settings: see `streamer.fingerprint.scheme`
+    streams          the index's streams: outputs from others are foreign
+    settings_digest  see `streamer.fingerprint.scheme`
     """
 
     ledger: Ledger
@@ -67,7 +67,7 @@ class DeliveredCheck:
     def finish(self, *, strict_start: bool) -> None:
         """Note records that did not come out; after the index is in the ledger.
 
-        strict_start  whether the service was to begin at the first record; else records before the first output are excused
+        strict_start  whether the service was to begin at the first record; else those before the first output are excused
         """
         for source, base, offsets in self.ledger.sources():
             committed = self.extent.committed.get(source, 0)
@@ -105,7 +105,6 @@ class DeliveredCheck:
     def _check_given_back(
         self, base: int, offsets: npt.NDArray[np.uint64], trimmed_below: npt.NDArray[np.uint64]
     ) -> None:
-        """Check that each given-back record was dropped, came out once, and is given back in the index too."""
         for part in chunks(len(offsets)):
             rows = np.arange(part.start, part.stop) + base
             state, at = self.ledger.state[rows], offsets[part]
@@ -117,13 +116,12 @@ class DeliveredCheck:
             dropped |= (state["outputs"] == 0) & (at < trimmed_below[Verdict.DUPLICATE])
             self.ledger.note("given-back", rows[given_back & ~dropped])
             self.ledger.findings.leave_out("given back, and not known to the index (any more)", given_back & ~known)
-            # The index is read last, so a running command may have decided them since.
+            # The index is read last: a running command may have decided them since.
             self.ledger.findings.leave_out(
                 "given back, and not in the outputs (yet): if no give-back runs, run it again", known & ~given_back
             )
 
     def _look_for_unreadable(self, source: Source, first: int, end: int) -> None:
-        """Note unreadable offsets from `first` to `end` without an output or a dead letter."""
         for stretch in self.ledger.unreadable[source]:
             begin = max(stretch.start, first)
             offsets = np.arange(begin, max(begin, min(stretch.stop, end)), dtype=np.uint64)
@@ -141,10 +139,9 @@ class DeliveredCheck:
             )
 
     def _trimmed_below(self, source: Source) -> npt.NDArray[np.uint64]:
-        """Offset below which a source's outputs may have left their logs, by verdict: uint64 [256].
+        """Offset by verdict, uint64 [256], below which outputs may have left their logs.
 
-        Without a verdict in the index, any log may have held the output. In shadow mode, a duplicate may have been in the unique
-        output.
+        In shadow mode, a duplicate may have been in the unique output.
         """
         below = dict.fromkeys(Destination, 0)
         for log, destination in self.extent.trimmed.items():
@@ -197,7 +194,7 @@ class DeliveredCheck:
             self.ledger.findings.note("foreign", [f"{output.place}: names {self.ledger.position_text(position)}"])
 
     def _absence(self, position: Position) -> tuple[str, str] | None:
-        """Why a position may have no record now, in words for its output and for its duplicates' original; None: it may not."""
+        """Why a position may lack its record, in words for its output and for an original; None: it may not."""
         source, offset = position
         if source.stream not in self.extent.names and source.stream in self.streams:
             return "outputs of an input that was made anew since", "originals in an input that was made anew since"

@@ -1,4 +1,4 @@
-"""Verification results: a count for each kind of problem, and the first ones in words."""
+"""Verification results: a count per kind of problem, and the first ones in words."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from index.tools import Finding
 
 EXAMPLES_MAX = 20
-"""Most problems of one kind that are listed one by one."""
+"""Maximum problems per kind in words."""
 
 CHECKS = {
     "missing": "committed records of the input that came out nowhere",
@@ -46,7 +46,7 @@ class Findings:
     """All findings so far.
 
     counts     items read, by name
-    unchecked  items that could not be checked, by reason
+    unchecked  items by reason
 
     >>> findings = Findings()
     >>> findings.note(next(iter(CHECKS)), ["pages/0/7 is missing"])
@@ -64,11 +64,11 @@ class Findings:
         self._by_check[check].examined += count
 
     def note(self, check: str, problems: Iterable[str], count: int | None = None) -> None:
-        """Count problems, and keep the first EXAMPLES_MAX in words. `count`: total, if `problems` are just the first."""
+        """Count problems, and keep the first EXAMPLES_MAX. `count`: total, if `problems` are the first ones."""
         self._by_check[check].note(problems, count)
 
     def leave_out(self, reason: str, items: npt.NDArray[np.bool_] | int) -> None:
-        """Count items that could not be checked: a number, or rows chosen by a mask."""
+        """Count unchecked items: a number, or a row mask."""
         self.unchecked[reason] += int(np.sum(items))
 
     def __getitem__(self, check: str) -> Finding:

@@ -17,7 +17,7 @@ from streamer.verification.texts import NO_KIND, Prints
 ROWS_AT_ONCE = 4_096
 
 HOSTS_MAX = 1 << 20
-"""Limit for sampled hosts: more than there may be."""
+"""Limit for sampled hosts, above their real maximum."""
 
 
 @dataclass
@@ -34,9 +34,9 @@ class JournalCheck:
     """A source's least offset whose entry still counts."""
 
     def run(self, index: Index, *, inserts_all: bool, expires: bool, progress: Callable[[int], None]) -> None:
-        """Read a snapshot of the index, taken after the outputs were read. Raises IndexDamaged.
+        """Read a snapshot of the index, taken after the outputs. Raises IndexDamaged.
 
-        expires  whether entries expire: then positions before the first entry that counts may be unknown
+        expires  whether positions before the first live entry may be unknown
         """
 
         def operation(taken: Snapshot) -> Mapping[Source, int]:
@@ -121,7 +121,7 @@ class JournalCheck:
         state = self.ledger.state[rows]
         verdicts = np.array([record.verdict for record in records], np.uint8)
         differs = delivered & (state["verdict"] != verdicts)
-        # A restored index may not have known a page's match when the page entered again.
+        # A restored index may not have known the match when the page entered again.
         nameless = differs & (state["verdict"] == Verdict.TEMPLATE) & (verdicts == Verdict.UNIQUE)
         self.ledger.findings.leave_out("pages of templates that a restored index knows as unique alone", nameless)
         differs &= ~nameless
@@ -131,14 +131,14 @@ class JournalCheck:
         away = duplicate & (state["original"] >= 0) & (origins != state["original"])
         self.ledger.note("journal-differs", rows[away], "has another original in the index")
         ids = np.array([0 if each.origin is None else digest_of_text(each.origin.id) for each in records], np.uint64)
-        # Restoring reads ids with earlier settings, which may not be those of the output or its original.
+        # Restoring reads ids by earlier settings, perhaps not those of the output or its original.
         by_now = state["by_other_settings"] == 0
         originals = np.where(state["original"] >= 0, state["original"], rows)
         named_by_now = by_now & (self.ledger.state["by_other_settings"][originals] == 0)
         named_wrong = duplicate & named_by_now & (ids != state["original_id"])
         self.ledger.note("journal-differs", rows[named_wrong], "names its original by another id")
         distances = np.array([-1 if each.distance is None else each.distance for each in records], np.int16)
-        # A restored duplicate of an index that holds duplicates has lost its distance, and its output may not have.
+        # A restored duplicate has lost its distance, which its output may still have.
         wrong = duplicate & (distances != state["distance"]) & (distances != -1) & (state["distance"] != -1)
         # A restored index learns frames in another order.
         self.ledger.findings.leave_out(
@@ -162,7 +162,6 @@ class JournalCheck:
     def _compare_fingerprints(
         self, records: Sequence[Record], rows: npt.NDArray[np.int64], compared: npt.NDArray[np.bool_]
     ) -> None:
-        """Compare entries with the fingerprints of outputs, and looks with the texts read."""
         places = np.flatnonzero(compared & (self.prints.kinds[rows] != NO_KIND))
         documents = [document for place in places.tolist() if (document := records[place].document) is not None]
         if not documents:
@@ -180,12 +179,11 @@ class JournalCheck:
         self.ledger.note("entry-differs", of_rows[differs], "entered with another second look")
 
     def _origins(self, records: Sequence[Record]) -> npt.NDArray[np.int64]:
-        """Row of each record's original, int64 [n]; ELSEWHERE if it has none or the ledger does not hold it."""
+        """Rows of originals, int64 [n]; ELSEWHERE without one in the ledger."""
         rows = self.ledger.rows_at([record.origin and record.origin.position for record in records])
         return np.where(rows == NONE, ELSEWHERE, rows)
 
     def _unknown(self, applied: Mapping[Source, int], *, inserts_all: bool, expires: bool) -> None:
-        """Note outputs missing from the index: documents that entered, and any not delivered yet."""
         for source, base, offsets in self.ledger.sources():
             committed, behind = self.extent.committed.get(source, 0), applied.get(source, 0)
             excused_below = self._counting_from.get(source, behind) if expires else 0

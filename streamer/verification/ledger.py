@@ -1,6 +1,6 @@
 """The ledger: one row for every readable input record, in a `PositionTable`.
 
-A source's rows are contiguous, in offset order. So a hundred million rows take no more memory than a hundred thousand.
+A source's rows are contiguous, in offset order, so memory does not grow with the rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,7 +73,12 @@ Stretches = dict[Source, list[range]]
 
 
 def within(stretches: Stretches, source: Source, offsets: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Whether each offset lies in one of the source's stretches, bool [n]."""
+    """Whether each offset lies in one of the source's stretches, bool [n].
+
+    >>> source = Source("stream", 0)
+    >>> within({source: [range(3, 5)]}, source, np.array([2, 3, 5], np.uint64)).tolist()
+    [False, True, False]
+    """
     inside = np.zeros(len(offsets), np.bool_)
     for stretch in stretches.get(source, ()):
         inside |= (offsets >= stretch.start) & (offsets < stretch.stop)
@@ -84,8 +89,6 @@ def digests_of(record: Record, headers: Headers) -> tuple[int, int, int, int]:
     """Digests for a record's key, value, headers and timestamp; 0 for a missing part.
 
     A header's missing value is empty. Another filter's headers do not count: they go no further.
-
-    headers  as the record was read
     """
     kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
     return (
@@ -111,7 +114,7 @@ def _packed(headers: Headers) -> bytes:
 
 
 class LedgerWriter:
-    """Writer for the input's rows, in offset order within each source."""
+    """Writer for the input's rows, in offset order per source."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -121,7 +124,7 @@ class LedgerWriter:
         self._unreadable: Stretches = {}
 
     def add(self, source: Source, records: Sequence[Record]) -> None:
-        """Append one source's records; none may have `lost`."""
+        """Append one source's records, none `lost`."""
         if source not in self._written:
             number = len(self._written)
             paths = self._folder / f"offsets-{number}", self._folder / f"digests-{number}"
@@ -132,11 +135,11 @@ class LedgerWriter:
         digests.write(np.array([digests_of(record, record.headers) for record in records], DIGEST).tobytes())
 
     def note_unreadable(self, source: Source, stretch: range) -> None:
-        """Note offsets whose records cannot be read."""
+        """Note offsets without readable records."""
         self._unreadable.setdefault(source, []).append(stretch)
 
     def finish(self, names: Mapping[str, str], findings: Findings) -> "Ledger":
-        """The ledger with all added records. `names`: the streams' names for people."""
+        """The ledger with all added records. `names`: stream -> name."""
         self._files.close()
         columns = {
             source: (mapped(offsets, "<u8"), mapped(digests, DIGEST))
@@ -146,9 +149,9 @@ class LedgerWriter:
 
 
 class Ledger(PositionTable):
-    """Rows for the input; checks write their `state`, STATE [rows], and what is wrong into `findings`.
+    """Rows for the input. Checks write their `state`, STATE [rows], and problems into `findings`.
 
-    `unreadable`: input offsets whose records cannot be read now.
+    `unreadable`: offsets without readable records now.
     """
 
     def __init__(
@@ -159,7 +162,6 @@ class Ledger(PositionTable):
         unreadable: Stretches,
         findings: Findings,
     ) -> None:
-        """Use `LedgerWriter`."""
         super().__init__(
             {source: offsets for source, (offsets, _) in columns.items()},
             lambda source, places: places + self._bases[source],
@@ -190,7 +192,7 @@ class Ledger(PositionTable):
             yield source, self._bases[source], offsets
 
     def are_of_one_source(self, rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Whether both rows in each pair have the same source: int64 [n] twice -> bool [n]."""
+        """Whether each pair of rows has one source: int64 [n] twice -> bool [n]."""
         bases = np.array([base for _, base, _ in self.sources()], np.int64)
         same: npt.NDArray[np.bool_] = np.searchsorted(bases, rows, "right") == np.searchsorted(bases, others, "right")
         return same
@@ -205,12 +207,12 @@ class Ledger(PositionTable):
         return Position(source, int(self._columns[source][0][row - self._bases[source]]))
 
     def note(self, check: str, rows: Rows, words: str = "", others: Rows | None = None) -> None:
-        """Note these rows as wrong: POSITION, POSITION: words, or POSITION: words OTHER."""
+        """Note rows as wrong: POSITION, POSITION: words, or POSITION: words OTHER."""
         examples = [f"{self.text(row)}: {words}" if words else self.text(row) for row in rows[:EXAMPLES_MAX].tolist()]
         if others is not None:
             examples = [f"{text} {self.text(row)}" for text, row in zip(examples, others.tolist(), strict=False)]
         self.findings.note(check, examples, len(rows))
 
     def text(self, row: int) -> str:
-        """A row's position for people: `topic/partition/offset`."""
+        """`topic/partition/offset` of a row."""
         return self.position_text(self.position(row))

@@ -1,8 +1,8 @@
-"""All pairs of fingerprints that share a key, by sorting: no index, and memory for one part of the keys at a time.
+"""All pairs of fingerprints that share a key, by sorting: no index, and memory for one part of the keys.
 
-MinHash keys are its bands. SimHash keys are those of Manku, Jain, Das Sarma ("Detecting Near-Duplicates for Web Crawling", WWW
-2007): the bits are cut into d + k pieces, and every choice of k pieces is a table. Fingerprints that differ in at most d bits
-differ in at most d pieces, so they agree in some choice. The index cuts and looks up in another way.
+MinHash keys are its bands. SimHash keys follow Manku, Jain, Das Sarma ("Detecting Near-Duplicates for Web Crawling",
+WWW 2007): the bits are cut into d + k pieces, and every choice of k pieces is a table. At most d differing bits touch
+at most d pieces, so two such fingerprints agree in some choice. The index cuts in another way.
 
 A hash spreads the keys over files. Sorting one file brings equal keys together.
 """
@@ -23,7 +23,7 @@ Keys = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.uint64]]
 """Fingerprints, uint64 [n, words] -> keys, uint64 [n, tables]; different tables have different keys."""
 
 KEYS_AT_ONCE = 1 << 24
-"""Keys sorted at once: bounds the memory to some 600 MB."""
+"""Keys sorted at once: some 600 MB."""
 
 PAIRS_AT_ONCE = 1 << 18
 
@@ -33,9 +33,9 @@ _TABLES_MAX = 128
 
 
 def keys_of(parameters: Parameters, rows: int) -> tuple[Keys, int]:
-    """Keys that any two matching entries share, and the number of keys per fingerprint; for this many rows.
+    """Keys that any two matching entries share, and their number per fingerprint.
 
-    MinHash: entries without a common band need not match, however similar they are.
+    MinHash entries without a common band need not match, however similar they are.
     """
     banding = parameters.banding
     if banding is not None:
@@ -46,7 +46,12 @@ def keys_of(parameters: Parameters, rows: int) -> tuple[Keys, int]:
 
 
 def equality_keys(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """One key, which equal fingerprints share: uint64 [n, words] -> uint64 [n, 1]."""
+    """One key per fingerprint, equal for equal ones: uint64 [n, words] -> uint64 [n, 1].
+
+    >>> keys = equality_keys(np.array([[7], [8], [7]], np.uint64))
+    >>> (keys == keys[0]).ravel().tolist()
+    [True, False, True]
+    """
     everything = np.full((1, fingerprints.shape[1]), 2**64 - 1, np.uint64)
     return _masked_keys(fingerprints, everything)
 
@@ -63,8 +68,7 @@ def pairs(
 
     parts   rows int64 [n] with their fingerprints uint64 [n, words]
     count   approximate total of keys
-    folder  for files
-    wanted  keys uint64 [m] ascending: only pairs that share one; None: all pairs
+    wanted  keys uint64 [m] ascending, for only these; None: all
     """
     with ExitStack() as stack:
         files = max(1, -(-count // keys_at_once))
@@ -108,7 +112,7 @@ def _pairs_in(keyed: npt.NDArray[np.void]) -> Iterator[tuple[Rows, Rows]]:
 
 
 def _masks(bits: int, distance_max: int, rows: int) -> npt.NDArray[np.uint64]:
-    """Table masks, uint64 [tables, words]: the fewest pieces whose keys two rows hardly share by chance."""
+    """Table masks, uint64 [tables, words]: the fewest pieces with few chance collisions among rows."""
     chosen = next(
         (
             chosen
@@ -126,7 +130,7 @@ def _masks(bits: int, distance_max: int, rows: int) -> npt.NDArray[np.uint64]:
 
 
 def _masked_keys(fingerprints: npt.NDArray[np.uint64], masks: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Hash over the masked bits and the table's number: uint64 [n, words], uint64 [tables, words] -> uint64 [n, tables]."""
+    """Hashes of masked bits and table: uint64 [n, words], uint64 [tables, words] -> uint64 [n, tables]."""
     keys = np.broadcast_to(np.arange(1, len(masks) + 1, dtype=np.uint64), (len(fingerprints), len(masks))).copy()
     for word in range(fingerprints.shape[1]):
         keys = (keys + (fingerprints[:, word, None] & masks[None, :, word])) * _GOLDEN_RATIO

@@ -11,7 +11,7 @@ from streamer.verification.position_table import NO_VERDICT, NONE, chunks
 def check_originals(ledger: Ledger, insert: Insert) -> None:
     """Check every delivered duplicate's original; after the outputs and the index are in the ledger.
 
-    insert  not "unique": an original may be an entered duplicate, if its own original counts no more
+    insert  not "unique": an original may be an entered duplicate without a live original
     """
     state = ledger.state
     for part in chunks(len(ledger)):
@@ -26,7 +26,7 @@ def check_originals(ledger: Ledger, insert: Insert) -> None:
             right |= naming_originals(of_original) & ~_count(ledger, state["original"][originals])
         ledger.findings.leave_out("originals still in flight", silent)
         named, own = state["original_id"][rows], state["id"][originals]
-        # An index that was restored since knows an id by earlier settings.
+        # An index that was restored since then knows ids by earlier settings.
         by_now = (state["by_other_settings"][rows] == 0) & (state["by_other_settings"][originals] == 0)
         wrong = {
             "original-itself": itself,
@@ -40,20 +40,18 @@ def check_originals(ledger: Ledger, insert: Insert) -> None:
 
 
 def _are_given_back(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether each row was dropped, and is given back now."""
     state = ledger.state[rows]
     given_back: npt.NDArray[np.bool_] = (state["given_back"] > 0) | (state["known_given_back"] > 0)
     return given_back
 
 
 def _count(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether each row's entry matches: bool [n]; False without a row, or if the index no longer knows it."""
+    """Whether each row's entry matches: bool [n]."""
     state = ledger.state[rows]
     return np.asarray((rows >= 0) & (state["rank"] != NONE) & (state["retired"] == 0))
 
 
 def _verdicts(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """Each row's verdict, from its output; from the index if there is no output."""
     state = ledger.state
     verdicts: npt.NDArray[np.uint8] = np.where(
         state["outputs"][rows] > 0, state["verdict"][rows], state["journaled"][rows]
@@ -62,9 +60,9 @@ def _verdicts(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uin
 
 
 def _is_later(ledger: Ledger, rows: npt.NDArray[np.int64], originals: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether each original came after its duplicate: by offset within a source, else by the index if it knows both.
+    """Whether each original came after its duplicate: by offset in a source, else by an index with both.
 
-    A restored index has dropped documents after all originals; the dropped ones follow the outputs' order.
+    A restored index has dropped documents last.
     """
     same = ledger.are_of_one_source(rows, originals)
     ranks, of_originals = ledger.state["rank"][rows], ledger.state["rank"][originals]

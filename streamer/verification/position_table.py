@@ -1,7 +1,4 @@
-"""Tables of records by position, in temporary files.
-
-Columns are memory-mapped, so that only pages in use stay in memory.
-"""
+"""Tables of records by position, in memory-mapped temporary files: only pages in use take memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -50,7 +47,7 @@ class PositionTable:
         self._stream_names = stream_names
 
     def rows_of(self, source: Source, offsets: npt.NDArray[np.uint64]) -> Rows:
-        """Row for each offset in a source, int64 [n]; NONE without such a record."""
+        """Row for each offset in a source, int64 [n]; NONE without a record."""
         rows = np.full(len(offsets), NONE)
         known = self._offsets.get(source)
         if known is not None:
@@ -61,7 +58,7 @@ class PositionTable:
         return rows
 
     def rows_at(self, positions: Sequence[Position | None]) -> Rows:
-        """Row for each position, int64 [n]; NONE without one, or without such a record."""
+        """Row for each position, int64 [n]; NONE without a record."""
         rows = np.full(len(positions), NONE)
         for source, places in places_by(position and position.source for position in positions).items():
             offsets = [position.offset for place in places if (position := positions[place])]
@@ -69,7 +66,7 @@ class PositionTable:
         return rows
 
     def position_text(self, position: Position) -> str:
-        """`topic/partition/offset`; the stream's id if it has no name."""
+        """`topic/partition/offset`, with the stream's id for a missing name."""
         return position_text(position, self._stream_names)
 
 
@@ -83,7 +80,7 @@ def places_by(sources: Iterable[Source | None]) -> dict[Source, list[int]]:
 
 
 def column(path: Path, dtype: npt.DTypeLike, rows: int, width: int | None = None) -> npt.NDArray[Any]:
-    """New column of zeros in a file: dtype [rows], or [rows, width]."""
+    """New column of zeros in a file: dtype [rows] or [rows, width]."""
     shape = (rows,) if width is None else (rows, width)
     if 0 in shape:
         return np.zeros(shape, dtype)

@@ -9,7 +9,7 @@ from streamer.verification.findings import CHECKS, Findings
 
 
 def report(findings: Findings) -> RenderableType:
-    """Table of all checks, then the first problems of each kind, then the verdict."""
+    """Table of all checks, then the first problems per kind, then the verdict."""
     parts: list[RenderableType] = [_counts(findings), Text(), _checks(findings), Text()]
     for finding in findings:
         if finding.wrong:

@@ -20,19 +20,19 @@ _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 @dataclass
 class SimilarityCheck:
-    """Recomputes every duplicate's distance to its original; after the outputs and the index are in the ledger."""
+    """Recomputes each duplicate's distance to its original; after outputs and index are in the ledger."""
 
     _ledger: Ledger
     _comparison: Comparison
 
     def run(self, progress: Callable[[int], None]) -> None:
-        """Check all duplicates; `progress` takes the rows done so far."""
+        """Check all duplicates; `progress` takes the rows done."""
         state, unexplained = self._ledger.state, []
         inserts_all = self._comparison.parameters.insert == "all"
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             rows = np.arange(part.start, part.stop)
             verdicts = state["verdict"][part]
-            # A version may be at any distance from the one it names: both have the same id.
+            # A version may be at any distance from its older one: both have one id.
             resembling = naming_originals(verdicts) & (verdicts != Verdict.UPDATE) & (state["recrawled"][part] == 0)
             rows = rows[resembling & (state["original"][part] >= 0)]
             originals = state["original"][rows]
@@ -42,12 +42,12 @@ class SimilarityCheck:
             self._check_equal_texts(rows, originals)
             self._ledger.findings.examine("similarity", len(rows))
             distances, counts = self._comparison.compared_to_roots(rows, originals)
-            # The distance ignores frames if a page was kept for its frame.
+            # The distance ignores frames of a page kept for its frame.
             framed = state["verdict"][rows] == Verdict.TEMPLATE
             distances[framed] = self._comparison.plain_distances(rows[framed], originals[framed])
             counts |= framed
             wrong = ~counts | (distances != state["distance"][rows])
-            # A restored index learns frames in another order, and none keeps a frame for a document that did not enter.
+            # A restored index learns frames in another order, and keeps none for documents that did not enter.
             in_frames = wrong & ((state["frame"][rows] > 0) | (state["frame"][originals] > 0))
             self._ledger.findings.leave_out(
                 "similarities in the frames of hosts, which the index may know otherwise", in_frames
@@ -62,7 +62,6 @@ class SimilarityCheck:
             self._explain(unexplained)
 
     def _check_equal_texts(self, rows: Rows, originals: Rows) -> None:
-        """Check duplicates that claim their original's text, if both texts were read."""
         state, prints = self._ledger.state, self._comparison.prints
         by_now = (state["by_other_settings"][rows] == 0) & (state["by_other_settings"][originals] == 0)
         asked = (state["same_text"][rows] > 0) & by_now & prints.read[rows] & prints.read[originals]
@@ -72,7 +71,7 @@ class SimilarityCheck:
         self._ledger.note("same-text", rows[differ], "has another text than", originals[differ])
 
     def _explain(self, unexplained: Sequence[Rows]) -> None:
-        """Look for the match of duplicates whose distance to their original differs: another duplicate of the same one."""
+        """Look for another duplicate of the same original, for duplicates at another distance."""
         state = self._ledger.state
         rows = np.concatenate([*unexplained, np.zeros(0, np.int64)])
         originals = np.unique(state["original"][rows])

@@ -27,20 +27,19 @@ _EXACT = {
 }
 _HASHES = 2**64
 NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason): reason for reason in (Reason.POISON, Reason.UNREADABLE)}
-"""Dead letters that decoding does not give, by label: a record that ends the process, and a record without bytes."""
+"""Dead letters without decoding, by label: a record that ends the process, and one without bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prints:
     """Comparable data of entries, row for row with the ledger.
 
-    fingerprints  uint64 [rows, words], as the index stores them; zeros if unknown
+    fingerprints  uint64 [rows, words], as in the index; zeros if unknown
     words         words in a fingerprint without its frame
     kinds         uint8 [rows], NEAR or EXACT; NO_KIND without a fingerprint
-    looks         uint8 [rows, look bytes], for the second look
-    read          bool [rows], whether the text was read: only then are look and host known
-    hosts         uint64 [rows], digest of the host; 0 if unknown
-    texts         uint64 [rows], digest of the text
+    looks         uint8 [rows, look bytes]
+    read          bool [rows], whether the text was read, and so look and host are known
+    hosts, texts  uint64 [rows], digests; 0 if unknown
     """
 
     fingerprints: npt.NDArray[np.uint64]
@@ -68,23 +67,22 @@ class Prints:
 
 
 class Sample:
-    """A share of the documents, each with all its duplicates: chosen by the original's position."""
+    """A share of the documents with all their duplicates, by the original's position."""
 
     def __init__(self, share: float) -> None:
-        """`share`: sampled part of all documents, 0 to 1."""
         self._limit = int(share * _HASHES)
 
     def has(self, position: Position) -> bool:
-        """Whether the document at a position belongs to the sample."""
+        """Whether a document belongs to the sample."""
         text = f"{position.source.partition}/{position.offset}"
         return xxhash.xxh3_64_intdigest(text.encode()) < self._limit
 
 
 @dataclass
 class TextCheck:
-    """Reads fingerprints from outputs, and for the sample also from their texts.
+    """Reads fingerprints from outputs, and for the sample also from texts.
 
-    by_headers  whether outputs carry their fingerprints; if not, every text is read
+    by_headers  whether outputs carry fingerprints; if not, all texts are read
     """
 
     _ledger: Ledger
@@ -135,7 +133,6 @@ class TextCheck:
             ]
 
     def _read(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
-        """Decode and fingerprint records again, and compare with their outputs."""
         records: list[Record] = [each.record for each in outputs if each.record is not None]
         documents = self._decoder.decode(records)
         fingerprints = fingerprint_documents(self._scheme, documents)
@@ -170,7 +167,6 @@ class TextCheck:
     def _problem(
         self, output: Output, document: Document | DeadLetter, fingerprint: str | None, kind: int, reason: int
     ) -> str:
-        """Difference between an output and its text, in words; empty if there is none."""
         headers = output.headers
         if headers.verdict is None:
             return ""

@@ -20,9 +20,9 @@ ROWS_AT_ONCE = 1 << 16
 class UniquesCheck:
     """Compares unique documents with earlier entries; after the outputs and the index are in the ledger.
 
-    A pair is wrong only if the earlier entry still counts: it then counted when the later document was decided.
+    A pair is wrong only if the earlier entry still counts, and so counted at the later decision.
 
-    everything  whether all documents are compared with all others; else those whose texts were read
+    everything  False: compare only documents with read texts
     """
 
     _ledger: Ledger
@@ -36,7 +36,7 @@ class UniquesCheck:
         self._given_back = self._given_back_ids()
 
     def run(self, folder: Path, progress: Callable[[int], None]) -> None:
-        """Check all; `progress` takes the rows done so far."""
+        """Check all; `progress` takes the rows done."""
         total = sum(len(rows) for rows in self._entries(Kind.NEAR))
         keys, tables = keys_of(self._comparison.parameters, total)
         self._check(Kind.NEAR, keys, total * tables, folder, progress)
@@ -49,14 +49,12 @@ class UniquesCheck:
             self._compare(left, right)
 
     def _entries(self, kind: Kind) -> Iterator[Rows]:
-        """Rows whose documents entered."""
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             entered = np.isin(self._ledger.state["verdict"][part], self._entering)
             rows = np.flatnonzero(entered & (self._comparison.prints.kinds[part] == kind)) + part.start
             yield rows[self._comparison.are_known(rows)]
 
     def _given_back_ids(self) -> npt.NDArray[np.uint64]:
-        """Id digests of given-back documents, ascending."""
         digests = [np.zeros(0, np.uint64)]
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             state = self._ledger.state[part]
@@ -72,11 +70,9 @@ class UniquesCheck:
                 progress(int(rows[-1]))
 
     def _are_asked(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Whether each row is to be compared with all others: bool [n]."""
         return np.ones(len(rows), np.bool_) if self._everything else self._comparison.prints.read[rows]
 
     def _wanted(self, kind: Kind, keys: Keys) -> npt.NDArray[np.uint64]:
-        """Keys for all rows asked for, ascending."""
         parts = [np.zeros(0, np.uint64)]
         for rows in self._entries(kind):
             asked = rows[self._are_asked(rows)]
@@ -88,7 +84,7 @@ class UniquesCheck:
         _, near = self._comparison.compared(left[asked], right[asked])
         left, right = left[asked][near], right[asked][near]
         state = self._ledger.state
-        # The order within a source is by offset, even if a restored index has another.
+        # Within a source, offsets give the order, even for a restored index.
         swapped = np.where(
             self._ledger.are_of_one_source(left, right), left > right, state["rank"][left] > state["rank"][right]
         )
@@ -96,9 +92,9 @@ class UniquesCheck:
         if self._comparison.parameters.root is not None:
             counting = self._near_to_roots(later, earlier)
             earlier, later, left, right = (each[counting] for each in (earlier, later, left, right))
-        # A page's new version may resemble others if it resembles its older version more.
+        # A new version may resemble others if it resembles its older version more.
         unique = (state["verdict"][later] == Verdict.UNIQUE) & (state["recrawled"][later] == 0)
-        # A given-back page is a duplicate only of its own versions.
+        # A given-back page duplicates only its own versions.
         again = unique & np.isin(state["id"][later], self._given_back) & (state["id"][earlier] != state["id"][later])
         self._ledger.findings.leave_out("near-duplicates of a page that was given back", again)
         unique &= ~again
@@ -110,7 +106,7 @@ class UniquesCheck:
             "near-duplicates in the frames of hosts, which are found by what is their own", framed
         )
         unique &= ~framed
-        # Either order is wrong between two unique documents. An update or a template page may resemble an earlier document.
+        # Two unique documents are wrong in either order. An update or template page may resemble an earlier document.
         either = (state["verdict"][earlier] == Verdict.UNIQUE) | ~standing_for_themselves(state["verdict"][earlier])
         in_order = either | self._ledger.are_of_one_source(earlier, later)
         self._ledger.findings.leave_out(
@@ -119,7 +115,7 @@ class UniquesCheck:
             unique & ~in_order,
         )
         unique &= in_order
-        # Between sources a restored index may have the reverse order: then the later one was gone when the earlier came.
+        # Between sources a restored index may reverse the order: the later one was gone when the earlier came.
         counting = (state["retired"][earlier] == 0) & (
             (state["retired"][later] == 0) | self._ledger.are_of_one_source(earlier, later)
         )
@@ -129,7 +125,7 @@ class UniquesCheck:
         self._note(earlier, later, np.flatnonzero(unique & ordered & counting & (state["resembles"][later] == 0)))
 
     def _near_to_roots(self, rows: Rows, matches: Rows) -> npt.NDArray[np.bool_]:
-        """Whether a match counts by its root: bool [n]. False if the root is retired by now, because it is unknown then."""
+        """Whether a match counts by its root: bool [n]; False for a root retired since then."""
         state = self._ledger.state
         standing = standing_for_themselves(state["verdict"][matches])
         roots = np.where(standing, matches, state["original"][matches])
@@ -140,7 +136,6 @@ class UniquesCheck:
         return counts
 
     def _note(self, earlier: Rows, later: Rows, places: npt.NDArray[np.int64]) -> None:
-        """Note every later document once, however many entries and keys it shares."""
         rows, first = np.unique(later[places], return_index=True)
         self._ledger.state["resembles"][rows] = 1
         self._ledger.note("near-uniques", rows, "is a near-duplicate of", earlier[places[first]])

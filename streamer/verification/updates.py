@@ -1,4 +1,4 @@
-"""Every update replaced an older version: a retired document with the same id and another text."""
+"""Every update replaced an older version: a retired document with its id and another text."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def check_updates(ledger: Ledger, comparison: Comparison) -> None:
         older = state["original"][rows]
         findings.examine("update-id", len(rows))
         note("update-id", rows[state["id"][rows] != state["original_id"][rows]])
-        # A version that was dropped as a copy, or came back by hand, has no entry of its own to leave.
+        # A version that was dropped as a copy, or given back, has no entry to retire.
         indexed = standing_for_themselves(state["verdict"][older])
         indexed &= (state["rank"][rows] != NONE) & (state["rank"][older] != NONE)
         findings.examine("update-beside", int(indexed.sum()))

@@ -1,7 +1,6 @@
-"""Verification of a service: input, outputs and index compared with each other.
+"""Verification of a service: input, outputs and index compared.
 
-Nothing is taken on trust from the service. Verification reads the outputs and input first, and the index last. So a running
-service's work shows as in flight, never as a problem.
+It reads outputs and input first, and the index last, so a running service's work shows as in flight.
 """
 
 import tempfile
@@ -34,19 +33,18 @@ COUNTED = ("input", "outputs", *(verdict.label for verdict in Verdict), "in flig
 Item = TypeVar("Item")
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
-"""A progress bar for a phase: its title and total; the callable takes the amount done so far."""
+"""A phase's progress bar: title and total; the callable takes the amount done."""
 
 
 def verify(
     settings: Settings, output_log: OutputLog, index: Index, progress: Progress, *, sample: int | None
 ) -> Findings:
-    """Verify a service. `index` is open for reading.
+    """Verify a service, with `index` open for reading.
 
-    sample  approximate number of documents to fingerprint again and compare with all others; None: all. A second look, and
-            outputs without headers, need all texts.
+    sample  approximate number of documents to fingerprint and compare with all others; None: all, as a second look and
+            outputs without headers need
 
-    Raises ParametersDiffer if the settings give other fingerprints than those in the index, NoDocuments if nothing was ever
-    committed, IndexDamaged, and the output log's errors.
+    Raises ParametersDiffer, NoDocuments before the first commit, IndexDamaged, and the output log's errors.
     """
     scheme = scheme_for(settings, key_for(settings, index.secret))
     asked = parameters_for(settings, scheme.stamp())
@@ -69,7 +67,7 @@ def extent_of(output_log: OutputLog, progress: Progress, purpose: str) -> Extent
 
 
 def counted(batches: Iterable[Sequence[Item]], done: Callable[[int], None]) -> Iterator[Sequence[Item]]:
-    """The same batches; after each, `done` takes the number of items so far."""
+    """The same batches; after each, `done` takes the items so far."""
     count = 0
     for batch in batches:
         yield batch
@@ -99,7 +97,7 @@ class _Verification:
         delivered.finish(strict_start=self._settings.recovery.first_start == "earliest")
         check_originals(ledger, self._index.parameters.insert)
         check_updates(ledger, Comparison(prints, self._index.parameters))
-        # Earlier settings may have been less strict, but at least as strict as the index's.
+        # Earlier settings may have been less strict than these, but not than the index's.
         with self._progress("comparing duplicates with their originals", len(ledger)) as done:
             SimilarityCheck(ledger, Comparison(prints, self._index.parameters)).run(done)
         with self._progress("comparing unique documents with each other", len(ledger)) as done:

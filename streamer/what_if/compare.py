@@ -1,12 +1,9 @@
-"""Comparison: other settings decide delivered documents again, in a temporary index of their own.
+"""Comparison: other settings decide delivered documents again, in a temporary index.
 
-1. Read texts and verdicts from the outputs, up to the committed offsets. If outputs have lost records, read the
-   input for the rest.
-2. Fingerprint every text by the other settings.
-3. Sort the documents in the order in which the existing index decided them.
-4. Decide them, and compare each verdict with the delivered one.
-
-Service, topics and index stay as they are; everything is written to a temporary folder.
+1. Read texts and verdicts from the outputs, up to the committed offsets, and lost records from the input.
+2. Fingerprint every text.
+3. Sort the documents in the existing index's decision order.
+4. Decide them, and compare the verdicts.
 """
 
 import tempfile
@@ -41,7 +38,7 @@ from streamer.what_if.order import again, order_of, ranks_in
 def compared(settings: Settings, output_log: OutputLog, progress: Progress) -> Iterator[Differences]:
     """Decide delivered documents again by `settings`, and compare both decisions.
 
-    The index named in the settings gives the order; without one, timestamps do. Raises NoDocuments if nothing was ever committed,
+    The settings' index gives the order; without one, timestamps do. Raises NoDocuments before the first commit,
     IndexDamaged, SettingsError, and the output log's errors.
     """
     with tempfile.TemporaryDirectory(prefix="streamer-compare-") as folder:
@@ -66,7 +63,7 @@ class _Comparison:
         ranks, journaled = self._ranks(documents)
         originals = documents.originals()
         order = order_of(documents, ranks, originals)
-        # An update is unique even if its older version is unreadable; but now it would be no update.
+        # An update is unique even without a readable older version; but now it would be no update.
         counted = order[~(naming_originals(documents.rows["verdict"]) & (originals == NONE))[order]]
         rows, doubled = documents.rows, int(again(documents).sum())
         left_out = Counter(
@@ -88,7 +85,7 @@ class _Comparison:
                         (each.record, each.headers)
                         for each in outputs
                         if each.record is not None and each.record.offset < extent.committed.get(each.record.source, 0)
-                        # A given-back document was decided before, and appears with that verdict too.
+                        # A given-back document appears with its earlier verdict too.
                         if each.headers.verdict is not Verdict.GIVEN_BACK
                     ]
                     self._add(writer, [record for record, _ in chosen], [headers for _, headers in chosen])
@@ -97,7 +94,6 @@ class _Comparison:
             return writer.documents()
 
     def _read_input(self, writer: DocumentsWriter, extent: Extent) -> None:
-        """Read documents whose output no longer exists."""
         delivered = writer.documents()
         with self._progress("reading the input", extent.inputs) as done:
             for records in counted(self._output_log.inputs(), done):

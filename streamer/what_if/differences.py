@@ -1,4 +1,4 @@
-"""Differences between the delivered verdicts and those by other settings."""
+"""Delivered verdicts against those by other settings."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,10 +15,10 @@ from streamer.verification.position_table import NO_VERDICT, NONE, Rows
 from streamer.what_if.documents import Documents
 
 EXAMPLES_MAX = 10
-"""Most documents per kind, and most hosts, that are listed one by one."""
+"""Most listed documents per kind, and hosts."""
 
 NOT_TOLD = "not told"
-"""Label for a verdict that is in neither an output nor the index."""
+"""Label for a verdict in neither an output nor the index."""
 
 _DROPPED = np.array([verdict for verdict in Verdict if DESTINATIONS[verdict] is Destination.DUPLICATE], np.uint8)
 
@@ -29,7 +29,7 @@ class Decided:
 
     verdicts   uint8 [n]; NO_VERDICT if unknown
     distances  int16 [n], to the match; NO_DISTANCE without one
-    originals  int64 [n], row of the original; NONE without one
+    originals  int64 [n], the original's row or NONE
     by_similarity  bool [n], whether the distance is in ten-thousandths of 1 - similarity, not in bits
     """
 
@@ -39,7 +39,7 @@ class Decided:
     by_similarity: npt.NDArray[np.bool_]
 
     def shown(self, documents: Documents, row: int) -> dict[str, Any]:
-        """Decision on a row for machines: verdict, and its match if it names one."""
+        """A row's verdict and named match, for machines."""
         verdict, distance = int(self.verdicts[row]), int(self.distances[row])
         fields: dict[str, Any] = {"verdict": _label(verdict)}
         if verdict == NO_VERDICT or not Verdict(verdict).names_original:
@@ -55,11 +55,11 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Both verdicts on documents that were delivered and decided once more.
+    """Both verdicts on documents that were delivered and decided again.
 
     order             int64 [m], rows of the compared documents, in decision order
-    of_unknown_order  how many are unknown to the existing index, and so ordered by timestamp
-    left_out          how many documents are not compared, by reason
+    of_unknown_order  how many the index lacks, so timestamps order them
+    left_out          how many are not compared, by reason
     """
 
     documents: Documents
@@ -70,7 +70,7 @@ class Differences:
     left_out: Mapping[str, int]
 
     def changes(self) -> Counter[tuple[str, str]]:
-        """Document counts by delivered verdict and new verdict."""
+        """Document counts by delivered and new verdict."""
         pairs = self.delivered.verdicts[self.order].astype(np.int64) << 8 | self.other.verdicts[self.order]
         changes: Counter[tuple[str, str]] = Counter()
         # Several verdicts may have one label.
@@ -80,7 +80,7 @@ class Differences:
         return changes
 
     def newly_dropped(self) -> Rows:
-        """Rows from the unique output that would not reach it now, in decision order."""
+        """Rows from the unique output that would miss it now, in decision order."""
         return self.order[~self._drops(self.delivered) & self._drops(self.other)]
 
     def newly_kept(self) -> Rows:
@@ -88,7 +88,7 @@ class Differences:
         return self.order[self._drops(self.delivered) & ~self._drops(self.other)]
 
     def other_originals(self) -> int:
-        """How many documents have an original in both decisions, but another one."""
+        """Number of documents with different originals."""
         rows = self.order[
             naming_originals(self.delivered.verdicts[self.order]) & naming_originals(self.other.verdicts[self.order])
         ]

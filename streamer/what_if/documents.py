@@ -1,4 +1,4 @@
-"""Delivered documents, a row each, in temporary files: the data an index needs to decide them again.
+"""Delivered documents, a row each, in temporary files: an index's data for deciding them again.
 
 Only the rows in use are in memory. Row numbers follow arrival.
 """
@@ -22,11 +22,11 @@ def row_of(parameters: Parameters) -> np.dtype[np.void]:
     """Row type.
 
     source, offset        position in the input; sources are numbered
-    arrived_ms            timestamp of the record; not positive without one
+    arrived_ms            the record's timestamp; not positive without one
     verdict               as delivered; NO_VERDICT if unknown
-    distance              to its match, as delivered; `by_similarity`: in ten-thousandths of 1 - similarity, else in bits
+    distance              as delivered; `by_similarity`: in ten-thousandths of 1 - similarity, else in bits
     original_source, original_offset  as delivered
-    id_end, host_end      ends of its id and its host in the file of names; each begins at the end of the one before
+    id_end, host_end      ends of id and host in the file of names; each begins at the previous end
     named, kind, reason, time_ms, fingerprint, look, digests  as in `Entries`
     """
     return np.dtype(
@@ -56,7 +56,6 @@ class DocumentsWriter(ExitStack):
     """Writer for rows. As a context it closes its files."""
 
     def __init__(self, folder: Path, parameters: Parameters, stream_names: Mapping[str, str]) -> None:
-        """`stream_names`: stream -> name for people."""
         super().__init__()
         self._stream_names = stream_names
         self._row = row_of(parameters)
@@ -66,7 +65,7 @@ class DocumentsWriter(ExitStack):
         self._names_bytes = 0
 
     def add(self, entries: Entries, arrived_ms: Sequence[int], headers: Sequence[OutputHeaders | None]) -> None:
-        """Append documents. `headers`: from their outputs, None without an output."""
+        """Append documents. `headers`: their outputs', or None."""
         rows = np.zeros(len(entries), self._row)
         numbers = np.array([self._number(source) for source in entries.sources], np.uint32)
         rows["source"] = numbers[entries.source_numbers]
@@ -103,11 +102,7 @@ class DocumentsWriter(ExitStack):
 
 
 class Documents(PositionTable):
-    """Rows for all delivered documents.
-
-    rows     see `row_of`, [n]
-    sources  by their numbers
-    """
+    """Rows for all delivered documents; see `row_of`."""
 
     def __init__(
         self,
@@ -116,7 +111,6 @@ class Documents(PositionTable):
         sources: Sequence[Source],
         stream_names: Mapping[str, str],
     ) -> None:
-        """Use `DocumentsWriter`. `names`: all ids and hosts, as bytes."""
         self.rows = rows
         self.sources = sources
         self._names = names
@@ -130,11 +124,11 @@ class Documents(PositionTable):
         return len(self.rows)
 
     def by_position(self) -> Rows:
-        """All rows, source after source, ascending by offset; a repeated position comes again."""
+        """All rows by source and offset; a repeated position comes again."""
         return self._by_position
 
     def originals(self) -> Rows:
-        """Row of each row's original, from its output; NONE if it names none, or one without a row."""
+        """Each row's original by its output, as a row; NONE without one."""
         originals, sources = np.full(len(self), NONE), np.ascontiguousarray(self.rows["original_source"])
         for number, source in enumerate(self.sources):
             naming = np.flatnonzero(sources == number)
@@ -142,7 +136,7 @@ class Documents(PositionTable):
         return originals
 
     def text(self, row: int) -> str:
-        """A row's position for people: `topic/partition/offset`."""
+        """`topic/partition/offset` of a row."""
         source = self.sources[int(self.rows["source"][row])]
         return self.position_text(Position(source, int(self.rows["offset"][row])))
 
@@ -156,7 +150,7 @@ class Documents(PositionTable):
         return self._text(int(self.rows["id_end"][row]), int(self.rows["host_end"][row]))
 
     def entries(self, rows: Rows, first_offset: int) -> Entries:
-        """These rows as a batch, with consecutive offsets from `first_offset` on instead of their own."""
+        """These rows as a batch, with consecutive offsets from `first_offset` on."""
         chosen = self.rows[rows]
         numbers, source_numbers = np.unique(chosen["source"], return_inverse=True)
         return Entries(

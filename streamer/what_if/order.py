@@ -1,4 +1,4 @@
-"""The order for deciding delivered documents again: that of the original index, as far as it is known."""
+"""The order for deciding delivered documents again: the original index's, as far as known."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,7 @@ ROWS_AT_ONCE = 4_096
 
 
 def ranks_in(index: Index, documents: Documents) -> tuple[Rows, npt.NDArray[np.uint8]]:
-    """Place of each document in an index's log, or NONE; and its verdict there, or NO_VERDICT.
-
-    Raises IndexDamaged.
-    """
+    """Each document's place in an index's log, or NONE; and its verdict there, or NO_VERDICT. Raises IndexDamaged."""
     ranks, verdicts = np.full(len(documents), NONE), np.full(len(documents), NO_VERDICT, np.uint8)
 
     def operation(taken: Snapshot) -> None:
@@ -32,13 +29,13 @@ def ranks_in(index: Index, documents: Documents) -> tuple[Rows, npt.NDArray[np.u
 
 
 def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
-    """All documents that can be decided, each once, in decision order.
+    """All decidable documents, each once, in decision order.
 
-    ranks      int64 [n], place in the log of the index; NONE if unknown
+    ranks      int64 [n], place in the index's log; NONE if unknown
     originals  int64 [n], row of the original; NONE without one
 
-    Documents unknown to the index (after a restore or expiry) follow the known ones from the same source. Timestamps order them,
-    and a duplicate follows its original. A document whose original can no longer be read is left out: its match is unknown.
+    Documents unknown to the index follow their source's known ones, by timestamp, and a duplicate follows its original.
+    A document whose original is unreadable is left out.
     """
     rows, by_position = documents.rows, documents.by_position()
     sources, offsets, arrived_ms = (np.ascontiguousarray(rows[name]) for name in ("source", "offset", "arrived_ms"))
@@ -53,7 +50,7 @@ def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
     behind = np.flatnonzero(~known & (originals != NONE))
     places[behind] = np.maximum(places[behind], places[originals[behind]])
     times[behind] = np.maximum(times[behind], times[originals[behind]])
-    # An update is decided by its older version, if that can be read, and else as a new page.
+    # An update needs its older version's decision, if readable; else it is a new page.
     naming = naming_originals(rows["verdict"]) & ~standing_for_themselves(rows["verdict"])
     order: Rows = np.lexsort((offsets, sources, naming, times, ~known, places))
     resembling = naming & ~standing_for_themselves(rows["verdict"])

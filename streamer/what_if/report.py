@@ -52,7 +52,6 @@ def _group(title: str, group: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _example(line: Mapping[str, Any]) -> str:
-    """A document, and its match by either settings."""
     match = line["other"] if "original" in line["other"] else line["delivered"]
     text = f"{line['position']} ({line['id']})"
     if match.get("original_position") is None:

@@ -1,10 +1,11 @@
 """Levels of hash segments: entries leave memory into the first level, and later the last, range by range.
 
-The first level is small compared to the last, and large compared to a memtable. So a memtable rewrites little, and the bytes
-written per document grow with the square root of the index. An entry is in one level only, and changes levels within one
-transaction. So a crash loses nothing, and lookups need not know any progress. A removed entry leaves the first level at once.
-If it is not there, it is noted, and leaves the last level when its range is rewritten. Until then lookups match it, but it
-does not count: it is retired, or its batch has left the log.
+The first level is small compared to the last, and large compared to a memtable. So a memtable rewrites little, and the
+bytes written per document grow with the index's square root. An entry is in one level, and changes levels within one
+transaction: a crash loses nothing, and lookups need no progress.
+
+A removed entry leaves the first level at once. A missing one is noted, and leaves the last level when its range is
+rewritten. Until then lookups match it, but it does not count: it is retired, or its batch has left the log.
 """
 
 from itertools import pairwise
@@ -20,16 +21,16 @@ from index.storage.segments.hash_codec import NO_ENTRIES, Entries, HashKey, pack
 from index.storage.store import Transaction
 
 FIRST_SHARE = 2
-"""A first-level segment has this many times fewer entries, so it meets few segments of the last level.
+"""A first-level segment has this many times fewer entries, so it meets few segments in the last level.
 
-Not many times fewer: the rest of the segment in which a range ends is written once more.
+Not many times fewer: the rest after a range's end is written once more.
 """
 
 SETTLED_SHARE = 2
 """Entries that leave an overfull first level, relative to those that come."""
 
 FIRST_MEMTABLES = 2
-"""Minimum size of the first level, in memtables."""
+"""Minimum first-level size, in memtables."""
 
 _NO_WORDS = np.frombuffer(b"", np.uint64)
 
@@ -46,17 +47,20 @@ class Written(NamedTuple):
 
 
 def first_entries_max(tables: int, memtable_entries: int, entries: int) -> int:
-    """Maximum entries in the first level, in all tables; `entries`: those of both levels.
+    """Maximum entries in the first level, in all tables; `entries`: those in both levels.
 
-    With N documents, M in a memtable and F in the first level, every document is written F / M times there, and N / 2F times
-    in the last level. Their sum is least if F is the root of N M / 2.
+    With N documents, M in a memtable and F in the first level, every document is written F / M times there, and N / 2F
+    times in the last level. Their sum is least if F^2 = N M / 2.
+
+    >>> first_entries_max(1, 100, 20_000)
+    1000
     """
     documents = entries // tables
     return tables * max(FIRST_MEMTABLES * memtable_entries, int((documents * memtable_entries / 2) ** 0.5))
 
 
 def first_capacity(capacity: int) -> int:
-    """Entries in a first-level segment, if those of the last level have `capacity`."""
+    """Entries in a first-level segment, if those in the last level have `capacity`."""
     return max(1, capacity // FIRST_SHARE)
 
 
@@ -69,7 +73,7 @@ class Levels:
         self._capacity, self._first_number = capacity, first_number
 
     def bound_above(self, band: int, level: Level, bound: bytes) -> bytes | None:
-        """Bound of a level's first segment after a bound, or None."""
+        """A level's next bound above this one, or None."""
         prefix = bytes([band, level])
         above = self._transaction.key_above(self._table, prefix + bound)
         return above[2:] if above is not None and above[:2] == prefix else None
@@ -116,8 +120,8 @@ class Levels:
     def _slice(self, now: CompactionState, tables: int) -> CompactionState:
         """Move first-level entries from the cursor on, with the removed entries in their range.
 
-        At least one segment, up to a last-level bound. So a turn rewrites each last-level segment once, and of the first
-        level only the rests of its own segments.
+        It moves at least one segment, up to a last-level bound. So a turn rewrites each last-level segment once, and in
+        the first level only the rests of its own segments.
         """
         cursor = now.settled_to or HashKey(0, Level.FIRST).packed()
         band, prefix, begin = cursor[0], cursor[:2], cursor[2:]
@@ -155,7 +159,7 @@ class Levels:
         return unpack_hash_segment(value)
 
     def _last_bound(self, band: int, begin: bytes, end: bytes) -> bytes | None:
-        """The last bound in the last level that is above `begin` and not above `end`, or None."""
+        """Last bound in the last level above `begin` and not above `end`, or None."""
         below = self._transaction.floor(self._table, HashKey(band, Level.LAST).packed()[:2] + end)
         if below is None or below[0][:2] != bytes([band, Level.LAST]) or below[0][2:] <= begin:
             return None
@@ -181,7 +185,7 @@ class Levels:
         return np.hstack(taken)
 
     def _put(self, key: HashKey, exists: bool, entries: Entries, capacity: int) -> None:
-        """Rewrite a segment as several if it has more than `capacity` entries."""
+        """Rewrite a segment, as several if it has more than `capacity` entries."""
         count = entries.shape[1]
         parts = -(-count // capacity)
         if not parts and exists:
@@ -202,10 +206,9 @@ def divided(entries: Entries, bound: bytes | None) -> tuple[Entries, Entries]:
 
 
 def _words_of(value: memoryview) -> npt.NDArray[np.uint64]:
-    """Words of a segment, uint64 [w], as a view."""
     return np.frombuffer(value, "<u8", len(value) // 8).astype(np.uint64, copy=False)
 
 
 def _words_of_bound(bound: bytes | None) -> npt.NDArray[np.uint64]:
-    """Hash and number of a bound, uint64 [2]; uint64 [0] if there is none."""
+    """A bound's hash and number, uint64 [2]; uint64 [0] if there is none."""
     return np.frombuffer(bound or b"", ">u8").astype(np.uint64)

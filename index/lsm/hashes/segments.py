@@ -1,8 +1,7 @@
-"""Lookup of hashes in hash segments.
+"""Lookups in hash segments.
 
-A lookup reads a few lines of a segment: its head, a part's start, and the part's rests. A process checks the searched words
-once, when it first meets a segment; it checks the page of numbers that it reads. Hashes have 40 bits, so hardly any match is
-due to chance, and no filter is needed.
+A lookup reads a few lines: a segment's head, a part's start, and its rests. A process checks the searched words when it
+first meets a segment, and every page of numbers that it reads. Chance matches are rare at 40 bits and need no filter.
 """
 
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from index.storage.store import Transaction
 
 
 class HashSegments(SegmentPlaces):
-    """All segments of a hash table."""
+    """A hash table's segments."""
 
     def __init__(self, table: Table, tables: int) -> None:
         prefixes = [bytes([number, level]) for number in range(tables) for level in Level]
@@ -28,10 +27,10 @@ class HashSegments(SegmentPlaces):
     def candidates(
         self, transaction: Transaction, hashes: npt.NDArray[np.uint64], limit: int = memtable.NO_LIMIT
     ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
-        """Entries that share a hash with a row of hashes uint64 [n, k]: rows int64 [m], numbers uint64 [m].
+        """Entries that share a hash with a row in hashes uint64 [n, k]: rows int64 [m], numbers uint64 [m].
 
-        The hashes belong to the first k tables. A portion holds at most HITS_MAX, ordered by row and number, each pair once;
-        each segment gives the `limit` highest numbers per hash.
+        The hashes belong to the first k tables. A portion holds at most HITS_MAX, ordered by row and number, each pair
+        once; each segment gives the `limit` highest numbers per hash.
         """
         addresses = self.take_over(transaction)
         if not len(addresses) or not len(hashes):

@@ -34,8 +34,8 @@ Words = npt.NDArray[np.uint64]
 class HashShape:
     """A hash table. An entry is a hash and a number.
 
-    words   64-bit words of a fingerprint
-    tables  number of tables; each holds every entry once
+    words   64-bit words per fingerprint
+    tables  each holds every entry once
     """
 
     words: int
@@ -53,7 +53,7 @@ class HashShape:
 
     @property
     def rests(self) -> int:
-        """Rests of hashes per entry in the memtable."""
+        """Hash rests per entry in the memtable."""
         return self.tables
 
     @property
@@ -63,7 +63,7 @@ class HashShape:
 
     @property
     def sorted_bytes(self) -> int:
-        """Bytes of an entry's hashes while a bulk load sorts them."""
+        """Bytes per entry while a bulk load sorts its hashes."""
         return 8 * self.tables
 
     def prefixes(self, table: int, *, searched: bool = False) -> list[bytes]:
@@ -71,11 +71,11 @@ class HashShape:
         return [bytes([table, level]) for level in Level if not (searched and level is Level.REMOVED)]
 
     def level_of(self, key: bytes) -> Level | None:
-        """The level of a segment."""
+        """A segment's level."""
         return Level(key[1])
 
     def segment_entries(self, segment_bytes: int) -> int:
-        """Entries in a segment of this size, at least 1."""
+        """Entries in a segment with this size, at least 1."""
         return segment_capacity(segment_bytes)
 
     def numbered(self, table: int) -> bool:  # noqa: ARG002
@@ -83,7 +83,7 @@ class HashShape:
         return False
 
     def entry_columns(self, table: int, hashes: Words, fingerprints: Words, numbers: Words) -> Words:  # noqa: ARG002
-        """Entries as a table's segments hold them, uint64 [n, 2]; hashes uint64 [n] of that table, numbers uint64 [n]."""
+        """Entries as segments hold them, uint64 [n, 2]; hashes uint64 [n] of that table, numbers uint64 [n]."""
         return np.stack([hashes, numbers], axis=1)
 
     def gathered(self, entries: Memtable, table: int, begin: int, end: int, count_max: int) -> tuple[Words, Words, int]:
@@ -108,7 +108,7 @@ class HashShape:
         return columns
 
     def sorting_words(self, columns: Words, table: int) -> Words:
-        """Hashes of a table's entries, uint64 [n, 1]."""
+        """A table's hashes, uint64 [n, 1]."""
         hashes: Words = columns[table, :, None]
         return hashes
 
@@ -125,7 +125,7 @@ class HashShape:
         return entries, np.full(entries.shape[1], NO_NUMBER)
 
     def first_words(self, value: memoryview) -> Words:
-        """Hashes of a segment's entries, uint64 [n]."""
+        """A segment's hashes, uint64 [n]."""
         hashes: Words = unpack_hash_segment(value)[0]
         return hashes
 
@@ -134,7 +134,7 @@ class HashShape:
         return np.unique(words, return_counts=True)[1]
 
     def compacted_entries(self, transaction: Transaction, now: CompactionState, segment_bytes: int) -> int:  # noqa: ARG002
-        """Entries in the segments of all tables."""
+        """Entries in all tables' segments."""
         return now.first_entries + now.last_entries
 
     def moved(
@@ -162,13 +162,13 @@ class HashShape:
         return target.settle(now, self.tables, first_max, entries_max)
 
     def open_segments(self) -> HashSegments:
-        """A process's view of the segments."""
+        """The segments, as a process sees them."""
         return HashSegments(self.table, self.tables)
 
 
 @dataclass(frozen=True, slots=True)
 class MinhashShape(HashShape):
-    """Bands of MinHash: table t holds the hash of band t and the document number for every signature."""
+    """MinHash bands: for every signature, table t holds band t's hash and the document number."""
 
     banding: Banding
 
@@ -200,7 +200,7 @@ class MinhashShape(HashShape):
     def equals(
         self, transaction: Transaction, segments: HashSegments, fingerprints: Words
     ) -> Iterator[tuple[npt.NDArray[np.int64], Words]]:
-        """Entries in segments equal to fingerprints uint64 [n, words], in portions: rows int64 [m] and numbers uint64 [m]."""
+        """Entries equal to fingerprints uint64 [n, words], in portions: rows int64 [m] and numbers uint64 [m]."""
         # Equal signatures share every band, so the first band is enough.
         one_band = replace(self, tables=1, banding=replace(self.banding, bands=1))
         for rows, numbers in segments.candidates(transaction, one_band.hashes(fingerprints)):
@@ -209,7 +209,7 @@ class MinhashShape(HashShape):
                 yield rows[here[equal]], numbers[here[equal]]
 
     def entries_of(self, batch: log.Batch) -> tuple[Words, Words]:
-        """Fingerprints uint64 [n, words] and numbers uint64 [n] of a batch's entries."""
+        """Fingerprints uint64 [n, words] and numbers uint64 [n] for a batch's entries."""
         return batch.filed()
 
     def lookup(
@@ -224,7 +224,7 @@ class MinhashShape(HashShape):
 
 @dataclass(frozen=True, slots=True)
 class IdShape(HashShape):
-    """Ids: id hash and row number of every log row that has an id."""
+    """Ids: id hash and row number for every log row with an id."""
 
     words: int = 1
     tables: int = 1
@@ -241,13 +241,13 @@ class IdShape(HashShape):
         return fingerprints.T
 
     def entries_of(self, batch: log.Batch) -> tuple[Words, Words]:
-        """Hashes uint64 [n, 1] and row numbers uint64 [n] of a batch's rows with an id."""
+        """Hashes uint64 [n, 1] and row numbers uint64 [n] for a batch's rows with an id."""
         hashes, first = id_hashes(batch.lines.ids, batch.rows["id_end"]), LOG_KEY.unpack(batch.key)[1]
         named = np.flatnonzero(hashes != checksums.NO_HASH)
         return hashes[named, None], named.astype(np.uint64) + np.uint64(first)
 
 
 def id_hashes(texts: bytes | memoryview, ends: npt.NDArray[np.uint32] | npt.NDArray[np.int64]) -> Words:
-    """Hashes of concatenated ids with these ends: uint64 [n]; NO_HASH if empty."""
+    """Hashes for concatenated ids with these ends: uint64 [n]; NO_HASH if empty."""
     size = int(ends[-1]) if len(ends) else 0
     return checksums.id_hashes(np.frombuffer(texts if size else bytes(1), np.uint8, size), ends.astype(np.int64))

@@ -21,7 +21,7 @@ _SEEDS = {table: _DIGEST(table.value) for table in Table}
 
 
 def checksum_of(table: Table, key: bytes, content: bytes | memoryview) -> bytes:
-    """The checksum of a value."""
+    """A value's checksum."""
     return CHECKSUM.pack(_DIGEST(content, _DIGEST(key, _SEEDS[table])))
 
 

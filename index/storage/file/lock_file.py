@@ -1,12 +1,11 @@
 """The lock file of an index: allocated on disk, held together with the data file, and the writer that it names.
 
 LMDB separates writers by a mutex in the lock file, and readers by its slots. Two processes with two lock files would
-overwrite each other's pages. So every process that opens an index also locks the data file (flock, shared), and creates a
-lock file only while no process holds the data file. At every transaction a process compares the lock file with the one it
-opened.
+overwrite each other's pages. So every process also locks the data file (flock, shared), creates a lock file only while
+no process holds the data file, and compares the lock file with the opened one in every transaction.
 
-The lock file begins with the magic of the data file. The writers' mutex follows the first 64 bytes: a robust mutex of the GNU
-C library, which begins with its thread's number. The two highest bits are flags.
+The lock file begins with the data file's magic. The writers' mutex follows the first 64 bytes: a robust mutex of the
+GNU C library, which begins with its thread's number. The two highest bits are flags.
 """
 
 import fcntl
@@ -37,8 +36,8 @@ class HeldFiles:
     def __init__(self, directory: Path, *, read_only: bool) -> None:
         """Hold the data file, and allocate the lock file on disk; creates a missing one.
 
-        Closing the lock file releases every lock of this process on it: call this before LMDB opens it. Raises IndexInUse if
-        another process uses the index without a lock file. Raises IndexFull, OSError.
+        Closing the lock file releases every lock of this process on it: call this before LMDB opens it. Raises
+        IndexInUse if another process uses the index without a lock file, IndexFull, OSError.
         """
         # Absolute paths: the process may change its current folder.
         self.data = (directory / DATA_FILE).absolute()
@@ -103,7 +102,7 @@ class HeldFiles:
             )
 
     def require_lock(self) -> None:
-        """Raise IndexInUse if the lock file is not the one that was opened: another writer may be active.
+        """Raise IndexInUse if the lock file is not the opened one: another writer may be active.
 
         No other process opens a removed or replaced data file, so its lock file does not matter.
         """
@@ -125,7 +124,7 @@ _WAY_OUT = "Stop every process that uses the index, and start again. A service r
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The process that holds the writer lock of an index: its id, its command line, and whether it is stopped."""
+    """The process that holds an index's writer lock: its id, its command line, and whether it is stopped."""
 
     process: int
     command: str
@@ -141,7 +140,7 @@ class Writer:
 
 
 def writer_of(directory: Path) -> Writer | None:
-    """The process of this machine that holds the writer lock, or None if there is none or it cannot be determined.
+    """This machine's process that holds the writer lock, or None if there is none or it cannot be determined.
 
     LMDB waits for the lock without limit, and a stopped process never releases it.
     """

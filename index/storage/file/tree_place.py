@@ -1,7 +1,7 @@
 """Value places in the file, as page numbers: computed without reading the values.
 
-The client reads every page of a value. A lookup needs a few pages from each of a thousand segments, so it uses addresses.
-They stay valid during the transaction: LMDB never overwrites the last commit's pages.
+LMDB's client reads every page of a value. A lookup needs a few pages from each of a thousand segments, so it uses
+addresses, valid during the transaction: LMDB never overwrites the last commit's pages.
 """
 
 import struct
@@ -22,10 +22,8 @@ _NO_ROOT = 2**64 - 1
 class TreePlace(NamedTuple):
     """A table in the file at one commit.
 
-    base        address of the first page in memory
-    page_bytes  page size
-    root        page number of the tree's root; None: the table is empty
-    entries     number of keys
+    base  address of the first page in memory
+    root  page number of the tree's root; None: the table is empty
     """
 
     base: int

@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 _COMPACTION = struct.Struct("<QQQQQQQQBB")
 HASH_KEY = struct.Struct(">BBQQ")
-"""Key of a hash segment: table, level, and the bound: hash, number."""
+"""A hash segment's key: table, level, and the bound: hash, number."""
 
 
 class Level(IntEnum):
-    """Levels of a hash table."""
+    """A hash table's levels."""
 
     FIRST = 0
     """Receives entries from memory."""
     LAST = 1
-    """Receives the excess of the first level."""
+    """Receives the first level's excess."""
     REMOVED = 2
     """Removed entries, which leave the last level as others enter it."""
 
@@ -23,13 +23,12 @@ class Level(IntEnum):
 class CompactionState(NamedTuple):
     """How far entries have moved from the log into segments.
 
-    merged_to, merged_rows  number and rows in the log key below which segments hold all batches
-    frozen_to, frozen_rows  the same for the end of the frozen memtable
+    merged_to, merged_rows  log key below which segments hold all batches: number and rows
+    frozen_to, frozen_rows  the same for the frozen memtable's end
     version                 increases with every change to the segments
-    table                   undefined if nothing is frozen
-    bound                   empty if nothing is frozen
-    first_entries           first-level entries, in all hash tables
-    last_entries            last-level entries, in all hash tables
+    table, bound            cursor; undefined, and empty, if nothing is frozen
+    first_entries           entries in the first level, in all hash tables
+    last_entries            the same for the last level
     settled_to              key at which the next entries leave the first level
     """
 
@@ -68,5 +67,9 @@ def unpack_compaction(value: bytes | None) -> CompactionState:
 
 
 def segment_key(table: int, bound: bytes) -> bytes:
-    """Key of a SimHash segment."""
+    """A SimHash segment's key.
+
+    >>> segment_key(2, bytes([0, 7]))
+    b'\\x02\\x00\\x07'
+    """
     return bytes([table]) + bound

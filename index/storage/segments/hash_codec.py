@@ -13,13 +13,13 @@ Entries = npt.NDArray[np.uint64]
 """Entries, uint64 [2, n], ascending: hashes (top 40 bits of a word) and numbers."""
 
 ENTRY_BYTES = 8
-"""Approximate maximum bytes of an entry in large segments; 6 with 100 million documents."""
+"""Approximate maximum bytes per entry in large segments; 6 with 100 million documents."""
 
 SEGMENT_BYTES_MAX = 2**20
 """Approximate maximum segment size: the head holds the numbers' checksums."""
 
 PART_ENTRIES = 16
-"""Mean entries of a part: lookups compute the part and search it."""
+"""Mean entries per part: lookups compute the part and search it."""
 
 NO_ENTRIES: Entries = np.empty((2, 0), np.uint64)
 
@@ -43,7 +43,12 @@ class HashKey(NamedTuple):
 
 
 def pack_hash_segment(key: HashKey, entries: Entries) -> bytes:
-    """A segment of at least one entry, uint64 [2, n], none below the bound in its key."""
+    """A segment with at least one entry, uint64 [2, n], none below the bound in its key.
+
+    >>> entries = np.array([[5 << 24, 9 << 24], [1, 2]], np.uint64)
+    >>> (unpack_hash_segment(pack_hash_segment(HashKey(0, 1), entries)) == entries).all()
+    np.True_
+    """
     hashes, numbers = entries
     assert not int(numbers.max()) >> 40, "a number has more than 40 bits"
     count, base = len(hashes), int(hashes[0])

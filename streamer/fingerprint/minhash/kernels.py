@@ -78,8 +78,7 @@ def _power(base: Any, exponent: int) -> Any:
 def smallest(cells: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64], minima: npt.NDArray[np.uint64]) -> None:
     """MinHash itself: lower each value in `minima`, uint64 [cells], to the smallest hash in its cell.
 
-    Member i of a set has hash hashes[i] and lies in cell cells[i]. A cell is a set and a hash function (Broder 1997), or, as
-    here, a bin in one hash function's range.
+    Hash hashes[i] lies in cell cells[i]. A cell is a set and a hash function (Broder 1997), or a bin of one function's range.
     """
     for place in range(len(cells)):
         # `min` compiles to no branch; a branch here would be unpredictable.
@@ -185,7 +184,7 @@ def _cut_runs(
     mean: Any,
     distinct: Any,
 ) -> bool:
-    """Remove runs of shingles with far more low minima than by chance; updates `minima`. Whether there were any."""
+    """Remove runs with far more low minima than by chance, and update `minima`; returns whether there were any."""
     left, were = np.ones(len(hashes), np.bool_), False
     for _ in range(RUNS_MAX):
         places = np.full(len(minima), -1, np.int64)

@@ -5,7 +5,7 @@ bins, and each bin keeps its smallest hash. The signature stores a `bin_bits`-bi
 Hashing", WWW 2010).
 
 A bin without a shingle is marked empty. Empty bins show how small the text is, so similarity estimates for short texts are far
-better than from filled-up signatures. index/matching/minhash.py has both formulas; it fills up empty bins for the bands only.
+better than from filled-up signatures. index/matching/minhash.py has the formulas, and fills empty bins for the bands only.
 """
 
 import math
@@ -41,7 +41,7 @@ SUSPECT_CHANCE, CERTAIN_CHANCE = 3e-3, 1e-10
 
 
 class MinHasher:
-    """Texts -> packed signatures, by one group of settings. Each signature depends only on its text."""
+    """Texts -> packed signatures. Each depends only on its text."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class MinHasher:
     ) -> Fingerprints:
         """Signature of every text, row for row, packed as by `index.matching.minhash.pack_bins`.
 
-        Ignores titles and metadata. A text's feature count is the number of its filled bins: its distinct shingles, while these
-        are few. A text without letters and digits is UNDECIDABLE. A text with fewer than `features_min` filled bins is EXACT: its
-        fingerprint is the XXH3 hash, 128 bits, over the normalised text in UTF-8, in the first two words. A text with crafted
-        lines (`bin_values`) is compared without them; it is UNDECIDABLE if too few features are left.
+        Ignores titles and metadata. The feature count is the number of filled bins: the distinct shingles, while these are few.
+        A text without letters and digits is UNDECIDABLE. A text with fewer than `features_min` filled bins is EXACT: its
+        fingerprint is the 128-bit XXH3 of the normalised text's UTF-8, in the first two words. A text with crafted lines
+        (`bin_values`) is compared without them; it is UNDECIDABLE if too few features are left.
         """
         parts = [self._slice(texts[begin:end]) for begin, end in slices(texts)]
         return Fingerprints(
@@ -90,7 +90,7 @@ class MinHasher:
         return self._key
 
     def stamp(self) -> dict[str, str]:
-        """Everything that changes a signature, by name. Programs with equal stamps give equal signatures."""
+        """Everything that changes a signature, by name. Equal stamps give equal signatures."""
         settings = self._settings
         if self._word_shingles is not None:
             shingles = {"shingles": "words", "shingle_words": str(settings.shingle_words)} | self._word_shingles.stamp()
@@ -140,8 +140,8 @@ class MinHasher:
 class WordShingles:
     """Normalised texts -> shingles of `size` consecutive words, split as for SimHash (`words.split`).
 
-    In scripts without spaces, except Han, every letter is a word. `word_shingles.shingle` hashes the words' 64-bit XXH3, and the
-    key makes the result secret. A text with one word or more, but fewer than `size`, is one shingle.
+    In scripts without spaces, except Han, every letter is a word. The key makes the hashes secret (`word_shingles.shingle`). A
+    text with fewer words than `size` is one shingle.
     """
 
     def __init__(self, size: int, key: HashKey = PUBLIC) -> None:
@@ -151,7 +151,7 @@ class WordShingles:
         self._segmenter = segmenter("compiled")
 
     def of(self, characters: Characters) -> Shingles:
-        """Shingles for every text in a batch."""
+        """Shingles for every text."""
         words = split(characters, self._segmenter, 1)
         hashes, bounds = shingle(hash_words(words, 1), words.bounds, self._size)
         return Shingles(self._key.keyed(hashes)[:, 0], bounds)
@@ -167,9 +167,9 @@ def bin_values(shingles: Shingles, bins: int, bin_bits: int) -> tuple[npt.NDArra
     `bins` is a power of two. A value is the low 32 bits of the bin's smallest hash, scaled to the range.
 
     In a text with n distinct shingles, a bin's minimum has an exponential distribution with mean bins / n, relative to the bin's
-    range. A text with too many low minima (`low_minima_max`) is searched for runs of shingles with far more low minima than by
-    chance (`kernels._densest_run`). Such runs are crafted: the bins are those of the text without them. A text whose minima are
-    too low without any run is crafted too, and all its bins are empty.
+    range. A text with too many low minima (`low_minima_max`) is searched for runs of shingles with far more than by chance
+    (`kernels._densest_run`). Such runs are crafted and leave the bins. A text with too low minima but no run is crafted as a
+    whole: all its bins are empty.
     """
     limits = low_minima_max(bins, SUSPECT_CHANCE), low_minima_max(bins, CERTAIN_CHANCE)
     return kernels.bin_values(shingles.hashes, shingles.bounds, bins, bin_bits, *limits)

@@ -1,8 +1,8 @@
 """Normalised characters -> hashes of character shingles, a whole batch at once.
 
 A shingle is a run of k letters, marks and digits. All else is dropped first: white space, punctuation and line breaks change no
-shingle, and shingles span words and sentences. A character's information depends on its script, and so does k: a shingle takes k
-from its first character, in any document. Characters have two kinds:
+shingle, and shingles span words and sentences. k depends on the script of the first character, as does a character's
+information:
 
 wide    a syllable or a word (ideographs, kana, Hangul, Yi: Wide in Unicode's East_Asian_Width), or a letter or mark in
         a script without spaces (Thai, Lao, Khmer ...), whose words are short and have no borders
@@ -41,8 +41,7 @@ def shingle_characters(characters: Characters, wide_size: int, narrow_size: int,
     wide_size, narrow_size  k for a shingle that begins with a wide character, and for any other; 1 to 32
 
     The hash of code points c1 ... ck is mix((c1 m^(k-1) + ... + ck) ^ mask) modulo 2^64, with the key's multiplier m and mask,
-    and `shingle_kernels.mix`. A text with fewer letters than its first letter's k is one shingle. A text without letters has
-    none. Shingles never cross a text's border.
+    and `shingle_kernels.mix`. A text with fewer letters than its first letter's k is one shingle.
     """
     return Shingles(
         *kernels.shingle(

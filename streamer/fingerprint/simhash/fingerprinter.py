@@ -39,12 +39,13 @@ Weighted = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.i
 
 
 class Fingerprinter:
-    """Texts -> fingerprints, by one group of settings. Each depends only on its text, title and metadata."""
+    """Texts -> fingerprints. Each depends only on its text, title and metadata."""
 
     def __init__(self, settings: Fingerprint, look: looks.Look | None = None, key: HashKey = PUBLIC) -> None:
         """Load the segmenter and the character tables (together below 0.6 s; with jieba itself 2 s) and the settings' files.
 
-        look  the second look, which defines an entry's data for it; None: no second look
+        look  the second look, which defines an entry's data for it
+
         Raises SettingsError if a file named in the settings is unusable.
         """
         self._settings = settings
@@ -72,12 +73,11 @@ class Fingerprinter:
     ) -> Fingerprints:
         """Fingerprint of every text, row for row.
 
-        titles    add weight to features and never add features; None: no text has a title
-        metadata  each text's keywords and the like, a set, normalised like texts; only looks depend on them; None: no
-                  text has any
+        titles    add weight to features, but no features
+        metadata  each text's keywords and the like, a set, normalised like texts; only looks depend on them
 
         A text without features is UNDECIDABLE. A text with fewer than `features_min` distinct features is EXACT: its fingerprint
-        is the XXH3 hash, with as many bits, over the normalised text in UTF-8. A feature with weight 0 does not count.
+        is as many bits of its normalised UTF-8's XXH3. A feature with weight 0 does not count.
         """
         if self._settings.title_factor == 1:
             titles = None
@@ -105,7 +105,7 @@ class Fingerprinter:
     def weighted_features(
         self, texts: Sequence[str], titles: Sequence[str]
     ) -> list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]]:
-        """Distinct features of every text, as added up in its fingerprint: hashes uint64 [features], weights float64."""
+        """Every text's distinct features, as its fingerprint adds them up: hashes uint64 [features], weights float64."""
         found: list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]] = []
         for begin, end in slices(texts):
             characters = self._normaliser.characters(texts[begin:end])
@@ -122,10 +122,7 @@ class Fingerprinter:
         return self._key
 
     def stamp(self) -> dict[str, str]:
-        """Everything that changes a fingerprint, by name. Programs with equal stamps give equal fingerprints.
-
-        Factors and normalisation steps that are not in use are left out.
-        """
+        """Everything that changes a fingerprint, by name, without unused factors and steps."""
         settings = self._settings
         return {
             "scheme": "simhash",
@@ -155,7 +152,6 @@ class Fingerprinter:
         return self._classify(characters, weighty, simhash(*weighted), self._looks(*weighted, metadata))
 
     def _weighted(self, characters: Characters, titles: Sequence[str] | None) -> tuple[Weighted, npt.NDArray[np.int64]]:
-        """Distinct features of the texts, and for each text the number with a weight above 0."""
         hashes, bounds, weights = self._features(characters)
         distinct = count_distinct(hashes, bounds, weights)
         logarithms = log_weights(distinct.counts) if self._settings.weight == "log-tf" else None
@@ -180,7 +176,6 @@ class Fingerprinter:
         bounds: npt.NDArray[np.int64],
         metadata: Sequence[Sequence[str]] | None,
     ) -> npt.NDArray[np.uint8] | None:
-        """Looks for texts with these weighted features and this metadata: uint8 [n, look bytes]."""
         if isinstance(self._look, looks.CosineLook):
             return feature_vectors(hashes[:, 0], weights, bounds, self._look.cells).view(np.uint8)
         if not isinstance(self._look, looks.MetadataLook):

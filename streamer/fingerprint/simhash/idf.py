@@ -21,7 +21,7 @@ class DocumentFrequencies:
         self.documents = 0
 
     def add(self, texts: Sequence[str]) -> None:
-        """Count documents. A document without words counts too."""
+        """Count documents, also those without words."""
         for words in self._fingerprinter.words(texts).strings():
             self._counts.update(set(words))
         self.documents += len(texts)
@@ -29,8 +29,8 @@ class DocumentFrequencies:
     def lines(self, documents_min: int) -> Iterable[str]:
         """Lines for the table that `word_tables.idf_table` reads: ln(|D| / |{d : t in d}|) by word t, words sorted.
 
-        Words in fewer documents than `documents_min` are left out. Such words, and unseen ones, get ln |D|, as though they
-        occurred in one document. Six decimals make every machine read the same weight.
+        Words in fewer documents than `documents_min` are left out. They and unseen ones get ln |D|, as if in one document. Six
+        decimals make every machine read the same weight.
         """
         whole = max(self.documents, 1)
         yield f"# streamer idf {IDF_VERSION} documents {self.documents} unknown {math.log(whole):.6f}"
@@ -40,7 +40,7 @@ class DocumentFrequencies:
 
 
 def write_table(file: Path, lines: Iterable[str]) -> int:
-    """Write the whole table or nothing. Returns its number of words."""
+    """Write the whole table or nothing; returns its number of words."""
     partial = file.with_name(file.name + ".partial")
     count = -1
     with ExitStack() as leftovers:

@@ -17,11 +17,11 @@ _EMPTY = -1
 def gather(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], weights: npt.NDArray[np.int64], multiplier: Any
 ) -> Any:
-    """Distinct features of every text, in order of first occurrence.
+    """Distinct features of every text, in order of first occurrence: hashes uint64 [distinct, lanes], counts int64 [distinct],
+    totals int64 [distinct], bounds int64 [n + 1].
 
     weights     int64 [features]; length 0: every occurrence weighs 1
     multiplier  uint64, odd: chooses the hash table's slots
-    Returns hashes uint64 [distinct, lanes], counts int64 [distinct], totals int64 [distinct], bounds int64 [n + 1].
     """
     lanes, longest = hashes.shape[1], np.int64(0)
     for text in range(len(bounds) - 1):

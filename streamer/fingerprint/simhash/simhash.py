@@ -1,6 +1,7 @@
 """Feature hashes and weights -> fingerprints: SimHash (Charikar 2002; Manku, Jain, Das Sarma 2007).
 
-All sums are integers, so neither feature order nor batch nor machine changes a fingerprint.
+All sums are integers, so neither feature order nor batch nor machine changes a fingerprint. Features have hashes uint64
+[features, lanes] and weights int64 [features], 0 or more; text i has the features bounds[i]:bounds[i + 1].
 """
 
 import secrets
@@ -16,8 +17,8 @@ WEIGHT_UNIT = FACTOR_UNIT
 """Logarithmic weights are whole numbers of 1 / WEIGHT_UNIT."""
 
 _MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
-"""Chooses slots in the hash table that gathers equal features (multiply-shift hashing: Dietzfelbinger, Hagerup, Katajainen,
-Penttonen 1997). A random one keeps anybody from writing texts whose features all collide. No result depends on it.
+"""Chooses slots in the hash table of features (multiply-shift hashing: Dietzfelbinger, Hagerup, Katajainen, Penttonen 1997).
+A random one keeps anybody from writing texts whose features all collide. No result depends on it.
 """
 
 _UNWEIGHED = np.zeros(0, np.int64)
@@ -25,12 +26,11 @@ _UNWEIGHED = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """Distinct features of n texts.
+    """Distinct features in n texts.
 
-    hashes  uint64 [features, lanes], text after text, in order of first occurrence
+    hashes  text after text, by first occurrence
     counts  int64 [features], occurrences in the text (tf)
-    totals  int64 [features], sum of these occurrences' weights
-    bounds  int64 [n + 1], text i has the features bounds[i]:bounds[i + 1]
+    totals  int64 [features], sum of their weights
     """
 
     hashes: npt.NDArray[np.uint64]
@@ -47,12 +47,7 @@ class Distinct:
 def count_distinct(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], weights: npt.NDArray[np.int64] | None = None
 ) -> Distinct:
-    """Gather each text's equal features. Without weights every occurrence weighs 1.
-
-    hashes   uint64 [features, lanes]
-    bounds   int64 [n + 1], text i has the features bounds[i]:bounds[i + 1]
-    weights  int64 [features]
-    """
+    """Gather each text's equal features. Without weights every occurrence weighs 1."""
     return Distinct(*kernels.gather(hashes, bounds, _UNWEIGHED if weights is None else weights, _MULTIPLIER))
 
 
@@ -65,7 +60,12 @@ def log_weights(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def simhash(
     hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint64]:
-    """Fingerprint of every text, uint64 [n, lanes]: bit i is 1 if sum i in `bit_sums` is above 0, else 0."""
+    """Fingerprint of every text, uint64 [n, lanes]: bit i is 1 if sum i in `bit_sums` is above 0, else 0.
+
+    >>> hashes, bounds = np.array([[0b01], [0b11]], np.uint64), np.array([0, 2])
+    >>> simhash(hashes, np.array([1, 2]), bounds)
+    array([[3]], dtype=uint64)
+    """
     positive = bit_sums(hashes, weights, bounds) > 0
     return np.packbits(positive, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
@@ -75,9 +75,6 @@ def bit_sums(
 ) -> npt.NDArray[np.int64]:
     """Sums for every text: sum i adds the weights of the features whose bit i is 1 and subtracts all others.
 
-    hashes   uint64 [features, lanes]
-    weights  int64 [features], 0 or more
-    bounds   int64 [n + 1], text j has the features bounds[j]:bounds[j + 1]
     Returns int64 [n, 64 * lanes], exact while a text's weights add up to less than 2**62.
     """
     return kernels.bit_sums(hashes, weights, bounds)

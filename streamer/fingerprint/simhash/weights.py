@@ -1,8 +1,9 @@
 """Word weights: one function a formula, in whole numbers, so that sums are exact in any order.
 
-A factor counts units of 1 / FACTOR_UNIT; FACTOR_UNIT itself means 1 and changes nothing. The factors for a word's occurrence
-multiply (`multiply`). A feature with several words weighs the sum of its words (`shingle_weights`). `feature_weights` combines a
-feature's occurrences.
+A factor counts units of 1 / FACTOR_UNIT; FACTOR_UNIT itself means 1. An occurrence's factors multiply (`multiply`). A feature
+with several words weighs their sum (`shingle_weights`). `feature_weights` combines its occurrences.
+
+`bounds` is int64 [n + 1]: text i has the words bounds[i]:bounds[i + 1].
 """
 
 import math
@@ -32,7 +33,11 @@ def fixed(factor: float) -> int:
 
 
 def multiply(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Products of two factor columns, rounded to the nearest, halves upwards: int64."""
+    """Products of two factor columns, rounded to the nearest, halves upwards: int64.
+
+    >>> multiply(np.array([fixed(1.5)]), np.array([fixed(2)])) == fixed(3)
+    array([ True])
+    """
     return (left * right + _HALF) >> FACTOR_BITS
 
 
@@ -46,11 +51,11 @@ def topic_length_factor(characters: int) -> int:
 
 
 def word_length_factors(lengths: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """1 + (length - shortest) / (longest - shortest) over each text's words, rounded down (improved SimHash II).
+    """1 + (length - shortest) / (longest - shortest) over each text's words, rounded down (improved SimHash II): int64 [words].
 
     lengths  int64 [words], characters
-    bounds   int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
-    The factor is 1 if all words in a text are equally long.
+
+    1 if all words in a text are equally long.
     """
     counts = np.diff(bounds)
     filled = np.flatnonzero(counts)
@@ -65,12 +70,12 @@ def word_length_factors(lengths: npt.NDArray[np.int64], bounds: npt.NDArray[np.i
 def sentences(
     codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Sentence number of each word, int64 [words], ascending. Sentences in different texts have different numbers.
+    """Sentence number of each word, int64 [words], ascending and distinct between texts.
 
-    codepoints  uint32 [characters] of n normalised texts
-    bounds      int64 [n + 1], the texts' bounds among the characters
-    starts      int64 [words], the first character of each word
-    A sentence ends at a line feed, at 。 ! ? or ;, and at a full stop before white space. It also ends with its text.
+    bounds  int64 [n + 1], the texts' bounds among the characters
+    starts  int64 [words], the first character of each word
+
+    A sentence ends at a line feed, at 。 ! ? or ;, at a full stop before white space, and with its text.
     """
     borders = np.zeros(len(codepoints) + 1, np.bool_)
     borders[bounds] = True
@@ -111,7 +116,7 @@ def in_title(
 ) -> npt.NDArray[np.bool_]:
     """Whether each feature also occurs in its text's title: bool [features].
 
-    keys, title_keys    uint64 [features], features in texts and in titles
+    keys, title_keys    uint64 [features]
     texts, title_texts  int64 [features], each feature's text number
     """
     known = np.unique(title_keys)
@@ -124,11 +129,7 @@ def in_title(
 
 
 def shingle_weights(weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """Sum of each shingle's word weights, int64 [shingles], in the order of `word_shingles.shingle`.
-
-    weights  int64 [words]
-    bounds   int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
-    """
+    """Each shingle's sum of word weights, int64 [shingles], ordered as by `word_shingles.shingle`."""
     counts = shingle_counts(bounds, size)
     starts, ends = ragged(bounds[:-1], counts), np.repeat(bounds[1:], counts)
     until = np.zeros(len(weights) + 1, np.int64)
@@ -141,8 +142,8 @@ def feature_weights(
 ) -> npt.NDArray[np.int64]:
     """Weight of features that occur `counts` times with weights that add up to `totals`: int64 [features].
 
-    Without logarithms the weight is the total: tf times an occurrence's mean weight. Logarithms are 1 + ln tf in units of 1 /
-    FACTOR_UNIT; they replace tf. Every product and mean is rounded to the nearest.
+    Without logarithms the weight is the total: tf times an occurrence's mean weight. Logarithms, 1 + ln tf in units of 1 /
+    FACTOR_UNIT, replace tf. Every product and mean is rounded to the nearest.
     """
     if logarithms is None:
         return totals

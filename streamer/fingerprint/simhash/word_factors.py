@@ -1,6 +1,6 @@
 """Optional factors for words: from tables, and from a word's place in its text.
 
-`weights` has the formulas, `word_tables` the tables. This module combines them and stamps the result.
+`weights` has the formulas, `word_tables` the tables; this module combines them and stamps the result.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ from streamer.text.words import Words
 Keys = npt.NDArray[np.uint64]
 
 _TOPIC_LENGTH_FACTORS = np.array([topic_length_factor(characters) for characters in range(32)], np.int64)
-"""By a word's number of characters. The last entry, for all longer words, is 1."""
+"""By a word's number of characters; the last entry, for all longer words, is 1."""
 
 
 class WordFactors:
@@ -50,10 +50,8 @@ class WordFactors:
     ) -> None:
         """Read the tables named in the settings (jieba's: about 1 s each). Raises SettingsError.
 
-        normalise  normalises every word in a list
-        split      splits normalised texts into words, as documents will be split
-        keys_of    the low 64 bits of the words' hashes
-        extra      the user dictionary's words, and its digest
+        keys_of  the low 64 bits of the words' hashes
+        extra    the user dictionary's words, and its digest
         """
         self._settings = settings
         self._stamp: dict[str, str] = {}
@@ -83,7 +81,7 @@ class WordFactors:
 
     @property
     def weighs(self) -> bool:
-        """Whether any setting makes occurrences of words differ in weight."""
+        """Whether occurrences of words differ in weight."""
         settings = self._settings
         return bool(self._tables) or settings.topic_length or settings.word_length or settings.marker_factor > 1
 
@@ -92,10 +90,9 @@ class WordFactors:
         return self._stamp
 
     def of_occurrences(self, keys: Keys, words: Words, texts_bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Weight of every word occurrence: int64 [words], in units of 1 / FACTOR_UNIT.
+        """Every word occurrence's weight: int64 [words], in units of 1 / FACTOR_UNIT.
 
-        keys          uint64 [words], the low 64 bits of the words' hashes
-        texts_bounds  int64 [n + 1], the texts' bounds among the characters
+        keys  uint64 [words], the low 64 bits of the words' hashes
         """
         factors = np.full(len(keys), FACTOR_UNIT)
         if self._settings.topic_length:
@@ -113,7 +110,7 @@ class WordFactors:
         return factors
 
     def kept(self, keys: Keys) -> npt.NDArray[np.bool_] | None:
-        """False for stop words: bool [words]; None if the settings name no stop words."""
+        """False for stop words: bool [words]; None if the settings name none."""
         return ~present(keys, self._stop_words) if len(self._stop_words) else None
 
     def _openings(self, keys: Keys, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

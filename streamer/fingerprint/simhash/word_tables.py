@@ -1,6 +1,6 @@
-"""Lists and tables of words from files, each with a digest of its content.
+"""Word lists and tables from files, each with a digest of its content.
 
-Words are normalised like those in texts, so a table may use any case or width.
+Words are normalised like texts, so a table may use any case or width.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ MARKERS = "markers"
 """Name for the list with words and phrases that sum up or turn a text."""
 
 PARTICLES = "particles"
-"""Name for the list with words without a topic, as published methods leave them out."""
+"""Name for the list of words without a topic, which published methods leave out."""
 
 Normalise = Callable[[Sequence[str]], list[str]]
 """Normalises every word in a list."""
@@ -40,7 +40,7 @@ class WordTable:
 
     keys    uint64 [words], XXH3 of the words, ascending
     edges   int32 [a power of two], edges[b] is the place of the first key whose high bits are b or more
-    values  int64 [words + 1]; the last value is for words that are not in the table
+    values  int64 [words + 1]; the last value is for unknown words
     digest  of the table's file
     """
 
@@ -50,18 +50,19 @@ class WordTable:
     digest: str
 
     def of(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Numbers for words, by their 64-bit XXH3: int64 [keys]."""
+        """Words' numbers, by their 64-bit XXH3: int64 [keys]."""
         # An unknown word has place -1, the index of the last value.
         return self.values[word_kernels.places_of(keys, self.keys, self.edges)]
 
 
 def idf_table(source: str, normalise: Normalise) -> WordTable:
-    """ln(|D| / |{d : t in d}|) by word t, in units of 1 / FACTOR_UNIT, from a frozen table.
+    """ln(|D| / |{d : t in d}|) by word t, in units of 1 / FACTOR_UNIT, from a frozen table. Raises SettingsError.
 
     source  "jieba": jieba's table for Chinese, `word value` a line; unknown words get the median of its values, as in jieba.
-            Else the path of such a file, or of one made by `streamer idf build`. The first line of the latter names the
-            value for unknown words: ln |D|, as though they occurred in one document.
-    If two words have one normal form, the smaller value counts. Raises SettingsError.
+            Else the path of such a file, or of one made by `streamer idf build`, whose first line names the value for
+            unknown words: ln |D|, as if in one document.
+
+    If two words have one normal form, the smaller value counts.
     """
     content = jieba_file("analyse/idf.txt") if source == "jieba" else _read(Path(source), "fingerprint.idf")
     lines = _lines(content, source, "fingerprint.idf")
@@ -89,12 +90,11 @@ def idf_table(source: str, normalise: Normalise) -> WordTable:
 
 
 def tag_factors(factors: str, extra: Sequence["DictionaryWord"], extra_digest: str, normalise: Normalise) -> WordTable:
-    """Factor for each word by its part of speech.
+    """Factor for each word by its part of speech, as in jieba's dictionary; 1 without a tag or factor.
 
-    factors  `tag=factor` pairs with commas between; the tags are jieba's. A tag covers all tags that begin with it
-             (n: n, nr, ns, nt ...), and the longest match counts.
-    extra    words from the user's own dictionary; their tags override those in jieba's dictionary
-    Both segmenters use jieba's dictionary for tags. Words without a tag, and tags without a factor, have the factor 1.
+    factors  `tag=factor` pairs with commas between. A tag covers all tags that begin with it (n: n, nr, ns, nt ...), and the
+             longest match counts.
+    extra    the user's own words; their tags override jieba's
     """
     by_prefix = {tag: fixed(float(factor)) for tag, _, factor in (pair.partition("=") for pair in factors.split(","))}
 
@@ -126,7 +126,7 @@ class DictionaryWord:
 def dictionary_words(file: Path, normalise: Normalise) -> tuple[list[DictionaryWord], str]:
     """Words in a user dictionary, and the file's digest. Raises SettingsError.
 
-    Words with other than Han characters never reach the segmenter; their lines have no effect.
+    Words with other than Han characters never reach the segmenter, so their lines have no effect.
     """
     content = _read(file, "fingerprint.dictionary")
     found: list[DictionaryWord] = []
@@ -148,7 +148,7 @@ def dictionary_words(file: Path, normalise: Normalise) -> tuple[list[DictionaryW
 def word_list(file: Path | str, setting: str, normalise: Normalise) -> tuple[list[str], str]:
     """Words or phrases in a file, one a line, and the file's digest. Raises SettingsError.
 
-    file  a path, or the name of a list that ships with the package: MARKERS or PARTICLES
+    file  a path, or a list that ships with the package: MARKERS or PARTICLES
     """
     content = _shipped(file) if isinstance(file, str) else _read(file, setting)
     listed = [line for _, line in _lines(content, str(file), setting) if not line.startswith("#")]
@@ -187,7 +187,6 @@ def _read(file: Path, setting: str) -> bytes:
 
 
 def _lines(content: bytes, name: str, setting: str) -> list[tuple[int, str]]:
-    """The lines that are not empty, stripped, with their numbers from 1."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,1 +1,1 @@
-"""Records that end processes: attempts are noted, deaths counted, and a trial identifies the record."""
+"""Records that end processes: noted attempts, counted deaths, and trials."""

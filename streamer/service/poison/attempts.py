@@ -1,11 +1,11 @@
-"""Attempts at batches, noted in files, so that a death reveals the interrupted positions and step.
+"""Notes of attempts at batches: a death reveals its positions and step.
 
-A process notes the positions of a batch before it begins, and every step before it takes it. It has two notes, because it may
-decode one batch while it delivers another. It locks its notes for life. So an unlocked note amid a batch is a death of any
-cause, and the next reader of the batch can count it. An orderly end removes the notes.
+A process notes a batch's positions first, then every step in advance. It has two notes, because it may decode one batch while
+it delivers another. It locks its notes for life, so an unlocked note amid a batch is a death, from any cause. The batch's next
+reader counts it.
 
-The notes are in the folder of the index, which all workers of a host share: the deaths by a document add up on any worker.
-Nothing is synced to disk, because the notes need to survive processes and not the machine.
+All workers of a host share the notes in the index's folder, so a document's deaths add up on any worker. Nothing is synced to
+disk: notes must survive processes, not the machine.
 """
 
 import fcntl
@@ -27,16 +27,16 @@ from streamer.records.record import Batch, Record
 log = structlog.get_logger(__name__)
 
 NOTE_BYTES = 2**16
-"""A note's size, allocated at its creation: a full disk must not end a batch."""
+"""Size of a note, allocated at its creation: a full disk must not end a batch."""
 
 DEATHS_KEPT_SECONDS = 24 * 3600.0
-"""Age at which unread death notes, such as those of a deleted topic, are removed."""
+"""Age at which unread notes are removed, such as those of a deleted topic."""
 
 IDLE = "read"
-"""The step without a current batch."""
+"""Step without a batch."""
 
 PURE_STEPS = ("decode", "fingerprint")
-"""Steps that depend on the records alone, so that a record can end the process."""
+"""Steps on records alone, so a record can end the process."""
 
 _STEP_BYTES = 16
 _SUFFIX = ".attempt"
@@ -44,7 +44,11 @@ _SUFFIX = ".attempt"
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """One source's offsets in a batch; `topic` is its display name."""
+    """A source's offsets in a batch; `topic` is its display name.
+
+    >>> str(OffsetRange("pages", Source("topic-id", 0), range(5, 8)))
+    'pages/0 offsets 5 to 7'
+    """
 
     topic: str
     source: Source
@@ -56,7 +60,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The step and batch of a process at its death."""
+    """A process's step and batch at its death."""
 
     note: Path
     step: str
@@ -64,12 +68,12 @@ class Death:
 
 
 class AttemptFile:
-    """The current work of this process on one batch, in a file that it locks."""
+    """Current work on one batch, in a file that this process locks."""
 
     def __init__(self, folder: Path) -> None:
-        """Create a note in a folder. Raises IndexFull if there is no room for it."""
+        """Create a note in a folder. Raises IndexFull without room."""
         self._path = folder / f"{os.getpid()}-{time.time_ns()}{_SUFFIX}"
-        # Only a locked note may have its name: without a lock it would be a death.
+        # Only a locked note may have its name: unlocked, it would be a death.
         fresh = self._path.with_suffix(".new")
         try:
             self._file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
@@ -82,11 +86,11 @@ class AttemptFile:
         fresh.rename(self._path)
 
     def name(self, batch: Batch) -> None:
-        """Note the positions of a batch at its start."""
+        """Note a batch's positions."""
         os.pwrite(self._file, _content(IDLE, ranges_of(batch)), 0)
 
     def enter(self, step: str) -> None:
-        """Note a step before it is taken."""
+        """Note a step in advance."""
         os.pwrite(self._file, step.ljust(_STEP_BYTES).encode(), 0)
 
     def close(self, *, orderly: bool) -> None:
@@ -97,16 +101,16 @@ class AttemptFile:
 
 
 class Attempts:
-    """The notes of this process, and the deaths of others at its sources.
+    """Notes of this process, and other processes' deaths at its sources.
 
-    As a context, it removes the notes at an orderly end, which includes errors of the streamer and the index.
+    As a context, removes the notes after an orderly end, including known errors.
 
     loop   note of the batch in delivery
     ahead  note of the batch in preparation
     """
 
     def __init__(self, folder: Path, deaths_max: int) -> None:
-        """folder: that of the index; deaths_max: deaths amid a pure step that put a record under suspicion."""
+        """folder: that of the index; deaths_max: deaths amid a pure step that make a record suspect."""
         self._folder = folder
         self._deaths_max = deaths_max
         self._suspected: dict[Source, list[range]] = {}
@@ -130,7 +134,7 @@ class Attempts:
         self.ahead.close(orderly=orderly)
 
     def look(self, begins: Mapping[Source, int]) -> None:
-        """Load and log the deaths at newly assigned sources, from their starting offsets on; delete settled notes."""
+        """Load and log deaths at newly assigned sources from their starting offsets on; delete settled notes."""
         noted = list(deaths(self._folder))
         for death in noted:
             ours = [each for each in death.stretches if each.source in begins]
@@ -150,7 +154,7 @@ class Attempts:
             ]
 
     def suspects(self, records: Sequence[Record]) -> bool:
-        """Whether a record of the batch has killed `deaths_max` processes and must be isolated."""
+        """Whether a record has killed `deaths_max` processes and must be isolated."""
         if not any(self._suspected.values()):
             return False
         sources = {record.source for record in records}
@@ -164,7 +168,7 @@ class Attempts:
 
 
 def deaths(folder: Path) -> Iterator[Death]:
-    """Noted deaths in a folder, oldest first. Removes very old notes, and those of processes that died between batches."""
+    """Noted deaths in a folder, oldest first. Removes very old notes, and those from between batches."""
     for note in sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.name.partition("-")[2]):
         try:
             file = os.open(note, os.O_RDONLY)
@@ -185,16 +189,16 @@ def deaths(folder: Path) -> Iterator[Death]:
 
 
 def death_of(folder: Path, process: int) -> Death | None:
-    """The death of an ended process; None if it ended in order or between batches.
+    """Death of an ended process; None after an orderly end or between batches.
 
-    Of two current batches, the one in a pure step: its records may be the cause.
+    With two batches, prefers the one in a pure step: its records may be the cause.
     """
     own = [death for death in deaths(folder) if death.note.name.startswith(f"{process}-")]
     return next((death for death in own if death.step in PURE_STEPS), own[0] if own else None)
 
 
 def ranges_of(batch: Batch) -> tuple[OffsetRange, ...]:
-    """The offset range of each source in a batch."""
+    """Offset range of each source in a batch."""
     firsts: dict[Source, Record] = {}
     last: Source | None = None
     for record in batch.records:
@@ -218,7 +222,6 @@ def _content(step: str, stretches: Iterable[OffsetRange]) -> bytes:
 
 
 def _read(note: Path, content: bytes) -> Death | None:
-    """A death from its note; None if no batch was under way, or the note is malformed."""
     step = content[:_STEP_BYTES].decode(errors="replace").strip()
     try:
         stretches = tuple(

@@ -1,11 +1,10 @@
-"""Trial of records in separate processes: a record that ends its process twice, the second time alone, is poison.
+"""Trial of records in separate processes: poison ends its process twice, the second time alone.
 
-A worker's death proves nothing about its batch: people, the kernel and a supervisor kill too. A trial proves it. A child
-process decodes and fingerprints the records one by one. A time limit applies even in C code: the kernel ends the child by an
-alarm. The worker uses the child's results as they are, so it need not touch a batch again that killed others.
+A worker's death proves nothing about its batch: people and the kernel kill too. A child process decodes and fingerprints the
+records one by one, under an alarm that works even in C code. The worker uses the child's results, so it never touches a deadly
+batch.
 
-Starting a process that can fingerprint takes seconds. So one process prepares, and forks the children, each of which has seen
-no record before:
+One process prepares, for seconds, and forks children that have seen no record yet:
 
     worker -- record --> nursery -- record --> child
            <-- answer --         <-- answer --           or its exit code, and the next record goes to another child
@@ -43,7 +42,7 @@ START_SECONDS_MAX = 120.0
 """Longest start of the nursery: it imports, and may have to compile."""
 
 RECORDS_AFTER_POISON = 1_000
-"""Records that are tried too after the last poison: poison comes in numbers, and each would first cost workers."""
+"""Records tried after the last poison: more is likely, and each would first cost workers."""
 
 _ALARM_MARGIN_SECONDS = 10.0
 _BEAT_SECONDS = 1.0
@@ -57,19 +56,19 @@ Failure = RegistryUnavailable | ProcessRefused
 
 
 class _Stopped(Exception):
-    """A stop was requested, and the child is gone; its record remains undecided."""
+    """A stop ended the child; its record remains undecided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Documents and fingerprints of a batch, row for row; only the first records if time was short or a stop came."""
+    """Documents and fingerprints, row for row; only the first records after a time-out or stop."""
 
     documents: list[Document | DeadLetter]
     fingerprints: Fingerprints
 
 
 class Trials:
-    """Tries records in child processes."""
+    """Trials of records in child processes."""
 
     def __init__(self, settings: Settings, fingerprinter: Scheme, *, seconds_max: float) -> None:
         """seconds_max: no record except the first begins after this time."""
@@ -81,18 +80,18 @@ class Trials:
 
     @property
     def expects_poison(self) -> bool:
-        """Whether to try the next batch, because poison was among the last RECORDS_AFTER_POISON tried records."""
+        """Whether to try the next batch: poison was among the last RECORDS_AFTER_POISON tried records."""
         return self._records_suspected > 0
 
     def run(
         self, records: Sequence[Record], progress: Callable[[], None], stop_asked: Callable[[], bool]
     ) -> Tried | None:
-        """Try records one by one, at least one; None if a stop was requested before the first answer.
+        """Try records one by one, at least one; None after a stop before the first answer.
 
         progress    called all the while
-        stop_asked  called all the while; True ends the child at once, amid any record
+        stop_asked  called all the while; True ends the child at once
 
-        Raises TrialFailed and ProcessRefused if no child can be started, and RegistryUnavailable, which no record causes.
+        Raises TrialFailed, ProcessRefused, RegistryUnavailable.
         """
         log.warning(
             "trying every record of a batch in a process of its own", first=records[0].position, count=len(records)
@@ -139,7 +138,7 @@ class Trials:
 
 
 class _Nursery:
-    """The process that forks children; a child answers records with documents and fingerprints until one ends it."""
+    """The process that forks children; each answers records until one ends it."""
 
     def __init__(
         self, settings: Settings, key: HashKey, progress: Callable[[], None], stop_asked: Callable[[], bool]
@@ -165,7 +164,7 @@ class _Nursery:
         self._stop_asked = stop_asked
 
     def ask(self, record: Record) -> Answer | str:
-        """The answer to a record, or a description of how it ended the child.
+        """The answer to a record, or how the record ended the child.
 
         Raises _Stopped, TrialFailed, ProcessRefused and RegistryUnavailable.
         """
@@ -215,8 +214,7 @@ class _Nursery:
 
 
 def _serve(settings: Settings, key: HashKey, connection: Connection) -> None:
-    """Body of the nursery: ready once it fingerprinted its own text; then its children answer until the worker closes the
-    connection."""
+    """Body of the nursery: it fingerprints a text, reports ready, and forks until the connection closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     decoder, fingerprinter = Decoder(settings.decode), scheme_for(settings, key)
@@ -243,10 +241,8 @@ def _serve(settings: Settings, key: HashKey, connection: Connection) -> None:
 
 
 class _Child:
-    """A fork of the nursery, which answers records."""
-
     def __init__(self, settings: Settings, decoder: Decoder, fingerprinter: Scheme, asking: Connection) -> None:
-        """asking: the nursery's own connection, which the child closes. Raises ProcessRefused."""
+        """asking: the nursery's connection, which the child closes. Raises ProcessRefused."""
         with naming_limits():
             self._connection, theirs = multiprocessing.Pipe()
             self._number = os.fork()
@@ -266,7 +262,7 @@ class _Child:
             os._exit(code)
 
     def ask(self, record: Record, asking: Connection) -> Answer | RegistryUnavailable | int | None:
-        """The answer to a record; the child's exit code if it ended; None if the worker closed the connection."""
+        """Answer to a record; exit code of an ended child; None if the worker closed the connection."""
         try:
             self._connection.send(record)
             if asking in multiprocessing.connection.wait([self._connection, asking]):
@@ -285,7 +281,6 @@ class _Child:
 
 
 def _answer(connection: Connection, decoder: Decoder, fingerprinter: Scheme, limit_seconds: float) -> None:
-    """Body of a child: answers every record until the nursery closes the connection."""
     _go_first_where_memory_is_short()
     while True:
         try:
@@ -307,7 +302,7 @@ def _answer(connection: Connection, decoder: Decoder, fingerprinter: Scheme, lim
 
 
 def _go_first_where_memory_is_short() -> None:
-    """Let the kernel choose this process before all others when memory runs out."""
+    """Let the kernel choose this process first when memory runs out."""
     score = Path("/proc/self/oom_score_adj")
     if score.exists():
         score.write_text("1000")

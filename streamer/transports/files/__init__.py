@@ -1,1 +1,1 @@
-"""The transport over files and pipes."""
+"""Transport over files and pipes."""

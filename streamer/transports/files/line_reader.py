@@ -1,11 +1,11 @@
-"""Lines of a file or a pipe, plain or compressed, with a running digest that proves what was read.
+"""Lines of a file or a pipe, plain or compressed, with a running digest.
 
-A line ends at b"\\n" only; a b"\\r" before it belongs to the line. A last line without b"\\n" counts. The first bytes show the
-compression, so standard input may be compressed too. A file named .gz or .zst must be. The first bytes also show WARC, WET and
-Parquet: a line is then one page or row as JSON (`warc`, `parquet`).
+A line ends at b"\\n" only; a b"\\r" before it belongs to the line. A last line without b"\\n" counts. The first bytes identify
+compression, WARC, WET and Parquet; a WARC page or Parquet row becomes a JSON line. A file named .gz or .zst must be
+compressed.
 
-Memory: a line is kept whole, because even a line too large to decode is delivered byte for byte. A line longer than
-LINE_BYTES_MAX raises an error: without a limit a damaged file would take all memory.
+Memory: a line stays whole, since even an undecodable one is delivered byte for byte. LINE_BYTES_MAX bounds what a damaged file
+can take.
 """
 
 import io
@@ -48,24 +48,24 @@ _FOREIGN = {
     b"Obj\x01": "Avro",
     b"SQLite format 3": "SQLite",
 }
-"""First bytes of formats whose lines are never documents. HTML is absent: a page may be a line of text."""
+"""First bytes of formats without documents on lines, except HTML: a page may be a line."""
 
 _TABLES = {
     ".csv": ("CSV", ","),
     ".tsv": ("TSV", "\\t"),
 }
-"""Table formats by file name, with their delimiter. Content cannot show them: a first line with commas may be text."""
+"""Delimiter by suffix. Names decide: a first line with commas may be text."""
 
 _AS_JSON_LINES = (
     "{reads} {name} | python -c 'import csv,json,sys; csv.field_size_limit(2**31-1); "
     '[print(json.dumps(row)) for row in csv.DictReader(sys.stdin, delimiter="{delimiter}")]\' | streamer filter - --out DIR'
 )
-"""Command that turns a table into JSON Lines, with the first line as member names."""
+"""Command that turns a table into JSON Lines, named by its first line."""
 
 _READS = {".gz": "gzip -dc", ".zst": "zstd -dc"}
 
 _NAMED = {".warc": "WARC", ".wet": "WET", ".wat": "WAT", ".parquet": "Parquet", ".arc": "ARC"}
-"""File names that promise a format with a magic number."""
+"""File suffixes that promise a magic number."""
 
 _REFUSED_MAGIC = {
     b"\xfd7zXZ": "xz",
@@ -76,12 +76,10 @@ _REFUSED_MAGIC = {
 
 
 class Damaged(Exception):
-    """Unreadable bytes. Private to this module: callers get InputUnreadable."""
+    """Unreadable bytes; callers get InputUnreadable."""
 
 
 class _Frame(Protocol):
-    """One gzip member or zstd frame: the common interface of zlib and zstandard."""
-
     @property
     def eof(self) -> bool: ...
 
@@ -92,7 +90,7 @@ class _Frame(Protocol):
 
 
 class _Decompressor:
-    """Decompressor for consecutive frames, fed in blocks of any size."""
+    """Decompressor for consecutive frames, in blocks of any size."""
 
     def __init__(self, new_frame: Callable[[], _Frame], *, padding: bytes) -> None:
         """`padding`: bytes to ignore between frames; gzip allows zeros."""
@@ -102,7 +100,7 @@ class _Decompressor:
         self._frames = 0
 
     def decode(self, data: bytes) -> Iterator[bytes]:
-        """Plain text that `data` adds, frame by frame. Raises Damaged."""
+        """Yield the plain text of `data`, frame by frame. Raises Damaged."""
         while data:
             if self._frame is None:
                 data = data.lstrip(self._padding) if self._frames and self._padding else data
@@ -121,13 +119,13 @@ class _Decompressor:
             yield plain
 
     def finish(self) -> None:
-        """End the input. Raises Damaged if the last frame is incomplete or there was none."""
+        """End the input. Raises Damaged without a complete last frame."""
         if self._frame is not None or not self._frames:
             raise Damaged("the compressed data ends too early: the file is truncated")
 
 
 class LineReader:
-    """Reader of one input, from its beginning. `count` lines were handed out so far; `digest()` proves which."""
+    """Reader of one input from its beginning. `count`: lines returned so far."""
 
     def __init__(
         self,
@@ -136,12 +134,12 @@ class LineReader:
         standard_input: int = 0,
         line_bytes_max: int = LINE_BYTES_MAX,
     ) -> None:
-        """Open `path`, or the file descriptor `standard_input` if `path` is '-'. Raises InputUnreadable."""
+        """Open `path`, or the descriptor `standard_input` for '-'. Raises InputUnreadable."""
         self.name = str(path)
         self._path = path
         self.count = 0
         self.ended = False
-        """Whether every readable line was handed out."""
+        """Whether all readable lines were returned."""
         self._line_bytes_max = line_bytes_max
         try:
             self._raw = io.FileIO(standard_input, closefd=False) if path == STANDARD_INPUT else io.FileIO(path)
@@ -166,16 +164,16 @@ class LineReader:
         self._fragment_bytes = 0
         self._digest = xxhash.xxh3_128()
         self.bytes_read = 0
-        """Bytes read from disk, before decompression."""
+        """Bytes read before decompression."""
 
     def lines(self, count_max: int, bytes_max: int, wait_ms: int | None = None, *, whole: bool = False) -> list[bytes]:
-        """The next lines, without b"\\n": at most `count_max` and `bytes_max` together, but always a first one.
+        """The next lines without b"\\n", within both limits, but at least one.
 
-        wait_ms  longest wait for a pipe; None: without limit
-        whole    return nothing until the request is full or the input has ended
+        wait_ms  longest wait for a pipe; None: no limit
+        whole    return nothing until the request is full or the input ends
 
-        Empty if no line came in time, and at the end (`ended`). Raises InputUnreadable, which names the line reached, after all
-        lines before it were handed out.
+        Empty after `wait_ms` without a line, and at the end (`ended`). InputUnreadable comes after all lines before the
+        damage.
         """
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
         while not self._exhausted and not self._has(count_max, bytes_max):
@@ -189,17 +187,15 @@ class LineReader:
         return self._take(count_max, bytes_max)
 
     def lines_at_hand(self, count_max: int, bytes_max: int) -> list[bytes]:
-        """A full `lines` request from memory or disk, without waiting; else none. Raises nothing."""
+        """A full `lines` request without waiting, else none. Never raises."""
         while not self._waits and not self._exhausted and not self._has(count_max, bytes_max):
             self._fill(None)
         return self._take(count_max, bytes_max) if self._has(count_max, bytes_max) else []
 
     def _has(self, count_max: int, bytes_max: int) -> bool:
-        """Whether the lines read fill a request."""
         return len(self._lines) >= count_max or self._lines_bytes >= bytes_max
 
     def _take(self, count_max: int, bytes_max: int) -> list[bytes]:
-        """Hand out the first lines of a request, but always one."""
         taken = self._lines[:count_max]
         sizes = sum(map(len, taken))
         if sizes > bytes_max:
@@ -213,19 +209,19 @@ class LineReader:
         return taken
 
     def skip(self, count: int) -> int:
-        """Read `count` lines without handing them out, without a time limit. Returns their number."""
+        """Skip `count` lines, without a time limit. Returns the number skipped."""
         begin = self.count
         while self.count - begin < count and self.lines(min(4096, count - self.count + begin), 2**24):
             pass
         return self.count - begin
 
     def digest(self) -> bytes:
-        """XXH3-128 (16 bytes) over the lines handed out or skipped so far, each followed by b"\\n"."""
+        """XXH3-128 (16 bytes) over the lines returned or skipped, each followed by b"\\n"."""
         return self._digest.digest()
 
     @property
     def left_out(self) -> Counter[str]:
-        """Number of input records without a document, and so without a line, by kind."""
+        """Number of input records without a document, by kind."""
         return Counter() if self._warc is None else self._warc.left_out
 
     def close(self) -> None:
@@ -242,7 +238,7 @@ class LineReader:
             self.ended = True
 
     def _fill(self, deadline: float | None) -> bool:
-        """Take one step: cut buffered text into lines, or read. False if nothing came in time."""
+        """Decompress and cut one block, or read the next. False if none came in time."""
         try:
             if (page := next(self._pages, None)) is not None:
                 self._append([page])
@@ -267,9 +263,9 @@ class LineReader:
         return True
 
     def _decode(self, data: bytes) -> Iterator[bytes]:
-        """Plain text that `data` adds, in blocks of at most _SPLIT_BYTES_MAX; b"" ends the input.
+        """Yield plain blocks of at most _SPLIT_BYTES_MAX; b"" ends the input.
 
-        Raises Damaged, at the first block asked for.
+        Raises Damaged at the first block.
         """
         ended = not data
         if self._head is not None:
@@ -297,7 +293,7 @@ class LineReader:
             self._exhausted = True
 
     def _rows(self) -> Iterator[bytes]:
-        """Rows of a Parquet file, which is read from its end. Raises Damaged, Unreadable."""
+        """Rows of a Parquet file. Raises Damaged, Unreadable."""
         if self._waits:
             raise Damaged("this is Parquet, which cannot be read from a pipe: name the file")
         self._has_begun = True
@@ -315,7 +311,7 @@ class LineReader:
                 self._warc = warc.WarcLines()
                 self._has_begun = True
         if self._warc is not None:
-            # One at a time: a thousand pages, each compressed to some bytes, may grow to gigabytes together.
+            # One at a time: a thousand tiny compressed pages may expand to gigabytes.
             self._pages = self._warc.cut(plain)
             return
         first, *others = plain.split(b"\n")
@@ -352,7 +348,7 @@ class LineReader:
 
 
 def _decompressor(head: bytes, suffix: str) -> _Decompressor | None:
-    """Decompressor for these first bytes; None for plain lines. Raises Damaged for an unsupported format."""
+    """None for plain lines. Raises Damaged for an unsupported format."""
     if head.startswith(_GZIP_MAGIC):
         return _Decompressor(lambda: zlib.decompressobj(wbits=31), padding=b"\0")
     if head.startswith(_ZSTD_MAGIC) or (suffix == ".zst" and head[1:4] == _ZSTD_SKIPPABLE_MAGIC):
@@ -367,7 +363,6 @@ def _decompressor(head: bytes, suffix: str) -> _Decompressor | None:
 
 
 def _require_lines(first: bytes, path: Path) -> None:
-    """Raise Damaged if the first line or the file name shows a format whose lines are no documents."""
     packed = path.suffix.lower() in _READS
     suffix = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
     if suffix in _TABLES:
@@ -386,10 +381,7 @@ def _require_lines(first: bytes, path: Path) -> None:
 
 
 def _too_short_to_tell(head: bytes, suffix: str) -> bool:
-    """Whether more bytes may show that the input is compressed.
-
-    A short first line of a pipe is not held back, unless it begins like a compressed file.
-    """
+    """Whether further bytes may reveal compression; only a first line that starts like it waits for them."""
     if suffix == ".zst":
         return len(head) < len(_ZSTD_MAGIC)
     magics = (_GZIP_MAGIC, _ZSTD_MAGIC, parquet.BEGIN, *_REFUSED_MAGIC)
@@ -397,7 +389,7 @@ def _too_short_to_tell(head: bytes, suffix: str) -> bool:
 
 
 def lines(path: Path, left_out: Counter[str] | None = None) -> Iterator[bytes]:
-    """Every line of a file or standard input ('-'), without b"\\n"; counts the rest in `left_out`. Raises InputUnreadable."""
+    """Every line of a file or standard input ('-') without b"\\n". Updates `left_out`. Raises InputUnreadable."""
     with closing(LineReader(path)) as reader:
         while taken := reader.lines(4096, 2**24):
             yield from taken
@@ -406,7 +398,7 @@ def lines(path: Path, left_out: Counter[str] | None = None) -> Iterator[bytes]:
 
 
 def digests_at(path: Path, counts: Sequence[int]) -> dict[int, bytes]:
-    """Digest over the first n lines, for every n in `counts` that the file reaches. Raises InputUnreadable."""
+    """Digest of the first n lines, for every n in `counts` within the file. Raises InputUnreadable."""
     digests: dict[int, bytes] = {}
     with closing(LineReader(path)) as reader:
         for count in sorted(counts):

@@ -1,19 +1,19 @@
-"""The output folder, and the checkpoint that makes deliveries atomic.
+"""Output folder, with a checkpoint for atomic deliveries.
 
-    DIR/unique.jsonl        input lines, byte for byte, of unique and undecidable documents
-    DIR/duplicate.jsonl     input lines of near-duplicates
-    DIR/dead-letter.jsonl   input lines that could not be decoded
-    DIR/verdicts.jsonl      one JSON line for every input line
-    DIR/checkpoint.json     lengths of the four files, and lines delivered of each input
+    DIR/unique.jsonl        input lines, byte for byte: unique and undecidable documents
+    DIR/duplicate.jsonl     input lines: near-duplicates
+    DIR/dead-letter.jsonl   input lines: undecodable
+    DIR/verdicts.jsonl      one JSON line per input line
+    DIR/checkpoint.json     lengths of the four files, and lines delivered per input
     DIR/lock                held by the running filter; contains its process id
 
 A delivery:
     1. append to the four files
     2. sync them
-    3. write a new checkpoint file, sync it, and rename it over the old one
+    3. write and sync a new checkpoint, and rename it over the old one
     4. sync the rename
 
-The rename is the delivery. Bytes beyond the checkpoint's lengths were never delivered, and `open` cuts them off.
+The rename delivers. `open` cuts off bytes beyond the checkpoint's lengths: they were never delivered.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from streamer.errors import DeliveryDoubtful, OutputFull, RecoveryRefused, Setti
 from streamer.records.record import Destination
 
 FORMAT = 1
-"""Version of checkpoint.json; a folder with another one is refused."""
+"""Version of checkpoint.json; others are refused."""
 
 VERDICTS = "verdicts.jsonl"
 CHECKPOINT = "checkpoint.json"
@@ -46,9 +46,9 @@ _FILES = (*OUTPUTS, CHECKPOINT, _UNFINISHED, LOCK)
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Delivery progress of one input.
+    """Progress of one input.
 
-    path    absolute path, or '-' for standard input; identifies the input
+    path    absolute path, or '-'; the input's identity
     name    name at its first run, for verdict lines and the index
     stream  id of its content
     lines   lines delivered; None: never committed
@@ -71,7 +71,7 @@ class _Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryHooks:
-    """Callables at the points of a delivery, named by the step before or after. Crash tests raise or kill here."""
+    """Callables between the steps of a delivery. Crash tests raise or kill here."""
 
     before_outputs: Callable[[], None] = field(default=lambda: None)
     after_outputs: Callable[[], None] = field(default=lambda: None)
@@ -79,12 +79,12 @@ class DeliveryHooks:
 
 
 class OutputFolder:
-    """The output folder, exclusive to this process between `open` and `close`."""
+    """Output folder, locked between `open` and `close`."""
 
     def __init__(self, folder: Path, hooks: DeliveryHooks) -> None:
         self.folder = folder
         self.sources: dict[str, Delivered] = {}
-        """Inputs by path; only `register` and `append` change it."""
+        """Inputs by path; `register` and `append` update it."""
         self._hooks = hooks
         self._lengths: dict[str, int] = dict.fromkeys(OUTPUTS, 0)
         self._descriptors: dict[str, int] = {}
@@ -93,8 +93,7 @@ class OutputFolder:
     def open(self) -> None:
         """Lock the folder, creating it if missing, and truncate the outputs to the delivered lengths.
 
-        Raises SettingsError if the folder is unusable or in use by another filter, and RecoveryRefused if outputs and checkpoint
-        do not belong together.
+        Raises SettingsError for an unusable or locked folder, and RecoveryRefused if outputs contradict the checkpoint.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -110,10 +109,9 @@ class OutputFolder:
             raise SettingsError(f"--out {self.folder}: cannot be used: {error}.") from error
 
     def look(self) -> tuple[Mapping[str, int], list[Delivered]]:
-        """Delivered lengths by file name, and the inputs. Safe while a filter runs.
+        """Delivered lengths by file name, and the inputs, without a lock.
 
-        Takes no lock and changes nothing. Raises SettingsError if nothing was filtered into the folder, and RecoveryRefused if
-        the checkpoint is damaged.
+        Raises SettingsError without a checkpoint, and RecoveryRefused if it is damaged.
         """
         if not (self.folder / CHECKPOINT).is_file():
             raise SettingsError(
@@ -123,7 +121,7 @@ class OutputFolder:
         return self._lengths, list(self.sources.values())
 
     def register(self, source: Delivered) -> None:
-        """Write an input and its progress into the checkpoint, without any output. Raises DeliveryDoubtful."""
+        """Write an input and its progress into the checkpoint. Raises DeliveryDoubtful."""
         sources = {**self.sources, source.path: source}
         try:
             self._save(self._lengths, sources)
@@ -132,9 +130,9 @@ class OutputFolder:
         self.sources = sources
 
     def append(self, contents: Mapping[str, bytes], source: Delivered | None) -> None:
-        """Deliver: append the contents to the outputs by name, and put `source`, if any, into the checkpoint.
+        """Append the contents to the outputs by name, and commit `source` in the checkpoint.
 
-        After an error (DeliveryDoubtful, or a hook's), close the folder and open it again.
+        After an error (DeliveryDoubtful, or a hook's), close and reopen the folder.
         """
         self._hooks.before_outputs()
         lengths = dict(self._lengths)
@@ -163,7 +161,7 @@ class OutputFolder:
                 os.close(descriptor)
 
     def _take_lock(self) -> None:
-        # Never deleted: filters that open it before and after a deletion would hold different locks.
+        # Never deleted: filters before and after a deletion would lock different files.
         self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -225,7 +223,7 @@ class OutputFolder:
             os.ftruncate(self._descriptors[name], self._lengths[name])
 
     def _require_a_verdict_for_every_line(self) -> None:
-        """Raise RecoveryRefused if the lengths cannot be right: nothing may be truncated to them."""
+        """Raise RecoveryRefused for impossible lengths, before any truncation."""
         counts = {name: _lines_within(self._descriptors[name], length) for name, length in self._lengths.items()}
         if counts.pop(VERDICTS) != sum(counts.values()):
             raise self._damaged()
@@ -263,11 +261,7 @@ def files_of(folder: Path) -> set[str]:
 
 
 def remove_undelivered(folder: Path, kept: Set[str]) -> bool:
-    """Remove a filter's files from a folder without delivered lines. True if only `kept` remain.
-
-    kept  files (`files_of`) that existed before
-    A folder in use stays as it is.
-    """
+    """Remove a filter's files from an unused folder without delivered lines. True if only `kept` remain."""
     made = files_of(folder) - kept
     if any((folder / name).stat().st_size for name in made & set(OUTPUTS)):
         return False
@@ -283,7 +277,6 @@ def remove_undelivered(folder: Path, kept: Set[str]) -> bool:
 
 
 def _lines_within(descriptor: int, length: int) -> int:
-    """Number of lines that end within the first `length` bytes of a file."""
     blocks = (
         os.pread(descriptor, min(_COUNTED_BYTES, length - begin), begin) for begin in range(0, length, _COUNTED_BYTES)
     )

@@ -1,7 +1,7 @@
-"""Input and outputs of an output folder, read back and appended to.
+"""Output folder as an output log: reading back and appending.
 
-The n-th verdict of a destination belongs to the n-th line of its file. Lines have no keys, timestamps or headers: an output gets
-the headers that Kafka would carry, as far as its verdict line has them. Reading takes no lock.
+The n-th verdict of a destination belongs to the n-th line of its file, and supplies the headers that Kafka would carry.
+Reading takes no lock.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -37,9 +37,9 @@ _GONE = Absent("neither the input nor the outputs have its line any more")
 
 
 class FileOutputLog:
-    """See `OutputLog`. Raises SettingsError for a folder without a checkpoint, and RecoveryRefused for a damaged one.
+    """See `OutputLog`. Raises SettingsError without a checkpoint, and RecoveryRefused for a damaged one.
 
-    Pipes cannot be read again: `inputs` leaves them out.
+    `inputs` leaves out pipes: they cannot be read again.
     """
 
     has_headers = False
@@ -50,8 +50,8 @@ class FileOutputLog:
         self._fixed: tuple[Mapping[str, int], list[Delivered]] | None = None
 
     def open(self, way: Way | None) -> None:
-        """See `OutputLog`. `way` is GIVE_BACK: from duplicate.jsonl to unique.jsonl. Refused while a filter runs."""
-        # An empty folder is not made into an output folder.
+        """See `OutputLog`. `way` is GIVE_BACK: from duplicate.jsonl to unique.jsonl. Refused during a filter's run."""
+        # Refuses an empty folder instead of initialising it.
         self._folder.look()
         if way is not None:
             self._folder.open()
@@ -77,7 +77,7 @@ class FileOutputLog:
         return {Source(each.stream, 0): Claim(each.lines, "", True) for each in inputs if each.lines is not None}
 
     def inputs(self, _since_ms: int | None = None) -> Iterator[list[Record]]:
-        """See `OutputLog`: all lines, since lines have no timestamps. Also raises InputUnreadable."""
+        """See `OutputLog`: all lines, since they have no timestamps. Also raises InputUnreadable."""
         _, inputs = self._delivered()
         for each in inputs:
             if each.lines and Path(each.path).is_file():
@@ -126,11 +126,11 @@ class FileOutputLog:
         yield outputs
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
-        """See `Transport.changelog`. Raises RecoveryRefused for files that do not fit together, perhaps after some batches."""
+        """See `Transport.changelog`. Raises RecoveryRefused for contradictory files."""
         return filter(None, portions(self._delivered_in(ranges, destinations), self._batch))
 
     def records_at(self, positions: Sequence[Position]) -> RecordsByPosition:
-        """See `RecordsAt`. Reads each input up to the last line asked for; takes missing records from the outputs."""
+        """See `RecordsAt`. Reads each input up to the last requested line; missing records come from the outputs."""
         inputs = {each.stream: each for each in self._delivered()[1]}
         records: dict[Position, Record | Absent] = {}
         for stream in dict.fromkeys(position.source.stream for position in positions):
@@ -148,7 +148,7 @@ class FileOutputLog:
         return records
 
     def append(self, records: Sequence[Record]) -> None:
-        """See `OutputLog`: appends lines to unique.jsonl, and verdicts that mark them as given back."""
+        """See `OutputLog`: appends lines to unique.jsonl, with verdicts that mark them as given back."""
         lines = b"".join((record.value or b"") + b"\n" for record in records)
         verdicts = b"".join(_verdict(record) + b"\n" for record in records)
         self._folder.append({f"{Destination.UNIQUE}.jsonl": lines, VERDICTS: verdicts}, None)
@@ -189,7 +189,7 @@ def _lines_at(of: Delivered, positions: Sequence[Position]) -> dict[Position, Re
         with closing(LineReader(path)) as reader:
             for position in positions:
                 reader.skip(position.offset - reader.count)
-                # Bounded to one line: a first line always comes.
+                # A first line always comes, whatever its size.
                 if reader.count == position.offset and (lines := reader.lines(1, 1)):
                     records[position] = _record(of, position.offset, lines[0])
     except InputUnreadable:
@@ -199,7 +199,6 @@ def _lines_at(of: Delivered, positions: Sequence[Position]) -> dict[Position, Re
 
 
 def _parse(line: bytes, inputs: Mapping[str, Delivered]) -> tuple[OutputHeaders, Headers]:
-    """What a verdict line says, and the headers that Kafka's output would have for it. inputs: by name."""
     try:
         fields = orjson.loads(line)
         verdict = verdict_of(fields["verdict"], fields["reason"])
@@ -212,7 +211,7 @@ def _parse(line: bytes, inputs: Mapping[str, Delivered]) -> tuple[OutputHeaders,
         headers |= {ID: fields["id"] or "", ORIGINAL_ID: fields["original"] or ""}
         if verdict.names_original and "original_line" in fields:
             name, offset = fields["original_source"], fields["original_line"] - 1
-            # An input of another folder that fed the index goes by its name.
+            # An input of another folder goes by its name.
             original = _position(inputs, fields, "original_") or Position(Source(name, 0), offset)
             headers[ORIGINAL_POSITION] = f"{name}/0/{offset}"
             headers[ORIGINAL_STREAM] = inputs[name].stream if name in inputs else ""
@@ -256,7 +255,7 @@ def _verdict(record: Record) -> bytes:
 
 
 def _until(path: Path, length: int) -> Generator[bytes]:
-    """Lines within the first `length` bytes of a file, without their b"\\n"."""
+    """Lines within the first `length` bytes, without b"\\n"."""
     if not length:
         return
     with path.open("rb") as file:

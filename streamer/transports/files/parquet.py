@@ -1,9 +1,9 @@
-"""Parquet: rows in, one line of JSON for each. The only importer of pyarrow.
+"""Parquet rows as JSON lines. The only importer of pyarrow.
 
-A line has every column of the file, in its order, so that outputs keep the whole row. Times become ISO 8601, decimals texts,
-bytes the text that they are in UTF-8, else Base64; what is no number (NaN) becomes null. The same file gives the same lines.
+A line has every column in file order, so outputs keep the whole row. Times become ISO 8601, decimals text, bytes UTF-8 text or
+else Base64, and NaN null. The same file gives the same lines.
 
-Memory: rows come in batches, and columns page by page, so that a file is never held whole.
+Memory: batches of rows and single column pages, never a whole file.
 """
 
 import base64
@@ -14,18 +14,18 @@ from pathlib import Path
 import orjson
 
 BEGIN = b"PAR1"
-"""With what a Parquet file begins, and ends."""
+"""First and last bytes of a Parquet file."""
 
 _ROWS_AT_ONCE = 64  # held as Python objects: a row may be a page of megabytes
 _PAGES_READ_BYTES = 2**20
 
 
 class Unreadable(Exception):
-    """The file cannot be read further. The message says why."""
+    """Unreadable from here on. The message says why."""
 
 
 def json_lines(path: Path) -> Iterator[tuple[bytes, float]]:
-    """Lines of some rows, each with b"\\n", and the share of all rows read so far. Raises Unreadable."""
+    """Yield lines of some rows, each with b"\\n", and the share of rows read so far. Raises Unreadable."""
     if importlib.util.find_spec("pyarrow") is None:
         raise Unreadable('this is Parquet, which needs the package pyarrow: pip install "neardup-streamer[parquet]"')
     import pyarrow as arrow
@@ -50,7 +50,6 @@ def _line(row: dict[str, object]) -> bytes:
 
 
 def _plain(value: object) -> str:
-    """Text for a value without a JSON form."""
     if isinstance(value, bytes):
         try:
             return value.decode()

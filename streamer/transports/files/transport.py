@@ -1,19 +1,17 @@
-"""The transport over files and pipes: lines in, four files out, exactly once.
+"""Transport over files and pipes: lines in, four files out, exactly once.
 
-The transport reads inputs one after the other, in the order given. A record is one line (`line_reader`); its offset is the line
-number, from 0. Deliveries go through `output_folder`, whose checkpoint is the committed offset.
+Inputs are read in the given order. A record is one line (`line_reader`); its offset is the line number, from 0. The checkpoint
+of `output_folder` has the committed offset.
 
 The stream of an input:
-    path in the checkpoint                         the stream written there
-    new path, but the index knows the name         the known stream, and so the same verdicts, if it is a regular file
-                                                   that begins with exactly the decided lines
-    otherwise, and always for a new pipe           a new stream
-The checkpoint gets the stream before the first record is handed out: a pipe fed again after a crash must not count as another
-input.
+    path in the checkpoint               its noted stream
+    new path, known name in the index    the known stream, and the same verdicts, if it is a regular file
+                                         that begins with exactly the decided lines
+    otherwise, and for any new pipe      a new stream
+The checkpoint gets the stream before the first record leaves: a pipe fed again after a crash must not count as another input.
 
-The digest of the first n lines, called `mark`, proves that an input is unchanged. The checkpoint holds it for the lines
-delivered, the index for the lines decided. A file may grow. A changed line is noticed, and so is a last line without line break
-that has become longer.
+The digest of the first n lines, `mark`, proves that an input is unchanged. The checkpoint holds it for delivered lines, the
+index for decided ones. A file may grow, but an unterminated last line may not.
 """
 
 import os
@@ -35,12 +33,12 @@ from streamer.transports.files.output_log import FileOutputLog
 from streamer.transports.transport import FINISHED, NO_TIMESTAMP_MS, Assigned, Claim, Finished, Trimmed
 
 TAIL_RECORDS_MAX = 200_000
-"""Most records that a crash can leave decided but undelivered: two batches of the largest `batch.records_max`."""
+"""Most decided but undelivered records after a crash: two batches of the largest `batch.records_max`."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """The current input. `decided`: the index's applied offset and mark, until reading reaches it."""
+    """The current input. `decided`: the index's applied offset and mark, until reached."""
 
     source: Source
     name: str
@@ -64,7 +62,7 @@ class FileTransport:
     ) -> None:
         """Touches nothing before `open`.
 
-        known_streams   indexed streams under a name, each with its applied offset and mark
+        known_streams   indexed streams by name, each with applied offset and mark
         hooks           for crash tests
         standard_input  file descriptor for '-'
         """
@@ -81,11 +79,11 @@ class FileTransport:
         self._left_out_before: Counter[str] = Counter()
 
     takes_headers = False
-    """A line has no headers."""
+    """Lines have no headers."""
 
     @property
     def bytes_total(self) -> int:
-        """Size on disk of all regular input files, in bytes; 0 if all inputs are pipes."""
+        """Bytes on disk of all regular input files; 0 if all inputs are pipes."""
         return sum(path.stat().st_size for path in self._paths if path.is_file())
 
     @property
@@ -96,13 +94,13 @@ class FileTransport:
 
     @property
     def left_out(self) -> Counter[str]:
-        """Number of input records without a document, and so without a line, by kind."""
+        """Number of input records without a document, by kind."""
         at_work = self._reading.reader if self._reading else None
         return self._left_out_before + (at_work.left_out if at_work else Counter())
 
     @property
     def lines_delivered(self) -> int:
-        """Lines of these inputs delivered by this and earlier runs, from the checkpoint."""
+        """Delivered lines of these inputs, including earlier runs."""
         keys = set(map(_key, self._paths))
         return sum(each.lines or 0 for key, each in self._folder.sources.items() if key in keys)
 
@@ -122,10 +120,9 @@ class FileTransport:
         self._folder.open()
 
     def read(self) -> Batch | Assigned | Finished:
-        """The next input as Assigned, then its batches, then the next input; FINISHED after the last.
+        """Assigned for the next input, then its batches; FINISHED after the last input.
 
-        An empty Batch after `batch.wait_ms` without news from a pipe. Raises InputUnreadable, InputChanged, and DeliveryDoubtful
-        if the checkpoint cannot take a new input.
+        Empty Batch after `batch.wait_ms` without news from a pipe. Raises InputUnreadable, InputChanged, DeliveryDoubtful.
         """
         if (upcoming := self._peeked) is not None:
             self._peeked = None
@@ -148,7 +145,7 @@ class FileTransport:
             self._let_go()
 
     def peek(self) -> Batch | None:
-        """See Transport. Reads files from disk, but of a pipe only what is buffered."""
+        """See Transport. Reads from disk; from a pipe only what is buffered."""
         reading = self._reading
         if self._peeked is None and reading and reading.reader and reading.decided is None:
             begin = reading.reader.count
@@ -157,32 +154,31 @@ class FileTransport:
         return self._peeked
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
-        """Lines delivered per source; None if never committed."""
+        """Delivered lines per source; None if never committed."""
         delivered = {each.stream: each.lines for each in self._folder.sources.values()}
         return {source: delivered.get(source.stream) for source in sources}
 
     def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
-        """None: the folder's lock lets one job at a time decide."""
+        """None: the folder's lock admits one job."""
         return dict.fromkeys(sources)
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """0 per source: lines do not go away."""
+        """0 per source: files keep their lines."""
         return dict.fromkeys(sources, 0)
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """Known lines per source: delivered or read. There may be more."""
+        """Known lines per source, delivered or read. More may follow."""
         known = {source: lines or 0 for source, lines in self.committed(sources).items()}
         if self._reading and self._reading.reader and self._reading.source in known:
             known[self._reading.source] = max(known[self._reading.source], self._reading.reader.count)
         return known
 
     def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
-        """Compare the lines before `offset` with the mark, then read this assigned input from that line on.
+        """Compare the lines before `offset` with the mark, then read on from there.
 
-        If the index has decided more than was delivered, the lines up to `applied.offset` are the first batch, whatever the
-        bounds of a batch. The batch comes only if the index's mark agrees. A crash leaves at most TAIL_RECORDS_MAX such lines.
-        With more, a file is compared with the mark at once, and its lines come in ordinary batches; a pipe is refused. An empty
-        mark proves nothing and is ignored. Raises InputChanged, InputUnreadable, RecoveryRefused.
+        Decided lines beyond `offset`, up to `applied.offset`, form the first batch, whatever its size, if the index's mark
+        agrees. A crash leaves at most TAIL_RECORDS_MAX such lines. With more, a file is compared at once and read in ordinary
+        batches; a pipe is refused. An empty mark is ignored. Raises InputChanged, InputUnreadable, RecoveryRefused.
         """
         reading = self._reading
         if reading is None or reading.source != source or reading.reader is not None:
@@ -201,10 +197,7 @@ class FileTransport:
             raise self._changed(reading, offset)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
-        """Append lines and verdicts to their files, and move the checkpoint, atomically.
-
-        Raises DeliveryDoubtful.
-        """
+        """Append lines and verdicts, and move the checkpoint, atomically. Raises DeliveryDoubtful."""
         if not batch.records:
             return
         ((source, end),) = batch.ends.items()
@@ -221,8 +214,7 @@ class FileTransport:
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:  # noqa: ARG002
         """Write start offsets into the checkpoint, as delivered, for sources without one.
 
-        Inputs start one by one. Raises RecoveryRefused if another offset was committed, because lines would be lost or doubled.
-        Also raises DeliveryDoubtful.
+        Raises DeliveryDoubtful, and RecoveryRefused if another offset was committed: lines would be lost or doubled.
         """
         ((source, offset),) = offsets.items()
         delivered = self._delivered(source)
@@ -234,21 +226,21 @@ class FileTransport:
         self._folder.register(replace(delivered, lines=offset))
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
-        """See Transport. Raises RecoveryRefused if the files do not fit together."""
+        """See Transport. Raises RecoveryRefused for contradictory files."""
         return FileOutputLog(self._folder.folder, self._batch).changelog(ranges, destinations)
 
     def inputs_at(self, _positions: Collection[Position]) -> Iterator[list[Record]]:
-        """Nothing: one process decides and delivers line by line, so no output names a line that is not delivered."""
+        """Nothing: one process decides and delivers, so no output names an undelivered line."""
         return iter(())
 
     def trimmed(
         self, _ranges: Mapping[Source, range], _destinations: Sequence[Destination]
     ) -> Iterator[Trimmed | None]:
-        """Nothing: a folder whose files lack what its checkpoint names is refused."""
+        """Nothing: `open` refuses a folder that lost lines."""
         return iter(())
 
     def lags(self) -> dict[Source, int]:
-        """Nothing: a file's number of lines is unknown before its end."""
+        """Nothing: the number of lines is unknown before the end."""
         return {}
 
     def last_contact_seconds(self) -> None:
@@ -277,7 +269,7 @@ class FileTransport:
         return _Reading(Source(delivered.stream, 0), delivered.name, path)
 
     def _free_name(self, path: Path) -> str:
-        """The path as given; the absolute path if another input has that name (a relative path, elsewhere)."""
+        """The path as given; the absolute path if another input has that name."""
         taken = {each.name for each in self._folder.sources.values()}
         free = [name for name in (_text(path), _key(path)) if name not in taken]
         if not free:
@@ -361,12 +353,12 @@ def _is_readable(path: Path) -> bool:
 
 
 def _key(path: Path) -> str:
-    """Key of an input: its resolved path. A pipe keeps its own path, since it resolves to another one every time."""
+    """Resolved path. A pipe keeps its own: it resolves differently every time."""
     if path == STANDARD_INPUT:
         return "-"
     return _text(path.resolve() if path.is_file() else path.absolute())
 
 
 def _text(path: Path) -> str:
-    r"""A path as printable text; bytes that are no UTF-8 are shown as \xNN."""
+    r"""Printable path; bytes outside UTF-8 appear as \xNN."""
     return os.fsencode(path).decode(errors="backslashreplace")

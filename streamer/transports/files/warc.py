@@ -1,27 +1,25 @@
-"""WARC and WET: records in, one JSON line per document. The only importer of warcio and w3lib.
+"""WARC and WET records as JSON lines. The only importer of warcio and w3lib.
 
     WARC bytes ──► record by record ──► {"id": ..., "url": ..., "time": ..., "type": "response", ..., "text": ...}
 
-A line depends on its record alone: the same file gives the same lines, so positions and digests hold as for any file. Its
-members, in this order, absent if the record lacks them:
+A line depends on its record alone, so positions and digests hold as for any file. Its members, in this order, if present:
 
     id            WARC-Record-ID, unchanged
     url           WARC-Target-URI
     time          WARC-Date
     type          WARC-Type: response, resource or conversion
-    refers_to     WARC-Refers-To: the response from which a conversion was made
+    refers_to     WARC-Refers-To: the response that was converted
     content_type  of the page, by HTTP or by the record
     truncated     WARC-Truncated: why the crawler stored only a part
     text          the page as sent, without HTTP codings, in Unicode
     no_text       in place of `text`: why it is unreadable. The line becomes a dead letter
 
-Records without a page, such as requests, redirects and pictures, give no line; they are counted by kind. WAT has no texts, and is
-refused.
+Records without a page (requests, redirects, pictures) are only counted, by kind. WAT has no texts, and is refused.
 
-This module does the framing (headers, length, block): warcio pulls from a file, and a pipe must not block. warcio parses chunks
-and the headers of records and HTTP; w3lib detects the charset, as Scrapy does.
+Framing (headers, length, block) happens here, because warcio pulls from a file, and a pipe must not block. warcio parses
+chunks and headers; w3lib detects the charset, as Scrapy does.
 
-Memory: records up to RECORD_BYTES_MAX are held whole. Only the headers of a longer one are read.
+Memory: records up to RECORD_BYTES_MAX stay whole. Of longer ones only the headers are read.
 """
 
 import importlib.util
@@ -36,10 +34,10 @@ import orjson
 import zstandard
 
 BEGIN = b"WARC/"
-"""First bytes of every record in WARC, WET and WAT."""
+"""First bytes of WARC, WET and WAT records."""
 
 RECORD_BYTES_MAX = 64 * 2**20
-"""Longest record whose text is read, as stored and after decoding."""
+"""Longest record whose text is read, both stored and decoded."""
 
 _HEADERS_BYTES_MAX = 64 * 2**10
 _LOOK_BYTES = 64 * 2**10  # enough for the HTTP headers of a record that is too long
@@ -56,7 +54,7 @@ _WAT = b'"Envelope"'
 
 
 class Unreadable(Exception):
-    """Input that is not WARC from here on, or holds no documents. The message says which, and what to do."""
+    """No WARC from here on, or no documents. The message says which, and what to do."""
 
 
 class _LeftOut(Exception):
@@ -64,10 +62,10 @@ class _LeftOut(Exception):
 
 
 class WarcLines:
-    """Cuts WARC, given in blocks of any size, into JSON lines. `left_out` counts records without a line, by kind."""
+    """Cutter of WARC blocks into JSON lines. `left_out` counts records without a line, by kind."""
 
     def __init__(self) -> None:
-        """Raises Unreadable if the extra is not installed."""
+        """Raises Unreadable without the extra."""
         if not all(map(importlib.util.find_spec, ("warcio", "w3lib", "brotli"))):
             raise Unreadable(
                 'this is WARC, which needs packages of the extra `warc`: pip install "neardup-streamer[warc]"'
@@ -75,14 +73,14 @@ class WarcLines:
         from warcio.recordloader import ArcWarcRecordLoader
 
         self.left_out: Counter[str] = Counter()
-        # Tolerant of status lines such as HTTP/2, which some crawlers write.
+        # Tolerates status lines such as HTTP/2, which some crawlers write.
         self._loader = ArcWarcRecordLoader(verify_http=False)
         self._held = bytearray()
         self._to_skip_bytes = 0
         self._records = 0
 
     def cut(self, plain: bytes) -> Iterator[bytes]:
-        """Lines of the records that end in `plain`. Raises Unreadable after the last record with intact framing."""
+        """Lines of the records that end in `plain`. Raises Unreadable after the last intact record."""
         self._held += plain
         at = 0
         try:
@@ -92,7 +90,7 @@ class WarcLines:
                 at += skipped
                 between = _BETWEEN.match(self._held, at)
                 if not self._to_skip_bytes and between is not None:
-                    # Line breaks between records are dropped at once: a file may hold gigabytes of them.
+                    # At once: a file may hold gigabytes of line breaks between records.
                     at = between.end()
                 end = None if self._to_skip_bytes else self._end_of_record(at)
                 if end is None:
@@ -108,12 +106,12 @@ class WarcLines:
             del self._held[:at]
 
     def finish(self) -> None:
-        """End the input. Raises Unreadable if it ends within a record."""
+        """End the input. Raises Unreadable within a record."""
         if self._to_skip_bytes or self._held.strip(b"\r\n"):
             raise Unreadable(f"the file ends within WARC record {self._records + 1}: it is truncated")
 
     def _end_of_record(self, begin: int) -> int | None:
-        """End offset of the needed part of the record; None if more bytes must come first."""
+        """End offset of the needed part; None if more bytes must come first."""
         held = self._held
         if not held.startswith(BEGIN, begin):
             if BEGIN.startswith(bytes(held[begin : begin + len(BEGIN)])):
@@ -135,7 +133,7 @@ class WarcLines:
         return headers.end() + looked_at
 
     def _line(self, record: bytes, *, is_whole: bool) -> bytes:
-        """Line of a record. Raises _LeftOut if it holds no page, and Unreadable for WAT."""
+        """Line of a record. Raises _LeftOut without a page, and Unreadable for WAT."""
         parsed = self._loader.parse_record_stream(
             BytesIO(record.lstrip(b"\r\n")), known_format="warc", no_record_parse=True
         )
@@ -148,7 +146,7 @@ class WarcLines:
             raise _LeftOut(kind)
         url = (headers.get_header("WARC-Target-URI") or "").strip("<>")
         if kind == "resource" and not url.startswith(_OF_PAGES):
-            # Crawlers store their own notes like this, such as metadata://gnu.org/software/wget/warc/wget.log.
+            # Crawlers' own notes, such as metadata://gnu.org/software/wget/warc/wget.log.
             raise _LeftOut(f"resource, {url.partition(':')[0][:20]}:")
         http = None
         if kind == "response":
@@ -189,7 +187,7 @@ class WarcLines:
 
 
 def _has_bounded_headers(record: bytes) -> bool:
-    """Whether the HTTP headers of a record end in time: parsed, they take fifty times their length."""
+    """Whether the HTTP headers end in time: parsed, they take fifty times their length."""
     block = _HEADERS_END.search(record)
     begin = 0 if block is None else block.end()
     end = begin + _HEADERS_BYTES_MAX
@@ -197,14 +195,13 @@ def _has_bounded_headers(record: bytes) -> bool:
 
 
 def _mime(content_type: str | None) -> str:
-    """`text/html` of `Text/HTML; charset=...`."""
     return (content_type or "").partition(";")[0].strip().lower()[:60] or _OF_NO_TYPE
 
 
 def _body(stream: Any, http: Any) -> tuple[bytes, str | None]:
     """Decoded body, and why it is unreadable, or None.
 
-    Many crawlers store decoded pages under the original headers: nothing is decoded if a page begins there.
+    Crawlers may store decoded pages under the original headers, so a body that begins as a page stays as it is.
     """
     if http is None:
         return stream.read(), None
@@ -227,7 +224,7 @@ def _body(stream: Any, http: Any) -> tuple[bytes, str | None]:
 
 
 class _Damaged(Exception):
-    """A content coding that cannot be undone. Private to this module: the message ends up in `no_text`."""
+    """A content coding that cannot be undone. The message ends up in `no_text`."""
 
 
 def _inflated(body: bytes, window_bits: int) -> bytes:
@@ -241,7 +238,7 @@ def _inflated(body: bytes, window_bits: int) -> bytes:
 
 
 def _of_deflate(body: bytes) -> bytes:
-    """Body from deflate: zlib by the standard, or raw, as some servers send it."""
+    """Inflate zlib, or raw deflate as some servers send it."""
     has_header = body[:1] == b"\x78" and int.from_bytes(body[:2]) % 31 == 0
     return _inflated(body, zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
 
@@ -262,7 +259,7 @@ def _of_zstd(body: bytes) -> bytes:
     decompressor = zstandard.ZstdDecompressor().decompressobj()
     content = bytearray()
     try:
-        # In steps: a few bytes may become very many.
+        # In steps: a few bytes may expand enormously.
         for at in range(0, len(body), _ZSTD_STEP_BYTES):
             if decompressor.eof or len(content) > RECORD_BYTES_MAX:
                 break
@@ -290,7 +287,7 @@ _DECODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def _unicode(content_type: str | None, body: bytes) -> str:
-    """Text of a page: by its byte order mark, HTTP, its own declaration, else UTF-8 or the browsers' fallback."""
+    """Page text: by byte order mark, HTTP, own declaration, else UTF-8 or the browsers' fallback."""
     from w3lib.encoding import html_to_unicode
 
     _, text = html_to_unicode(content_type, body, auto_detect_fun=_charset)

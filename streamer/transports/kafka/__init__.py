@@ -1,1 +1,1 @@
-"""The transport over Kafka. The only importers of the Kafka client."""
+"""Transport over Kafka; the only importers of its clients."""

@@ -1,4 +1,4 @@
-"""Kafka's changelog: delivered records from the outputs, under their input positions."""
+"""Kafka's changelog: delivered records from the outputs, by input position."""
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,18 +20,18 @@ from streamer.transports.output_log import portions
 from streamer.transports.transport import Trimmed
 
 HELD_BYTES_MAX = 64 * 2**20
-"""Most bytes of values held back to restore the order within a source."""
+"""Most bytes of values that a merge holds to restore a source's order."""
 
 SEARCH_OFFSETS = 2_000
-"""Length of the first range searched for the first needed record, counted from an output's end."""
+"""Length of the first range searched, back from an output's end."""
 
 
 class SourceOrder:
-    """Merge of the partitions of one output: each source's records come out in offset order.
+    """Merge of one output's partitions into offset order per source.
 
-    A source's records are spread over the output's partitions, and ascend in each. Given-back records do not, so add none of
-    them. The merge holds a record until every unfinished partition has shown the same source at its offset or later. If more than
-    `held_bytes_max` of values are held, because partitions drifted apart, all come out at once, out of order.
+    A source's records ascend in each partition, except given-back ones: add none. The merge holds a record until every
+    unfinished partition shows the same source at its offset or later. Beyond `held_bytes_max` of values, all come out at once,
+    out of order.
     """
 
     def __init__(self, partitions: Iterable[int], held_bytes_max: int = HELD_BYTES_MAX) -> None:
@@ -52,7 +52,7 @@ class SourceOrder:
         del self._reached[partition]
 
     def ready(self) -> Iterator[Record]:
-        """Records whose turn has come, source after source."""
+        """Records whose turn has come, by source."""
         everything = self._held_bytes > self._held_bytes_max or not self._reached
         for source, heap in self._held.items():
             reached = min((offsets.get(source, -1) for offsets in self._reached.values()), default=-1)
@@ -65,10 +65,10 @@ class SourceOrder:
 def read_changelog(
     settings: Settings, ranges: Mapping[Source, range], destinations: Sequence[Destination]
 ) -> Iterator[list[Record]]:
-    """See `Transport.changelog`. Reads what is committed now, one destination after the other.
+    """See `Transport.changelog`. Reads what is committed now, destination by destination.
 
-    Waits for open transactions. Raises SettingsError, BrokerUnavailable, and TransactionHanging if one stays open for longer than
-    the brokers allow.
+    Waits for open transactions. Raises SettingsError, BrokerUnavailable, and TransactionHanging for one beyond the brokers'
+    time limit.
     """
     with closing(TopicReader(settings)) as reader:
         for destination in destinations:
@@ -80,7 +80,7 @@ def find_trimmed(
 ) -> Iterator[Trimmed | None]:
     """See `Transport.trimmed`. Raises SettingsError, BrokerUnavailable.
 
-    A source's records ascend in a partition. So a partition that still has one from before the range has the whole range.
+    A source's records ascend, so one from before the range proves that the partition has the whole range.
     """
     topics = [topic_of(settings, destination) for destination in destinations]
     for topic in compacted_topics(settings, topics):
@@ -138,10 +138,10 @@ def _read_topic(
 
 
 def _first_needed(reader: TopicReader, partition: TopicPartition, whole: range, ranges: Mapping[Source, range]) -> int:
-    """Offset in the output partition below which no record of the ranges lies.
+    """First offset that the ranges may need in an output partition.
 
-    An index usually lost the last records of a long topic, and a source's records ascend in the partition. So the search goes
-    back from the end, and stops once every source has shown a record from before its range.
+    An index usually lost the last records of a long topic. So the search goes back from the end until every source shows a
+    record from before its range.
     """
     if not all(wanted.start for wanted in ranges.values()):
         return whole.start
@@ -155,7 +155,7 @@ def _first_needed(reader: TopicReader, partition: TopicPartition, whole: range, 
 
 
 def _sources_before(records: Iterable[ConsumerRecord], ranges: Mapping[Source, range]) -> set[Source]:
-    """Sources with a record from before their range. Given-back records are out of order, and prove nothing."""
+    """Sources with a record from before their range, except given-back records, which are out of order."""
     sources = set()
     for record in records:
         headers = tuple(record.headers)

@@ -1,7 +1,7 @@
-"""The seam between the Kafka transport and the client that moves its records: `kafka_python` or `confluent`.
+"""Seam between the Kafka transport and its client, `kafka_python` or `confluent`.
 
-A reader reads the input as a group member; a producer fills transactions. `transport` decides what to read, keep and deliver, and
-`writer` when to commit; a client only how. All refer to the input's partitions by number.
+`transport` decides what to read, keep and deliver, `writer` when to commit, a client only how. Partitions of the input go by
+number.
 """
 
 import importlib.util
@@ -18,15 +18,15 @@ Commits = Mapping[int, tuple[int, str]]
 """Offset to commit and its note, by partition of the input."""
 
 NOTE_END = "\0"
-"""Ends every committed note, whichever client wrote it: confluent-kafka adds it, and reads a note without it past its end."""
+"""Ends every committed note: confluent-kafka adds it, and reads a note without it past its end."""
 
 Changes = deque[tuple[bool, frozenset[int]]]
-"""Changes of the assignment, in order: True and the partitions gained, or False and the partitions lost."""
+"""Assignment changes in order: True and partitions gained, or False and partitions lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """This worker as a member of the group.
+    """This worker's membership in the group.
 
     id     assigned by the group; changes after an expulsion
     proof  the client's own, for the writer
@@ -37,7 +37,7 @@ class Member:
 
 
 def require_client(settings: Settings) -> None:
-    """Raise SettingsError unless the package of `kafka.client` is installed."""
+    """Raise SettingsError without the package for `kafka.client`."""
     if settings.kafka.client == "confluent-kafka" and importlib.util.find_spec("confluent_kafka") is None:
         raise SettingsError(
             'kafka.client: "confluent-kafka" needs the package of this name, which is not installed: '
@@ -46,10 +46,9 @@ def require_client(settings: Settings) -> None:
 
 
 class Reader(Protocol):
-    """Reader of the input as a static member of the group. Its calls raise BrokerUnavailable, SettingsError, DeliveryDoubtful.
+    """Static group member that reads the input. Calls raise BrokerUnavailable, SettingsError, DeliveryDoubtful.
 
-    It sees committed records only, and commits and resets nothing by itself. It returns no record of a gained partition before
-    `begin` names the first offset.
+    It reads only committed records, and never commits or resets by itself. Gained partitions wait for `begin`.
     """
 
     def join(self) -> None:
@@ -57,58 +56,58 @@ class Reader(Protocol):
 
     @property
     def changes(self) -> Changes:
-        """Pending changes of the assignment; the caller removes those it has followed."""
+        """Pending assignment changes; the caller removes those it has followed."""
 
     def poll(self, wait_ms: int, records_max: int) -> Mapping[int, Sequence[Record]]:
-        """Records by partition, in offset order; none after a bounded wait without news. Serves as the group's heartbeat.
+        """Records by partition, in offset order; none after a bounded wait. Serves as the group's heartbeat.
 
-        Records may belong to partitions that `changes` takes away.
+        May include partitions that `changes` takes away.
         """
 
     @property
     def gone(self) -> frozenset[int]:
-        """Partitions whose next record the brokers no longer have, until they are forgotten."""
+        """Partitions whose next record the brokers no longer have, until `forget`."""
 
     def member(self) -> Member | None:
-        """The membership that read the last poll's records; None without one, or if it may be changing."""
+        """Membership at the last poll; None without one, or if it may be changing."""
 
     def is_steady(self) -> bool:
         """False during a known rebalance."""
 
     @property
     def damaged(self) -> Mapping[int, int]:
-        """Offset of the next record by partition, where it could not be read, until it is forgotten."""
+        """Offset of an unreadable next record, by partition, until `forget`."""
 
     def hold(self, partitions: Iterable[int]) -> None:
-        """Pause these gained partitions until they begin."""
+        """Pause gained partitions until they begin."""
 
     def begin(self, partition: int, offset: int) -> None:
-        """Read this partition from `offset` on."""
+        """Read a partition from `offset` on."""
 
     def forget(self, partition: int) -> None:
-        """Drop all state of this partition: it was lost, or begins again."""
+        """Drop a partition's state: it was lost, or begins again."""
 
     def assignment(self) -> frozenset[int]:
         """Partitions that this member owns."""
 
     def committed(self, partition: int) -> tuple[int, str] | None:
-        """Committed offset of the group with its note, or None."""
+        """The group's committed offset with its note, or None."""
 
     def commit(self, commits: Commits) -> None:
-        """Commit without a transaction, all at once. Raises kafka-python's KafkaError."""
+        """Commit atomically without a transaction. Raises kafka-python's KafkaError."""
 
     def progress(self, partition: int) -> tuple[int, int] | None:
-        """Offset after the last record polled, and the end, as far as known from reading; None if unknown."""
+        """Offset after the last polled record, and the known end; None if unknown."""
 
     def rejoin(self) -> None:
-        """Rejoin the group with the next polls, to start a rebalance."""
+        """Rejoin the group with the next polls, which starts a rebalance."""
 
     def close(self) -> None:
-        """Release every resource quickly; never raises, never commits."""
+        """Release every resource quickly; never raises or commits."""
 
 
 class Send(NamedTuple):
-    """A record to send with these headers; `partition` None: the client chooses."""
+    """A record to send; `partition` None: the client chooses."""
 
     topic: str
     record: Record
@@ -117,26 +116,26 @@ class Send(NamedTuple):
 
 
 class Producer(Protocol):
-    """Transactional producer. Its calls raise kafka-python's KafkaError and ValueError; then only `close` is allowed."""
+    """Transactional producer. Calls raise kafka-python's KafkaError and ValueError; then only `close` is allowed."""
 
     @property
     def identity(self) -> tuple[int, int] | None:
         """Id and epoch from the coordinator; None if it cannot be asked."""
 
     def has_lost_connection(self) -> bool:
-        """Whether it has lost a connection since the last call."""
+        """Whether a connection was lost since the last call."""
 
     def begin(self) -> None:
         """Begin a transaction."""
 
     def fill(self, sends: Sequence[Send], commits: Commits, proof: object) -> bool:
-        """Send records and offsets; False if the group has just moved on, so that the transaction must be aborted.
+        """Send records and offsets. False if the group has just moved on: abort then.
 
-        Raises DeliveryDoubtful for a proof of membership that is void.
+        Raises DeliveryDoubtful for a void proof of membership.
         """
 
     def commit(self) -> None:
-        """Commit, and return once the coordinator has. May never return."""
+        """Return once the coordinator has committed. May never return."""
 
     def abort(self) -> None:
         """As `commit`."""

@@ -1,7 +1,7 @@
 """Broker clients with safe settings, and their errors as the streamer's.
 
-kafka-python is pinned: it loses records and fencing outside the rules in `kafka.transport`, which
-tests/contract/test_kafka_rules.py enforces. Clients are not fork-safe: make them in the process that uses them.
+kafka-python is pinned; `kafka.transport` has the rules for it. Clients are not fork-safe: create them in the process that uses
+them.
 """
 
 import platform
@@ -37,20 +37,20 @@ from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.unreadable import TolerantConsumer
 
 NULL_VALUE: Any = object()
-"""`send` value for a record without one: the client refuses None if the key is None too."""
+"""`send` value for a record without one: the client refuses None without a key."""
 
 BATCH_BYTES_MAX = 1_000_000
-"""Size of the client's batch for one partition: just below a topic's default max.message.bytes.
+"""Batch size for one partition: just below a topic's default max.message.bytes.
 
-From a partition's second batch on, the client wakes its thread for every record, so smaller batches cost more. Measured in CPU
-time a document: 51 microseconds at this size, 59 at 256 KiB, 125 at the client's default of 16 KiB.
+The client wakes its thread for every record after a partition's first batch. CPU time per document: 51 microseconds at this
+size, 59 at 256 KiB, 125 at the client's default of 16 KiB.
 """
 
 LINGER_MS_MAX = 1_000
-"""Longer than it takes to hand over a batch, so that the client's batches fill up; `flush` sends them at once anyway."""
+"""Longer than handing over a batch takes, so client batches fill up; `flush` sends them at once."""
 
 _READING = {
-    # Even for an input without transactions: only with it does a client fetch stable committed offsets.
+    # Even for an input without transactions: only then does a client fetch stable committed offsets.
     "isolation_level": "read_committed",
     "enable_auto_commit": False,
     "fetch_max_bytes": 16 * 2**20,
@@ -59,7 +59,7 @@ _READING = {
 _HEARTBEAT_INTERVAL_MS_MAX = 3_000
 CLOSE_MS_MAX = 1_000
 METADATA_AGE_MS_MAX = 3_000
-"""Longest wait until the client sees a partition added to the input."""
+"""Longest wait until the client sees an added input partition."""
 RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
 _TRANSACTION_MS_MAX_DEFAULT = 900_000
@@ -67,12 +67,11 @@ _CLEANUP_POLICY = "cleanup.policy"
 _MESSAGE_BYTES_MAX = "max.message.bytes"
 
 
-# The client warns about each step of its thread above 0.1 s, which is common on a busy machine. A worker that hangs is ended by
-# `workers.progress_timeout_ms`.
+# The client warns about each step above 0.1 s, common on a busy machine. `workers.progress_timeout_ms` ends a hung worker.
 NetworkSelector.DEFAULT_CONFIG["slow_task_threshold_secs"] = 0
 
 Producers = list[tuple[TopicPartition, ProducerState]]
-"""Producers, each with a partition that it writes to."""
+"""Producers, each with a partition it writes to."""
 
 _dropped: list[KafkaProducer] = []
 
@@ -83,7 +82,7 @@ class _NullValueSerializer(Serializer):  # type: ignore[misc]
 
 
 def require_fast_checksums() -> None:
-    """Raise SettingsError if crc32c's C code is missing: without it the client is ten times slower and does not say so."""
+    """Raise SettingsError without crc32c's C code: the client would silently be ten times slower."""
     if record_checksums.crc32c_c is None:
         raise SettingsError(
             f"the package crc32c has no working C code in this Python ({platform.python_version()}, "
@@ -93,9 +92,9 @@ def require_fast_checksums() -> None:
 
 @contextmanager
 def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
-    """Turn the client's errors into the streamer's: SettingsError if a person must change something, else BrokerUnavailable.
+    """Translate the client's errors: SettingsError if a person must change something, else BrokerUnavailable.
 
-    `doing` completes the sentence "... while {doing}".
+    `doing` completes "... while {doing}".
     """
     servers = ", ".join(settings.kafka.bootstrap_servers)
     try:
@@ -118,13 +117,13 @@ def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
         raise SettingsError(f"the Kafka client refuses its settings while {doing}: {error}") from error
     except KafkaError as error:
         if InvalidTransactionTimeoutError.__name__ in str(error):
-            # The client wraps this one up, as text in an error without a kind.
+            # The client wraps this one as text, in an error without a kind.
             raise SettingsError(
                 f"kafka.transaction_timeout_ms ({settings.kafka.transaction_timeout_ms}): {servers} takes none above its "
                 "transaction.max.timeout.ms (by default 900000)"
             ) from error
         if isinstance(error, RetriableError):
-            # The client reports nothing more about a certificate or a password that some broker refuses.
+            # The client reports nothing more about a refused certificate or password.
             require_login(settings, everywhere=True)
         raise BrokerUnavailable(f"no answer from {servers} while {doing}: {error}") from error
 
@@ -162,7 +161,7 @@ def _reading(settings: Settings) -> dict[str, Any]:
 
 
 def make_consumer(settings: Settings, instance: str) -> TolerantConsumer:
-    """Consumer of the input, a static member of the group. Raises the client's errors; see `broker_errors`."""
+    """Consumer of the input, a static group member. Raises the client's errors; see `broker_errors`."""
     return TolerantConsumer(
         **_connection(settings),
         **(_reading(settings) | member_options(settings, instance)),
@@ -171,7 +170,7 @@ def make_consumer(settings: Settings, instance: str) -> TolerantConsumer:
 
 
 def member_options(settings: Settings, instance: str) -> dict[str, Any]:
-    """A static group member's options, which both clients know by these names."""
+    """Options of a static group member, for both clients."""
     kafka = settings.kafka
     return _READING | {
         "client_id": transactional_id(settings, instance),
@@ -184,12 +183,12 @@ def member_options(settings: Settings, instance: str) -> dict[str, Any]:
 
 
 def ask_for_rejoin(consumer: KafkaConsumer) -> None:
-    """Let a consumer rejoin its group with its next poll; meanwhile it keeps what it owns."""
+    """Make a consumer rejoin its group at its next poll; it keeps its partitions meanwhile."""
     consumer._coordinator.request_rejoin()
 
 
 def make_detached_consumer(settings: Settings, *, committed_only: bool = True) -> TolerantConsumer:
-    """Consumer without a group, to read topics from any offset."""
+    """Consumer without a group, for any offset of any topic."""
     isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}
     return TolerantConsumer(
         **_connection(settings),
@@ -206,10 +205,10 @@ def _writing(settings: Settings) -> dict[str, Any]:
         "enable_idempotence": True,
         "compression_type": None if kafka.compression == "none" else kafka.compression,
         "batch_size": BATCH_BYTES_MAX,
-        # The client demands that linger and one request fit into the delivery timeout.
+        # The client requires linger plus one request to fit into the delivery timeout.
         "linger_ms": min(LINGER_MS_MAX, kafka.delivery_timeout_ms - kafka.request_timeout_ms),
         "max_request_size": kafka.request_bytes_max,
-        # The bound of init_transactions and of the wait for metadata.
+        # Bounds init_transactions and the wait for metadata.
         "max_block_ms": kafka.delivery_timeout_ms,
         "delivery_timeout_ms": kafka.delivery_timeout_ms,
         "allow_auto_create_topics": False,
@@ -220,12 +219,12 @@ def _writing(settings: Settings) -> dict[str, Any]:
 
 
 def transactional_id(settings: Settings, instance: str) -> str:
-    """Transactional id of an instance of the group; also the client id by which workers recognise each other."""
+    """Transactional id of a group's instance; as client id, it identifies workers to each other."""
     return f"{settings.kafka.group}-{instance}"
 
 
 def make_transactional_producer(settings: Settings, instance: str) -> KafkaProducer:
-    """Producer of the outputs. A new one with the same group and instance fences the old one."""
+    """Producer of the outputs. It fences an earlier one with the same group and instance."""
     identity = transactional_id(settings, instance)
     return KafkaProducer(
         **_connection(settings),
@@ -242,26 +241,25 @@ def make_loader(settings: Settings) -> KafkaProducer:
 
 
 def connections_of(producer: KafkaProducer) -> frozenset[object]:
-    """A producer's current connections. A reconnection is another connection."""
+    """A producer's current connections; reconnecting gives another object."""
     return frozenset(tuple(producer._sender._client._manager._conns.values()))
 
 
 def let_go(producer: KafkaProducer) -> None:
-    """Stop a producer quickly, in any state; drops unsent records. Never raises."""
-    # A producer's finaliser replaces its module's logger with a mute one, so all producers live as long as the process.
+    """Stop a producer quickly in any state, without its unsent records. Never raises."""
+    # A producer's finaliser mutes its module's logger, so producers live as long as the process.
     _dropped.append(producer)
     try:
         producer.close(timeout=0)
     except KafkaError:
-        # With unsent records, `close` gives up before it stops the thread, which would go on for ever.
+        # With unsent records, `close` gives up before it stops the thread, which would run for ever.
         producer._sender.force_close()
 
 
 def make_admin(settings: Settings) -> KafkaAdminClient:
-    """Client for the administration of topics, groups and transactions.
+    """Client for topics, groups and transactions, after a test of the login.
 
-    Every use of a broker begins with one, so the login is tried here. Raises SettingsError if it is refused, and the client's
-    errors.
+    Raises SettingsError if it is refused, and the client's errors.
     """
     require_login(settings)
     return KafkaAdminClient(**_connection(settings), client_id=f"{settings.kafka.group}-admin")
@@ -274,13 +272,13 @@ def close_quickly(client: KafkaAdminClient | KafkaConsumer, **options: Any) -> N
 
 
 def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | None]:
-    """Id per topic (a UUID as text), None for a missing topic. Raises AuthorizationError."""
+    """Id per topic (a UUID as text); None for a missing topic. Raises AuthorizationError."""
     existing = existing_topics(admin, names)
     return {name: str(existing[name]["topic_id"]) if name in existing else None for name in names}
 
 
 def existing_topics(admin: KafkaAdminClient, names: list[str]) -> dict[str, Any]:
-    """The client's description of each topic that exists, by name. Raises AuthorizationError."""
+    """The client's description of each existing topic. Raises AuthorizationError."""
     described = {topic["name"]: topic for topic in admin.describe_topics(names)}
     for name, topic in described.items():
         if topic["error_code"] == TopicAuthorizationFailedError.errno:
@@ -289,7 +287,7 @@ def existing_topics(admin: KafkaAdminClient, names: list[str]) -> dict[str, Any]
 
 
 def identity_of(admin: KafkaAdminClient, producer_id: int) -> str | None:
-    """Transactional id of a producer; None if the brokers know none. Raises KafkaError."""
+    """Transactional id of a producer; None if unknown. Raises KafkaError."""
     listed = admin.list_transactions(producer_id_filters=[producer_id])
     return next((each.transactional_id for listings in listed.values() for each in listings), None)
 
@@ -307,25 +305,25 @@ def open_producers(admin: KafkaAdminClient, partitions: list[TopicPartition]) ->
 def transaction_ms_max(settings: Settings) -> int:
     """The brokers' limit for an open transaction, in milliseconds.
 
-    Kafka's default if this user may not read the brokers' settings. Raises SettingsError, BrokerUnavailable.
+    Kafka's default without the right to ask. Raises SettingsError, BrokerUnavailable.
     """
     with broker_errors(settings, "asking for the longest transaction"), make_admin(settings) as admin:
         brokers = [str(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]]
         wanted = [ConfigResource("broker", broker, {_TRANSACTION_MS_MAX: None}) for broker in brokers]
         held = admin.describe_configs(wanted, config_filter="all")["broker"]
-    # If this user may not ask, the client answers with nothing.
+    # Without the right to ask, the answer is empty.
     allowed = [int(each[_TRANSACTION_MS_MAX]["value"]) for each in held.values() if _TRANSACTION_MS_MAX in each]
     return max(allowed, default=_TRANSACTION_MS_MAX_DEFAULT)
 
 
 def output_bytes_max(admin: KafkaAdminClient, topics: Collection[str]) -> int | None:
-    """Largest batch of records that every topic accepts, in bytes; None if this user may not ask. Raises KafkaError."""
+    """Largest batch that every topic accepts, in bytes; None without the right to ask. Raises KafkaError."""
     taken = topic_settings(admin, topics, [_MESSAGE_BYTES_MAX]).values()
     return min((int(held[_MESSAGE_BYTES_MAX]) for held in taken), default=None)
 
 
 def compacted_topics(settings: Settings, topics: Collection[str]) -> list[str]:
-    """Topics with compaction; none if this user may not ask.
+    """Topics with compaction; none without the right to ask.
 
     Raises SettingsError, BrokerUnavailable.
     """
@@ -337,18 +335,18 @@ def compacted_topics(settings: Settings, topics: Collection[str]) -> list[str]:
 def topic_settings(
     admin: KafkaAdminClient, topics: Collection[str], keys: Collection[str]
 ) -> dict[str, dict[str, str]]:
-    """Settings by topic and key, for the topics that this user may ask about. Raises KafkaError."""
+    """Settings by topic and key, as far as this user may ask. Raises KafkaError."""
     wanted = [ConfigResource("topic", topic, dict.fromkeys(keys)) for topic in topics]
     try:
         answer = admin.describe_configs(wanted, config_filter="all")["topic"]
     except AuthorizationError:
         return {}
-    # The client answers with nothing about topics that this user may not see.
+    # The answer is empty for topics hidden from this user.
     return {topic: {key: str(held[key]["value"]) for key in keys} for topic, held in answer.items() if held}
 
 
 def abort_commands(settings: Settings, starts: Mapping[TopicPartition, int]) -> str:
-    """Kafka's commands that abort open transactions, given their first offsets."""
+    """Kafka's commands to abort open transactions, given their first offsets."""
     servers = ",".join(settings.kafka.bootstrap_servers)
     return "; ".join(
         f"kafka-transactions.sh --bootstrap-server {servers} abort --topic {at.topic} --partition {at.partition} "
@@ -363,10 +361,7 @@ def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> N
 
 
 class Attempt:
-    """A call that may never return, started now on another thread. `step` of the transaction, in words.
-
-    The call may raise KafkaError and ValueError.
-    """
+    """A call that may never return, started now on another thread. `step`: its step in the transaction."""
 
     def __init__(self, call: Callable[[], None], step: str) -> None:
         self._make = call
@@ -376,7 +371,7 @@ class Attempt:
         (_idle_callers.pop() if _idle_callers else _Caller()).attempts.put(self)
 
     def wait(self, settings: Settings) -> None:
-        """Wait until the call returns. Raises its error, or DeliveryDoubtful after the timeout."""
+        """Wait for the call. Raises its error, or DeliveryDoubtful after the timeout."""
         timeout_ms = settings.kafka.delivery_timeout_ms
         if not self._over.wait(timeout_ms / 1000):
             raise DeliveryDoubtful(f"the {self._step} of the transaction was not answered within {timeout_ms} ms")
@@ -384,7 +379,7 @@ class Attempt:
             raise self._error
 
     def make(self, caller: "_Caller") -> None:
-        """Make the call. Frees the thread before notifying the waiter. Re-raises unexpected errors."""
+        """Make the call. Frees the thread before notifying the waiter; re-raises unexpected errors."""
         try:
             self._make()
             self._error = None
@@ -397,11 +392,11 @@ class Attempt:
 
 
 class _Caller:
-    """A thread that makes one attempt after the other. It is kept: a new one would wait for the interpreter's lock twice."""
+    """A reused thread for attempts: a new one would wait for the interpreter's lock twice."""
 
     def __init__(self) -> None:
         self.attempts: SimpleQueue[Attempt] = SimpleQueue()
-        # Daemonic: a call that never returns must not keep the process from ending.
+        # Daemonic: a call that never returns must not keep the process alive.
         threading.Thread(target=self._run, name="kafka-caller", daemon=True).start()
 
     def _run(self) -> None:

@@ -1,10 +1,10 @@
-"""Broker facts for `streamer doctor`: rights, topics, timeouts. Nothing is changed.
+"""Broker facts for `streamer doctor`: rights, topics, timeouts. Changes nothing.
 
-No request shows the rights on transactional ids, or the brokers' timeouts, to a user who may not read their settings. So both are
-tried by requests that the broker checks first and then has to refuse:
+Rights on transactional ids and the brokers' timeouts may be hidden. Two requests test them, which the broker checks and then
+must refuse:
 
-    JoinGroup       by a member that the group does not know: rights on the group, then the session timeout
-    InitProducerId  for a producer that is not the last one: rights on the id, then the transaction timeout
+    JoinGroup       by an unknown member: rights on the group, then the session timeout
+    InitProducerId  for an outdated producer: rights on the id, then the transaction timeout
 """
 
 import time
@@ -49,7 +49,7 @@ _NOBODY = 2**62
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """Partitions, replicas of each, and settings of one topic; None if this user may not ask for them."""
+    """A topic's partitions, replicas per partition, and settings; None without the right to ask."""
 
     partitions: int
     replicas: int
@@ -60,12 +60,11 @@ class TopicFacts:
 class Facts:
     """The brokers' answers.
 
-    withheld   missing rights
-    topics     by name; None for a topic that is missing, or hidden from this user
+    topics     by name; None for a missing or hidden topic
     refused    keys of timeouts beyond the brokers' limits
-    untried    keys of timeouts that a missing right kept from being tried
-    newest_ms  latest timestamp in the input; None without records, or if the brokers do not answer
-    withheld_from_parts  missing rights that only a service in parts uses
+    untried    keys of timeouts untested for lack of a right
+    newest_ms  latest input timestamp; None without records or answer
+    withheld, withheld_from_parts  missing rights, and those that only a service in parts uses
     """
 
     withheld: Sequence[Right]
@@ -77,7 +76,7 @@ class Facts:
 
 
 def diagnose(settings: Settings) -> Facts:
-    """Ask for all else. Raises SettingsError, BrokerUnavailable."""
+    """Collect all facts. Raises SettingsError, BrokerUnavailable."""
     rights = rights_of(settings)
     topics = settings.topics
     with broker_errors(settings, "looking into rights and topics"), make_admin(settings) as admin:
@@ -103,7 +102,6 @@ def diagnose(settings: Settings) -> Facts:
 
 
 def _denied_to_parts(settings: Settings, admin: KafkaAdminClient) -> list[Right]:
-    """Missing rights on groups and transactional ids that only a part with its own name needs."""
     denied: list[Right] = []
     for part in PARTS:
         own = settings_of(settings, part)
@@ -115,7 +113,7 @@ def _denied_to_parts(settings: Settings, admin: KafkaAdminClient) -> list[Right]
 
 
 def codecs() -> dict[str, bool]:
-    """Availability of each library that a batch of records may need: checksums in C code, and codecs by name."""
+    """Availability of checksums in C code, and of each codec by name."""
     return {
         "crc32c": record_checksums.crc32c_c is not None,
         "gzip": has_gzip(),
@@ -141,7 +139,7 @@ def _newest_ms(admin: KafkaAdminClient, name: str, partitions: int) -> int | Non
     try:
         newest = admin.list_partition_offsets(wanted)
     except (AuthorizationError, UnsupportedVersionError):
-        # Without a right on the topic, or brokers before Kafka 3.0.
+        # Without a right on the topic, or before Kafka 3.0.
         return None
     return max((each.timestamp for each in newest.values() if each.timestamp >= 0), default=None)
 
@@ -150,11 +148,10 @@ _TIMEOUTS: dict[Resource, tuple[str, type[Exception]]] = {
     Resource.GROUP: ("kafka.session_timeout_ms", InvalidSessionTimeoutError),
     Resource.TRANSACTIONAL_ID: ("kafka.transaction_timeout_ms", InvalidTransactionTimeoutError),
 }
-"""Setting that each trial tries, and the broker's error for it."""
+"""Setting that each request tests, and its error."""
 
 
 def _tried(settings: Settings, admin: KafkaAdminClient) -> dict[Resource, type[Exception]]:
-    """Error class in the coordinators' answers to both requests."""
     kafka, identity = settings.kafka, transactional_id(settings, f"{settings.kafka.instance}-0")
     join = partial(
         JoinGroupRequest,
@@ -188,7 +185,6 @@ def _denied(tried: Mapping[Resource, type[Exception]]) -> set[Resource]:
 def _outcome(
     settings: Settings, admin: KafkaAdminClient, key: str, kind: CoordinatorType, request: Callable[[], Any]
 ) -> type[Exception]:
-    """Error class of the coordinator's answer; asks again while it is only starting."""
     deadline = time.monotonic() + settings.kafka.request_timeout_ms / 1000
     while True:
         try:

@@ -1,12 +1,10 @@
-"""A test handshake with a broker that shows why a connection fails: certificate, listener, password.
+"""Test handshake that shows why a connection fails: certificate, listener, password.
 
-The client hides all three. It repeats the attempt until its timeout, then reports no answer, and drops the broker's reason for
-refusing a password. So this module takes the same steps once:
+The client hides all three: it retries until its timeout. This module takes the same steps once:
 
     connect -> TLS -> ApiVersions -> SASL -> Metadata
 
-If a step fails because of a setting, the error names the setting. A broker that is away, or breaks off without a reason, proves
-nothing: that may pass.
+An error that a setting causes names the setting. A silent broker proves nothing: that may pass.
 """
 
 import socket
@@ -27,21 +25,21 @@ from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.settings.settings import Settings
 
 STEP_SECONDS_MAX = 5.0
-"""Longest wait for a broker in one step: an answer takes milliseconds."""
+"""Longest wait in one step: an answer takes milliseconds."""
 
 LOOK_SECONDS_MAX = 10.0
-"""No further broker is asked after this long, or kafka.request_timeout_ms: the caller's watchdog is running."""
+"""No further broker is asked after this, or kafka.request_timeout_ms: the caller's watchdog is running."""
 
 _PROTOCOL = "kafka.security_protocol"
 _EXPIRED, _NOT_YET_VALID, _OTHER_HOST = {10}, {9}, {62, 64}
-"""OpenSSL codes for certificate errors (X509_V_ERR_...)."""
+"""OpenSSL's certificate errors (X509_V_ERR_...)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
     """A broker's answer.
 
-    brokers              addresses, host:port, that the brokers advertise, in order
+    brokers              advertised addresses, host:port, in order
     certificate_expires  end of the broker's certificate, in seconds since 1970; None without TLS
     """
 
@@ -50,7 +48,7 @@ class Greeting:
 
 
 def greetings(settings: Settings) -> Iterator[tuple[str, Greeting | SettingsError | BrokerUnavailable]]:
-    """Address, and greeting or error, of every broker: from the settings, then from the brokers' own lists."""
+    """Address, and greeting or error, for every configured broker, then every advertised one."""
     waiting = list(settings.kafka.bootstrap_servers)
     for address in waiting:
         answer: Greeting | SettingsError | BrokerUnavailable
@@ -64,9 +62,9 @@ def greetings(settings: Settings) -> Iterator[tuple[str, Greeting | SettingsErro
 
 
 def require_login(settings: Settings, *, everywhere: bool = False) -> None:
-    """Raise SettingsError if the first broker that answers refuses these settings; `everywhere`: if any that answers does.
+    """Raise SettingsError if the first answering broker refuses these settings; `everywhere`: if any does.
 
-    Returns if none answers too: waiting for one is up to the client.
+    Returns without any answer: the client does the waiting.
     """
     until = time.monotonic() + min(LOOK_SECONDS_MAX, settings.kafka.request_timeout_ms / 1000)
     for _, answer in greetings(settings):
@@ -77,9 +75,9 @@ def require_login(settings: Settings, *, everywhere: bool = False) -> None:
 
 
 def greet(settings: Settings, address: str) -> Greeting:
-    """Greet the broker at `address`, host:port, with these settings.
+    """Greet the broker at `address`, host:port.
 
-    Raises SettingsError if they do not fit the broker, and BrokerUnavailable if it does not answer.
+    Raises SettingsError for unsuitable settings, and BrokerUnavailable without an answer.
     """
     context = tls_context(settings)
     with _connected(settings, address) as connection, _explained(settings, address):
@@ -91,11 +89,11 @@ def greet(settings: Settings, address: str) -> Greeting:
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """TLS context as the client would use it; None without TLS. Raises SettingsError for an unusable file."""
+    """The client's TLS context; None without TLS. Raises SettingsError for an unusable file."""
     kafka = settings.kafka
     if not kafka.security_protocol.endswith("SSL"):
         return None
-    # Same defaults as the client; others could refuse what it accepts.
+    # The client's defaults; others could refuse what it accepts.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if kafka.ssl_cafile is None:
@@ -105,7 +103,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
             context.load_verify_locations(kafka.ssl_cafile)
     if kafka.ssl_certfile is not None and kafka.ssl_keyfile is not None:
         with _usable("kafka.ssl_certfile", kafka.ssl_certfile, "a certificate in PEM"):
-            # The library does not say which of the two files is wrong, so each is tried alone first.
+            # The library does not name the faulty file, so each is tried alone first.
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(kafka.ssl_certfile)
         with _usable("kafka.ssl_keyfile", kafka.ssl_keyfile, "the certificate's key in PEM, without a password"):
             kafka.ssl_keyfile.open("rb").close()
@@ -114,10 +112,10 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 def own_certificate_expires(settings: Settings) -> float | None:
-    """End of kafka.ssl_certfile, in seconds since 1970; None without one, or if it is unknown.
+    """End of kafka.ssl_certfile, in seconds since 1970; None if absent or unknown.
 
-    The library describes only verified certificates, so a local server that trusts this one verifies it. Raises SettingsError if
-    it is unusable, or has expired.
+    A local server verifies the certificate: the library describes no other. Raises SettingsError for an unusable or expired
+    one.
     """
     showing, kafka = tls_context(settings), settings.kafka
     if showing is None or kafka.ssl_certfile is None or kafka.ssl_keyfile is None:
@@ -145,7 +143,7 @@ def own_certificate_expires(settings: Settings) -> float | None:
 
 
 def _no_password() -> NoReturn:
-    # Without this, the library would ask for the password on the terminal, and wait.
+    # Otherwise the library would wait for the password on the terminal.
     raise ValueError("the key is encrypted")
 
 
@@ -179,13 +177,12 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 @contextmanager
 def _explained(settings: Settings, address: str) -> Iterator[None]:
-    """Turn errors of a handshake into SettingsError if a setting explains them, else BrokerUnavailable."""
     try:
         yield
     except ssl.SSLCertVerificationError as error:
         raise SettingsError(_untrusted(settings, address, error)) from error
     except (ssl.SSLError, ConnectionError, _HungUp) as error:
-        # With TLS 1.3 a client learns only after its handshake whether the broker accepts its certificate.
+        # With TLS 1.3 a client learns only after its handshake whether its certificate is accepted.
         if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
             raise SettingsError(_refused_tls(settings, address, error)) from error
         _blame_listener(settings, address)
@@ -230,11 +227,11 @@ def _expiry(speaker: ssl.SSLSocket | ssl.SSLObject) -> float | None:
 
 
 class _HungUp(Exception):
-    """The broker ended the conversation, or its answer is not Kafka's protocol."""
+    """The broker hung up, or does not speak Kafka's protocol."""
 
 
 class _Conversation:
-    """Kafka's requests and answers over a connection, one at a time."""
+    """Kafka's requests and answers over one connection, in sequence."""
 
     def __init__(self, settings: Settings, connection: socket.socket, address: str) -> None:
         self._settings = settings
@@ -243,7 +240,7 @@ class _Conversation:
         self._protocol = KafkaProtocol(client_id=f"{settings.kafka.group}-handshake")
 
     def ask(self, request: Any) -> Any:
-        """Answer to a request. Raises _HungUp, and the errors of the connection."""
+        """Answer to a request. Raises _HungUp, and the connection's errors."""
         self._protocol.send_request(request)
         self._connection.sendall(self._protocol.send_bytes())
         while data := self._connection.recv(2**16):
@@ -256,7 +253,7 @@ class _Conversation:
         raise _HungUp("it closed the connection")
 
     def whole(self) -> tuple[str, ...]:
-        """All brokers' addresses, after all earlier steps. Raises SettingsError, and as `ask`."""
+        """Run all steps; returns all brokers' addresses. Raises SettingsError, and as `ask`."""
         self.ask(ApiVersionsRequest(version=0))
         if self._settings.kafka.sasl_mechanism is not None:
             self._log_in(self._settings.kafka.sasl_mechanism)
@@ -303,7 +300,7 @@ def _bracketed(host: str) -> str:
 
 
 def _blame_listener(settings: Settings, address: str) -> None:
-    """Raise SettingsError if another kind of listener answers at the address; return if none does."""
+    """Raise SettingsError if another kind of listener answers; return otherwise."""
     kafka = settings.kafka
     encrypted, sasl = kafka.security_protocol.endswith("SSL"), kafka.security_protocol.startswith("SASL")
     other = f"{_PROTOCOL} ({kafka.security_protocol}): the listener at {address}"
@@ -329,7 +326,7 @@ def _speaks_openly(settings: Settings, connection: socket.socket, address: str) 
 
 def _speaks_tls(_settings: Settings, connection: socket.socket, _address: str) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # This listener gets no secrets: the probe only detects its protocol.
+    # The probe only detects the protocol, and sends no secrets.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         context.wrap_socket(connection).close()

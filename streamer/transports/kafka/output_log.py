@@ -1,4 +1,4 @@
-"""Input and outputs over Kafka, read back by position; appended to in transactions without offsets."""
+"""Output log over Kafka: reads by position, appends in transactions without offsets."""
 
 import re
 import time
@@ -31,7 +31,7 @@ from streamer.transports.output_log import ALL_OUTPUTS, Absent, Extent, Output, 
 from streamer.transports.transport import Claim
 
 REQUEST_MS_MAX = 5_000
-"""Longest wait of `records_at` for one answer of a broker: a person waits for this."""
+"""Longest wait of `records_at` for one answer: a person waits."""
 
 RECORDS_AT_SECONDS_MAX = 20.0
 
@@ -39,7 +39,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class KafkaOutputLog:
-    """See `OutputLog`. Every method raises BrokerUnavailable; reading waits for transactions that are open."""
+    """See `OutputLog`. Every method raises BrokerUnavailable; reading waits for open transactions."""
 
     has_headers = True
 
@@ -117,11 +117,11 @@ class KafkaOutputLog:
                         yield [self._output(destination, at, record) for record in records]
 
     def records_at(self, positions: Sequence[Position], names: Mapping[str, str]) -> RecordsByPosition:
-        """See `RecordsAt`. Reads what is committed.
+        """See `RecordsAt`. Reads committed records.
 
-        names  topic of each stream
+        names  topic per stream
 
-        Raises BrokerUnavailable if the brokers do not answer in time, and SettingsError if they refuse.
+        Raises BrokerUnavailable without a timely answer, and SettingsError for a refusal.
         """
         kafka = self._settings.kafka
         hasty = kafka.model_copy(update={"request_timeout_ms": min(REQUEST_MS_MAX, kafka.request_timeout_ms)})
@@ -171,7 +171,7 @@ class KafkaOutputLog:
 
 
 def read_inputs(settings: Settings, positions: Collection[Position]) -> Iterator[list[Record]]:
-    """See `Transport.inputs_at`: positions of `topics.input`. Reads each partition once, from the first position to the last.
+    """See `Transport.inputs_at`: positions in `topics.input`. Reads each partition once, from first to last position.
 
     Raises BrokerUnavailable, RecordsUnreadable.
     """
@@ -194,7 +194,6 @@ def read_inputs(settings: Settings, positions: Collection[Position]) -> Iterator
 
 
 def _absent_topics(settings: Settings, topics: Mapping[str, str]) -> dict[str, Absent]:
-    """Reason why no record of a stream can be read, by stream."""
     absent = {
         stream: Absent(f"{name!r} is no topic; of what was filtered from files, name the folder of outputs (--out)")
         for stream, name in topics.items()

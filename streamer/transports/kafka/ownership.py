@@ -1,17 +1,15 @@
-"""Check of the group: reclaims partitions that no worker reads, and names other programs.
+"""Check of the group: reclaims unread partitions, and names other programs.
 
-A cooperative rebalance takes two rounds: moving partitions lose their owner in the first, and get a new one in the second.
-Members that die between the two and return within the session timeout end it half way: the broker hands static members the first
-round's assignment, considers the group stable, and no member starts the second round.
+In a cooperative rebalance, moving partitions lose their owner in the first round, and get one in the second. Members that die
+in between and return within the session timeout prevent the second: the broker hands static members the first round's
+assignment, and calls the group stable.
 
-    describe the group, stable  ->  partitions without an owner  ->  the same once more, an interval later
-                                                                           -> ask to rejoin
+    describe the group, stable  ->  partitions without an owner  ->  the same after an interval  ->  ask to rejoin
 
-Every member asks, because only a rejoin of the group's leader starts a rebalance (seen with Kafka 4.3.1): the broker answers any
-other member with its current assignment if the subscription is unchanged.
+Every member asks: only a rejoin of the group's leader starts a rebalance (Kafka 4.3.1).
 
-Another program in the group gets partitions like any worker, and keeps them. A worker's client id names the group and its own
-instance (`kafka.clients`), and no other program's does.
+Another program in the group keeps partitions like any worker. Only a worker's client id names the group and its own instance
+(`kafka.clients`).
 """
 
 import math
@@ -35,11 +33,11 @@ from streamer.transports.kafka.topics import same_topic_partitions
 log = structlog.get_logger(__name__)
 
 CHECK_SECONDS = 5.0
-"""Time between two looks: long against a rebalance's second round, and two small requests are cheap at this pace."""
+"""Interval between looks: longer than a rebalance's second round."""
 
 
 Member = Mapping[str, Any]
-"""A member as the broker describes it."""
+"""The broker's description of a member."""
 
 
 def silence_ms_max(settings: Settings) -> int:
@@ -48,7 +46,7 @@ def silence_ms_max(settings: Settings) -> int:
 
 
 class OwnershipWatch:
-    """Periodic comparison of a group's assignments with the partitions of the input."""
+    """Periodic comparison of the group's assignments with the input's partitions."""
 
     def __init__(self, settings: Settings, part: Part | None = None) -> None:
         self._settings = settings
@@ -59,19 +57,18 @@ class OwnershipWatch:
         self._suspects: frozenset[int] = frozenset()
         self._answered = True
         self.unowned: tuple[int, ...] = ()
-        """Partitions that no worker has read for longer than an interval, ascending."""
+        """Partitions unread for longer than an interval, ascending."""
         self.strangers: tuple[str, ...] = ()
         """Members that are other programs, in words: client, host and partitions."""
         self._seen_seconds = -math.inf
         self.answered_seconds = -math.inf
-        """Time of the broker's last answer, even an error, on the monotonic clock."""
+        """Monotonic time of the broker's last answer, even an error."""
 
     def look(self, admin: KafkaAdminClient, reader: Reader, topic_id: str) -> None:
-        """Look, if a look is due; if partitions stay without an owner, let the reader rejoin with its next poll.
+        """Look, if due; the reader rejoins at its next poll if partitions stay without an owner.
 
-        If the broker does not answer, the last result stays valid: reading will show whether it answers. Raises SettingsError if
-        the broker requires other settings, such as a new password, or rights were withdrawn. Raises DeliveryDoubtful if the topic
-        has another id now: an idle consumer may never notice.
+        Without an answer, the last result stays valid. Raises SettingsError for changed passwords or withdrawn rights, and
+        DeliveryDoubtful for a changed topic id, which an idle consumer may miss.
         """
         if time.monotonic() < self._due_seconds:
             return
@@ -92,7 +89,7 @@ class OwnershipWatch:
         self.unowned = unowned
 
     def ask_for_strangers(self, admin: KafkaAdminClient) -> tuple[str, ...]:
-        """Other programs in the group; asks the broker unless a look has done so just now."""
+        """Other programs in the group, from a recent look or a new request."""
         if time.monotonic() - self._seen_seconds > 2 * CHECK_SECONDS:
             with suppress(KafkaError):
                 self._members(admin)
@@ -103,7 +100,7 @@ class OwnershipWatch:
         try:
             answer = self._partitions(admin, topic_id), self._members(admin)
         except KafkaError as error:
-            # Once: the client complains often enough while a broker is away.
+            # Once: the client complains often enough about an absent broker.
             if self._answered:
                 log.warning("cannot look for partitions without an owner", reason=str(error))
             self._answered = False
@@ -118,12 +115,12 @@ class OwnershipWatch:
         try:
             return same_topic_partitions(self._settings, admin, topic_id)
         except TopicAuthorizationFailedError:
-            # A client that learns it with its metadata asks for nothing more, and says nothing.
+            # The client goes silent after a refusal in its metadata.
             require_rights_on_topics(self._settings, admin, self._part)
             raise
 
     def _members(self, admin: KafkaAdminClient) -> Sequence[Member] | None:
-        """Members of the group; None during a rebalance, or if the broker does not say. Raises KafkaError."""
+        """None in a rebalance or without an answer. Raises KafkaError."""
         group = admin.describe_groups([self._group])[self._group]
         self.answered_seconds = time.monotonic()
         if group["error"] is not None:
@@ -151,11 +148,10 @@ class OwnershipWatch:
         return f"client {member['client_id']!r} at {member['client_host'].lstrip('/')} (partitions: {named})"
 
     def _partitions_of(self, members: Sequence[Member]) -> frozenset[int]:
-        """Partitions of the input that these members own."""
         return frozenset(
             partition
             for member in members
-            # A member without partitions, or with a scheme of its own, has no assignment to read.
+            # A member without partitions, or with its own scheme, has no readable assignment.
             if isinstance(member["member_assignment"], Mapping)
             for topic in member["member_assignment"]["assigned_partitions"]
             if topic["topic"] == self._topic

@@ -1,6 +1,6 @@
-"""Rights that a user of the service needs, in the terms of Kafka's authorizer, and missing ones.
+"""Rights that the service's user needs, in terms of Kafka's authorizer, and missing ones.
 
-Check missing rights at the start: the first dead letter may come months later.
+Check them at the start: the first dead letter may come months later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class Resource(Enum):
-    """Kind of a resource, named as in Kafka's tools."""
+    """Kind of resource, as in Kafka's tools."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -39,8 +39,7 @@ class Right:
 
     name      of the resource; for a transactional id its prefix
     setting   key that names the resource
-    purpose   what the service does with it
-    required  True: the service does not start without it; False: it runs, but cannot do what `purpose` says
+    required  True: the service does not start without it; False: only `purpose` fails
     """
 
     operation: str
@@ -55,7 +54,7 @@ class Right:
 
 
 def rights_of(settings: Settings, part: Part | None = None) -> list[Right]:
-    """All rights that a part uses, with the settings of the part; None: the whole service. It needs none on the cluster."""
+    """All rights that a part uses; None: the whole service. None concerns the cluster."""
     topics, kafka = settings.topics, settings.kafka
     outputs = outputs_of(settings, part)
     identity = f"{kafka.group}-{kafka.instance}-"
@@ -106,7 +105,7 @@ def user_of(settings: Settings) -> str:
 
 
 def withheld_on_topics(admin: KafkaAdminClient, rights: Sequence[Right]) -> list[Right]:
-    """Rights on topics that the brokers deny; unknown ones are left out. Raises KafkaError."""
+    """Topic rights that the brokers deny; leaves out unknown ones. Raises KafkaError."""
     wanted = [right for right in rights if right.resource is Resource.TOPIC]
     allowed = _allowed_on_topics(admin, list(dict.fromkeys(right.name for right in wanted)))
     return [right for right in wanted if right.name in allowed and right.operation not in allowed[right.name]]
@@ -123,20 +122,20 @@ def _allowed_on_topics(admin: KafkaAdminClient, names: list[str]) -> Mapping[str
 
 
 def require_rights_on_topics(settings: Settings, admin: KafkaAdminClient, part: Part | None = None) -> None:
-    """Raise SettingsError, which names every right on a topic that the part cannot do without. Also raises KafkaError."""
+    """Raise SettingsError naming every missing topic right that the part requires. Also raises KafkaError."""
     withheld = withheld_on_topics(admin, [right for right in rights_of(settings, part) if right.required])
     if withheld:
         raise SettingsError(refusal(settings, ", ".join(map(str, withheld))))
 
 
 def refusal(settings: Settings, missing: str) -> str:
-    """Message that this user lacks rights, and what to do."""
+    """Message about missing rights, and the remedy."""
     servers = ", ".join(settings.kafka.bootstrap_servers)
     return f"{servers} does not allow {user_of(settings)} {missing}: allow it as {DOCUMENTED_AT} shows"
 
 
 def withheld_in(settings: Settings, error: AuthorizationError, doing: str) -> str:
-    """The missing rights in an error of the client."""
+    """Missing rights in a client's error."""
     of = {right.resource: right for right in rights_of(settings) if right.resource is not Resource.TOPIC}
     if isinstance(error, GroupAuthorizationFailedError):
         return str(of[Resource.GROUP])

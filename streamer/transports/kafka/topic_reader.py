@@ -1,4 +1,4 @@
-"""Reading topics by offset: a consumer without a group, which commits nothing."""
+"""Reading topics by offset, without a group or commits."""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -22,7 +22,7 @@ Skipped = Callable[[TopicPartition, Damage, int], None]
 
 
 class TopicReader:
-    """Reader of any ranges of topics. Calls raise BrokerUnavailable and SettingsError, and connect on first use."""
+    """Reader of any topic ranges. Calls raise BrokerUnavailable and SettingsError, and connect on first use."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class TopicReader:
         self._consumer: TolerantConsumer | None = None
 
     def close(self) -> None:
-        """Release the consumer; never raises. The next call connects again."""
+        """Release the consumer; never raises. The next call reconnects."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             close_quickly(consumer, autocommit=False, timeout_ms=CLOSE_MS_MAX)
@@ -63,7 +63,7 @@ class TopicReader:
             return [TopicPartition(topic, number) for number in sorted(self.consumer.partitions_for_topic(topic))]
 
     def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Offset after the last record that can be read now."""
+        """Offset after the last currently readable record."""
         with broker_errors(self._settings, f"looking up offsets for reading {self._what}"):
             ends: dict[TopicPartition, int] = self.consumer.end_offsets(list(partitions), timeout_ms=self._timeout_ms)
         return ends
@@ -78,10 +78,10 @@ class TopicReader:
         return {at: range(firsts[at], max(firsts[at], ends[at])) for at in partitions}
 
     def since(self, ranges: Ranges, since_ms: int) -> Ranges:
-        """The ranges without records before the first one with this timestamp or a later one."""
+        """Ranges from the first record at or after this timestamp."""
         with broker_errors(self._settings, f"looking up offsets for reading {self._what}"):
             asked = dict.fromkeys(ranges, max(0, since_ms))
-            # A record or the end of a transaction: all records with such a timestamp follow it.
+            # A record or a transaction's end: all records with such a timestamp follow it.
             starts = self.consumer.offsets_for_times(asked, timeout_ms=self._timeout_ms)
         return {
             at: range(max(whole.start, whole.stop if starts[at] is None else starts[at].offset), whole.stop)
@@ -95,7 +95,7 @@ class TopicReader:
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Next records of the assigned partitions.
 
-        skipped  takes damage, and the offset after it, if recovery.unreadable lets it be skipped
+        skipped  takes damage that recovery.unreadable skips, and the offset after it
 
         Also raises RecordsUnreadable.
         """
@@ -114,7 +114,7 @@ class TopicReader:
         ranges: Mapping[TopicPartition, range],
         skipped: Skipped = lambda _at, _damage, _end: None,
     ) -> Iterator[tuple[dict[TopicPartition, list[ConsumerRecord]], list[TopicPartition]]]:
-        """Read a range of each partition. Yields records as they come, and the partitions that are finished.
+        """Read a range of each partition. Yields records, and the finished partitions.
 
         `skipped` and errors: as `poll`.
         """
@@ -156,7 +156,7 @@ class TopicReader:
                 del unread[partition]
 
     def records(self, ranges: Mapping[TopicPartition, range], stream: str) -> Iterator[list[Record]]:
-        """Records of the input, whose id is `stream`; one with `lost` represents unreadable ones."""
+        """Input records with the id `stream`; `lost` marks unreadable ones."""
         lost: list[Record] = []
 
         def note(at: TopicPartition, damage: Damage, end: int) -> None:
@@ -188,7 +188,7 @@ def lost_at(settings: Settings, source: Source, offset: int) -> Record | None:
 
 
 def backwards(whole: range, length: int) -> Iterator[range]:
-    """Ranges that cover `whole` from its end on: the first one of this length, each later one four times as long.
+    """Ranges that cover `whole` from its end: the first has `length` offsets, each later one four times as many.
 
     >>> list(backwards(range(10, 100), 20))
     [range(80, 100), range(10, 80)]
@@ -203,7 +203,7 @@ def backwards(whole: range, length: int) -> Iterator[range]:
 def first_records(
     settings: Settings, starts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, ConsumerRecord | None]:
-    """Record at this offset of each partition, committed or not; None if it no longer exists.
+    """Record at this offset of each partition, committed or not; None if removed.
 
     Raises BrokerUnavailable, SettingsError.
     """
@@ -217,7 +217,7 @@ def first_records(
 
 
 def newest_inputs(settings: Settings, count: int) -> Iterator[list[Record]]:
-    """About the `count` newest records of `topics.input`, the same share from each partition, without a stream id.
+    """About the `count` newest records of `topics.input`, evenly by partition, without a stream id.
 
     Raises BrokerUnavailable, RecordsUnreadable, SettingsError.
     """
@@ -229,7 +229,7 @@ def newest_inputs(settings: Settings, count: int) -> Iterator[list[Record]]:
 
 
 def as_record(topic: str, position: Position, record: ConsumerRecord) -> Record:
-    """A client's record as an input record with this topic and position."""
+    """A client's record as an input record."""
     return Record(
         source=position.source,
         topic=topic,

@@ -1,4 +1,4 @@
-"""Topics by hand: create, check and fill them. For the command line; the service itself creates nothing."""
+"""Topic administration for the command line: create, check, fill. The service itself creates nothing."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -39,10 +39,10 @@ _THERE = (type(None), TopicAlreadyExistsError)
 class Note:
     """Note attached to a committed offset.
 
-    stream  id of the topic, because a topic may be recreated under its name; "" if unknown
-    index   id of the index that made the decision; "" if unknown
+    stream  id of the topic: a recreated one has another; "" if unknown
+    index   id of the deciding index; "" if unknown
     in_use  False: that index was still being restored
-    place   matching offset in the other log of a service in parts, see `Place`
+    place   matching offset in the other log of a service in parts
 
     >>> parse_note(Note("topic-id", "index-id").text()).index
     'index-id'
@@ -54,19 +54,19 @@ class Note:
     place: Place | None = None
 
     def claim(self, offset: int) -> Claim:
-        """The claim of this note and its offset."""
+        """The claim of this note at `offset`."""
         return Claim(offset, self.index, self.in_use, self.place, foreign=not self.names_topic)
 
     @property
     def names_topic(self) -> bool:
-        """Whether it names a topic by its id, as only the service does."""
+        """Whether it has a topic's id, as only the service's notes do."""
         try:
             return str(UUID(self.stream)) == self.stream
         except ValueError:
             return False
 
     def text(self) -> str:
-        """The note in its committed form."""
+        """Committed form of the note."""
         words = [self.stream, self.index, "" if self.in_use else _RESTORING]
         if self.place is not None:
             words.append(f"{_PLACE}{self.place.stream}:{self.place.offset}")
@@ -74,7 +74,7 @@ class Note:
 
 
 def parse_note(text: str | None) -> Note:
-    """The reverse of `Note.text`; ignores anything after `NOTE_END`.
+    """Inverse of `Note.text`; ignores anything after `NOTE_END`.
 
     Offsets set by hand have no note. Parts without an index note only the stream.
     """
@@ -92,21 +92,21 @@ def _parse_place(word: str) -> Place | None:
 def create_topics(
     settings: Settings, partitions: int, replication_factor: int, *, parts: bool = False
 ) -> dict[str, Literal["created", "exists"]]:
-    """Create the missing topics of the four, and return what was done per topic.
+    """Create missing topics; returns the outcome per topic. Existing topics stay as they are.
 
-    parts  create the two topics between the parts of a service too. The brokers set their timestamps: these order the decisions
-           of an engine of several machines. A worker host's wrong clock must not let retention take undelivered verdicts.
+    parts  also create the two topics between parts. The brokers set their timestamps: a worker's wrong clock must not let
+           retention take undelivered verdicts.
 
-    The outputs take any timestamp, and records of up to kafka.request_bytes_max. An existing topic stays as it is. Raises
-    BrokerUnavailable, and SettingsError if the broker refuses a topic (name, replication factor, rights).
+    Outputs take any timestamp, and records up to kafka.request_bytes_max. Raises BrokerUnavailable, and SettingsError for a
+    refused topic (name, replication factor, rights).
     """
     topics = settings.topics
     for_outputs = {
-        # Outputs keep the input's timestamps, and the broker must not refuse them, however old or far ahead.
+        # Outputs keep the input's timestamps, however old or far ahead.
         "message.timestamp.type": "CreateTime",
         "message.timestamp.before.max.ms": str(2**63 - 1),
         "message.timestamp.after.max.ms": str(2**63 - 1),
-        # An output has a few headers more than its input: a limit of 1 MiB, the default, could refuse it.
+        # An output has a few headers more than its input: the default of 1 MiB could refuse it.
         "max.message.bytes": str(settings.kafka.request_bytes_max),
     }
     for_parts = {
@@ -131,7 +131,6 @@ def create_topics(
 
 
 def _create(settings: Settings, wanted: dict[str, dict[str, Any]]) -> dict[str, KafkaError | None]:
-    """Create topics, and return the broker's refusal for each, or None."""
     with broker_errors(settings, f"creating topics {', '.join(wanted)}"), make_admin(settings) as admin:
         outcomes: dict[str, KafkaError | None] = {}
         for topic in admin.create_topics(wanted, raise_errors=False)["topics"]:
@@ -143,14 +142,14 @@ def _create(settings: Settings, wanted: dict[str, dict[str, Any]]) -> dict[str, 
 
 
 def seed_topic(settings: Settings) -> str:
-    """Topic with an index's entries, the start of a job on another engine."""
+    """Topic with an index's entries, to seed another engine's job."""
     return f"{settings.topics.fingerprints}-seeds"
 
 
 def create_seed_topic(settings: Settings, partitions: int) -> None:
-    """Create the empty topic. Raises SettingsError if it exists, BrokerUnavailable."""
+    """Create the empty seed topic. Raises SettingsError if it exists, BrokerUnavailable."""
     name = seed_topic(settings)
-    # Its timestamps are places in an order, not times: retention would delete the records at once.
+    # Its timestamps are places in an order: retention would delete the records at once.
     configs = {
         "message.timestamp.type": "CreateTime",
         "message.timestamp.before.max.ms": str(2**63 - 1),
@@ -164,7 +163,7 @@ def create_seed_topic(settings: Settings, partitions: int) -> None:
 
 
 def topic_of(settings: Settings, destination: Destination | Handover) -> str:
-    """Name of the topic of a destination."""
+    """Topic name of a destination."""
     topics = settings.topics
     return {
         Destination.UNIQUE: topics.unique,
@@ -176,10 +175,10 @@ def topic_of(settings: Settings, destination: Destination | Handover) -> str:
 
 
 def require_topics(settings: Settings, part: Part | None = None, *, to_read: bool = False) -> str:
-    """Id of the input topic, after a check that all topics exist and this user may use them as the service does.
+    """Id of the input topic, after a check that all topics exist with the needed rights.
 
-    part     that uses them, with its settings; None: the whole service
-    to_read  only reading is planned: it will show missing rights itself
+    part     None: the whole service
+    to_read  only reading is planned, and shows missing rights itself
 
     Raises SettingsError, BrokerUnavailable.
     """
@@ -194,7 +193,7 @@ def require_topics(settings: Settings, part: Part | None = None, *, to_read: boo
 
 
 def between_parts(settings: Settings, part: Part | None) -> list[str]:
-    """Topics that need equal partition counts, because a part uses partition n of both; none for the whole service."""
+    """Topics that need equal partition counts for a part; none for the whole service."""
     topics = settings.topics
     if part is None:
         return []
@@ -202,7 +201,7 @@ def between_parts(settings: Settings, part: Part | None) -> list[str]:
 
 
 def partitions_between(settings: Settings) -> int:
-    """Number of partitions of both topics between the parts. Raises SettingsError, BrokerUnavailable."""
+    """Partition count of both topics between the parts. Raises SettingsError, BrokerUnavailable."""
     names = [settings.topics.fingerprints, settings.topics.verdicts]
     with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
         counts = {
@@ -213,7 +212,7 @@ def partitions_between(settings: Settings) -> int:
 
 
 def _described(settings: Settings, admin: KafkaAdminClient, names: list[str], option: str) -> dict[str, Any]:
-    """The client's description by topic. Raises SettingsError for missing ones, which `topics create` with `option` makes."""
+    """Descriptions by topic. Raises SettingsError for missing ones, which `topics create` with `option` makes."""
     described = existing_topics(admin, names)
     if missing := [name for name in names if name not in described]:
         raise SettingsError(
@@ -224,7 +223,6 @@ def _described(settings: Settings, admin: KafkaAdminClient, names: list[str], op
 
 
 def _require_equal(partitions: dict[str, int]) -> None:
-    """Raise SettingsError if two topics that belong together have different numbers of partitions."""
     if len(set(partitions.values())) > 1:
         (one, of_one), (other, of_other) = partitions.items()
         fewer = one if of_one < of_other else other
@@ -236,7 +234,7 @@ def _require_equal(partitions: dict[str, int]) -> None:
 
 
 def same_topic_partitions(settings: Settings, admin: KafkaAdminClient, identity: str) -> frozenset[int]:
-    """Partitions of the input topic. Raises DeliveryDoubtful if it has another id now: a new worker will ask a person.
+    """Input partitions. Raises DeliveryDoubtful if the topic's id changed: a new worker will ask a person.
 
     Also raises KafkaError.
     """
@@ -248,15 +246,12 @@ def same_topic_partitions(settings: Settings, admin: KafkaAdminClient, identity:
 
 
 def committed_offsets(settings: Settings) -> dict[Source, int]:
-    """Committed offsets of the group in the input topic. Raises SettingsError, BrokerUnavailable."""
+    """The group's committed offsets in the input topic. Raises SettingsError, BrokerUnavailable."""
     return {source: claim.offset for source, claim in claims_of_group(settings).items()}
 
 
 def claims_of_group(settings: Settings) -> dict[Source, Claim]:
-    """Committed offsets of the group in the input topic, as claims on an index. Errors: as `committed_offsets`.
-
-    The service's notes name the topic's id, because a topic may be recreated under its name.
-    """
+    """The group's committed offsets as claims. Errors: as `committed_offsets`."""
     topic, group = settings.topics.input, settings.kafka.group
     with broker_errors(settings, f"fetching the committed offsets of group {group!r}"), make_admin(settings) as admin:
         identity = topic_ids(admin, [topic])[topic]
@@ -271,10 +266,10 @@ def claims_of_group(settings: Settings) -> dict[Source, Claim]:
 
 
 class Loader:
-    """A connection that writes records without key to a topic, with acknowledgement but without transactions."""
+    """Writer of records without key, acknowledged but without transactions."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
-        """Raises SettingsError if the topic is missing, and BrokerUnavailable."""
+        """Raises SettingsError for a missing topic, and BrokerUnavailable."""
         self._timeout_seconds = settings.kafka.delivery_timeout_ms / 1000
         self._topic = topic
         self.written = 0
@@ -288,11 +283,11 @@ class Loader:
             self._producer = make_loader(settings)
 
     def send(self, values: Iterable[bytes]) -> None:
-        """Write every value as a record; returns once all are acknowledged. Raises BrokerUnavailable if not all could be."""
+        """Write every value as a record; returns after the last acknowledgement. Raises BrokerUnavailable."""
         self.send_to((None, None, value) for value in values)
 
     def send_to(self, records: Iterable[tuple[int | None, int | None, bytes]]) -> None:
-        """As `send`, with the partition and the timestamp (milliseconds since 1970) of each value."""
+        """As `send`, for (partition, timestamp, value); timestamps in milliseconds since 1970."""
         remaining = iter(records)
         try:
             # In portions: the client would take any number of records into memory.
@@ -312,15 +307,14 @@ class Loader:
             ) from error
 
     def close(self) -> None:
-        """End the connection. Never raises."""
+        """Disconnect; never raises."""
         let_go(self._producer)
 
 
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:
-    """Write every value as a record without key. Returns their number once all are acknowledged.
+    """Write every value as a record without key; returns the number of acknowledged records.
 
-    Raises SettingsError if the topic is missing, and BrokerUnavailable if a write failed; its message has the number of
-    acknowledged records.
+    Raises SettingsError for a missing topic, and BrokerUnavailable with that number.
     """
     with closing(Loader(settings, topic)) as loader:
         loader.send(values)

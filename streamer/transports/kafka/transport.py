@@ -1,8 +1,7 @@
-"""The transport over Kafka: `KafkaTransport` keeps the contract of `streamer.transports.transport`, with either client.
+"""Transport over Kafka: `KafkaTransport` keeps the contract of `streamer.transports.transport`.
 
-A batch is one transaction, with outputs and input offsets together. This module decides what to read, keep and deliver;
-`kafka.writer` orders the steps of a transaction. A client of the seam `kafka.client` moves the records: kafka-python
-(`kafka.kafka_python`) or confluent-kafka (`kafka.confluent`, which lists its different rules by the same numbers).
+A batch is one transaction of outputs and input offsets, written by `kafka.writer`. A client (`kafka.client`) moves the
+records: kafka-python (`kafka.kafka_python`) or confluent-kafka (`kafka.confluent.reader` lists its different rules).
 
     poll -> snapshot of the membership -> records      begin -> send all -> flush -> check every future
                                                              -> offsets, with the snapshot -> commit
@@ -10,27 +9,26 @@ A batch is one transaction, with outputs and input offsets together. This module
 kafka-python 3.0.12 loses records or fencing outside these rules (tests/contract/test_kafka_rules.py, by number):
  1  The transport does not open without crc32c's C code.
  2  Nothing is under way at commit: a record that missed its delivery timeout fails its future, and nothing else.
- 3  The transport takes the membership right after `poll`, and it goes with the batch. A member dropped in between has
-    none, and the broker would accept offsets that come without a member.
+ 3  The membership is taken right after `poll`, and goes with the batch. A member dropped in between has none, and the
+    broker would accept offsets without a member.
  4  After any doubt the producer is dropped: offsets sent to a transaction outlive its abort.
  5  The client waits without limit in the last two steps: they are given up after the delivery timeout.
  6  Reads see committed records only. The client commits and resets nothing by itself, and creates no topic.
  7  delivery_timeout_ms < transaction_timeout_ms; batches are bounded by records, bytes and time.
  8  The rebalance listener runs on the client's thread: it only takes notes.
- 9  Transactions are named by group and instance, so that a new worker fences its predecessor; dropped producers are kept.
+ 9  Transactions are named by group and instance: a new worker fences its predecessor. Dropped producers are kept.
 10  Offsets have gaps if the input is written in transactions. Lag is the end known from fetching minus the position.
-11  A stable group may leave partitions without an owner for ever: `kafka.ownership` looks for them, and rejoins
+11  A stable group may leave partitions without an owner for ever: `kafka.ownership` rejoins
     (tests/contract/test_unowned_partitions.py).
-12  One record that the client cannot parse ends all reading: `kafka.unreadable` reads odd header names, and detects the
-    bounds of damage. With either client the transport looks at the place by `kafka.topic_reader`
+12  One unparsable record ends all reading: `kafka.unreadable` reads odd header names, and bounds the damage
     (tests/contract/test_unreadable_records.py).
 13  Records fetched before a pause are dropped at the next `seek`, or the client may fetch no more of that partition
     (tests/contract/test_paused_partitions.py).
 16  A client may read on at another offset than requested: `kafka_python.continuity` compares its records with the log
     (tests/contract/test_first_records.py).
 
-The broker has a defect of its own: it may forget to end a transaction. `kafka.transactions.hanging` handles it, and
-tests/contract/test_forgotten_transactions.py tests that.
+The broker may forget to end a transaction; see `kafka.transactions.hanging`
+(tests/contract/test_forgotten_transactions.py).
 """
 
 import math
@@ -80,14 +78,14 @@ _ANSWER_SECONDS = 1.0
 """Time in which healthy brokers answer a look at the group."""
 
 BATCHES_KEPT = 2
-"""Full batches kept at once: the next one, and the one peeked at meanwhile."""
+"""Full batches kept: the next one, and the one peeked at meanwhile."""
 
 
 class KafkaTransport:
-    """Group member that reads the input topic, and delivers to the output topics in transactions.
+    """Group member that reads the input topic, and delivers in transactions.
 
-    `instance` names this worker within the group, and must be the same after a restart. `index` is the id of the index that makes
-    the decisions; "" claims nothing.
+    `instance`: this worker's name within the group, the same after a restart. `index`: id of the deciding index; "" claims
+    nothing.
     """
 
     takes_headers = True
@@ -103,7 +101,7 @@ class KafkaTransport:
         """
         settings  of the part, if there is one
         gate      see `RecordBuffer`
-        part      the part of a service that uses this transport; None: the whole
+        part      None: the whole service
         """
         self._settings = settings
         self._instance = instance
@@ -125,7 +123,7 @@ class KafkaTransport:
         self._heard_seconds = -math.inf
 
     def open(self) -> None:
-        """See Transport. Ends what a predecessor of the same instance left open, or the broker forgot to end.
+        """See Transport. Ends transactions that a predecessor left open or the broker forgot.
 
         Also raises SettingsError and TransactionHanging.
         """
@@ -149,45 +147,42 @@ class KafkaTransport:
         self._note_answer()
 
     def read(self) -> Batch | Assigned:
-        """See Transport. Also raises DeliveryDoubtful if this worker no longer knows which sources it owns."""
+        """See Transport. Also raises DeliveryDoubtful if its sources become uncertain."""
         reader = self._reader
-        # 0. Every few seconds, check that the topic is still the same and each partition has an owner; if not, the poll
-        #    rejoins.
+        # 0. Every few seconds, check the topic's id and each partition's owner; without one, the poll rejoins.
         self._ownership.look(self._admin, reader, self._stream)
-        # 1. Poll, and take the membership at once. Buffered records need no wait, but the poll is also the heartbeat and must
-        #    not be left out.
+        # 1. Poll, and take the membership at once. Buffered records need no wait, but the poll is also the heartbeat.
         bounds = self._settings.batch
         wait_ms = 0 if self._buffer and reader.is_steady() else bounds.wait_ms
         polled = reader.poll(wait_ms, max(1, BATCHES_KEPT * bounds.records_max - self._buffer.ready_count()))
         if polled:
             self._note_answer()
         member = reader.member()
-        # 2. Follow the assignment; no record of a new partition may be handed out yet.
+        # 2. Follow the assignment; no record of a new partition may leave yet.
         self._follow_assignment()
         for partition, records in polled.items():
             self._keep(partition, records)
         self._skip_unreadable()
-        # 3. During a rebalance nothing is handed out, and only another poll helps, at once. kafka-python discards a join that
-        #    is answered between polls, and rejoins. Without proof that this worker owns them, records stay here. Recovery would
-        #    even wait for that answer: the broker handles requests to the group's coordinator only after the join on the same
-        #    connection, so the rebalance would never finish.
+        # 3. During a rebalance no record leaves, and only another poll helps, at once. kafka-python discards a join that is
+        #    answered between polls, and rejoins. Recovery would even wait for that answer: the broker handles requests to the
+        #    group's coordinator only after the join on the same connection, so the rebalance would never finish.
         if member is None:
             return Batch(())
         if self._unsought:
             name = self._settings.topics.input
             others = self._same_topic_partitions() - self._unsought
             return Assigned(self._sources(self._unsought), {self._stream: name}, self._sources(others))
-        # 4. The client fetches by name: only a check after the fetch proves that the topic is still the one begun with.
+        # 4. The client fetches by name: only a check after the fetch proves that the topic is still the same.
         if self._buffer.ready_count():
             self._same_topic_partitions()
         return replace(self._buffer.cut(), snapshot=member)
 
     def peek(self) -> Batch | None:
-        """See Transport. Uses polled records only: another poll may rejoin, and end the membership of the batch."""
+        """See Transport. Uses polled records only: another poll may rejoin, and end the batch's membership."""
         return self._buffer.peek()
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
-        """See Transport. An offset committed for a deleted topic of the same name counts as none.
+        """See Transport. An offset committed for a deleted topic with this name counts as none.
 
         Also raises TransactionHanging.
         """
@@ -214,7 +209,7 @@ class KafkaTransport:
         return {source: whole.start for source, whole in self._extents(sources).items()}
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """See Transport. With an unfinished transaction, the offset of its first record."""
+        """See Transport. In an unfinished transaction, its first record's offset."""
         return {source: whole.stop for source, whole in self._extents(sources).items()}
 
     def seek(self, source: Source, offset: int, _applied: Applied | None) -> None:
@@ -225,7 +220,7 @@ class KafkaTransport:
         self._begun.add(partition)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing], places: Mapping[Source, Place] = NO_PLACES) -> None:
-        """See Transport. An error aborts nothing: the next `open` of this instance does.
+        """See Transport. An error aborts nothing: the instance's next `open` does.
 
         places  noted with the committed offsets
         """
@@ -273,7 +268,7 @@ class KafkaTransport:
         return read_inputs(self._settings, positions)
 
     def last_contact_seconds(self) -> float:
-        """See Transport. An empty poll proves nothing; an idle worker gets answers from its look at the group."""
+        """See Transport. An empty poll proves nothing; an idle worker relies on its look at the group."""
         return max(self._heard_seconds, self._ownership.answered_seconds)
 
     def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
@@ -281,7 +276,7 @@ class KafkaTransport:
         return find_trimmed(self._settings, ranges, destinations)
 
     def lags(self) -> dict[Source, int]:
-        """See Transport. Leaves out sources without a fetch yet, and all while the brokers are silent."""
+        """See Transport. Leaves out sources without a fetch, and all while the brokers are silent."""
         if time.monotonic() - self.last_contact_seconds() > silence_ms_max(self._settings) / 1000:
             return {}
         first_kept = self._buffer.first_offsets()
@@ -294,9 +289,9 @@ class KafkaTransport:
         return lags
 
     def owed(self) -> tuple[Source, ...]:
-        """Sources with records that this worker could read or deliver now. Records hidden by an open transaction do not count.
+        """Sources with records that this worker could read or deliver now.
 
-        None are known during a rebalance, and while the brokers are silent.
+        None during a rebalance, or while the brokers are silent. Records after an open transaction do not count.
         """
         silent_seconds = time.monotonic() - self.last_contact_seconds()
         if self._unsought or self._reader.member() is None or silent_seconds > CHECK_SECONDS + _ANSWER_SECONDS:
@@ -318,7 +313,7 @@ class KafkaTransport:
         return self._sources(self._begun)
 
     def input_names(self) -> dict[str, str]:
-        """Name of the stream that is read."""
+        """Name of the input stream."""
         return {self._stream: self._settings.topics.input}
 
     def unowned(self) -> tuple[Source, ...]:
@@ -363,7 +358,6 @@ class KafkaTransport:
     def _commit(
         self, source: Source, offset: int, place: Place | None, *, in_use: bool = True
     ) -> tuple[int, tuple[int, str]]:
-        """Partition, and offset with its note, to commit for a source."""
         return self._partition(source), (offset, Note(source.stream, self._index, in_use, place).text())
 
     def _extents(self, sources: Iterable[Source]) -> dict[Source, range]:
@@ -398,18 +392,16 @@ class KafkaTransport:
             self._unsought |= assigned
 
     def _read_from(self, partition: int, offset: int) -> None:
-        """Read a partition from `offset` on, whatever was read before."""
         self._reader.begin(partition, offset)
         self._continuity.begin(partition, offset)
 
     def _keep(self, partition: int, records: Sequence[Record]) -> None:
-        """Keep the records of a begun partition."""
         if partition in self._begun:
             self._continuity.follow(partition, records)
             self._buffer.add(records)
 
     def _skip_unreadable(self) -> None:
-        """Look at records that the client could not read, once all before them are handed out."""
+        """Check unreadable records, once all earlier ones have left."""
         for partition, offset in self._reader.damaged.items():
             if partition in self._begun and partition not in self._kept_partitions():
                 lost = lost_at(self._settings, Source(self._stream, partition), offset)
@@ -429,12 +421,10 @@ class KafkaTransport:
         self._buffer.forget(frozenset(self._sources(partitions)))
 
     def _kept_partitions(self) -> frozenset[int]:
-        """Partitions with records that are not handed out yet."""
         return frozenset(source.partition for source in self._buffer.first_offsets())
 
 
 def _client(settings: Settings) -> tuple[MakeProducer, Callable[[Settings, str, str], Reader]]:
-    """Producer and reader of `kafka.client`. Raises SettingsError if its package is missing."""
     if settings.kafka.client == "kafka-python":
         return KafkaPythonProducer, KafkaPythonReader
     require_client(settings)

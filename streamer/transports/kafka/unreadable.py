@@ -1,8 +1,7 @@
-"""Records that kafka-python cannot parse: odd header names are read all the same, and damage is noted with its offsets.
+"""Records that kafka-python cannot parse: reads odd header names, and notes damage by offset.
 
-The client raises on both. The error for an odd header name has no position, and the client keeps the parser of a batch that
-raised: the next poll would spin on it for ever. This module raises nothing. It notes a damaged batch and fetches it again, while
-other partitions go on; `Damages.lasting` returns what stayed damaged.
+The client raises on both, and keeps the failed batch's parser: the next poll would spin on it for ever. This module refetches
+a damaged batch while other partitions go on; `Damages.lasting` returns what stayed damaged.
 """
 
 import struct
@@ -25,7 +24,7 @@ from streamer.errors import RecordsUnreadable
 from streamer.settings.settings import Settings
 
 FETCHES_MIN = 3
-"""Fetches with the same damage before it counts as lasting: one may have been corrupted on its way."""
+"""Fetches with the same damage before it counts as lasting: transfer may corrupt one."""
 
 LASTING_SECONDS = 2.0
 """Shortest time over which those fetches must be spread."""
@@ -34,11 +33,15 @@ _PARSER_ERRORS = (
     *(KafkaError, ValueError, IndexError, RuntimeError, OSError, EOFError),
     *(struct.error, zlib.error, zstandard.ZstdError, snappy.UncompressError),
 )
-"""Errors of the client's parser and its decompressors on invalid bytes."""
+"""Errors of the client's parser and decompressors on invalid bytes."""
 
 
 class HeaderName(str):
-    """Header name that is not UTF-8: odd bytes become lone surrogates, and the producer gets the bytes back."""
+    """Header name outside UTF-8: odd bytes become lone surrogates, and the producer gets the bytes back.
+
+    >>> HeaderName(b"caf\\xe9", "utf-8", "surrogateescape").encode()
+    b'caf\\xe9'
+    """
 
     __slots__ = ()
 
@@ -51,11 +54,13 @@ class HeaderName(str):
 class Damage:
     """Unreadable records of a partition.
 
-    first          offset of the first
     end            offset after the last; None if the damage hides it
     why            the parser's words
     fetches        number of fetches with the damage
-    since_seconds  time of the first, on the monotonic clock
+    since_seconds  monotonic time of the first
+
+    >>> Damage(5, 8, "a checksum does not match").offsets
+    'the records of offsets 5 to 7'
     """
 
     first: int
@@ -82,7 +87,7 @@ class Damage:
 
 
 class Damages:
-    """Damage that a consumer met, by partition."""
+    """A consumer's damage, by partition."""
 
     def __init__(self) -> None:
         self._found: dict[TopicPartition, Damage] = {}
@@ -110,7 +115,7 @@ class Damages:
         return list(self._found.items())
 
     def lasting(self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> list[tuple[TopicPartition, Damage]]:
-        """Unrefuted damage that enough fetches have seen over enough time."""
+        """Unrefuted damage, seen by enough fetches over enough time."""
         return [
             (partition, damage)
             for partition, damage in self.unrefuted(polled)
@@ -119,7 +124,7 @@ class Damages:
 
 
 class TolerantConsumer(KafkaConsumer):  # type: ignore[misc]
-    """A consumer that reads odd header names, and notes damage in `damages` instead of raising."""
+    """Consumer that reads odd header names, and notes damage in `damages` instead of raising."""
 
     def __init__(self, *topics: str, **options: Any) -> None:
         super().__init__(*topics, **options)
@@ -137,19 +142,18 @@ class TolerantConsumer(KafkaConsumer):  # type: ignore[misc]
         fetcher._parse_fetched_data = parse_or_note
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Like the client's, but drops records fetched at an earlier position before a pause.
+        """Like the client's, but drops records fetched before a pause at an earlier position.
 
-        The client keeps them, and fetches nothing more of the partition meanwhile. It may never return to them: not while another
-        partition, whose records were all handed out, has nothing new.
+        The client would keep them and perhaps never return to the partition, while an exhausted one has nothing new.
         """
         super().seek(partition, offset)
         self._fetcher._paused_partition_records.pop(partition, None)
 
 
 def _of_no_use(fetched: Any) -> str:
-    """Reason why nothing of a broker's answer for a partition is readable; empty if something is."""
+    """Why a broker's whole answer for a partition is unreadable; empty if it is not."""
     if fetched.error_code == CorruptRecordError.errno:
-        # The client would ask again for ever, in silence.
+        # The client would silently ask again for ever.
         return "the broker says that its log is damaged there"
     if fetched.error_code == 0 and fetched.records and not MemoryRecords(fetched.records).has_next():
         return "the broker sent a batch that is longer than what it sent"
@@ -157,7 +161,7 @@ def _of_no_use(fetched: Any) -> str:
 
 
 def end_of_damage(settings: Settings, consumer: KafkaConsumer, partition: TopicPartition, damage: Damage) -> int:
-    """Offset at which reading goes on after lasting damage.
+    """Offset after lasting damage.
 
     Raises RecordsUnreadable if `recovery.unreadable` is to stop, or the offset is unknown.
     """
@@ -181,7 +185,7 @@ def end_of_damage(settings: Settings, consumer: KafkaConsumer, partition: TopicP
 
 
 class _NotingRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
-    """The records of one fetch of a partition; if they cannot be parsed, they end with a note."""
+    """One fetch of a partition; unparsable records end it with a note."""
 
     def __init__(self, damages: Damages, *arguments: Any, **options: Any) -> None:
         self._damages = damages
@@ -202,7 +206,7 @@ class _NotingRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
 
 
 class _Batches:
-    """The batches of a fetch, as the client's parser asks for them; knows the current one."""
+    """Batches for the client's parser; knows the current one."""
 
     def __init__(self, records: MemoryRecords) -> None:
         self._records = records
@@ -217,7 +221,7 @@ class _Batches:
         return batch
 
     def end_of_damage(self, first: int) -> int | None:
-        """Offset after the current batch, whose bytes cannot be trusted; None if uncertain.
+        """Offset after the current damaged batch; None if uncertain.
 
         A sound batch right after it proves the offset. Else two of its own fields must agree.
         """
@@ -234,8 +238,6 @@ class _Batches:
 
 
 class _AnyNames(DefaultRecordBatch):  # type: ignore[misc]
-    """A batch whose header names may be any bytes."""
-
     __slots__ = ()
 
     def __next__(self) -> Any:
@@ -250,7 +252,7 @@ class _AnyNames(DefaultRecordBatch):  # type: ignore[misc]
 
 
 class _NamesByBytes(bytearray):
-    """Buffer of a batch; its slices decode to a HeaderName if they are not UTF-8."""
+    """Buffer whose slices decode to a HeaderName outside UTF-8."""
 
     def __getitem__(self, key: Any) -> Any:
         content = super().__getitem__(key)

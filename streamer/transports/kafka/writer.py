@@ -1,4 +1,4 @@
-"""Delivery in transactions, with either client: the order of the steps, and what each error means.
+"""Delivery in transactions with either client: the steps' order, and each error's meaning.
 
 take over -> (marks of the last transaction set? -> note -> begin -> records and offsets -> note -> commit), for each batch
 """
@@ -28,14 +28,14 @@ from streamer.transports.kafka.transactions.hanging import require_all_ended, ta
 _ATTEMPTS_MAX = 3
 
 MakeProducer = Callable[[Settings, str, KafkaAdminClient, KafkaProducer, int], Producer]
-"""An instance's producer, given the client that took over, and the client's batch size."""
+"""Makes an instance's producer from the client that took over, and the batch size."""
 
 
 class Writer:
-    """Writer to some topics under this instance's transactional id; a new writer fences its predecessor.
+    """Writer under an instance's transactional id; a new one fences its predecessor.
 
-    topics          that it writes to, and its predecessor wrote to
-    note            path of the note of its steps, for a successor; None: it notes nothing
+    topics          its own and its predecessor's outputs
+    note            path for the steps' note; None: no note
     by_coordinator  as in `take_over`
 
     Raises BrokerUnavailable, SettingsError, TransactionHanging.
@@ -64,12 +64,10 @@ class Writer:
         self._note = CommitNote(note)
 
     def deliver(self, sends: Sequence[Send], commits: Commits, proof: object) -> None:
-        """Write all `sends` and commit, in one transaction: all or none.
+        """Write all `sends` and commit, in one transaction; `proof` of group membership for `commits`.
 
-        proof  of the membership in the group, for `commits`
-
-        Raises DeliveryDoubtful, and SettingsError if no retry helps. After an error only `close` is allowed: the writer aborts
-        nothing, because the instance's next writer does.
+        Raises DeliveryDoubtful, and SettingsError if no retry helps; then only `close` is allowed. The instance's next writer
+        aborts.
         """
         producer, settings = self.producer, self._settings
         with self._errors(sends):
@@ -96,7 +94,6 @@ class Writer:
 
     @contextmanager
     def _errors(self, sends: Sequence[Send]) -> Iterator[None]:
-        """Turn the client's errors into DeliveryDoubtful, or SettingsError if no retry helps."""
         try:
             yield
         except (MessageSizeTooLargeError, RecordListTooLargeError) as error:

@@ -1,1 +1,1 @@
-"""confluent-kafka (librdkafka) as the client that reads the input and writes the outputs."""
+"""confluent-kafka (librdkafka) as the Kafka client."""

@@ -1,7 +1,7 @@
-"""confluent-kafka clients with safe settings, and their errors as kafka-python's.
+"""confluent-kafka clients with safe settings, and kafka-python's errors.
 
-librdkafka numbers the brokers' errors as the protocol does, and its own below zero. The brokers' become the same kafka-python
-errors, so a person reads the same sentence with either client.
+librdkafka numbers the brokers' errors as the protocol does, and its own below zero. The brokers' become kafka-python's, so
+both clients give the same messages.
 """
 
 import logging
@@ -26,17 +26,17 @@ from streamer.transports.kafka.clients import (
 )
 
 _log = logging.getLogger("kafka.confluent")
-"""Below the other client's logger, so that repeated complaints are held back alike."""
+"""Below the other client's logger: repeated complaints are held back alike."""
 
 _MESSAGE_BYTES_MAX = 1_000_000_000
-"""The most that librdkafka sends or takes in one record."""
+"""librdkafka's limit for one record."""
 
 _RESPONSE_BYTES_MAX = 2**30
 _QUEUE_KBYTES_MAX = 32 * 2**10
-"""Prefetch limit: some batches of the largest size by default."""
+"""Prefetch limit: several batches of the default size limit."""
 
 _QUEUE_BACKOFF_MS = 20
-"""Pause of a fetch when the prefetch is full; the client's default of a second would make a fast worker wait."""
+"""Pause after a full prefetch; the default second would stall a fast worker."""
 
 _CODES_OF_SILENCE = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
 _CODES_OF_LOGIN = {KafkaError._AUTHENTICATION, KafkaError._SSL}
@@ -52,7 +52,7 @@ class Membership(NamedTuple):
 
 
 def parse_membership(metadata: bytes) -> Membership | None:
-    """Membership from `consumer_group_metadata`; None if the consumer is no member just now.
+    """Membership from `consumer_group_metadata`; None without one.
 
     librdkafka's format: a mark, the generation as 32 bits, then group and member, each ended by a zero byte.
     """
@@ -65,10 +65,10 @@ def parse_membership(metadata: bytes) -> Membership | None:
 
 
 class Lines:
-    """Log lines of a client, handed over during our calls; warnings go to the log."""
+    """A client's log lines; warnings go to the log."""
 
     def log(self, level: int, _words: str, facility: str, _name: str, line: str) -> None:
-        """Take a line: `facility` names its subject."""
+        """Take a line about the subject `facility`."""
         if level >= logging.WARNING:
             _log.log(level, "%s: %s", facility, line)
 
@@ -79,7 +79,7 @@ def is_about_login(error: KafkaError) -> bool:
 
 
 def is_passing(error: KafkaError) -> bool:
-    """Whether the client goes on by itself."""
+    """Whether the client recovers by itself."""
     return error.code() < 0 or error.retriable() or isinstance(as_broker_error(error), RetriableError)
 
 
@@ -92,7 +92,7 @@ def client_errors(settings: Settings, doing: str) -> Iterator[None]:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn confluent-kafka's errors into kafka-python's."""
+    """Translate confluent-kafka's errors into kafka-python's."""
     try:
         yield
     except KafkaException as error:
@@ -125,7 +125,7 @@ def _connection(settings: Settings) -> dict[str, Any]:
         options["sasl.username"] = kafka.sasl_username
         options["sasl.password"] = kafka.sasl_password.get_secret_value() if kafka.sasl_password else None
     if kafka.security_protocol.endswith("SSL"):
-        # Its own default path differs from Python's, which kafka-python and the handshake use.
+        # Its default path differs from Python's, which kafka-python and the handshake use.
         paths = ssl.get_default_verify_paths()
         options["ssl.ca.location"] = str(kafka.ssl_cafile or paths.cafile or paths.capath or "probe")
         if kafka.ssl_certfile is not None:
@@ -137,7 +137,7 @@ def _connection(settings: Settings) -> dict[str, Any]:
 def make_consumer(
     settings: Settings, instance: str, note_error: Callable[[KafkaError], None], lines: Lines
 ) -> Consumer:
-    """Consumer of the input, a static member of the group. `note_error` takes errors that belong to no call.
+    """Consumer of the input, a static group member. `note_error` takes errors outside any call.
 
     Raises the client's errors; see `client_errors`.
     """
@@ -149,7 +149,7 @@ def make_consumer(
             "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
-            # Off by default, and then damage would be read as a document.
+            # Off by default: damage would be read as a document.
             "check.crcs": True,
             "fetch.wait.max.ms": min(batch.wait_ms, kafka.request_timeout_ms - 1),
             "receive.message.max.bytes": _RESPONSE_BYTES_MAX,
@@ -163,10 +163,10 @@ def make_consumer(
 
 
 def make_transactional_producer(settings: Settings, instance: str, batch_bytes: int, lines: Lines) -> Producer:
-    """Producer of the outputs. A new one with the same group and instance fences the old one.
+    """Producer of the outputs. It fences an earlier one with the same group and instance.
 
-    batch_bytes  size of a batch that every output accepts: the client splits none
-    lines        takes the client's lines, including those of its connections
+    batch_bytes  size that every output accepts: the client splits no batch
+    lines        takes the client's log, including its connections
 
     Raises the client's errors; see `client_errors`.
     """
@@ -180,13 +180,13 @@ def make_transactional_producer(settings: Settings, instance: str, batch_bytes: 
             "transaction.timeout.ms": kafka.transaction_timeout_ms,
             "delivery.timeout.ms": kafka.delivery_timeout_ms,
             "compression.type": kafka.compression,
-            # Java's hash, as in kafka-python: a key's records stay in their partition, whichever client writes.
+            # Java's hash, as in kafka-python: either client writes a key to the same partition.
             "partitioner": "murmur2_random",
             "batch.size": batch_bytes,
-            # The commit sends a batch at once. With a second batch for a partition, the client's thread waits in a tight loop
-            # for the answer to the first.
+            # The commit sends a batch at once. At a partition's second batch, the client's thread waits for the first answer in a
+            # tight loop.
             "linger.ms": min(LINGER_MS_MAX, kafka.delivery_timeout_ms // 2),
-            # Records without a key go to all partitions: else most of a transaction goes to one, in several batches.
+            # Spread records without a key: else most of a transaction goes to one partition, in several batches.
             "sticky.partitioning.linger.ms": 0,
             "message.max.bytes": max(1_000, min(_MESSAGE_BYTES_MAX, kafka.request_bytes_max)),
             # A batch of the service is bounded already.

@@ -19,7 +19,7 @@ _dropped: list[Producer] = []
 
 
 class ConnectionLines(Lines):
-    """A producer's log lines. Counts lost connections, which the client reports at once in no other way."""
+    """A producer's log lines, the only prompt sign of lost connections."""
 
     def __init__(self) -> None:
         self.lost = 0
@@ -32,7 +32,7 @@ class ConnectionLines(Lines):
 
 
 class ConfluentProducer:
-    """See `Producer`. Fences the client that took over, which can inspect transactions and ended the predecessor's."""
+    """See `Producer`. Fences the kafka-python client that ended the predecessor's transactions."""
 
     def __init__(
         self, settings: Settings, instance: str, admin: KafkaAdminClient, taken: KafkaProducer, batch_bytes: int
@@ -61,7 +61,7 @@ class ConfluentProducer:
             self.client.begin_transaction()
 
     def fill(self, sends: Sequence[Send], commits: Commits, proof: object) -> bool:
-        """See `Producer`. Records and offsets travel at once."""
+        """See `Producer`. Sends records and offsets concurrently."""
         if not isinstance(proof, Proof):
             raise DeliveryDoubtful("the proof of membership is of another client")
         metadata, topic = proof.metadata(commits), self._settings.topics.input
@@ -91,15 +91,14 @@ class ConfluentProducer:
             self.client.abort_transaction(-1)
 
     def close(self) -> None:
-        """See `Producer`. The client's own close would wait for the brokers, and abort a doubtful transaction."""
+        """See `Producer`. The client's own close would wait, and abort a doubtful transaction."""
         self.client.purge(blocking=False)
 
     def _produce(self, sends: Sequence[Send]) -> None:
-        """Hand all records to the client, which sends them meanwhile."""
         produce = self.client.produce
         for topic, record, headers, partition in sends:
-            # By position: arguments by name cost a tenth of the whole call. The client takes time 0 for the present, so the
-            # nearest time replaces it. It accepts headers only as a list.
+            # By position: names cost a tenth of the whole call. The client takes time 0 for the present, so the nearest time
+            # replaces it. It accepts headers only as a list.
             listed: list[Any] = [*headers]
             produce(
                 topic,

@@ -1,24 +1,22 @@
-"""Reading the input with confluent-kafka 2.16.1 (librdkafka 2.16.0), and the rules for using the client.
+"""Reading the input with confluent-kafka 2.16.1 (librdkafka 2.16.0), and the rules for the client.
 
-Numbers as in `kafka.transport`, for the rules that differ (tests/contract/test_confluent_rules.py):
- 2  An undelivered record fails the commit, so records and offsets travel at once, without a wait before the commit.
- 3  The group may move on while a batch is under way, and its proof must be the newest: the client rejoins by itself,
-    in the background. But it gives partitions away only in `poll`, on this thread. So delivery asks for the membership,
-    which is valid if no partition of the batch was given away since it was read. The order matters: a partition given
-    away after the question belongs to a later generation, which the broker recognises. If the generation ends between
-    question and answer, the transaction is aborted and filled again: no commit was asked for.
- 4  After any doubt the producer is purged and kept until the process ends. Its own close would wait without limit, and
+Numbers as in `kafka.transport`; only rules that differ (tests/contract/test_confluent_rules.py):
+ 2  An undelivered record fails the commit, so records and offsets travel concurrently.
+ 3  The proof must be the newest, but the client rejoins in the background. It gives partitions away only in `poll`, on
+    this thread. So delivery asks for the membership, then checks that the batch's partitions stayed since the read.
+    A partition given away after the question belongs to a later generation, which the broker recognises. If the
+    generation ends meanwhile, the transaction is aborted and refilled: no commit was asked for.
+ 4  After any doubt the producer is purged and kept until the process ends. Its close would wait without limit, and
     abort what may be committed.
  5  The client ignores its time limit for a transaction's offsets: this module gives up both last steps.
  6  The client resets nothing, but reports a missing offset only once: the reader remembers it.
- 8  The rebalance callbacks run in `poll`. They must assign at once, but paused, and at an offset by number: the client
-    asks the broker for the end, asks again when a seek overtakes the answer, and goes there after the seek.
+ 8  The rebalance callbacks run in `poll`. They must assign at once, but paused and at a numbered offset. Otherwise the
+    client asks the broker for the end, and goes there even after a later seek.
 11  The client has no request for a rejoin, and ignores an unchanged subscription: it leaves and subscribes again.
-12  Only `check.crcs` detects damage. Then the client reports it, and may go on with what follows, or with nonsense: it
-    loses its place in the answer. So the reader takes nothing after the error. `kafka.unreadable` checks the place with
-    the other client: whether the damage lasts and how far. A header name that is not UTF-8 cannot be read at all without
-    a crash: it stops the service, and the error names the record.
-14  The client does not split a batch that an output finds too large. Its batches are no larger than any output takes.
+12  Only `check.crcs` detects damage. The client then loses its place, so the reader takes nothing after the error.
+    `kafka.unreadable` asks the other client for the extent of the damage. A header name outside UTF-8 would crash the
+    process when read: it stops the service, and the error names the record.
+14  The client does not split a batch that an output finds too large. Its batches fit every output.
 15  The client takes a timestamp of 0 for the present: 1 replaces it.
 """
 
@@ -68,20 +66,20 @@ _CODES_OF_DAMAGE = frozenset(
     }
 )
 _headers_of = methodcaller("headers")
-"""Like `message.headers()`, but Python may call it without checking the error that the client leaves set."""
+"""`message.headers()` without Python's check of the error that the client leaves set."""
 
 _unclosed: list[Consumer] = []
 
 
 class Proof:
-    """Proof of membership for batches read up to now; see rule 3."""
+    """Proof of membership for batches read so far; see rule 3."""
 
     def __init__(self, reader: "ConfluentReader") -> None:
         self._reader = reader
         self._taken = reader.taken
 
     def metadata(self, partitions: Iterable[int]) -> bytes:
-        """The current membership. Raises DeliveryDoubtful if a partition was given away, or there is none."""
+        """Current membership. Raises DeliveryDoubtful without one, or if a partition was given away."""
         membership = self._reader.membership()
         if membership is None:
             raise DeliveryDoubtful("this worker is no member of the group any more")
@@ -109,9 +107,9 @@ class ConfluentReader:
         self._login_in_doubt = False
         self._member: Member | None = None
         self.taken = 0
-        """Number of times that partitions were taken away."""
+        """Count of revocations."""
         self.taken_at: dict[int, int] = {}
-        """Number of the last such time, by partition."""
+        """Last revocation by partition, as its count."""
         with client_errors(settings, f"joining group {settings.kafka.group!r}"):
             self.consumer: Consumer = make_consumer(settings, instance, self._note_error, Lines())
 
@@ -151,7 +149,7 @@ class ConfluentReader:
         return self._member
 
     def membership(self) -> tuple[str, bytes] | None:
-        """Current member id, and the membership for the broker; None without one."""
+        """Member id, and the membership for the broker; None without one."""
         with client_errors(self._settings, "asking for the membership"):
             metadata: bytes = self.consumer.consumer_group_metadata()
         parsed = parse_membership(metadata)
@@ -171,7 +169,7 @@ class ConfluentReader:
         self.consumer.pause([TopicPartition(self._topic, partition) for partition in partitions])
 
     def begin(self, partition: int, offset: int) -> None:
-        """See `Reader`. The client may need a moment before it can seek in a new partition."""
+        """See `Reader`. Retries while the client cannot seek in a new partition yet."""
         if partition not in self._owned:
             return
         at = TopicPartition(self._topic, partition, offset)
@@ -229,7 +227,7 @@ class ConfluentReader:
             self._subscribe()
 
     def close(self) -> None:
-        """See `Reader`. The client's close has no time limit; a slower consumer lives until the process ends."""
+        """See `Reader`. The client's close has no time limit; a slow one lasts until the process ends."""
         _unclosed.append(self.consumer)
         closing = threading.Thread(target=self.consumer.close, name="kafka-close", daemon=True)
         closing.start()
@@ -239,10 +237,10 @@ class ConfluentReader:
         self.consumer.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
 
     def _assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
-        # Any number will do while the partitions are paused; see rule 8. Without one the client takes the committed offset.
+        # Any number will do in a pause; see rule 8. Without one the client takes the committed offset.
         held = [TopicPartition(at.topic, at.partition, 0) for at in assigned]
         for at in held:
-            # The client cannot pause a partition that it does not know yet. This call makes it known, without a request.
+            # The client cannot pause an unknown partition. This call makes it known without a request.
             consumer.get_watermark_offsets(at, cached=True)
         if held:
             consumer.pause(held)
@@ -253,7 +251,6 @@ class ConfluentReader:
         self._changes.append((True, gained))
 
     def _revoke(self, _consumer: Consumer, revoked: list[TopicPartition]) -> None:
-        """Note the partitions before the client gives them up."""
         lost = _numbers(revoked)
         self.taken += 1
         self.taken_at.update(dict.fromkeys(lost, self.taken))
@@ -278,7 +275,7 @@ class ConfluentReader:
                 return
 
     def _records(self, messages: Sequence[Any]) -> dict[int, list[Record]]:
-        """Records by partition, up to the first error in each."""
+        """Records up to the first error in each partition."""
         by_partition: dict[int, list[Record]] = {}
         held_back = set(self._damaged)
         topic, message = self._topic, None
@@ -307,12 +304,12 @@ class ConfluentReader:
                     )
                 )
         except SystemError as error:
-            # The client's headers have no valid names: reading them would end the process.
+            # Reading the headers without valid names would end the process.
             raise RecordsUnreadable(self._nameless(message)) from error
         for partition, records in by_partition.items():
             self._next[partition] = records[-1].offset + 1
         for partition in held_back - self._damaged.keys():
-            # The records after it are read again, from the first readable one.
+            # Records after it are read again, from the first readable one.
             self.consumer.pause([TopicPartition(self._topic, partition)])
             self._damaged[partition] = self._next[partition]
         return by_partition
@@ -348,7 +345,6 @@ def _nowhere(_record: Record) -> None:
 
 
 def _sound(partitions: list[TopicPartition]) -> list[TopicPartition]:
-    """The same partitions. Raises the broker's error for any of them."""
     for at in partitions:
         if at.error is not None:
             raise KafkaException(at.error)
@@ -356,7 +352,7 @@ def _sound(partitions: list[TopicPartition]) -> list[TopicPartition]:
 
 
 def _note_of(at: TopicPartition) -> str:
-    """Note of a committed offset. If another program wrote it, the client may read on past its end."""
+    """A committed note. The client may read another program's past its end."""
     try:
         return at.metadata or ""
     except UnicodeDecodeError as error:

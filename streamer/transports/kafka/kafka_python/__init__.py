@@ -1,1 +1,1 @@
-"""kafka-python as the client that reads the input and writes the outputs."""
+"""kafka-python as the Kafka client."""

@@ -1,7 +1,7 @@
-"""Detection of records that a client skipped: compares offsets with the requested ones, and gaps with the log itself.
+"""Detection of skipped records: compares offsets with requests, and gaps with the log.
 
-Offsets have gaps at the end of transactions, at aborted ones, and in compacted topics. The client does not say which. Another
-consumer looks for committed records in the gap:
+Offsets have gaps at transaction ends, aborted records and in compacted topics. Another consumer looks for committed records in
+the gap:
 
     asked for 1094, got 1233 -> look from 1094 on -> 1094 is a record: the client lost it
                                                   -> the next one is 1233: the gap is the log's own
@@ -23,13 +23,13 @@ from streamer.transports.kafka.topic_reader import TopicReader
 from streamer.transports.kafka.unreadable import Damage
 
 LOOK_SECONDS = 1.0
-"""Least time between two looks into gaps amid the records: a look takes milliseconds."""
+"""Least time between looks into later gaps; a look takes milliseconds."""
 
 _offset_of = attrgetter("offset")
 
 
 class Continuity:
-    """The next offset of each partition, and the comparison of records with it."""
+    """Expected offset per partition, compared with its records."""
 
     def __init__(self, settings: Settings, reader: TopicReader) -> None:
         self._settings = settings
@@ -40,14 +40,14 @@ class Continuity:
         self._reader = reader
 
     def begin(self, partition: int, offset: int) -> None:
-        """Expect the records of a partition from `offset` on."""
+        """Expect a partition's records from `offset` on."""
         self._next[partition] = offset
         self._fresh.add(partition)
 
     def follow(self, partition: int, records: Sequence[Record]) -> None:
-        """Compare the next records of a begun partition.
+        """Check the next records of a begun partition.
 
-        Raises DeliveryDoubtful if the client went back or skipped a record, and BrokerUnavailable if the broker does not answer.
+        Raises DeliveryDoubtful if the client went back or skipped a record, and BrokerUnavailable without an answer.
         """
         if not records:
             return
@@ -67,12 +67,12 @@ class Continuity:
         self._next[partition] = records[-1].end
 
     def forget(self, partition: int) -> None:
-        """Expect nothing of this partition."""
+        """Expect nothing from this partition."""
         self._next.pop(partition, None)
         self._fresh.discard(partition)
 
     def _look(self, partition: int, gap: range) -> None:
-        """Raise DeliveryDoubtful if a committed record has one of these offsets, or the broker no longer has them."""
+        """Raise DeliveryDoubtful if the gap has a committed record, or the broker dropped it."""
         at, name = TopicPartition(self._topic, partition), self._name(partition)
 
         def refuse(_at: TopicPartition, damage: Damage, _end: int) -> None:
@@ -91,6 +91,5 @@ class Continuity:
 
 
 def _gap(neighbours: Sequence[int]) -> range | None:
-    """Offsets missing between two neighbours; None if there are none."""
     before, after = neighbours
     return range(before + 1, after) if after > before + 1 else None

@@ -70,14 +70,14 @@ class KafkaPythonProducer:
                 topic,
                 value=NULL_VALUE if record.value is None else record.value,
                 key=record.key,
-                # The client cannot write a header without a value, so the value becomes empty.
+                # The client cannot write a header without a value.
                 headers=[(name, value or b"") for name, value in headers],
                 partition=partition,
                 timestamp_ms=record.timestamp_ms,
             )
             for topic, record, headers, partition in sends
         ]
-        # The client splits a batch that the broker finds too large, and `flush` fails on the unsplit one.
+        # The client splits a batch that the broker finds too large; `flush` fails on the unsplit one.
         with suppress(UnknownError):
             self.client.flush(timeout=timeout_seconds)
         for future in sent:

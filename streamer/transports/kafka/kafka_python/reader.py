@@ -23,17 +23,17 @@ from streamer.transports.kafka.unreadable import TolerantConsumer
 
 
 class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Recorder of assignment changes: it runs on the client's thread."""
+    """Recorder of assignment changes, on the client's thread."""
 
     def __init__(self) -> None:
         self.changes: Changes = deque()
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Note what was gained."""
+        """Note gained partitions."""
         self.changes.append((True, _numbers(assigned)))
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Note what this member must give up, or has lost."""
+        """Note partitions to give up, or lost."""
         self.changes.append((False, _numbers(revoked)))
 
 
@@ -57,7 +57,7 @@ class KafkaPythonReader:
         """See `Reader`."""
         with broker_errors(self._settings, f"joining group {self._settings.kafka.group!r}"):
             self.consumer.subscribe([self._topic], listener=self._notes)
-            # A group leader that does not know the partitions yet would assign none, and rejoin once it does.
+            # A group leader that does not know the partitions would assign none, and rejoin later.
             self.consumer.partitions_for_topic(self._topic)
 
     @property
@@ -71,8 +71,8 @@ class KafkaPythonReader:
         self._snapshot = snapshot = self.consumer.group_metadata()
         if _is_member(snapshot) and snapshot.state == MemberState.STABLE:
             if self._member_id not in ("", snapshot.member_id):
-                # The group expelled this member, and another may have read its partitions meanwhile. If that happens during a
-                # rebalance, the client reports nothing, and reads on from its old position.
+                # The group expelled this member, and another may have read its partitions. During a rebalance, the client reports
+                # nothing, and reads on from its old position.
                 ours = self.assignment()
                 self.changes.extend([(False, ours), (True, ours)])
             self._member_id = snapshot.member_id
@@ -84,7 +84,7 @@ class KafkaPythonReader:
         return self._gone & self.assignment()
 
     def member(self) -> Member | None:
-        """See `Reader`. Without proof that this worker owns them, no record may be handed out."""
+        """See `Reader`. Without proof of ownership, no record may leave."""
         snapshot = self._snapshot
         if snapshot is None or not _is_member(snapshot) or snapshot.state != MemberState.STABLE:
             return None
@@ -96,13 +96,13 @@ class KafkaPythonReader:
 
     @property
     def damaged(self) -> dict[int, int]:
-        """See `Reader`. The client fetches damaged records again meanwhile."""
+        """See `Reader`. The client refetches damaged records meanwhile."""
         return {at.partition: damage.first for at, damage in self.consumer.damages.unrefuted(self._polled)}
 
     def hold(self, partitions: Iterable[int]) -> None:
         """See `Reader`."""
         for partition in partitions:
-            # Any position will do while the partition is paused. Without one the client raises, or takes the committed offset.
+            # Any position will do in a pause. Without one the client raises, or takes the committed offset.
             self.consumer.pause(self._at(partition))
             self.consumer.seek(self._at(partition), 0)
 
@@ -128,7 +128,7 @@ class KafkaPythonReader:
         return None if at is None else (at.offset, at.metadata or "")
 
     def commit(self, commits: Commits) -> None:
-        """See `Reader`. The broker refuses a member of an earlier generation, and takes one request whole or not at all."""
+        """See `Reader`. The broker refuses an earlier generation, and commits all or nothing."""
         self.consumer.commit(offsets_of(self._topic, commits), timeout_ms=self._settings.kafka.delivery_timeout_ms)
 
     def progress(self, partition: int) -> tuple[int, int] | None:
@@ -140,7 +140,7 @@ class KafkaPythonReader:
         return None if end is None or position is None else (position, end)
 
     def rejoin(self) -> None:
-        """See `Reader`. Meanwhile this member keeps what it owns."""
+        """See `Reader`. This member keeps its partitions meanwhile."""
         ask_for_rejoin(self.consumer)
 
     def close(self) -> None:

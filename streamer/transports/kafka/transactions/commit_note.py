@@ -1,12 +1,12 @@
-"""The step of a worker's last transaction, noted in the index folder: whether its commit was asked for.
+"""Step of a worker's last transaction, noted in the index folder.
 
-A worker that dies before it asks for the commit leaves a transaction that must be aborted. The brokers may have lost both its end
-and its state (`kafka.transactions.hanging`). The worker's successor reads the step here.
+A worker that dies before asking for the commit leaves a transaction to abort. The brokers may have lost its end and its state
+(`kafka.transactions.hanging`), so the successor reads the step here.
 
     begin: positions, producer, "begun"  ->  send records and offsets  ->  "asked"  ->  commit
 
-Nothing is synced to disk. A note from an earlier boot of the machine is void, and so is another producer's: a worker with this
-name may have run on another host since.
+Nothing is synced to disk. Notes from an earlier boot or another producer are void: the worker may have run on another host
+since.
 """
 
 import os
@@ -34,9 +34,8 @@ _BEGUN, _ASKED = b"begun\n", b"asked\n"
 class Unasked:
     """A transaction whose commit was never asked for.
 
-    producer  id and epoch of its producer
-    firsts    offset of its first record, by partition of the input
-    before    offset that the producer's previous transaction committed, by partition of the input
+    firsts    first record's offset, by input partition
+    before    offset that the producer's previous transaction committed, by input partition
     """
 
     producer: tuple[int, int]
@@ -44,14 +43,14 @@ class Unasked:
     before: Mapping[int, int]
 
     def is_of(self, position: Position | None) -> bool:
-        """Whether this producer's output at an input position belongs to this transaction, not to an earlier one."""
+        """Whether the producer's output at this input position belongs to this transaction."""
         return position is not None and position.offset >= self.firsts.get(
             position.source.partition, position.offset + 1
         )
 
 
 class CommitNote:
-    """The note of one worker. Does nothing without a path, or if its folder is missing, as for a part without an index."""
+    """A worker's note. Does nothing without a path or folder, as for a part without an index."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -63,7 +62,7 @@ class CommitNote:
                 os.posix_fallocate(self._file, 0, _NOTE_BYTES)
 
     def begin(self, records: Sequence[Record], producer: tuple[int, int]) -> None:
-        """Note a transaction before its first write. Raises DeliveryDoubtful if that fails."""
+        """Note a transaction before its first write. Raises DeliveryDoubtful on failure."""
         firsts: dict[int, int] = {}
         for record in records:
             firsts[record.source.partition] = min(record.offset, firsts.get(record.source.partition, record.offset))
@@ -73,7 +72,7 @@ class CommitNote:
         self._write((step + content).ljust(_NOTE_BYTES)[:_NOTE_BYTES])
 
     def ask(self) -> None:
-        """Note that the commit is about to be asked for. Raises DeliveryDoubtful if that fails."""
+        """Note that the commit is about to be asked for. Raises DeliveryDoubtful on failure."""
         self._write(_ASKED)
 
     def committed(self, commits: Commits) -> None:
@@ -96,7 +95,7 @@ class CommitNote:
 
 
 def unasked(settings: Settings, instance: str) -> Unasked | None:
-    """The last transaction of an instance, if its commit was certainly never asked for; else None."""
+    """An instance's last transaction if its commit was certainly never asked for, else None."""
     try:
         content = note_path(settings, instance).read_bytes()
     except OSError:
@@ -116,7 +115,7 @@ def note_path(settings: Settings, instance: str) -> Path:
 
 
 def _boot() -> str:
-    """Id of this boot of the machine; "" if the system names none."""
+    """Id of the machine's current boot; "" if unknown."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:

@@ -1,25 +1,22 @@
-"""Transactions that the broker forgot to end: detected and ended before anything is written.
+"""Transactions that the broker forgot to end: detected and ended before any write.
 
-A transaction ends in two steps. Its coordinator notes the decision; then every partition that it wrote to, including the group's
-committed offsets, gets a mark. Apache Kafka leaves a mark out if a partition has no leader at that moment, as during a
-broker restart (seen with 4.3.1, reported as KAFKA-20734). It notes the transaction as complete all the same:
+A coordinator notes its decision; then every partition with records or offsets gets a mark. Apache Kafka omits the mark for a
+partition without a leader, as during a broker restart (4.3.1, KAFKA-20734), and still notes the transaction as complete:
 
     partition   a a a |                       the records stay open: readers of committed records stop before them,
                                               and an open offset cannot be fetched
     partition   a a a | b b b COMMIT          the producer id's next mark ends all of it, whatever was decided:
                                               an aborted `a`, delivered again as `b`, comes out twice
 
-So a producer that takes over, or has lost a connection, looks for its id's open transaction: it can only be the last one. A
+So a producer that takes over, or has lost a connection, looks for its id's open transaction: only the last can be open. A
 transaction with the same id and exactly the forgotten partitions ends it, in the one way known to be right:
 
     offsets open        as the coordinator had decided before the new producer asked for an id: no other worker has
                         passed an offset that cannot be fetched
     offsets not open    abort, if a source's committed offset is no later than one of the transaction's first records:
                         then it was not committed. Commit, if all committed offsets are later and the coordinator had
-                        decided so. If it had not, another worker may have delivered the records, and a person must
-                        look
-    neither decides     abort, if the worker noted that it never asked for the commit, and the note is of this transaction
-                        (`transactions.commit_note`)
+                        decided so. Otherwise another worker may have delivered the records, and a person must look
+    neither decides     abort, if the worker's note (`transactions.commit_note`) shows that it never asked for the commit
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -82,9 +79,8 @@ _COMMITTED: dict[TransactionState, bool] = {
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Open transaction of one producer: the offset of its first record in each partition.
+    """One producer's open transaction: its first offset in each partition.
 
-    outputs  partitions of the output topics
     offsets  the partition with this group's committed offsets: at most one
     epochs   of the producer, as these partitions have them
     """
@@ -108,14 +104,12 @@ def take_over(
     *,
     by_coordinator: bool = False,
 ) -> KafkaProducer:
-    """Producer with nothing open: the broker or this call has ended its predecessor's transaction.
+    """Producer with nothing open: its predecessor's transaction has ended.
 
-    topics          that the predecessor wrote to
-    by_coordinator  end a forgotten transaction as the coordinator had decided: the predecessor committed no offsets, so
-                    no other worker delivers in its place
+    topics          the predecessor's outputs
+    by_coordinator  end a forgotten transaction by the coordinator's decision: safe without committed offsets
 
-    Raises TransactionHanging if the right end of a forgotten transaction is unknown, or it does not end. Also raises
-    DeliveryDoubtful and the client's errors.
+    Raises TransactionHanging without a known or successful end; DeliveryDoubtful and the client's errors.
     """
     identity = transactional_id(settings, instance)
     last = _state(described(settings, admin, identity))
@@ -145,9 +139,9 @@ def take_over(
 
 
 def require_all_ended(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics: Collection[str]) -> None:
-    """Raise DeliveryDoubtful if this producer's last transaction, which was committed, does not get its marks.
+    """Raise DeliveryDoubtful if this producer's last, committed transaction does not get its marks in time.
 
-    The marks may take a moment. Also raises the client's errors.
+    Also raises the client's errors.
     """
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
     while left := _find(settings, admin, producer_id, topics).all:
@@ -168,9 +162,13 @@ def outcome(
     """True to commit a forgotten transaction, False to abort it; None if neither is certain.
 
     positions     input position of its first record in each output partition; None for a record without one
-    committed     committed offsets of the group, without open ones
+    committed     the group's committed offsets, without open ones
     last          coordinator's state of the transactional id, before the request for a producer id
     offsets_open  whether this transaction's offsets are open too
+
+    >>> first = Position(Source("topic-id", 0), 70)
+    >>> outcome([first], {first.source: 70}, None, offsets_open=False)
+    False
     """
     decided = None if last is None else _COMMITTED.get(last)
     if offsets_open:
@@ -184,10 +182,9 @@ def outcome(
 
 
 def require_offsets_not_hanging(settings: Settings, admin: KafkaAdminClient) -> None:
-    """Raise TransactionHanging if a transaction that will never end keeps a group offset from being fetched.
+    """Raise TransactionHanging if an endless transaction hides a group offset.
 
-    Such a transaction belongs to a worker of this group, and no coordinator is about to end it; or to a transactional id that the
-    brokers do not name, and its last write is older than a transaction may last.
+    It belongs to this group without a coordinator about to end it. Or its id is unknown, and its last write is too old.
     """
     with broker_errors(settings, "looking for what holds the committed offsets open"):
         for at, producer in _open_offsets(settings, admin):
@@ -213,7 +210,7 @@ _UNDER_WAY = {
 
 
 def hanging(settings: Settings, identity: str | None, forgotten: Open) -> TransactionHanging:
-    """Error that names the hanging transaction and explains how to end it."""
+    """Error that names a hanging transaction and the way to end it."""
     named = "of an unknown transactional id" if identity is None else f"of transactional id {identity!r}"
     return TransactionHanging(
         f"group {settings.kafka.group!r} stands still: a transaction {named} (producer id {forgotten.producer_id}) was never "
@@ -223,7 +220,11 @@ def hanging(settings: Settings, identity: str | None, forgotten: Open) -> Transa
 
 
 def partition_of_group(group: str, partitions: int) -> int:
-    """Partition with a group's committed offsets: the absolute value of Java's hash of its name, modulo."""
+    """Partition with a group's committed offsets: the absolute Java hash of its name, modulo.
+
+    >>> partition_of_group("ab", 50)  # 31 * 97 + 98 = 3105
+    5
+    """
     units = group.encode("utf-16-be")
     code = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -246,7 +247,7 @@ def _state(description: TransactionDescription | None) -> TransactionState | Non
 def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
     """Answer of `ask`, repeated until the delivery timeout; then raises the client's errors.
 
-    A broker needs a moment after its start, and a cluster's very first request creates the coordinator's topic.
+    Brokers start slowly, and a cluster's first request creates the coordinator's topic.
     """
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
     while True:
@@ -259,16 +260,13 @@ def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
 
 
 def producer_of(producer: KafkaProducer) -> tuple[int, int]:
-    """Id and epoch that the coordinator gave an initialised producer."""
+    """Id and epoch of an initialised producer."""
     known = producer._transaction_manager.producer_id_and_epoch
     return int(known.producer_id), int(known.epoch)
 
 
 def described(settings: Settings, admin: KafkaAdminClient, identity: str) -> TransactionDescription | None:
-    """Coordinator's description of a transactional id: its state, and its last producer's id and epoch.
-
-    None if the coordinator knows none, or cannot be asked. Raises the client's errors.
-    """
+    """Coordinator's description of a transactional id; None if unknown or unanswered. Raises the client's errors."""
     try:
         return _answer(settings, lambda: admin.describe_transactions([identity])[identity])
     except (TransactionalIdNotFoundError, UnsupportedVersionError):
@@ -276,7 +274,6 @@ def described(settings: Settings, admin: KafkaAdminClient, identity: str) -> Tra
 
 
 def _find(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics: Collection[str]) -> Open:
-    """Open transaction of a producer's id. The producer has begun nothing, so all of it was forgotten."""
 
     def look() -> Open:
         outputs, offsets = _open_in(admin, topics, list), _open_offsets(settings, admin)
@@ -287,7 +284,6 @@ def _find(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics:
 
 
 def _starts(producers: Producers, producer_id: int) -> dict[TopicPartition, int]:
-    """A producer's first open offset, by partition."""
     return {
         at: producer.current_transaction_start_offset
         for at, producer in producers
@@ -296,7 +292,7 @@ def _starts(producers: Producers, producer_id: int) -> dict[TopicPartition, int]
 
 
 def _open_offsets(settings: Settings, admin: KafkaAdminClient) -> Producers:
-    """As `_open_in`, of the partition with the group's committed offsets; none before the first commit of any group."""
+    """As `_open_in`, for the group's committed offsets; none before any group's first commit."""
 
     def of_group(partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         return [TopicPartition(OFFSETS_TOPIC, partition_of_group(settings.kafka.group, len(partitions)))]
@@ -312,9 +308,9 @@ def _open_in(
     topics: Collection[str],
     choose: Callable[[Sequence[TopicPartition]], list[TopicPartition]],
 ) -> Producers:
-    """Producers with an open transaction in the chosen partitions of the topics.
+    """Producers with an open transaction in the chosen partitions.
 
-    None, with a warning, if this user may not ask or the broker is too old.
+    None, with a warning, without the right to ask or with an old broker.
     """
     try:
         return open_producers(admin, choose(_partitions_of(admin, topics)))
@@ -331,7 +327,7 @@ def _open_in(
 def _partitions_of(admin: KafkaAdminClient, topics: Collection[str]) -> list[TopicPartition]:
     partitions: list[TopicPartition] = []
     for topic in admin.describe_topics(list(topics)):
-        # A partition left out could be the one with the open transaction, so an error never counts as an empty topic.
+        # An omitted partition could have the open transaction, so an error never counts as an empty topic.
         if topic["error_code"]:
             raise for_code(topic["error_code"])(topic["name"])
         partitions += [TopicPartition(topic["name"], each["partition_index"]) for each in topic["partitions"]]
@@ -357,8 +353,8 @@ def never_asked(
 ) -> bool:
     """Whether everything open belongs to the noted transaction, whose commit was never asked for.
 
-    The producer's earlier transaction was committed, and must not be aborted with it. Its outputs lie below the first records of
-    the noted one; the noted one's offsets, if they are open, are not committed yet.
+    The producer's earlier, committed transaction must not be aborted with it. Its outputs lie below the noted one's first
+    records; the noted one's open offsets are not committed yet.
     """
     if noted is None or {(forgotten.producer_id, epoch) for epoch in forgotten.epochs} != {noted.producer}:
         return False
@@ -368,7 +364,6 @@ def never_asked(
 
 
 def _end(settings: Settings, producer: KafkaProducer, forgotten: Open, *, commit: bool) -> None:
-    """End the forgotten transaction with one that contains its partitions and the group's offsets, and no record."""
     producer.begin_transaction()
     for partition in forgotten.outputs:
         producer._transaction_manager.maybe_add_partition_to_transaction(partition)

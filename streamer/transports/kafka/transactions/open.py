@@ -1,7 +1,7 @@
-"""Waiting for open transactions.
+"""Waiting for open transactions, which hide all later records.
 
-An open transaction hides every later record, committed or not. A worker that died during one must not make an output look empty.
-So a full read waits until readers of committed records reach the end of the log.
+A worker that died during one must not make an output look empty, so a full read waits until readers of committed records reach
+the log's end.
 """
 
 import time
@@ -27,7 +27,7 @@ from streamer.transports.kafka.topic_reader import Ranges, TopicReader
 log = structlog.get_logger(__name__)
 
 OPEN_MARGIN_SECONDS = 30.0
-"""Wait beyond the longest transaction that the brokers allow: they look for overdue ones every 10 seconds."""
+"""Wait beyond the brokers' transaction limit: they look for overdue ones every 10 seconds."""
 
 _REPORT_SECONDS = 15.0
 
@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 def whole_ranges(
     settings: Settings, reader: TopicReader, partitions: Collection[TopicPartition]
 ) -> Generator[list[Any], None, Ranges]:
-    """Each partition's offsets at the call, returned once readers of committed records can read them all.
+    """Each partition's offsets at the call, once readers of committed records can read them all.
 
     Yields empty batches meanwhile. Raises BrokerUnavailable, TransactionHanging.
     """
@@ -77,13 +77,12 @@ def awaited(waiting: Generator[list[Any], None, Result]) -> Result:
 
 
 def _hidden(reader: TopicReader, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """First offset of an open transaction, per partition that it hides the end of."""
+    """First open offset, per partition with a hidden end."""
     stable = reader.ends(ends)
     return {partition: stable[partition] for partition, end in ends.items() if stable[partition] < end}
 
 
 def _producers_of(settings: Settings, hidden: Mapping[TopicPartition, int]) -> list[str]:
-    """Producers of the open transactions, by id and transactional id, if the brokers say."""
     try:
         with make_admin(settings) as admin:
             ids = {producer.producer_id for _, producer in open_producers(admin, list(hidden))}
