@@ -91,7 +91,8 @@ def made_up_answer(question: str, _: bytes) -> AskReply:
 @contextmanager
 def made_up_service() -> Iterator[str]:
     """Serve synthetic answers; yields the address, host:port."""
-    routes = routes_for(load(None, ["ask.enabled=true"], {}), made_up_answer, made_up_status)
+    settings = load(None, ["ask.enabled=true"], {})
+    routes = routes_for(settings.ask, settings.observe.host, made_up_answer, made_up_status)
     with HttpServer("127.0.0.1", 0, lambda: b"", lambda: (True, "ok"), lambda: (True, "ok"), routes=routes) as server:
         yield f"127.0.0.1:{server.port}"
 

@@ -36,6 +36,7 @@ from index.storage.layout import Filing
 from index.storage.log import Origin
 from index.storage.parameters import Parameters
 from index.versions.history import stand_for_keys
+from index.versions.reasons import with_reasons
 
 NO_ENDS: Mapping[Source, int] = MappingProxyType({})
 
@@ -109,6 +110,7 @@ def restore(
     named = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
     distances = _distances(session, entries, new & (dropped | of_templates), of_templates, original_rows, named)
     outcome = Outcome(decided, distances, entering, session.counters.next_number, named)
+    entries = with_reasons(session, entries, outcome)
     enter_again(session, batch, entries, new, outcome, originals, ends)
     note_kept(session, host_keys(entries.hosts or [None] * len(entries))[new & of_templates])
     return Restored(int(new.sum()), int(known.sum()), int(lost.sum()))

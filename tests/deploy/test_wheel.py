@@ -195,7 +195,7 @@ def test_the_installed_command_filters(
     verdicts = [json.loads(line) for line in (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()]
     assert [(one["id"], one["verdict"], one["reason"], one["original"]) for one in verdicts] == [
         ("a", "unique", "no-match", None),
-        ("b", "duplicate", "same-text", "a"),
+        ("b", "duplicate", "similar", "a"),
         ("c", "unique", "no-match", None),
         (None, "dead-letter", "not-json", None),
     ]
