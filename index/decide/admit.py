@@ -98,10 +98,10 @@ def decided(
         session.visibility.note_retired(gone)
         # At most ROWS_AT_ONCE rows, as in the portion: one result.
         (some,) = prepared(portion.entries, rows, parameters)
-        anew = look_up(session, some)
-        answer.compared[rows] += anew.compared
-        add_documents(session, candidates, anew.best.numbers, with_texts=by_root)
-        return anew.best
+        renewed = look_up(session, some)
+        answer.compared[rows] += renewed.compared
+        add_documents(session, candidates, renewed.best.numbers, with_texts=by_root)
+        return renewed.best
 
     if framed:
         add_framed(session, candidates, measured.numbers)

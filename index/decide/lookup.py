@@ -102,9 +102,9 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
         best = nearest(joined([best, Matches(matches.rows, told, matches.numbers).take(counting)]), 1)
         # The entry in the blocks precedes all its equals filed aside, so on ties it wins.
         settled = counting & (told == second.least(matches.distances))
-        for beside, of_beside in second.repeats(matches.take(~settled)):
-            equal |= _equal_rows(beside, len(equal))
-            best = nearest(joined([best, of_beside]), 1)
+        for visible_equals, counting_equals in second.repeats(matches.take(~settled)):
+            equal |= _equal_rows(visible_equals, len(equal))
+            best = nearest(joined([best, counting_equals]), 1)
     return Answer(best, compared, nearest(stale, None), equal)
 
 

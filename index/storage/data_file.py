@@ -38,7 +38,7 @@ DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Full-disk errors. A disk that fills up stops a write half-way, which LMDB reports as EIO."""
 
 WAY_OUT = (
-    "Build it anew from the output topics (streamer index rebuild DIRECTORY --topics --switch). Or move the file away, and "
+    "Rebuild it from the output topics (streamer index rebuild DIRECTORY --topics --switch). Or move the file away, and "
     "restore a backup (streamer index restore), or start the service or the filter, which restores it from what was delivered."
 )
 

@@ -175,7 +175,7 @@ class Parameters:
         if version != FORMAT_VERSION:
             raise FormatUnknown(
                 f"The index in {where} is of format version {version}; this program knows version {FORMAT_VERSION}. "
-                "Build it anew from the output topics (streamer index rebuild DIRECTORY --topics --switch). Or move it away, and "
+                "Rebuild it from the output topics (streamer index rebuild DIRECTORY --topics --switch). Or move it away, and "
                 "start the service or the filter, which restores it from what was delivered. Where only the index is left, "
                 "export it with the program that wrote it, and enter the export (streamer index rebuild DIRECTORY --export FILE)."
             )

@@ -141,7 +141,7 @@ def _reasons_of_roots(index: Index, parameters: Parameters, query: NearQuery, ma
     """
     own = [match.document.number for match in matches]
     numbers = [match.document.root for match in matches]
-    standing = [stands is EntryState.COUNTS for stands in index.standings(numbers)]
+    standing = [state is EntryState.COUNTS for state in index.standings(numbers)]
     decided = index.decided_at([match.document.position for match in matches])
     dropped = [each is not None and each.verdict is Verdict.DUPLICATE for each in decided]
     lost = [

@@ -95,6 +95,6 @@ def _require_told(settings: Settings, applied: Mapping[Source, int]) -> None:
             for source, offset in behind
         )
         raise SettingsError(
-            f"index.directory: the index in {settings.index.directory} decided more than it told ({lines}). Start whoever "
-            "decides by it once more, stop it with SIGTERM, and seed then."
+            f"index.directory: the index in {settings.index.directory} decided more than it told ({lines}). Start the "
+            "service that uses it once more, stop it with SIGTERM, and seed then."
         )

@@ -215,7 +215,7 @@ class Loop(ABC):
     def _wait_for_restoring(self) -> None:
         if self._has_begun:
             # Its sources began on a whole index: a person moved offsets, or replaced the index by an old one.
-            raise DeliveryDoubtful("the index is being restored while this worker reads: it begins anew")
+            raise DeliveryDoubtful("the index is being restored while this worker reads: it starts over")
         if self._state is not State.RESTORING:
             self._enter(State.RESTORING)
 

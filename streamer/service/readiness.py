@@ -82,7 +82,7 @@ def readiness(
         )
     if group.unowned:
         named = ", ".join(map(str, group.unowned))
-        return False, f"nobody reads partitions {named} of {settings.topics.input!r}; the workers join anew"
+        return False, f"no worker reads partitions {named} of {settings.topics.input!r}; the workers rejoin"
     return True, "ok"
 
 

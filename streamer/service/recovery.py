@@ -122,7 +122,7 @@ def plan(offsets: SourceOffsets, policy: Recovery) -> Plan:
     if planned.begin > offsets.end:
         raise RecoveryRefused(
             f"{where}: reading would go on at offset {planned.begin}, but the input ends at {offsets.end}: it lost records "
-            "or was made anew. Read it under a new kafka.group with a new index.directory, or reset the group's offsets."
+            "or was recreated. Read it under a new kafka.group with a new index.directory, or reset the group's offsets."
         )
     return planned
 

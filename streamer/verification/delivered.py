@@ -197,7 +197,7 @@ class DeliveredCheck:
         """Why a position may lack its record, in words for its output and for an original; None: it may not."""
         source, offset = position
         if source.stream not in self.extent.names and source.stream in self.streams:
-            return "outputs of an input that was made anew since", "originals in an input that was made anew since"
+            return "outputs of an input that was recreated since", "originals in an input that was recreated since"
         if offset < (self.extent.end if self.extent.compacted else self.extent.first).get(source, 0):
             return "outputs of records that have left the input", "originals that have left the input"
         if within(self.ledger.unreadable, source, np.array([offset], np.uint64))[0]:

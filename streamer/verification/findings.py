@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from index import Verdict
 from index.tools import Finding
 
 EXAMPLES_MAX = 20
@@ -32,14 +33,17 @@ CHECKS = {
     "same-text": "duplicates with the reason same-text whose text is not the original's",
     "update-id": "updates that name a version with another id",
     "update-equal": "updates whose text is the same as that of the version that they name",
-    "update-beside": "updates beside whose entry that of the version that they replaced still counts",
+    "update-unretired": "updates whose replaced version still counts",
     "near-uniques": "unique documents that are near-duplicates of an earlier entry",
     "journal-missing": "outputs that the index does not know",
-    "journal-differs": "outputs of which the index knows another verdict",
+    "journal-differs": "outputs with another verdict in the index",
     "journal-foreign": "positions of the index that the input does not have",
     "entry-differs": "documents whose entry in the index is missing, or another",
 }
 """Kinds of problems in reading order, each with its meaning."""
+
+COUNTED = ("input", "outputs", *(verdict.label for verdict in Verdict), "in flight", "texts read")
+"""Names of `Findings.counts` in reading order. All are shown, also those that are 0."""
 
 
 class Findings:
@@ -56,7 +60,7 @@ class Findings:
 
     def __init__(self) -> None:
         self._by_check = {check: Finding(check, examples_max=EXAMPLES_MAX) for check in CHECKS}
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
         self.unchecked: Counter[str] = Counter()
 
     def examine(self, check: str, count: int) -> None:

@@ -56,7 +56,7 @@ class JournalCheck:
                 self._note_given_back(plain_source(source), [portion[place].offset for place in places])
                 continue
             if source.stream not in self.extent.names:
-                self.ledger.findings.leave_out("positions of an input that was made anew since", len(places))
+                self.ledger.findings.leave_out("positions of an input that was recreated since", len(places))
                 continue
             records = [portion[place] for place in places]
             offsets = np.array([record.offset for record in records], np.uint64)

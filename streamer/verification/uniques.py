@@ -99,7 +99,7 @@ class UniquesCheck:
         self._ledger.findings.leave_out("near-duplicates of a page that was given back", again)
         unique &= ~again
         ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
-        self._ledger.findings.leave_out("near-duplicates of which the index does not know both", ~ordered)
+        self._ledger.findings.leave_out("near-duplicates that are not both known to the index", ~ordered)
         # Such entries have other bands.
         framed = unique & ((state["frame"][earlier] > 0) | (state["frame"][later] > 0))
         self._ledger.findings.leave_out(

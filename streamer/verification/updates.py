@@ -24,8 +24,8 @@ def check_updates(ledger: Ledger, comparison: Comparison) -> None:
         # A version that was dropped as a copy, or given back, has no entry to retire.
         indexed = standing_for_themselves(state["verdict"][older])
         indexed &= (state["rank"][rows] != NONE) & (state["rank"][older] != NONE)
-        findings.examine("update-beside", int(indexed.sum()))
-        note("update-beside", rows[indexed & (state["retired"][older] == 0)])
+        findings.examine("update-unretired", int(indexed.sum()))
+        note("update-unretired", rows[indexed & (state["retired"][older] == 0)])
         known = comparison.are_known(rows) & comparison.are_known(older)
         findings.leave_out("updates without a fingerprint, or of a version without one", ~known)
         rows, older = rows[known], older[known]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from index import Index, Parameters, Verdict
+from index import Index, Parameters
 from streamer.errors import NoDocuments
 from streamer.fingerprint.scheme import Scheme, key_for, parameters_for, scheme_for, settings_digest
 from streamer.records.decode import Decoder
@@ -27,8 +27,6 @@ from streamer.verification.similarity import SimilarityCheck
 from streamer.verification.texts import Prints, Sample, TextCheck
 from streamer.verification.uniques import UniquesCheck
 from streamer.verification.updates import check_updates
-
-COUNTED = ("input", "outputs", *(verdict.label for verdict in Verdict), "in flight", "texts read")
 
 Item = TypeVar("Item")
 
@@ -124,8 +122,7 @@ class _Verification:
 
     def _read_outputs(self, ledger: Ledger, extent: Extent, prints: Prints, share: float) -> DeliveredCheck:
         has_headers = self._output_log.has_headers
-        decoder = Decoder(self._settings.decode)
-        texts = TextCheck(ledger, prints, decoder, self._scheme, Sample(share), has_headers)
+        texts = TextCheck(ledger, prints, Decoder(self._settings.decode), self._scheme, Sample(share), has_headers)
         names = self._index.stream_names()
         # Verdicts over files name an original by its file.
         streams = frozenset(names) if has_headers else frozenset([*names, *names.values()])

@@ -236,14 +236,14 @@ class OutputFolder:
     def _save(self, lengths: dict[str, int], sources: Mapping[str, Delivered]) -> None:
         content = orjson.dumps(_Checkpoint(FORMAT, lengths, list(sources.values())), option=orjson.OPT_APPEND_NEWLINE)
         path = self.folder / CHECKPOINT
-        beside = self.folder / _UNFINISHED
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        unfinished = self.folder / _UNFINISHED
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             _write_at(descriptor, content, 0)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        beside.replace(path)
+        unfinished.replace(path)
         _sync_folder(self.folder)
 
     def _doubt(self, error: OSError) -> DeliveryDoubtful:

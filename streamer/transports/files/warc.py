@@ -140,7 +140,7 @@ class WarcLines:
         kind, headers = (parsed.rec_type or "without a type")[:40], parsed.rec_headers
         if kind == "metadata" and _mime(parsed.content_type) == "application/json" and _WAT in record[:_LOOK_BYTES]:
             raise Unreadable(
-                "this is WAT, which holds what is known of pages and none of their texts: read the WARC or the WET beside it"
+                "this is WAT, which holds what is known of pages and none of their texts: read its WARC or WET"
             )
         if kind not in ("response", "resource", "conversion"):
             raise _LeftOut(kind)

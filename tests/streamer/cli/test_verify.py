@@ -52,7 +52,7 @@ def test_what_was_filtered_is_sound() -> None:
     assert (code, wrong(found)) == (0, {})
     assert found["counts"]["input"] == found["counts"]["outputs"] == 210
     assert found["counts"]["texts read"] == 210
-    of_kafka, of_rare = {"key", "timestamp", "headers"}, {"update-id", "update-equal", "update-beside", "given-back"}
+    of_kafka, of_rare = {"key", "timestamp", "headers"}, {"update-id", "update-equal", "update-unretired", "given-back"}
     assert {each["check"] for each in found["checks"] if not each["examined"]} == of_kafka | of_rare
     done = run("verify", "--out", "out", "--index", "index")
     assert "all is sound" in done.out
@@ -158,7 +158,7 @@ def test_another_folder_of_the_same_index_is_sound() -> None:
     run("filter", "third.jsonl", "--out", "more", "--index", "index")
     code, found = verified("--out", "more")
     assert (code, wrong(found)) == (0, {})
-    assert found["unchecked"]["originals in an input that was made anew since"] > 0
+    assert found["unchecked"]["originals in an input that was recreated since"] > 0
 
 
 @pytest.mark.usefixtures("filtered")

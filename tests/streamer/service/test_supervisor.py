@@ -328,7 +328,7 @@ def test_a_service_is_not_ready_while_nobody_reads_a_partition_and_names_it(play
         one.at(seconds, partial(one.supervisor._heartbeats.note_group, 0, GroupSeen(partitions)))
         one.at(seconds + 0.5, lambda: told.append(one.supervisor.ready()))
     one.run(stop_at=5.0)
-    assert told == [(False, "nobody reads partitions 2, 3 of 'documents'; the workers join anew"), (True, "ok")]
+    assert told == [(False, "no worker reads partitions 2, 3 of 'documents'; the workers rejoin"), (True, "ok")]
 
 
 def test_a_worker_that_hears_nothing_is_not_ready_and_its_silence_is_shown_over_its_restarts(

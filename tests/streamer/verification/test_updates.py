@@ -27,7 +27,7 @@ def test_a_service_that_updates_is_sound_and_so_is_its_restored_index(insert: st
     findings = verified(world)
     assert wrong(findings) == {}
     assert findings.counts["update"] == 3
-    assert all(findings[check].examined == 3 for check in ("update-id", "update-equal", "update-beside"))
+    assert all(findings[check].examined == 3 for check in ("update-id", "update-equal", "update-unretired"))
     world.directory = tmp_path / "restored"
     world.fill([document("one more", SENTENCES[1]), document("page", f"{PAGE} missing!")])
     world.run()

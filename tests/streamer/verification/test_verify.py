@@ -77,8 +77,11 @@ def test_a_service_that_worked_is_sound(tmp_path: Path) -> None:
     assert findings.counts["input"] == len(documents()) + 4
     assert findings.counts["outputs"] == len(documents()) + 4
     assert findings.counts["in flight"] == 0
+    verdicts = "unique", "duplicate", "undecidable", "dead-letter", "update", "suspect", "given-back"
+    assert [*findings.as_json()["counts"]] == ["input", "outputs", *verdicts, "in flight", "texts read"]
+    assert findings.counts["given-back"] == 0
     assert {each.check for each in findings if not each.examined} == {
-        *("update-id", "update-equal", "update-beside", "given-back"),
+        *("update-id", "update-equal", "update-unretired", "given-back"),
     }
 
 
@@ -636,7 +639,7 @@ def test_entries_that_expired_or_were_forgotten_are_no_missed_matches(tmp_path: 
     again(world)
     findings = verified(world)
     assert wrong(findings) == {}
-    assert findings.unchecked["near-duplicates of which the index does not know both"] > 0
+    assert findings.unchecked["near-duplicates that are not both known to the index"] > 0
     assert findings.unchecked["outputs that may have expired from the index"] > 0
     world = worked(tmp_path / "forgotten", index={"insert": "unique"})
     parameters = parameters_for(world.settings, scheme_for(world.settings).stamp())
@@ -737,8 +740,8 @@ def test_an_input_that_was_made_anew_is_checked_and_its_predecessor_is_not(tmp_p
     findings = verified(world)
     assert wrong(findings) == {}
     assert findings.counts["input"] == len(documents())
-    assert findings.unchecked["outputs of an input that was made anew since"] == len(documents()) + 4
-    assert findings.unchecked["originals in an input that was made anew since"] > 0
+    assert findings.unchecked["outputs of an input that was recreated since"] == len(documents()) + 4
+    assert findings.unchecked["originals in an input that was recreated since"] > 0
 
 
 def test_records_that_a_compacted_input_dropped_are_not_checked(tmp_path: Path) -> None:
