@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from index import Insert, naming_originals, standing_for_themselves
+from index import Insert, Verdict, naming_originals, standing_for_themselves
 from streamer.verification.ledger import Ledger
 from streamer.verification.position_table import NO_VERDICT, NONE, chunks
 
@@ -24,6 +24,8 @@ def check_originals(ledger: Ledger, insert: Insert) -> None:
         right = standing_for_themselves(of_original) | _are_given_back(ledger, originals)
         if insert != "unique":
             right |= naming_originals(of_original) & ~_count(ledger, state["original"][originals])
+        # An update replaces the page's older version, which may be a dropped copy.
+        right |= naming_originals(of_original) & (state["verdict"][rows] == Verdict.UPDATE)
         ledger.findings.leave_out("originals still in flight", silent)
         named, own = state["original_id"][rows], state["id"][originals]
         # An index that was restored since then knows ids by earlier settings.
@@ -41,8 +43,7 @@ def check_originals(ledger: Ledger, insert: Insert) -> None:
 
 def _are_given_back(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     state = ledger.state[rows]
-    given_back: npt.NDArray[np.bool_] = (state["given_back"] > 0) | (state["known_given_back"] > 0)
-    return given_back
+    return np.asarray((state["given_back"] > 0) | (state["known_given_back"] > 0))
 
 
 def _count(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from rich.console import Console
 
-from deploy.made_up_site import reprints, site
+from deploy.made_up_site import others, reprints, site
 from index import Index, Source, Verdict, errors
 from index.tools import frames_of
 from streamer.errors import NoDocuments
@@ -169,6 +169,25 @@ def test_an_index_that_was_restored_with_frames_is_sound(tmp_path: Path) -> None
     with Index.open(world.directory, None, map_bytes_max=2**30, read_only=True) as index:
         (frame,) = frames_of(index, 10)
     assert (frame.host, frame.is_known) == ("site.example", True)
+
+
+def test_an_update_of_a_page_that_was_dropped_as_a_copy_is_sound_and_a_wrong_version_of_it_is_found(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, Settings.model_validate({"batch": Batching(records_max=16)}))
+    text, other = others("en", 2, words=200).texts
+    pages = [("mirror", text), ("origin", text), ("origin", f"{text} Both were found alive."), ("third", other)]
+    world.fill([orjson.dumps({"id": f"https://{host}.example/1", "text": body}) for host, body in pages])
+    world.run()
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert (findings.counts["update"], findings.counts["duplicate"]) == (1, 1)
+    log, offset, record = next(
+        each for each in outputs(world, "documents-unique") if b"update" in dict(each[2].headers).values()
+    )
+    wrong_version = with_header(record.headers, "neardup.original.position", "documents/0/3")
+    log.records[offset] = replace(record, headers=wrong_version)
+    assert set(wrong(verified(world))) >= {"journal-differs", "original-id", "original-later"}
 
 
 def test_an_output_that_is_missing_is_found(tmp_path: Path) -> None:
