@@ -120,22 +120,36 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
 @cli.command("filter")
 @files_argument
 @click.option("--out", required=True, type=FOLDER, help="Write the outputs to this folder.")
+@click.option(
+    "--dead-letters-max",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Stop if more of the first 1,000 lines are dead letters.  [default: stop if all are]",
+)
 @index_option
 @json_option
 @pass_chosen
-def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: Path | None, as_json: bool) -> None:
+def filter_command(
+    chosen: Chosen,
+    files: Sequence[Path],
+    out: Path,
+    dead_letters_max: int | None,
+    directory: Path | None,
+    as_json: bool,
+) -> None:
     """Filter FILES into a folder: JSON Lines, WARC, WET or Parquet.
 
     FILES are plain, .gz or .zst; - is standard input. The same command continues an interrupted run.
     """
     from streamer.observe.logs import configure_logging
-    from streamer.service.file_job import filter_files
+    from streamer.service.file_job import filter_files, require_documents
     from streamer.service.summary import table
 
     settings = chosen.load(index=directory, over_files=True)
     configure_logging("warning", settings.observe.log_format)
     _warn_of_idle_settings(settings)
     _warn_of_markup(settings, files)
+    require_documents(settings, files[0], dead_letters_max)
     with NoLeftovers(index=settings.index.directory, output=out):
         totals, finished = filter_files(settings, files, out, Console(stderr=True))
     show(totals.as_json(out), table(totals, out), as_json=as_json, soft_wrap=False)
@@ -159,7 +173,7 @@ def _complain_of_dead_letters(totals: "Totals") -> None:
     )
     complaint = (
         f"{dead:,} of {totals.records:,} lines are dead letters ({reasons}); check decode.format, decode.text and the other "
-        "pointers"
+        "pointers, and filter again with another --out and --index: these know the lines as decided"
     )
     if dead == totals.records:
         raise NoDocuments(complaint)
@@ -266,7 +280,7 @@ def config_check(settings: Settings) -> None:
 
     Prints one line per problem: a wrong value, contradicting settings, a missing extra, or a setting without effect.
     """
-    from streamer.records.missing_hosts import remedy
+    from streamer.records.first_look import remedy
 
     problems = [*_missing_extras(settings), *(idle_line(key, settings) for key in without_use(settings))]
     if problems:

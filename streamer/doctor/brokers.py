@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from streamer.doctor.finding import Finding, State
 from streamer.errors import BrokerUnavailable, SettingsError
-from streamer.records.missing_hosts import remedy
+from streamer.records.first_look import remedy
 from streamer.settings.parts import PARTS, settings_of
 from streamer.settings.settings import Decode, Settings
 from streamer.transports.kafka.diagnosis import Facts, TopicFacts

@@ -3,8 +3,10 @@
 A bad optional field counts as missing; a bad text makes a dead letter.
 """
 
+import codecs
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -44,6 +46,15 @@ _NAMED_DATE = re.compile(
     r"|[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} (?:UTC|GMT|[+-]\d{4})",
     re.ASCII,
 )
+
+_FORMATS = {
+    b"WARC/": "this is WARC: `streamer produce` sends the pages of such files, for decode.preset = warc",
+    b"PAR1": "this is Parquet: `streamer produce` sends the rows of such files",
+    b"Obj\x01": "this is an Avro file: decode.format = avro reads records with the schema of a registry",
+    b"\x1f\x8b": "this is compressed by gzip: send it decompressed",
+    b"\x28\xb5\x2f\xfd": "this is compressed by Zstandard: send it decompressed",
+    b"<": "this is a page or XML: decode.format = text reads it, with fingerprint.markup = html",
+}
 
 
 @dataclass(slots=True)
@@ -88,6 +99,7 @@ class Decoder:
         self._value_bytes_max = settings.value_bytes_max
         self._characters_max = settings.characters_max
         self._format = settings.format
+        self._charset = None if codecs.lookup(settings.charset).name == "utf-8" else settings.charset
         self._schemas = Schemas(settings) if settings.format == "avro" else None
         self._lists = preset.lists
         self._host_of = host_reader(settings.host_scope)
@@ -128,6 +140,12 @@ class Decoder:
             return DeadLetter(Reason.TOO_LARGE, detail, _key_text(record))
         if value.startswith(_BYTE_ORDER_MARK):
             value = value[len(_BYTE_ORDER_MARK) :]
+        if self._charset is not None:
+            try:
+                value = value.decode(self._charset).encode()
+            except UnicodeError as error:
+                detail = f"the value is not {self._charset} (decode.charset): {error}"
+                return DeadLetter(Reason.NOT_UTF_8, _bounded(detail), _key_text(record))
         try:
             decoded = (
                 _decode_text(record, value) if self._format == "text" else self._decode_json(record, self._json(value))
@@ -160,6 +178,8 @@ class Decoder:
             repaired = _ESCAPE.sub(_repair, value)
             if repaired != value:
                 return self._decode_json(record, repaired)
+            if (name := _named_format(value)) is not None:
+                return DeadLetter(Reason.NOT_JSON, name, _key_text(record))
             too_deep = "depth limit exceeded" in error.msg or "ecursion limit" in error.msg
             reason = Reason.NESTED_TOO_DEEP if too_deep else Reason.NOT_JSON
             return DeadLetter(reason, _bounded(str(error)), _key_text(record))
@@ -262,9 +282,25 @@ def _not_utf_8(value: bytes, identity: str | None) -> DeadLetter | None:
     try:
         value.decode()
     except UnicodeDecodeError as error:
-        detail = f"byte {error.start} of {len(value)} is not UTF-8: {error.reason}"
+        detail = _named_format(value) or (
+            f"byte {error.start} of {len(value)} is not UTF-8: {error.reason}{_guessed_charset(value)}"
+        )
         return DeadLetter(Reason.NOT_UTF_8, detail, identity)
     return None
+
+
+def _named_format(value: bytes) -> str | None:
+    """What a value is by its first bytes, if no setting decodes it, and what to do."""
+    return next((words for begin, words in _FORMATS.items() if value.startswith(begin)), None)
+
+
+def _guessed_charset(value: bytes) -> str:
+    """A hint if bytes that are no UTF-8 read as Chinese in GB18030, with GBK and GB 2312 in it; else empty."""
+    with suppress(UnicodeDecodeError):
+        letters = [letter for letter in value.decode("gb18030") if letter >= "\x80"]
+        if 2 * sum("\u4e00" <= letter <= "\u9fff" for letter in letters) > len(letters):
+            return "; it reads as Chinese in decode.charset = gb18030"
+    return ""
 
 
 def _decode_text(record: Record, value: bytes) -> Document | DeadLetter:

@@ -3,18 +3,25 @@
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from index import Applied, Index
+from index import Applied, Index, Source
+from streamer.errors import NoDocuments
+from streamer.records.decode import Decoder
+from streamer.records.first_look import RECORDS, WrongInput
+from streamer.records.record import Record
 from streamer.service.loop import Listener, State
 from streamer.service.summary import Totals
 from streamer.service.whole import Service
 from streamer.service.wiring import build_service, open_with_scheme
 from streamer.settings.settings import Recovery, Settings
+from streamer.transports.files.line_reader import LineReader
 from streamer.transports.files.transport import FileTransport
+from streamer.transports.transport import NO_TIMESTAMP_MS
 
 FILES_POLICY = Recovery(
     first_start="earliest",
@@ -60,6 +67,26 @@ def known_streams(index: Index, name: str) -> list[tuple[str, Applied]]:
         for source, at in applied.items()
         if source.stream == stream
     ]
+
+
+def require_documents(settings: Settings, path: Path, dead_letters_max: int | None) -> None:
+    """Raise NoDocuments if too many of a file's first records are dead letters. A pipe is not looked at.
+
+    dead_letters_max  among the first RECORDS; None: all but one of those there are
+    """
+    if not path.is_file():
+        return
+    with closing(LineReader(path)) as reader:
+        lines = reader.lines(RECORDS, settings.batch.bytes_max)
+    source, look = Source("", 0), WrongInput()
+    records = [Record(source, str(path), number, None, line, NO_TIMESTAMP_MS) for number, line in enumerate(lines)]
+    look.count(Decoder(settings.decode).decode(records))
+    limit = look.records - 1 if dead_letters_max is None else dead_letters_max
+    if lines and look.dead_letters > limit:
+        raise NoDocuments(
+            f"{path}: {look.complaint() or f'{look.dead_letters:,} of the first {look.records:,} records are dead letters'} "
+            f"Nothing was filtered; --dead-letters-max {RECORDS} filters such files."
+        )
 
 
 def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: Console) -> tuple[Totals, bool]:

@@ -28,7 +28,7 @@ import structlog
 from index import Source
 from streamer.errors import DeliveryDoubtful, TrialFailed
 from streamer.observe.batch_report import BatchReport, Stopwatch
-from streamer.records.missing_hosts import MissingHosts
+from streamer.records.first_look import MissingHosts, WrongInput
 from streamer.records.record import Batch
 from streamer.service.pipeline import Prefetcher, Step, Work
 from streamer.service.poison.attempts import PURE_STEPS, Attempts
@@ -248,6 +248,7 @@ class PreparingLoop(Loop):
         self._attempts = preparation.attempts
         self._trials = preparation.trials
         self._missing_hosts = preparation.missing_hosts
+        self._wrong_input = WrongInput()
 
     @contextmanager
     def _resources(self) -> Iterator[None]:
@@ -266,6 +267,7 @@ class PreparingLoop(Loop):
 
     def _ended(self) -> None:
         self._missing_hosts.end()
+        self._wrong_input.end()
 
     def _begun(self, plans: Mapping[Source, Plan]) -> None:
         self._attempts.look({source: plan.begin for source, plan in plans.items()})
@@ -294,6 +296,7 @@ class PreparingLoop(Loop):
             self._ahead.begin(upcoming, self._attempts.ahead)
         self._attempts.loop.name(whole)
         self._listener.without_host(self._missing_hosts.see(work.documents))
+        self._wrong_input.see(work.documents)
         return work
 
     def _await(self, steps: Sequence[str], work: Work, stopwatch: Stopwatch) -> None:

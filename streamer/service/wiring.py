@@ -10,7 +10,7 @@ from index import Guard, Index, Parameters, Recrawl, Retention, errors
 from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, key_for, knows_key, parameters_for, scheme_for, settings_digest
 from streamer.records.decode import Decoder
-from streamer.records.missing_hosts import MissingHosts
+from streamer.records.first_look import MissingHosts
 from streamer.records.reason import AS_NEW, MINOR, SAME
 from streamer.records.route import Router
 from streamer.service.claims import MARGIN_SECONDS

@@ -1,10 +1,20 @@
 """Settings for decoding."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from streamer.settings.types import File, Pointer, Section
+
+
+def _charset(name: str) -> str:
+    try:
+        is_known = "\n{}".encode(name) == b"\n{}"
+    except (LookupError, UnicodeError):
+        is_known = False
+    if not is_known:
+        raise ValueError("not a charset that Python knows and in which ASCII is ASCII")
+    return name
 
 
 class Decode(Section):
@@ -18,6 +28,11 @@ class Decode(Section):
         title='one of "json", "text", "avro", "json-schema" (Protobuf is not read: convert it to one of these)',
         description="What a value is: JSON; the text itself (UTF-8); or, in the wire format of a schema registry, Avro or JSON. "
         'There a value that begins with { is plain JSON. Avro needs `pip install "neardup-streamer[registry]"`.',
+    )
+    charset: Annotated[str, AfterValidator(_charset)] = Field(
+        "utf-8",
+        title="a charset that Python knows, in which ASCII is ASCII: utf-8, gb18030, big5, shift_jis, ...",
+        description="Charset of values in JSON or plain text. Outputs keep the bytes as they came.",
     )
     registry_url: str | None = Field(
         None,

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -203,22 +204,63 @@ def test_an_index_of_other_settings_is_refused_with_what_differs(tmp_path: Path)
 
 
 def test_a_file_of_dead_letters_alone_is_an_error_and_one_of_many_a_warning(tmp_path: Path) -> None:
-    def filtered(name: str, *lines: bytes) -> tuple[int, str]:
+    def filtered(name: str, *lines: bytes, limit: Sequence[str] = ()) -> tuple[int, str]:
         (tmp_path / name).write_bytes(b"\n".join(lines))
-        done = run("filter", tmp_path / name, "--out", tmp_path / f"{name} out", "--index", tmp_path / f"{name} index")
+        folders = "--out", tmp_path / f"{name} out", "--index", tmp_path / f"{name} index"
+        done = run("filter", tmp_path / name, *folders, *limit)
         return done.code, done.err
 
     good, bad = document("1", "Some words."), b'{"body": "Some words."}'
-    code, told = filtered("none", bad, bad, b"broken")
+    code, said = filtered("none", bad, bad, b"broken", limit=["--dead-letters-max=3"])
     assert code == os.EX_DATAERR
-    assert "streamer: 3 of 3 lines are dead letters (no-text 2, not-json 1); check decode.format, decode.text" in told
+    assert "streamer: 3 of 3 lines are dead letters (no-text 2, not-json 1); check decode.format, decode.text" in said
+    assert "filter again with another --out and --index" in said
     assert (tmp_path / "none out" / "dead-letter.jsonl").read_bytes() == b"\n".join([bad, bad, b"broken", b""])
-    code, told = filtered("few", good, bad, bad)
+    code, said = filtered("few", good, bad, bad)
     assert code == 0
-    assert "streamer: 2 of 3 lines are dead letters (no-text 2)" in told
-    code, told = filtered("half", good, bad)
+    assert "streamer: 2 of 3 lines are dead letters (no-text 2)" in said
+    code, said = filtered("half", good, bad)
     assert code == 0
-    assert "dead letters" not in told
+    assert "dead letters" not in said
+
+
+def test_wrong_input_is_named_before_anything_is_filtered_and_the_same_command_with_the_right_setting_filters_it(
+    tmp_path: Path,
+) -> None:
+    file, out, index = tmp_path / "pages.jsonl", tmp_path / "out", tmp_path / "index"
+    file.write_bytes(b'{"body": "Some words."}\n' * 1_500)
+    arguments = ("filter", file, "--out", out, "--index", index)
+    done = run(*arguments)
+    assert done.code == os.EX_DATAERR
+    assert "1,000 of the first 1,000 records are dead letters (no-text)" in done.err
+    assert "the keys are: body" in done.err
+    assert "decode.text" in done.err
+    assert not out.exists()
+    assert not index.exists()
+    assert "0 of 1,500 lines" not in done.err
+    done = run("--set", "decode.text=/body", *arguments)
+    assert done.code == 0, done.err
+    assert len((out / "duplicate.jsonl").read_bytes().splitlines()) == 1_499
+
+
+@pytest.mark.parametrize(("most", "is_stopped"), [(None, False), (949, True), (950, False)])
+def test_some_documents_among_the_first_lines_are_enough_unless_fewer_dead_letters_are_wanted(
+    tmp_path: Path, most: int | None, is_stopped: bool
+) -> None:
+    file, out = tmp_path / "pages.jsonl", tmp_path / "out"
+    file.write_bytes(b"broken\n" * 950 + (document("1", "Some words.") + b"\n") * 50)
+    limit = () if most is None else (f"--dead-letters-max={most}",)
+    done = run("filter", file, "--out", out, "--index", tmp_path / "index", *limit)
+    assert out.exists() is not is_stopped
+    assert ("Nothing was filtered" in done.err) is is_stopped
+    assert "950 of the first 1,000 records are dead letters (not-json)" in done.err
+
+
+def test_the_first_lines_of_a_pipe_are_filtered_whatever_they_are(tmp_path: Path) -> None:
+    arguments = ("--set", f"index.directory={tmp_path / 'index'}", "filter", "-", "--out", str(tmp_path / "out"))
+    done = streamer(*arguments, cwd=tmp_path, input="broken\n" * 3)
+    assert done.returncode == os.EX_DATAERR
+    assert "3 of 3 lines are dead letters (not-json 3)" in done.stderr
 
 
 def test_a_table_of_no_words_and_an_evaluation_of_nothing_are_errors(tmp_path: Path) -> None:

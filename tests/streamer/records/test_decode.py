@@ -1,3 +1,4 @@
+import gzip
 import re
 from datetime import UTC, datetime
 from time import tzset
@@ -5,6 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonpointer import JsonPointer, JsonPointerException
@@ -524,3 +526,36 @@ def test_pointers_resolve_as_the_library_resolves_them(tree: Any, parts: list[st
         expected = None
 
     assert _resolve(tree, _parts(pointer)) == expected
+
+
+def test_values_in_another_charset_are_read_by_its_name() -> None:
+    value = '{"text": "渔民们把网撒向海面", "id": "1"}'
+    for charset in ("gb18030", "gbk", "big5", "shift_jis"):
+        letter = '{"text": "船出海"}' if charset in ("big5", "shift_jis") else value
+        decoded = document(letter.encode(charset), charset=charset)
+        assert decoded.text == orjson.loads(letter)["text"]
+    assert document("渔民们".encode("gb18030"), charset="gb18030", format="text").text == "渔民们"
+    letter = dead_letter("渔民们".encode(), charset="gb18030", format="text")
+    assert letter.reason is Reason.NOT_UTF_8
+    assert "gb18030 (decode.charset)" in letter.detail
+
+
+def test_chinese_in_gb18030_is_recognised_and_other_bytes_are_not() -> None:
+    for value in ('{"text": "渔民们把网撒向海面"}', "渔民们把网撒向海面"):
+        assert "decode.charset = gb18030" in dead_letter(value.encode("gbk"), format="text").detail
+    assert "decode.charset" not in dead_letter("Crème brûlée à la française".encode("latin-1"), format="text").detail
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (b"WARC/1.0\r\nWARC-Type: response\r\n", "WARC"),
+        (b"PAR1\x15\x04\x15", "Parquet"),
+        (b"Obj\x01\x04\x16avro.schema", "Avro file"),
+        (gzip.compress(b'{"text": "a"}'), "gzip"),
+        (zstandard.compress(b'{"text": "a"}'), "Zstandard"),
+        (b"<!doctype html><p>text", "markup = html"),
+    ],
+)
+def test_a_value_in_a_known_format_is_named_by_its_first_bytes(value: bytes, name: str) -> None:
+    assert name in dead_letter(value).detail

@@ -1,4 +1,4 @@
-"""The warning that documents name no host: once, in time, and only where hosts are needed."""
+"""The look at the first records: wrong input is named once, and so are documents without hosts where hosts are needed."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from streamer.records.decode import DeadLetter, Document
-from streamer.records.missing_hosts import DOCUMENTS, DOCUMENTS_MIN, MissingHosts
+from streamer.records.first_look import DOCUMENTS, DOCUMENTS_MIN, RECORDS, MissingHosts, WrongInput
 from streamer.records.reason import Reason
 from streamer.settings.settings import Settings, needs_hosts
 from tests.support.command_line import run
@@ -113,3 +113,48 @@ def test_a_run_over_files_says_it_at_the_end_of_a_short_input(tmp_path: Path, sc
     done = run("--set", f"decode.host_scope={scope}", "filter", tmp_path / "texts.jsonl", *folders)
     assert done.code == 0, done.err
     assert done.err.count("decode.host") == 2 * lines
+
+
+def dead(count: int, reason: Reason = Reason.NO_TEXT) -> list[Document | DeadLetter]:
+    return [DeadLetter(reason, f"example {number}", None) for number in range(count)]
+
+
+def complained(*batches: list[Document | DeadLetter], end: bool = False) -> list[str]:
+    look = WrongInput()
+    with capture_logs() as lines:
+        for batch in batches:
+            look.see(batch)
+        if end:
+            look.end()
+    return [line["event"] for line in lines]
+
+
+def test_nine_tenths_of_dead_letters_for_one_reason_are_warned_of_once_with_an_example_and_what_to_do() -> None:
+    (line,) = complained(documents(100), dead(RECORDS - 100), dead(RECORDS), end=True)
+    assert line.startswith("900 of the first 1,000 records are dead letters (no-text): example 0. ")
+    assert "decode.text" in line
+
+
+def test_fewer_dead_letters_or_ones_for_several_reasons_are_no_wrong_input() -> None:
+    assert complained(documents(101), dead(RECORDS - 101), end=True) == []
+    assert complained(dead(RECORDS // 2), dead(RECORDS // 2, Reason.NOT_JSON), end=True) == []
+
+
+@pytest.mark.parametrize("reason", [Reason.TOMBSTONE, Reason.UNREADABLE, Reason.POISON])
+def test_records_that_no_setting_can_read_are_no_wrong_input(reason: Reason) -> None:
+    assert complained(dead(RECORDS, reason), end=True) == []
+
+
+def test_later_records_are_not_looked_at_and_a_short_input_is_at_its_end() -> None:
+    assert complained(documents(RECORDS), dead(10 * RECORDS), end=True) == []
+    assert complained(dead(3)) == []
+    assert len(complained(dead(3), end=True)) == 1
+
+
+@pytest.mark.parametrize(("key", "lines"), [("body", 1), ("text", 0)])
+def test_a_service_names_wrong_input_and_goes_on(tmp_path: Path, key: str, lines: int) -> None:
+    world = World(tmp_path)
+    world.fill([orjson.dumps({key: f"text {number}", "host": "a.example"}) for number in range(RECORDS + 1)])
+    with capture_logs() as logged:
+        world.run()
+    assert sum("the keys are: body" in line["event"] for line in logged) == lines

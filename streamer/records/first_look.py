@@ -1,0 +1,128 @@
+"""A look at a run's first records: wrong input is named, and so are documents without hosts, which templates need."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import structlog
+
+from streamer.records.decode import DeadLetter, Document
+from streamer.records.reason import Reason
+from streamer.settings.settings import Decode
+
+log = structlog.get_logger(__name__)
+
+DOCUMENTS = RECORDS = 1_000
+"""Documents, and records, examined first in a run."""
+
+DEAD_SHARE = 0.9
+"""Share of dead letters for one reason that makes an input a wrong one."""
+
+_REMEDIES = {
+    Reason.NO_TEXT: "Name the field with the text in decode.text.",
+    Reason.TEXT_NOT_STRING: "Name the field with the text in decode.text.",
+    Reason.NOT_JSON: "Set decode.format to what the values are.",
+    Reason.NOT_UTF_8: "Name the values' charset in decode.charset.",
+    Reason.TOO_LARGE: "Raise decode.value_bytes_max or decode.characters_max.",
+    Reason.NOT_OF_REGISTRY: "Set decode.format to what the values are.",
+    Reason.SCHEMA_UNKNOWN: "Name the registry with the values' schemas in decode.registry_url.",
+    Reason.NOT_AVRO: "Set decode.format to what the values are.",
+}
+"""What to do about wrong input, by the dead letters' reason."""
+
+DOCUMENTS_MIN = 100
+"""Fewest documents for a warning in a shorter run."""
+
+
+def remedy(decode: Decode) -> str:
+    """Advice for a run whose documents have no hosts."""
+    named = "" if decode.format == "text" else "Name the field with the host or URL in decode.host. "
+    return named + 'If documents have none, set decode.host_scope = "none".'
+
+
+class MissingHosts:
+    """Counts documents without a host, and warns once if a run's first ones all lack it."""
+
+    def __init__(self, decode: Decode, *, expected: bool) -> None:
+        """`expected`: whether documents should have hosts, see `needs_hosts`."""
+        self._counts = self._watches = expected
+        self._remedy = remedy(decode)
+        self._count = 0
+
+    def see(self, documents: Sequence[Document | DeadLetter]) -> int:
+        """Examine the next documents; returns how many lack a needed host."""
+        if not self._counts:
+            return 0
+        hosts = [document.host for document in documents if isinstance(document, Document)]
+        without = hosts.count(None)
+        self._count += len(hosts)
+        if without < len(hosts):
+            self._watches = False
+        elif self._watches and self._count >= DOCUMENTS:
+            self._warn()
+        return without
+
+    def end(self) -> None:
+        """Warn at the end of a short run."""
+        if self._watches and self._count >= DOCUMENTS_MIN:
+            self._warn()
+
+    def _warn(self) -> None:
+        self._watches = False
+        log.warning(
+            "no document names a host, so templates of sites are not learnt",
+            documents=self._count,
+            remedy=self._remedy,
+        )
+
+
+class WrongInput:
+    """Counts the dead letters among the first records, by reason.
+
+    >>> look = WrongInput()
+    >>> look.count([DeadLetter(Reason.NO_TEXT, "there is no text at /text; the keys are: body", None)])
+    >>> look.complaint()
+    '1 of the first 1 records is a dead letter (no-text): ...; the keys are: body. Name the field with the text in decode.text.'
+    """
+
+    def __init__(self) -> None:
+        self.records = 0
+        self._details: dict[Reason, str] = {}
+        self._dead: Counter[Reason] = Counter()
+        self._watches = True
+
+    @property
+    def dead_letters(self) -> int:
+        """Dead letters among the examined records."""
+        return self._dead.total()
+
+    def count(self, documents: Sequence[Document | DeadLetter]) -> None:
+        """Examine the next documents, up to RECORDS in all."""
+        for document in documents[: RECORDS - self.records]:
+            self.records += 1
+            if isinstance(document, DeadLetter):
+                self._dead[document.reason] += 1
+                self._details.setdefault(document.reason, document.detail)
+
+    def see(self, documents: Sequence[Document | DeadLetter]) -> None:
+        """Count the next documents, and warn once RECORDS are known as wrong input."""
+        if self._watches:
+            self.count(documents)
+            if self.records == RECORDS:
+                self.end()
+
+    def end(self) -> None:
+        """Warn of wrong input at the end of a short run."""
+        if self._watches and (complaint := self.complaint()):
+            log.warning(complaint)
+        self._watches = False
+
+    def complaint(self) -> str | None:
+        """One line about wrong input, with an example and what to do; None if enough records are documents."""
+        if not self._dead:
+            return None
+        ((reason, count),) = self._dead.most_common(1)
+        if reason not in _REMEDIES or count < DEAD_SHARE * self.records:
+            return None
+        are = "is a dead letter" if count == 1 else "are dead letters"
+        label = reason.name.lower().replace("_", "-")
+        return f"{count:,} of the first {self.records:,} records {are} ({label}): {self._details[reason]}. {_REMEDIES[reason]}"
