@@ -167,9 +167,7 @@ _WORDINGS = {
         "Put among the dead letters: it is larger than the settings allow.",
         _keys("decode.value_bytes_max", "decode.characters_max"),
     ),
-    ("dead-letter", "not-utf-8"): Wording(
-        "Put among the dead letters: its charset is another.", _keys("decode.charset")
-    ),
+    ("dead-letter", "not-utf-8"): Wording("Put among the dead letters: wrong charset.", _keys("decode.charset")),
     ("dead-letter", "not-json"): Wording("Put among the dead letters: it is no JSON.", _keys("decode.format")),
     ("dead-letter", "nested-too-deep"): Wording(
         "Put among the dead letters: its JSON is nested deeper than the parser goes.", _none
