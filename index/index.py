@@ -237,19 +237,19 @@ class Index:
         The new rows are `undelivered` until `settle`, unless `delivered`, as in a restoration. Raises GivingBack if an
         earlier batch is not settled, IndexFull, IndexDamaged; ValueError for an unsound batch.
         """
-        return give_back.give_back(self._opened, entries, delivered=delivered)
+        return self._opened.write(lambda session: give_back.give_back(session, entries, delivered=delivered))
 
     def are_given_back(self, positions: Sequence[Position]) -> npt.NDArray[np.bool_]:
         """Whether each position's drop was given back, as far as the index remembers: bool [n]."""
-        return give_back.are_known(self._opened, positions)
+        return self._opened.read(lambda session: give_back.are_known(session, positions))
 
     def undelivered(self) -> list[Position]:
         """Positions of the last given-back batch, until `settle`."""
-        return give_back.undelivered(self._opened)
+        return self._opened.read(give_back.undelivered)
 
     def settle(self, positions: Collection[Position]) -> bool:
         """Note the delivery of these positions, all that are `undelivered`; False if others are undelivered."""
-        return give_back.settle(self._opened, positions)
+        return self._opened.write(lambda session: give_back.settle(session, positions))
 
     def begin(self, source: Source, name: str, offset: int) -> None:
         """Register a source and name its stream; `offset` becomes the applied offset of a new source."""
@@ -356,29 +356,29 @@ class Index:
 
     def find(self, ids: Collection[str]) -> list[Document]:
         """Documents with one of these ids, oldest first, even if forgotten, or expired and still in the log."""
-        return find.find(self._opened, frozenset(ids))
+        return self._opened.read(lambda session: find.find(session, frozenset(ids)))
 
     def decided(self, ids: Collection[str]) -> list[Decided]:
         """Logged decisions on records with one of these ids, oldest first, even those without an entry.
 
         An empty id is none. Restored documents have decisions; duplicates that were not restored have none.
         """
-        return find.decided(self._opened, frozenset(ids))
+        return self._opened.read(lambda session: find.decided(session, frozenset(ids)))
 
     def newest_near(self, limit: int) -> list[Decided]:
         """Up to `limit` (at least 1) decisions on near but unequal duplicates, newest first.
 
         Reads the last hundred batches: some milliseconds at any index size.
         """
-        return find.newest_near(self._opened, limit)
+        return self._opened.read(lambda session: find.newest_near(session, limit))
 
     def decided_at(self, positions: Sequence[Position]) -> list[Decided | None]:
         """Decision on each position, in order; None if the journal does not have it, or no longer."""
-        return find.decided_at(self._opened, positions)
+        return self._opened.read(lambda session: find.decided_at(session, positions))
 
     def standings(self, numbers: Sequence[int]) -> list[EntryState]:
         """Whether each document still counts, in order; numbers must be assigned."""
-        return find.standings(self._opened, numbers)
+        return self._opened.read(lambda session: find.standings(session, numbers))
 
     def watched_hosts(self, limit: int = 10) -> WatchedHosts:
         """Up to `limit` hosts with the largest share of near but unequal duplicates among recent documents."""

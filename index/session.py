@@ -102,6 +102,11 @@ class ReadSession:
         self._ids = opened.ids
 
     @cached_property
+    def counters(self) -> Counters:
+        """Counts and next numbers. Operations that write update them, and the end of their session stores them."""
+        return counters_of(self.transaction)
+
+    @cached_property
     def tree(self) -> Tree:
         """All NEAR entries filed by blocks."""
         self._tree.follow(self.transaction)
@@ -120,10 +125,7 @@ class ReadSession:
 
 
 class WriteSession(ReadSession):
-    """A write transaction of an index.
-
-    counters  counts and next numbers, read at the beginning and stored at the end; operations update them
-    """
+    """A write transaction of an index."""
 
     def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
         """Use `OpenIndex.write`."""
@@ -131,7 +133,6 @@ class WriteSession(ReadSession):
         self.journaling = opened.journaling
         self.tree = opened.tree
         self.tree.follow(transaction)
-        self.counters: Counters = counters_of(transaction)
         self.ids = opened.ids
         self.ids.follow(transaction)
         self._counters_stored = self.counters

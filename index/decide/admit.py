@@ -3,7 +3,7 @@
 `prepare` first does all work without storage, outside the writer lock.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -36,6 +36,7 @@ from index.matching.outcome import Outcome
 from index.matching.root import limits_of
 from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, sources
+from index.storage.journal import JournaledDecisions
 from index.storage.layout import Table
 from index.storage.log import Origin
 from index.versions.history import Versions, versions_of
@@ -66,10 +67,7 @@ def _admitted(
     retention.move_horizons(session, batch, ~known)
     candidates = np.zeros(len(entries), np.int64)
     crossings: list[HostShare] = []
-    for portion, comes_again in give_back.split_given_back(session, entries, ~known, portions):
-        versions = versions_of(session, portion.entries)
-        answer = look_up(session, portion, settle=versions is None, comes_again=comes_again)
-        outcome = decided(session, portion, answer, versions, session.counters.next_number)
+    for portion, answer, outcome in decided_portions(session, entries, ~known, portions):
         outcome, crossed = guarded(session, portion, outcome, answer.equal)
         crossings += crossed
         reasoned = with_reasons(session, portion.entries, outcome)
@@ -77,17 +75,31 @@ def _admitted(
         origins = _enter(session, batch, portion, outcome, answer)
         note_kept(session, portion.hosts[outcome.verdicts == Verdict.TEMPLATE])
         candidates[portion.rows] = answer.compared
-        of_batch = portion.rows.tolist()
-        batch.journaled.origins.update((of_batch[row], origin) for row, origin in origins.items())
-        _fill_in(batch, portion, outcome)
+        fill_in(batch.journaled, portion, outcome, origins)
     retention.note_ages_and_clean(session, batch)
     sources.move_applied(session.transaction, ends, marks)
-    return _decisions(session, batch, known, candidates, crossings)
+    return decisions(session, batch.journaled, candidates, crossings)
 
 
-def decided(
-    session: ReadSession, portion: Prepared, answer: Answer, versions: Versions | None, next_number: int
-) -> Outcome:
+def decided_portions(
+    session: ReadSession,
+    entries: Entries,
+    new: npt.NDArray[np.bool_],
+    portions: list[Prepared],
+    *,
+    alone: bool = False,
+) -> Iterator[tuple[Prepared, Answer, Outcome]]:
+    """Decide new rows, bool [n], prepared as `portions`; enter each portion before taking the next.
+
+    alone  as in `prepared`
+    """
+    for portion, comes_again in give_back.split_given_back(session, entries, new, portions, alone=alone):
+        versions = versions_of(session, portion.entries)
+        answer = look_up(session, portion, settle=versions is None, comes_again=comes_again)
+        yield portion, answer, _decided(session, portion, answer, versions)
+
+
+def _decided(session: ReadSession, portion: Prepared, answer: Answer, versions: Versions | None) -> Outcome:
     """Decide prepared rows by the rule, and known ids by versions; adds to `answer.compared`."""
     parameters, framed = session.parameters, answer.measured is not None
     measured = no_matches() if answer.measured is None else answer.measured
@@ -112,6 +124,7 @@ def decided(
     bin_bits = 0 if parameters.banding is None else parameters.banding.bin_bits
     limits = limits_of(parameters.insert, parameters.root, parameters.distance_max, bin_bits)
     walk = Walk(rows, limits, parameters.root_distances if by_root else None, again)
+    next_number = session.counters.next_number
     if versions is not None:
         return decide_versions(session, portion, walk, versions, next_number, with_texts=by_root)
     return walk.decide(next_number)
@@ -221,24 +234,34 @@ def _look_up_framed(session: ReadSession, portion: Prepared, *, settle: bool) ->
     return replace(answer, best=best.take(settled), compared=compared, measured=measured)
 
 
-def _fill_in(batch: Batch, portion: Prepared, outcome: Outcome) -> None:
-    rows = batch.journaled.rows
-    rows["offset"][portion.rows] = portion.entries.offsets
-    rows["number"][portion.rows] = outcome.originals
-    rows["distance"][portion.rows] = outcome.distances
-    rows["verdict"][portion.rows] = outcome.verdicts
-    rows["reason"][portion.rows] = portion.entries.reasons
+def fill_in(batch: JournaledDecisions, portion: Prepared, outcome: Outcome, origins: Mapping[int, Origin]) -> None:
+    """Fill a portion's decisions into those of its batch; origins: by row of the portion."""
+    of_portion = {
+        "offset": portion.entries.offsets,
+        "number": outcome.originals,
+        "distance": outcome.distances,
+        "verdict": outcome.verdicts,
+        "reason": portion.entries.reasons,
+    }
+    for name, column in of_portion.items():
+        batch.rows[name][portion.rows] = column
+    of_batch = portion.rows.tolist()
+    batch.origins.update((of_batch[row], origin) for row, origin in origins.items())
 
 
-def _decisions(
-    session: WriteSession,
-    batch: Batch,
-    replayed: npt.NDArray[np.bool_],
+def decisions(
+    session: ReadSession,
+    batch: JournaledDecisions,
     candidates: npt.NDArray[np.int64],
-    crossings: Sequence[HostShare],
+    crossings: Sequence[HostShare] = (),
 ) -> Decisions:
-    rows, origins = batch.journaled.rows, batch.journaled.origins
-    ids, positions = named(session, origins, len(rows))
+    """Decisions for the caller; `known` rows are replayed."""
+    rows, count = batch.rows, len(batch.rows)
+    ids: list[str | None] = [None] * count
+    positions: list[Position | None] = [None] * count
+    streams = sources.streams_of(session.transaction, {origin.stream for origin in batch.origins.values()})
+    for row, (id_, stream, partition, offset) in batch.origins.items():
+        ids[row], positions[row] = id_, Position(Source(streams[stream], partition), offset)
     return Decisions(
         verdicts=rows["verdict"].astype(np.uint8),
         reasons=rows["reason"].astype(np.uint8),
@@ -246,24 +269,7 @@ def _decisions(
         originals=rows["number"].astype(np.uint64),
         original_ids=ids,
         original_positions=positions,
-        replayed=replayed,
+        replayed=batch.known,
         candidates=candidates,
         crossings=crossings,
     )
-
-
-def named(
-    session: ReadSession, origins: Mapping[int, Origin], count: int
-) -> tuple[list[str | None], list[Position | None]]:
-    """Id and position of each row's original, for `count` rows."""
-    ids: list[str | None] = [None] * count
-    positions: list[Position | None] = [None] * count
-    source_of: dict[tuple[int, int], Source] = {}
-    for row, (id_, stream, partition, offset) in origins.items():
-        ids[row] = id_
-        source = source_of.get((stream, partition))
-        if source is None:
-            (name,) = sources.streams_of(session.transaction, {stream}).values()
-            source = source_of[stream, partition] = Source(name, partition)
-        positions[row] = Position(source, offset)
-    return ids, positions

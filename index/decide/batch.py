@@ -3,7 +3,8 @@
 `admit`, `restore` and the import decide differently, but all enter decided rows through `Batch`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from index.entry import NO_NUMBER, Entries, Kind, Verdict, naming_originals
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches
 from index.matching.outcome import Outcome
-from index.session import WriteSession
+from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log, sources
 from index.storage.journal import JournaledDecisions
 from index.storage.layout import LOG_KEY, Change, Filing, Table
@@ -81,7 +82,7 @@ class Batch:
         """
         duplicates = np.flatnonzero(naming_originals(outcome.verdicts)).tolist()
         if origins is None:
-            origins = self._origins(session, rows, outcome, duplicates)
+            origins = origins_of(session, outcome, duplicates, partial(self.origin_of, rows))
         staying = outcome.entering if leaving is None else outcome.entering & ~leaving
         filings = _filings(rows, staying, answer.equal)
         filings[outcome.entering & ~staying] = Filing.ASIDE
@@ -91,28 +92,11 @@ class Batch:
             self._write(session, rows, outcome, filings, origins, hashes)
         return dict(zip(duplicates, origins, strict=True))
 
-    def _origins(self, session: WriteSession, rows: Entries, outcome: Outcome, duplicates: list[int]) -> list[Origin]:
-        """These rows' originals; numbers from `first_number` on belong to rows in this batch."""
-        first_number, named = outcome.first_number, outcome.named
-        numbers = named[[row for row in duplicates if row not in outcome.former]]
-        stored = documents.origins(session.transaction, numbers[numbers < np.uint64(first_number)], session.words)
-        row_of = np.flatnonzero(outcome.entering)
-        origins = []
-        for row in duplicates:
-            # First number 10, rows 0 and 2 enter: number 11 is row 2.
-            number, where = int(named[row]), outcome.former.get(row)
-            if where is None and number < first_number:
-                where = stored[number]
-            origins.append(self.origin_of(rows, int(row_of[number - first_number]) if where is None else where))
-        return origins
-
-    def origin_of(self, rows: Entries, where: int | tuple[str, int, int, int]) -> Origin:
-        """Origin of a row; returns an origin unchanged."""
-        if not isinstance(where, int):
-            return Origin(*where)
-        source = int(rows.source_numbers[where])
-        columns = int(self.streams[source]), int(self.partitions[source]), int(rows.offsets[where])
-        return Origin(rows.ids[where], *columns)
+    def origin_of(self, rows: Entries, row: int) -> Origin:
+        """A row as the original of another."""
+        source = int(rows.source_numbers[row])
+        columns = int(self.streams[source]), int(self.partitions[source]), int(rows.offsets[row])
+        return Origin(rows.ids[row], *columns)
 
     def _write(
         self,
@@ -162,6 +146,24 @@ class Batch:
             journal_rows=counters.journal_rows + len(rows),
             near_entries=counters.near_entries + int(np.count_nonzero(entered & (rows.kinds == Kind.NEAR))),
         )
+
+
+def origins_of(
+    session: ReadSession, outcome: Outcome, duplicates: list[int], origin_of: Callable[[int], Origin]
+) -> list[Origin]:
+    """Originals of these rows; `origin_of` gives that of a row of the portion."""
+    first_number, named = outcome.first_number, outcome.named
+    numbers = named[[row for row in duplicates if row not in outcome.former]]
+    stored = documents.origins(session.transaction, numbers[numbers < np.uint64(first_number)], session.words)
+    row_of = np.flatnonzero(outcome.entering)
+    origins = []
+    for row in duplicates:
+        # First number 10, rows 0 and 2 enter: number 11 is row 2.
+        number, where = int(named[row]), outcome.former.get(row)
+        if where is None:
+            where = stored[number] if number < first_number else int(row_of[number - first_number])
+        origins.append(origin_of(where) if isinstance(where, int) else Origin(*where))
+    return origins
 
 
 def _filings(rows: Entries, entering: npt.NDArray[np.bool_], equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:

@@ -16,10 +16,10 @@ from index.entry import (
     Verdict,
     naming_originals,
 )
-from index.session import OpenIndex, ReadSession
+from index.session import ReadSession
 from index.storage import documents, journal, log
 from index.storage.documents import Document
-from index.storage.sources import known_number, streams_of
+from index.storage.sources import streams_of
 
 BATCHES_LOOKED_AT_MAX = 100
 """Most batches that `newest_near` reads: a stream without near-duplicates must not cost a walk over the whole log."""
@@ -55,94 +55,57 @@ class Decided(NamedTuple):
     next_number: int
 
 
-def find(opened: OpenIndex, ids: Collection[str]) -> list[Document]:
+def find(session: ReadSession, ids: Collection[str]) -> list[Document]:
     """Implementation of `Index.find`."""
-
-    def operation(session: ReadSession) -> list[Document]:
-        found: list[Document] = []
-        for batch, rows in _rows(session, ids):
-            entered = batch.entered()
-            places = np.flatnonzero(np.isin(entered, rows))
-            found += documents.of_batch(session.transaction, batch, places)
-        return found
-
-    return opened.read(operation)
+    return [
+        document
+        for batch, rows in _rows(session, ids)
+        for document in documents.of_batch(session.transaction, batch, np.flatnonzero(np.isin(batch.entered(), rows)))
+    ]
 
 
-def decided(opened: OpenIndex, ids: Collection[str]) -> list[Decided]:
+def decided(session: ReadSession, ids: Collection[str]) -> list[Decided]:
     """Implementation of `Index.decided`."""
-
-    def operation(session: ReadSession) -> list[Decided]:
-        return [each for batch, rows in _rows(session, ids) for each in _decided(session, batch, rows)]
-
-    return opened.read(operation)
+    return [each for batch, rows in _rows(session, ids) for each in _decided(session, batch, rows)]
 
 
-def decided_at(opened: OpenIndex, positions: Sequence[Position]) -> list[Decided | None]:
+def decided_at(session: ReadSession, positions: Sequence[Position]) -> list[Decided | None]:
     """Implementation of `Index.decided_at`."""
-    by_source: dict[Source, dict[int, list[int]]] = {}
-    for place, position in enumerate(positions):
-        by_source.setdefault(position.source, {}).setdefault(position.offset, []).append(place)
-
-    def operation(session: ReadSession) -> list[Decided | None]:
-        found: list[Decided | None] = [None] * len(positions)
-        for source, places_of in by_source.items():
-            stream = known_number(session.transaction, source.stream)
-            if stream is None:
-                continue
-            offsets = np.array(sorted(places_of), np.uint64)
-            for batch, rows, at in journal.holding(
-                session.transaction, stream, source.partition, offsets, session.words
-            ):
-                for offset, each in zip(offsets[at].tolist(), _decided(session, batch, rows), strict=True):
-                    for place in places_of[offset]:
-                        found[place] = each
-        return found
-
-    return opened.read(operation)
+    decisions: list[Decided | None] = [None] * len(positions)
+    for batch, rows, places in journal.at_positions(session.transaction, positions, session.words):
+        for place, each in zip(places.tolist(), _decided(session, batch, rows), strict=True):
+            decisions[place] = each
+    return decisions
 
 
-def standings(opened: OpenIndex, asked: Sequence[int]) -> list[EntryState]:
+def standings(session: ReadSession, asked: Sequence[int]) -> list[EntryState]:
     """Implementation of `Index.standings`."""
-    of_asked = np.array(asked, np.uint64)
-
-    def operation(session: ReadSession) -> list[EntryState]:
-        visibility = session.visibility
-        columns = visibility.are_retired(of_asked), visibility.visible(session.transaction, of_asked)
-        return [
-            # Forgotten entries are invisible too, so that test comes first.
-            EntryState.FORGOTTEN if forgotten else EntryState.COUNTS if visible else EntryState.EXPIRED
-            for forgotten, visible in zip(*columns, strict=True)
-        ]
-
-    return opened.read(operation)
+    numbers, visibility = np.array(asked, np.uint64), session.visibility
+    columns = visibility.are_retired(numbers), visibility.visible(session.transaction, numbers)
+    return [
+        # Forgotten entries are invisible too, so that test comes first.
+        EntryState.FORGOTTEN if forgotten else EntryState.COUNTS if visible else EntryState.EXPIRED
+        for forgotten, visible in zip(*columns, strict=True)
+    ]
 
 
-def newest_near(opened: OpenIndex, limit: int) -> list[Decided]:
+def newest_near(session: ReadSession, limit: int) -> list[Decided]:
     """Implementation of `Index.newest_near`."""
-
-    def operation(session: ReadSession) -> list[Decided]:
-        found: list[Decided] = []
-        for batch in islice(log.backwards(session.transaction, session.words), BATCHES_LOOKED_AT_MAX):
-            columns = batch.rows
-            rows = np.flatnonzero(
-                naming_originals(columns["verdict"]) & (columns["kind"] == Kind.NEAR) & (columns["distance"] > 0)
-            )[-(limit - len(found)) :]
-            # The last rows of the batch, newest first: rows [3, 8] with limit 1 give 8.
-            found += reversed(list(_decided(session, batch, rows)))
-            if len(found) == limit:
-                break
-        return found
-
-    return opened.read(operation)
+    newest: list[Decided] = []
+    for batch in islice(log.backwards(session.transaction, session.words), BATCHES_LOOKED_AT_MAX):
+        columns = batch.rows
+        near = naming_originals(columns["verdict"]) & (columns["kind"] == Kind.NEAR) & (columns["distance"] > 0)
+        # The last rows of the batch, newest first: rows [3, 8] with limit 1 give 8.
+        newest += reversed(list(_decided(session, batch, np.flatnonzero(near)[len(newest) - limit :])))
+        if len(newest) == limit:
+            break
+    return newest
 
 
 def numbers(session: ReadSession, ids: Collection[str]) -> npt.NDArray[np.uint64]:
     """Numbers for the documents with one of these ids, uint64 [n], ascending."""
-    found = [np.empty(0, np.uint64)]
-    for batch, rows in _rows(session, ids):
-        found.append(batch.numbers()[np.isin(batch.entered(), rows)])
-    return np.concatenate(found)
+    of_batches = (batch.numbers()[np.isin(batch.entered(), rows)] for batch, rows in _rows(session, ids))
+    return np.concatenate([np.empty(0, np.uint64), *of_batches])
 
 
 def _rows(session: ReadSession, ids: Collection[str]) -> Iterator[tuple[log.Batch, npt.NDArray[np.int64]]]:

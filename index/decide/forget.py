@@ -5,6 +5,7 @@ never reused.
 """
 
 from collections.abc import Callable, Collection
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +13,12 @@ import numpy.typing as npt
 from index.decide import find
 from index.decide.retire import Leaving, retire
 from index.session import OpenIndex, ReadSession, WriteSession
-from index.storage import documents, log, scan
-from index.storage.counters import counters_of
+from index.storage import documents, log
 from index.storage.documents import Document
 from index.storage.layout import Change
+
+PORTION_BATCHES = 16
+"""Log batches examined in one read session."""
 
 
 def ignored(_: int) -> None:
@@ -43,23 +46,23 @@ class IdScan:
     def begin(self, session: ReadSession) -> None:
         """Skip the documents before the first with one of the ids."""
         numbers = find.numbers(session, self._ids)
-        self.next_number = int(numbers[0]) if len(numbers) else counters_of(session.transaction).next_number
+        self.next_number = int(numbers[0]) if len(numbers) else session.counters.next_number
 
     def step(self, session: ReadSession) -> bool:
         """Examine the next portion; False at the end."""
-        stored = scan.portion(session.transaction, session.words, self.next_number)
-        if stored is None:
-            return False
-        asked = np.fromiter((id_ in self._ids for id_ in stored.ids), np.bool_, len(stored.ids))
-        roots = stored.columns["root"]
-        # Documents 5, 6, 7 with roots 5, 5, 7, and 5 asked for: 6 goes too.
-        self._originals.update(stored.numbers[asked & (roots == stored.numbers)].tolist())
-        chosen = asked | np.isin(roots, np.fromiter(self._originals, np.uint64, len(self._originals)))
-        self.numbers += stored.numbers[chosen].tolist()
-        self.roots += roots[chosen].tolist()
-        self.asked += asked[chosen].tolist()
-        self.next_number = int(stored.numbers[-1]) + 1
-        return True
+        begin, batches = self.next_number, log.since(session.transaction, self.next_number, session.words)
+        left = (batch for batch in batches if batch.end_number > max(begin, batch.first_number))
+        for batch in islice(left, PORTION_BATCHES):
+            numbers, roots = batch.numbers(), batch.rows["number"][batch.entered()]
+            asked = np.array([id_ in self._ids for id_ in batch.ids(batch.entered())], np.bool_)
+            # Documents 5, 6, 7 with roots 5, 5, 7, and 5 asked for: 6 goes too.
+            self._originals.update(numbers[asked & (roots == numbers)].tolist())
+            chosen = asked | np.isin(roots, np.fromiter(self._originals, np.uint64, len(self._originals)))
+            self.numbers += numbers[chosen].tolist()
+            self.roots += roots[chosen].tolist()
+            self.asked += asked[chosen].tolist()
+            self.next_number = batch.end_number
+        return self.next_number > begin
 
 
 def forget(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
@@ -102,11 +105,7 @@ def _removed(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> list[Doc
 
 def remove(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> None:
     """Remove documents, uint64 [n] ascending, none retired, from the entry tables."""
-    parts = []
-    for batch, places, _ in log.holding(session.transaction, numbers, session.words):
-        rows = batch.rows[batch.entered()[places]]
-        columns = batch.numbers()[places], batch.fingerprints[places], rows["kind"].copy(), rows["filing"].copy()
-        parts.append(Leaving(*columns))
-    if parts:
-        leaving = Leaving(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-        retire(session, leaving, Change.FORGOTTEN)
+    stored = log.documents(session.transaction, numbers, session.words)
+    rows, _ = stored.rows()
+    leaving = Leaving(numbers[stored.places], stored.fingerprints(), rows["kind"], rows["filing"])
+    retire(session, leaving, Change.FORGOTTEN)

@@ -43,20 +43,15 @@ from index.frames.hosts import with_frames
 from index.lsm.exact_lookup import exact_lookup_of
 from index.matching.distance import Matches
 from index.matching.outcome import Outcome
-from index.session import OpenIndex, ReadSession, WriteSession
+from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log
 from index.storage.layout import GIVING_BACK_KEY, LOG_KEY, Table
-from index.storage.sources import known_number, streams_of
-from index.versions.texts import kinds_of, stored
+from index.storage.sources import streams_of
+from index.versions.texts import stored
 
 
-def give_back(opened: OpenIndex, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
+def give_back(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
     """Implementation of `Index.give_back`."""
-    return opened.write(lambda session: enter(session, entries, delivered=delivered))
-
-
-def enter(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
-    """Give documents back within one session."""
     # The host's sample took the page in when the filter dropped it.
     entries = stored_form(entries, session.parameters)
     entries = with_frames(session, entries, np.arange(len(entries)), are_known=True)
@@ -68,7 +63,7 @@ def enter(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.ND
     if not new.any():
         return new
     if not delivered:
-        if _undelivered(session):
+        if undelivered(session):
             raise GivingBack("Another batch is being given back, and its delivery is not settled.")
         session.transaction.put(Table.META, GIVING_BACK_KEY, LOG_KEY.pack(counters.next_number, counters.journal_rows))
     entering = new & (entries.kinds <= Kind.EXACT)
@@ -79,29 +74,23 @@ def enter(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.ND
     return new
 
 
-def are_known(opened: OpenIndex, positions: Sequence[Position]) -> npt.NDArray[np.bool_]:
+def are_known(session: ReadSession, positions: Sequence[Position]) -> npt.NDArray[np.bool_]:
     """Implementation of `Index.are_given_back`."""
-    given = [position._replace(source=given_back_source(position.source)) for position in positions]
-    return opened.read(lambda session: np.array(_journaled(session, given), np.bool_))
+    given_back = [position._replace(source=given_back_source(position.source)) for position in positions]
+    known = np.zeros(len(positions), np.bool_)
+    for _, _, places in journal.at_positions(session.transaction, given_back, session.words):
+        known[places] = True
+    return known
 
 
-def undelivered(opened: OpenIndex) -> list[Position]:
-    """Implementation of `Index.undelivered`."""
-    return opened.read(_undelivered)
-
-
-def settle(opened: OpenIndex, positions: Collection[Position]) -> bool:
+def settle(session: WriteSession, positions: Collection[Position]) -> bool:
     """Implementation of `Index.settle`."""
-
-    def operation(session: WriteSession) -> bool:
-        # Another command may have settled it and decided the next batch.
-        theirs = set(_undelivered(session)) != set(positions)
-        return not theirs and session.transaction.delete(Table.META, GIVING_BACK_KEY)
-
-    return opened.write(operation)
+    # Another command may have settled it and decided the next batch.
+    theirs = set(undelivered(session)) != set(positions)
+    return not theirs and session.transaction.delete(Table.META, GIVING_BACK_KEY)
 
 
-def _undelivered(session: ReadSession) -> list[Position]:
+def undelivered(session: ReadSession) -> list[Position]:
     """Positions in the unsettled batch; empty without one, or if all its entries have expired."""
     transaction, key = session.transaction, session.transaction.get(Table.META, GIVING_BACK_KEY)
     if key is None or transaction.get(Table.LOG, key) is None:
@@ -111,18 +100,6 @@ def _undelivered(session: ReadSession) -> list[Position]:
     streams = streams_of(transaction, of_rows["stream"].tolist())
     columns = of_rows["stream"].tolist(), of_rows["partition"].tolist(), batch.rows["offset"].tolist()
     return [Position(Source(streams[stream], partition), at) for stream, partition, at in zip(*columns, strict=True)]
-
-
-def _journaled(session: ReadSession, positions: Sequence[Position]) -> list[bool]:
-    known = []
-    for position in positions:
-        stream = known_number(session.transaction, position.source.stream)
-        at = np.array([position.offset], np.uint64)
-        known.append(
-            stream is not None
-            and bool(journal.find(session.transaction, stream, position.source.partition, at, session.words).known[0])
-        )
-    return known
 
 
 def split_given_back(
@@ -159,10 +136,10 @@ def nearest_version(session: ReadSession, portion: Prepared) -> Answer:
     # Equal entries, of any document, decide how the row is filed.
     equals = nearest_visible(session, exact_lookup_of(row.fingerprints, parameters))
     numbers = _versions(session, row.ids[0])
-    fingerprints, _ = stored(session, numbers)
+    kinds, fingerprints, _ = stored(session, numbers)
     distances = parameters.distances(np.repeat(row.fingerprints, len(numbers), axis=0), fingerprints)
     matches = Matches(np.zeros(len(numbers), np.int64), distances, numbers)
-    matches = matches.take((kinds_of(session, numbers) == Kind.NEAR) & (distances <= parameters.distance_max))
+    matches = matches.take((kinds == Kind.NEAR) & (distances <= parameters.distance_max))
     best = nearest_of_matches(session, matches, row.fingerprints, row.look_rows)
     return Answer(best, np.array([len(numbers)], np.int64), equals.stale, equals.equal)
 
@@ -170,8 +147,8 @@ def nearest_version(session: ReadSession, portion: Prepared) -> Answer:
 def equal_version(session: ReadSession, portion: Prepared) -> npt.NDArray[np.uint64]:
     """Number of the earliest version equal to a portion's one EXACT row, uint64 [1], or NO_NUMBER."""
     numbers = _versions(session, portion.entries.ids[0])
-    fingerprints, _ = log.fingerprints(session.transaction, numbers, session.words)
-    counts = (kinds_of(session, numbers) == Kind.EXACT) & (fingerprints == portion.entries.fingerprints).all(axis=1)
+    kinds, fingerprints, _ = stored(session, numbers)
+    counts = (kinds == Kind.EXACT) & (fingerprints == portion.entries.fingerprints).all(axis=1)
     return numbers[counts][:1] if counts.any() else np.array([NO_NUMBER], np.uint64)
 
 

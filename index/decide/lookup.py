@@ -186,7 +186,7 @@ class _Judge:
         near: npt.NDArray[np.bool_] = of_matches != NO_NUMBER
         # Many matches share few roots: read each root once.
         distinct, inverse = np.unique(of_matches[near], return_inverse=True)
-        fingerprints, looks = stored(self._session, distinct)
+        _, fingerprints, looks = stored(self._session, distinct)
         rows = matches.rows[near]
         distances = self._session.parameters.root_distances(
             self._fingerprints[rows], fingerprints[inverse], self._looks[rows], looks[inverse]

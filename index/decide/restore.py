@@ -205,25 +205,14 @@ def numbers_at(
     """
     transaction, words = session.transaction, session.words
     numbers = np.full(len(positions), NO_NUMBER, np.uint64)
-    by_source: dict[Source, list[int]] = {}
-    for place, position in enumerate(positions):
-        if position is not None:
-            by_source.setdefault(position.source, []).append(place)
-    given_back = {given_back_source(source): places for source, places in by_source.items()}
+    given_back = [position and position._replace(source=given_back_source(position.source)) for position in positions]
     # Given-back sources come last, so that their numbers override those of the drops.
-    for source, places in (*by_source.items(), *given_back.items()):
-        stream = sources.known_number(transaction, source.stream)
-        if stream is None:
-            continue
-        asked = np.array([position.offset for place in places if (position := positions[place])], np.uint64)
-        offsets, inverse = np.unique(asked, return_inverse=True)
-        of_offsets, known = np.full(len(offsets), NO_NUMBER, np.uint64), np.zeros(len(offsets), np.bool_)
-        for batch, rows, held in journal.holding(transaction, stream, source.partition, offsets, words):
-            of_offsets[held], known[held] = batch.rows["number"][rows], True
+    for asked in (positions, given_back):
+        for batch, rows, places in journal.at_positions(transaction, asked, words):
+            numbers[places] = batch.rows["number"][rows]
             if own:
-                entered, filed = batch.entered(), batch.rows["filing"][rows] != Filing.NOTHING
-                of_offsets[held[filed]] = batch.first_number + np.searchsorted(entered, rows[filed])
-        numbers[places] = np.where(known[inverse], of_offsets[inverse], numbers[places])
+                filed = batch.rows["filing"][rows] != Filing.NOTHING
+                numbers[places[filed]] = batch.first_number + np.searchsorted(batch.entered(), rows[filed])
     if own:
         return numbers
     there = documents.origins(transaction, numbers[numbers != NO_NUMBER], words)

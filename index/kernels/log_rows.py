@@ -21,8 +21,10 @@ _SOURCE_AT = 24
 _ID_END_AT = 28
 _VERDICT_AT = 34
 _FILING_AT = 37
-_TEXT_AT = 38
 _UNIQUE = 0
+
+ROW_WORDS = 8
+"""Words that hold a row. They end inside the value's checksum at the latest."""
 
 _READ_AT_ONCE = 8
 """Rows between two known ones that are read one by one."""
@@ -130,29 +132,18 @@ def places(
 
 
 @compiled
-def columns(
+def rows(
     values: npt.NDArray[np.uint64], at: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
-    """Offsets, numbers, verdicts and sources (one word each) for the rows at `places`: uint64 [n], verdicts uint8."""
-    offsets, numbers = np.empty(len(at), np.uint64), np.empty(len(at), np.uint64)
-    verdicts, sources = np.empty(len(at), np.uint8), np.empty(len(at), np.uint64)
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """The bytes of the rows at `places` and a few more, uint64 [n, ROW_WORDS], and their sources, one word each."""
+    packed, sources = np.empty((len(at), ROW_WORDS), np.uint64), np.empty(len(at), np.uint64)
     for document in range(len(at)):
         address = _row(values[document], at[document])
-        offsets[document] = word_at(address)
-        numbers[document] = word_at(address + np.uint64(_NUMBER_AT))
-        verdicts[document] = word_at(address + np.uint64(_VERDICT_AT)) & np.uint64(0xFF)
+        for word in range(ROW_WORDS):
+            packed[document, word] = word_at(address + np.uint64(8 * word))
         source = _number(address + np.uint64(_SOURCE_AT))
         sources[document] = word_at(values[document] + np.uint64(_HEADER_BYTES + _SOURCE_BYTES * source))
-    return offsets, numbers, verdicts, sources
-
-
-@compiled
-def texts(values: npt.NDArray[np.uint64], at: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Text digests for the rows at `places`: uint64 [n]."""
-    digests = np.empty(len(at), np.uint64)
-    for document in range(len(at)):
-        digests[document] = word_at(_row(values[document], at[document]) + np.uint64(_TEXT_AT))
-    return digests
+    return packed, sources
 
 
 @compiled

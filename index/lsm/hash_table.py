@@ -125,12 +125,17 @@ class HashTable:
         for memtable, rows in ((self._active.added, raised), (self._active.removed, ~raised)):
             memtable.add(tombstone.fingerprints[rows], tombstone.numbers[rows])
 
+    @property
+    def compaction(self) -> CompactionState:
+        """Compaction state at the last `follow`."""
+        assert self._state is not None, "a transaction must begin with `follow`"
+        return self._state
+
     def _pairs(self) -> list[MemtablePair]:
         return [pair for pair in (self._active, self._frozen) if pair is not None]
 
     def memtables(self) -> list[Memtable]:
         """Memtables of added entries: the active one, and the frozen one if there is one."""
-        assert self._state is not None, "a transaction must begin with `follow`"
         return [pair.added for pair in self._pairs()]
 
     def end_batch(self, transaction: Transaction, counters: Counters) -> None:

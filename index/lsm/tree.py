@@ -92,11 +92,10 @@ class Tree(HashTable):
 
     def stats(self) -> TreeStats:
         """The table at the last `follow`, with the entries added since."""
-        assert self._state is not None, "a transaction must begin with `follow`"
         return TreeStats(
             memtable_entries=len(self._active.added),
             frozen_entries=len(self._frozen.added) if self._frozen is not None else 0,
             removals=sum(len(pair.removed) for pair in self._pairs()),
-            progress=compaction.progress(self._state, self._shape.tables),
+            progress=compaction.progress(self.compaction, self._shape.tables),
             segments=len(self._segments),
         )

@@ -9,7 +9,7 @@ import xxhash
 
 from index.entry import NO_NUMBER, Kind, Position, Source, Verdict
 from index.matching.frame import signature_words
-from index.storage import log, scan
+from index.storage import log
 from index.storage.codec import GIVEN_BACK
 from index.storage.layout import GIVEN_BACK_KEY, Table, pack_fingerprints, pack_numbers, pack_text, unpack_numbers
 from index.storage.log import Origin
@@ -57,11 +57,12 @@ class VersionDigests(NamedTuple):
 
 def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.int64]) -> list[Document]:
     """Documents at these places, int64 [m], among those that entered with a batch."""
-    stored, words = scan.of_batch(batch, places), signature_words(batch.words)
-    names = ("root", "stream", "partition", "offset", "time_ms", "kind", "fingerprint")
-    columns = [stored.columns[name].tolist() for name in names]
-    streams = streams_of(transaction, columns[1])
-    rows = zip(stored.numbers.tolist(), stored.ids, batch.lines.looks[places], *columns, strict=True)
+    at, words = batch.entered()[places], signature_words(batch.words)
+    rows, sources = batch.rows[at], batch.sources[batch.rows["source"][at]]
+    streams = streams_of(transaction, sources["stream"].tolist())
+    names, fingerprints = ("number", "offset", "time_ms", "kind"), batch.fingerprints[places]
+    columns = (batch.numbers()[places], *(rows[name] for name in names), sources, fingerprints)
+    of_rows = zip(*(column.tolist() for column in columns), batch.ids(at), batch.lines.looks[places], strict=True)
     return [
         Document(
             number,
@@ -74,7 +75,7 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
             look.tobytes(),
             tuple(fp[words:]) if any(fp[words:]) else (),
         )
-        for number, id_, look, root, stream, partition, offset, time_ms, kind, fp in rows
+        for number, root, offset, time_ms, kind, (stream, partition), fp, id_, look in of_rows
     ]
 
 
@@ -91,8 +92,8 @@ def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: in
     """The same documents as originals of duplicates."""
     distinct = np.unique(numbers)
     found = log.documents(transaction, distinct, words)
-    offsets, _, _, sources = found.columns()
-    columns = (sources["stream"].tolist(), sources["partition"].tolist(), offsets.tolist())
+    rows, sources = found.rows()
+    columns = (sources["stream"].tolist(), sources["partition"].tolist(), rows["offset"].tolist())
     return dict(zip(distinct[found.places].tolist(), map(Origin, found.ids(), *columns), strict=True))
 
 
@@ -105,7 +106,7 @@ def roots(
     """
     distinct, inverse = np.unique(numbers, return_inverse=True)
     of_distinct, found = distinct.copy(), log.documents(transaction, distinct, words)
-    of_distinct[found.places] = found.columns().numbers
+    of_distinct[found.places] = found.rows()[0]["number"]
     of_distinct = np.where(visibility.visible(transaction, of_distinct), of_distinct, distinct)
     return of_distinct[inverse]
 
@@ -129,9 +130,8 @@ def counting(
     roots, dropped = numbers.copy(), np.zeros(len(numbers), np.bool_)
     fingerprints = np.zeros((len(numbers), words), np.uint64)
     found = log.documents(transaction, numbers, words)
-    columns = found.columns()
-    roots[found.places] = columns.numbers
-    dropped[found.places] = columns.verdicts == Verdict.DUPLICATE
+    rows, _ = found.rows()
+    roots[found.places], dropped[found.places] = rows["number"], rows["verdict"] == Verdict.DUPLICATE
     fingerprints[found.places] = found.fingerprints()
     visible = visibility.visible(transaction, roots)
     lost = dropped & (roots != numbers)

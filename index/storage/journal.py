@@ -5,17 +5,18 @@ runs never overlap: only the run with the greatest first offset not above an off
 run's rows split it. A position outside every run is new, without a read of the log.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import naming_originals
+from index.entry import Position, Source, naming_originals
 from index.storage import log
 from index.storage.layout import JOURNAL_KEY, SOURCE_KEY, JournalRun, Table, pack_journal_run, unpack_journal_run
 from index.storage.log import Origin
+from index.storage.sources import known_number
 from index.storage.store import Transaction
 
 DECISION = np.dtype([("offset", "u8"), ("number", "u8"), ("distance", "i2"), ("verdict", "u1"), ("reason", "u1")])
@@ -71,6 +72,22 @@ def holding(
         rows[rows == len(held)] = 0
         found = np.flatnonzero(held[rows] == offsets[begin:end])
         yield batch, of_source[rows[found]], begin + found
+
+
+def at_positions(
+    transaction: Transaction, positions: Sequence[Position | None], words: int
+) -> Iterator[tuple[log.Batch, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Log batches that hold some positions, as `holding`; positions may repeat, and None is held by no batch."""
+    by_source: dict[Source, list[tuple[int, int]]] = {}
+    for place, position in enumerate(positions):
+        if position is not None:
+            by_source.setdefault(position.source, []).append((position.offset, place))
+    for source, asked in by_source.items():
+        stream = known_number(transaction, source.stream)
+        if stream is not None:
+            offsets, places = (np.array(column) for column in zip(*sorted(asked), strict=True))
+            held_by = holding(transaction, stream, source.partition, offsets.astype(np.uint64), words)
+            yield from ((batch, rows, places[held]) for batch, rows, held in held_by)
 
 
 def add(

@@ -212,13 +212,7 @@ class _Known(NamedTuple):
 _NONE_KNOWN = _Known(*np.empty((3, 0), np.uint64))
 
 
-class Columns(NamedTuple):
-    """Columns, for n rows: offsets and numbers uint64 [n], verdicts uint8 [n], sources LOG_SOURCE [n]."""
-
-    offsets: npt.NDArray[np.uint64]
-    numbers: npt.NDArray[np.uint64]
-    verdicts: npt.NDArray[np.uint8]
-    sources: npt.NDArray[np.void]
+_ROW_IN_WORDS = np.dtype([*LOG_ROW.descr, ("after", f"V{8 * log_rows.ROW_WORDS - LOG_ROW.itemsize}")])
 
 
 @dataclass(frozen=True)
@@ -234,18 +228,14 @@ class Documents:
     _of_batches: npt.NDArray[np.int64]
     _words: int
 
-    def columns(self) -> Columns:
-        """Columns for each document's row."""
-        offsets, numbers, verdicts, sources = log_rows.columns(self._values, self._at)
-        return Columns(offsets, numbers, verdicts, sources.astype("<u8", copy=False).view(LOG_SOURCE))
+    def rows(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+        """Each document's row, LOG_ROW [n], and its source, LOG_SOURCE [n]. Copies: they stay valid."""
+        rows, sources = (column.astype("<u8", copy=False) for column in log_rows.rows(self._values, self._at))
+        return rows.view(_ROW_IN_WORDS)[:, 0], sources.view(LOG_SOURCE)
 
     def fingerprints(self) -> npt.NDArray[np.uint64]:
         """uint64 [n, words]."""
         return log_rows.fingerprints(self._values, self._of_batches, self._words)
-
-    def texts(self) -> npt.NDArray[np.uint64]:
-        """Text digests, uint64 [n]."""
-        return log_rows.texts(self._values, self._at)
 
     def ids(self) -> list[str]:
         """Each document's id."""
@@ -293,10 +283,10 @@ def fingerprints(
 def looks(
     transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int, look_bytes: int
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-    """As `fingerprints`, for looks: uint8 [n, look_bytes] and bool [n]."""
+    """As `fingerprints`, for looks: uint8 [n, look_bytes] and bool [n]. Reads nothing if looks have no bytes."""
     of_numbers = np.zeros((len(numbers), look_bytes), np.uint8)
     there = np.zeros(len(numbers), np.bool_)
-    for batch, documents, places in holding(transaction, numbers, words):
+    for batch, documents, places in holding(transaction, numbers, words) if look_bytes else ():
         of_numbers[places] = batch.lines.looks[documents]
         there[places] = True
     return of_numbers, there

@@ -1,13 +1,11 @@
 """Full scans of the tables, for verification, export and forgetting."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from index.storage import log
 from index.storage.codec import Tombstones, unpack_tombstones
 from index.storage.layout import (
     HORIZON_KEY,
@@ -25,76 +23,6 @@ from index.storage.layout import (
     unpack_times,
 )
 from index.storage.store import Transaction
-
-PORTION_BATCHES = 16
-"""Log batches in one portion."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Documents from consecutive batches, row by row.
-
-    numbers  uint64 [n], ascending
-    columns  structured [n]: root, offset, time_ms, stream, partition, kind, filing, fingerprint (uint64 [words])
-    ids      n document ids
-    """
-
-    numbers: npt.NDArray[np.uint64]
-    columns: npt.NDArray[np.void]
-    ids: list[str]
-
-
-def columns_type(words: int) -> np.dtype[np.void]:
-    """The dtype of `Stored.columns`."""
-    return np.dtype(
-        [
-            ("root", "u8"),
-            ("offset", "u8"),
-            ("time_ms", "i8"),
-            ("stream", "u4"),
-            ("partition", "u4"),
-            ("kind", "u1"),
-            ("filing", "u1"),
-            ("fingerprint", "u8", (words,)),
-        ]
-    )
-
-
-def portion(transaction: Transaction, words: int, first: int) -> Stored | None:
-    """Documents in the next PORTION_BATCHES batches from number `first` on; None after the last document."""
-    parts: list[Stored] = []
-    for batch in log.since(transaction, first, words):
-        if batch.end_number > first and batch.end_number > batch.first_number:
-            parts.append(of_batch(batch, np.flatnonzero(batch.numbers() >= np.uint64(first))))
-        if len(parts) == PORTION_BATCHES:
-            break
-    if not parts:
-        return None
-    return Stored(
-        np.concatenate([part.numbers for part in parts]),
-        np.concatenate([part.columns for part in parts]),
-        [id_ for part in parts for id_ in part.ids],
-    )
-
-
-def of_batch(batch: log.Batch, places: npt.NDArray[np.intp]) -> Stored:
-    """Documents at these places, int64 [m], among those that entered with a batch."""
-    at = batch.entered()[places]
-    rows, sources = batch.rows[at], batch.sources[batch.rows["source"][at]]
-    columns = np.empty(len(at), columns_type(batch.fingerprints.shape[1]))
-    for name in ("offset", "time_ms", "kind", "filing"):
-        columns[name] = rows[name]
-    columns["root"], columns["fingerprint"] = rows["number"], batch.fingerprints[places]
-    columns["stream"], columns["partition"] = sources["stream"], sources["partition"]
-    return Stored(batch.numbers()[places], columns, batch.ids(at))
-
-
-def stored(transaction: Transaction, words: int) -> Iterator[Stored]:
-    """All documents, ascending by number, a portion at a time."""
-    first = 0
-    while (found := portion(transaction, words, first)) is not None:
-        yield found
-        first = int(found.numbers[-1]) + 1
 
 
 def forgotten(transaction: Transaction) -> npt.NDArray[np.uint64]:

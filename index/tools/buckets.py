@@ -1,4 +1,4 @@
-"""Distribution of the entries, and sampled bucket sizes. Entries outside the segments come from the log."""
+"""Distribution of the entries, and sampled bucket sizes, in segments and memtables."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,14 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.lsm import compaction
 from index.lsm.hash_table import TreeStats
 from index.lsm.shape import SchemeShape, shape_of
 from index.lsm.simhash_shape import are_below, words_of
+from index.lsm.tree import Tree
 from index.matching.simhash import BLOCK_BITS
 from index.session import ReadSession
-from index.storage import log, scan
-from index.storage.layout import Change
 from index.storage.store import Transaction
 
 WINDOWS = 64
@@ -45,7 +43,7 @@ class BucketSizes(NamedTuple):
 def bucket_sizes(session: ReadSession, entries: int) -> tuple[TreeStats, BucketSizes]:
     """Entries by place, and bucket sizes; entries: approximate number in the index."""
     transaction, shape = session.transaction, shape_of(session.parameters)
-    stats, keys = _recent(transaction, shape)
+    keys = _recent(session.tree, shape)
     step = _VALUES // WINDOWS
     width = max(1, min(step, step * ENTRIES_MAX // max(1, entries * shape.tables)))
     sizes = [
@@ -59,45 +57,23 @@ def bucket_sizes(session: ReadSession, entries: int) -> tuple[TreeStats, BucketS
     if hot is not None:
         table, value = hot
         largest = max(largest, int(_sizes(transaction, shape, table, value, value + 1, keys[table]).max()))
-    return stats, BucketSizes(shape.buckets, sampled, largest)
+    return session.tree.stats(), BucketSizes(shape.buckets, sampled, largest)
 
 
-def _recent(transaction: Transaction, shape: SchemeShape) -> tuple[TreeStats, list[npt.NDArray[np.uint64]]]:
-    """Distribution of the entries, and each table's first words, uint64 [n], for entries outside its segments."""
-    now = compaction.state(transaction, shape)
-    nothing = np.empty((0, shape.words), np.uint64), np.empty(0, np.uint64)
-    frozen, active, removals = [nothing], [nothing], 0
-    for batch in log.since(transaction, now.merged_to, shape.words):
-        fingerprints, numbers = batch.filed()
-        new = numbers >= np.uint64(now.frozen_to)
-        old = (numbers >= np.uint64(now.merged_to)) & ~new
-        frozen.append((fingerprints[old], numbers[old]))
-        active.append((fingerprints[new], numbers[new]))
-    for number, tombstone in scan.tombstones(transaction, shape.words):
-        raised = tombstone.changes == Change.RAISED
-        entries = tombstone.fingerprints[raised], tombstone.numbers[raised]
-        (frozen if number < now.frozen_tombstones else active).append(entries)
-        removals += int(np.count_nonzero(~raised))
-    (frozen_fingerprints, frozen_numbers), (active_fingerprints, _) = (
-        tuple(map(np.concatenate, zip(*each, strict=True))) for each in (frozen, active)
-    )
-    frozen_keys, keys = shape.hashes(frozen_fingerprints), shape.hashes(active_fingerprints)
+def _recent(tree: Tree, shape: SchemeShape) -> list[npt.NDArray[np.uint64]]:
+    """Each table's first words, uint64 [n], for entries outside its segments."""
+    memtables, now = tree.memtables(), tree.compaction
+    keys = [shape.hashes(memtable.fingerprints) for memtable in memtables]
     recent = []
     for table in range(shape.tables):
-        of_table = frozen_keys[:, table]
-        waiting = np.full(len(of_table), table > now.table)
-        if table == now.table and now.is_moving:
-            columns = shape.entry_columns(table, of_table, frozen_fingerprints, frozen_numbers)
-            waiting = ~are_below(words_of(columns), now.bound)
-        recent.append(np.concatenate([keys[:, table], of_table[waiting]]))
-    stats = TreeStats(
-        memtable_entries=len(keys),
-        frozen_entries=len(frozen_keys),
-        removals=removals,
-        progress=compaction.progress(now, shape.tables),
-        segments=transaction.count(shape.table),
-    )
-    return stats, recent
+        words = [of_memtable[:, table] for of_memtable in keys]
+        if now.is_moving and table <= now.table:
+            # The last memtable is the frozen one: compaction has moved its entries below the cursor.
+            frozen, moved = memtables[-1], table < now.table
+            columns = shape.entry_columns(table, words[-1], frozen.fingerprints, frozen.numbers)
+            words[-1] = words[-1][:0] if moved else words[-1][~are_below(words_of(columns), now.bound)]
+        recent.append(np.concatenate(words))
+    return recent
 
 
 def _sizes(

@@ -95,7 +95,7 @@ class BulkLoader:
 
     def give_back(self, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
         """Enter given-back documents, as `Index.give_back`."""
-        return self.write(lambda session: give_back.enter(session, entries, delivered=delivered))
+        return self.write(lambda session: give_back.give_back(session, entries, delivered=delivered))
 
     def finish(self) -> None:
         """Move all entries into segments. Otherwise every process that opens the index holds them in memory."""

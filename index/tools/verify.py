@@ -33,7 +33,6 @@ from index.errors import IndexDamaged
 from index.index import Index, internals_of
 from index.session import ReadSession
 from index.storage import scan
-from index.storage.counters import counters_of
 from index.storage.file.checksums import Checksums
 from index.storage.layout import Counters, Table
 from index.storage.log import Batch
@@ -120,7 +119,7 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
         blocks.examined += len(entries.parts)
         progress(documents.count + blocks.examined // expected.shape.tables)
     _explain(session, expected, batches, tally.differing(), blocks)
-    counters = counters_of(session.transaction)
+    counters = session.counters
     check.ended(counters.next_number, counters.journal_rows)
     return [
         _counters(session, expected, counters, check.near_entries, in_levels),

@@ -178,14 +178,13 @@ def _documents(
     distinct, inverse = np.unique(numbers, return_inverse=True)
     stands, own_keys = np.zeros(len(distinct), np.bool_), [("", -1)] * len(distinct)
     digests = np.zeros(len(distinct), _DIGESTS)
-    for batch, held, places in log.holding(session.transaction, distinct, session.words):
-        at = batch.entered()[held]
-        of_rows = batch.rows[at]
-        stands[places] = standing_for_themselves(of_rows["verdict"])
-        for name in ("text", "substance"):
-            digests[name][places] = of_rows[name]
-        for place, id_, host in zip(places.tolist(), batch.ids(at), of_rows["host"].tolist(), strict=True):
-            own_keys[place] = id_, host
+    documents = log.documents(session.transaction, distinct, session.words)
+    rows, _ = documents.rows()
+    stands[documents.places] = standing_for_themselves(rows["verdict"])
+    for name in ("text", "substance"):
+        digests[name][documents.places] = rows[name]
+    for place, id_, host in zip(documents.places.tolist(), documents.ids(), rows["host"].tolist(), strict=True):
+        own_keys[place] = id_, host
     visible = session.visibility.visible(session.transaction, distinct)
     own = np.array([own_keys[of] == key for of, key in zip(inverse.tolist(), keys, strict=True)], np.bool_)
     return visible[inverse], own & stands[inverse], digests[inverse]

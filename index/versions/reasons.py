@@ -51,6 +51,6 @@ def _of_equal_texts(
     ]
     stored = log.documents(session.transaction, distinct[~there], session.words)
     in_log = np.flatnonzero(~there)[stored.places]
-    texts[in_log], there[in_log] = stored.texts(), True
+    texts[in_log], there[in_log] = stored.rows()[0]["text"], True
     equal[rows] = there[inverse] & (texts[inverse] == digests[rows, 0])
     return equal

@@ -28,7 +28,7 @@ class Texts:
         of_rows = np.array([*last, int(NO_NUMBER)], np.uint64)[versions.of_rows]
         rows = np.flatnonzero(of_rows != NO_NUMBER)
         distinct, inverse = np.unique(of_rows[rows], return_inverse=True)
-        kinds, (fingerprints, looks) = kinds_of(session, distinct), stored(session, distinct)
+        kinds, fingerprints, looks = stored(session, distinct)
         near, distances = self._comparison(rows, kinds[inverse], fingerprints[inverse], looks[inverse])
         pairs = zip(rows.tolist(), of_rows[rows].tolist(), strict=True)
         self._to_documents = dict(zip(pairs, zip(near.tolist(), distances.tolist(), strict=True), strict=True))
@@ -60,8 +60,7 @@ class Texts:
 
     def _document(self, number: int) -> Columns:
         if number not in self._documents:
-            numbers = np.array([number], np.uint64)
-            self._documents[number] = kinds_of(self._session, numbers), *stored(self._session, numbers)
+            self._documents[number] = stored(self._session, np.array([number], np.uint64))
         return self._documents[number]
 
     def _comparison(
@@ -76,29 +75,16 @@ class Texts:
         both_near = (self._kinds[rows] == kinds) & (kinds == Kind.NEAR)
         distances = self._parameters.distances(own, fingerprints)
         near = both_near & (distances <= self._parameters.distance_max)
-        if self._parameters.look is not None and len(rows):
-            judged = self._parameters.look.judge(distances, own_looks, looks)
-            distances, near = judged.distances, near & judged.counts
-        return near, np.where(both_near, distances, NO_DISTANCE).astype(np.int16)
+        judged = self._parameters.second_look.judge(distances, own_looks, looks)
+        return near & judged.counts, np.where(both_near, judged.distances, NO_DISTANCE).astype(np.int16)
 
 
-def stored(
-    session: ReadSession, numbers: npt.NDArray[np.uint64]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
-    """Fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of logged documents, uint64 [n] ascending, distinct."""
-    parameters = session.parameters
-    fingerprints, _ = log.fingerprints(session.transaction, numbers, session.words)
-    if parameters.look is None:
-        return fingerprints, np.zeros((len(numbers), 0), np.uint8)
-    return fingerprints, log.looks(session.transaction, numbers, session.words, parameters.look_bytes)[0]
-
-
-def kinds_of(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
-    """Kinds of logged documents: uint64 [n], ascending and distinct -> uint8 [n]."""
-    kinds = np.zeros(len(numbers), np.uint8)
-    for batch, at, places in log.holding(session.transaction, numbers, session.words):
-        kinds[places] = batch.rows["kind"][batch.entered()[at]]
-    return kinds
+def stored(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> Columns:
+    """Columns of logged documents, uint64 [n] ascending and distinct: uint8 [n], uint64 [n, words], uint8 [n, look bytes]."""
+    documents = log.documents(session.transaction, numbers, session.words)
+    kinds, fingerprints = np.zeros(len(numbers), np.uint8), np.zeros((len(numbers), session.words), np.uint64)
+    kinds[documents.places], fingerprints[documents.places] = documents.rows()[0]["kind"], documents.fingerprints()
+    return kinds, fingerprints, log.looks(session.transaction, numbers, session.words, session.parameters.look_bytes)[0]
 
 
 def add_documents(
@@ -106,4 +92,4 @@ def add_documents(
 ) -> None:
     """Add logged documents, uint64 [m], as their own roots; with_texts: distances to them may be needed."""
     unknown = candidates.unknown(numbers)
-    candidates.add(unknown, *(stored(session, unknown) if with_texts and len(unknown) else ()))
+    candidates.add(unknown, *(stored(session, unknown)[1:] if with_texts and len(unknown) else ()))

@@ -8,9 +8,10 @@ import numpy as np
 
 from index.index import Index, internals_of
 from index.matching.minhash import HASH_BITS, band_keys
-from index.storage.codec import unpack_segment
+from index.storage import log
+from index.storage.codec import Tombstones, unpack_segment, unpack_tombstones
 from index.storage.documents import Document
-from index.storage.layout import COMPACTION_KEY, Table
+from index.storage.layout import COMPACTION_KEY, TOMBSTONE_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.segments.compaction_state import HASH_KEY, CompactionState, Level, unpack_compaction
 from index.storage.segments.hash_codec import HashKey, unpack_hash_segment
@@ -132,3 +133,26 @@ def number_of(fingerprint: int | tuple[int, ...]) -> int:
     if isinstance(fingerprint, int):
         return fingerprint
     return sum(word << 64 * place for place, word in enumerate(reversed(fingerprint)))
+
+
+class StoredDocuments(NamedTuple):
+    """Numbers, log rows, and fingerprints uint64 [n, words], of n documents."""
+
+    numbers: np.ndarray
+    rows: np.ndarray
+    fingerprints: np.ndarray
+
+
+def stored_documents(transaction: Transaction, words: int) -> StoredDocuments:
+    """All documents in the log, ascending."""
+    batches = list(log.walk(transaction, words))
+    columns = [
+        (batch.numbers(), batch.rows[batch.entered()], batch.fingerprints.astype(np.uint64)) for batch in batches
+    ]
+    return StoredDocuments(*map(np.concatenate, zip(*columns, strict=True)))
+
+
+def tombstones(transaction: Transaction, words: int) -> Iterable[tuple[int, Tombstones]]:
+    """The tombstones that wait for compaction, with their numbers, ascending."""
+    for key, value in transaction.walk(Table.TOMBSTONES):
+        yield TOMBSTONE_KEY.unpack(key)[0], unpack_tombstones(value, words)

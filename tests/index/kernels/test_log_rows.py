@@ -66,11 +66,9 @@ def test_documents_of_many_batches_are_read_as_those_of_each(random: Random, wor
     rows = [entered_of(batch)[some] for batch, some in zip(batches, chosen, strict=True)]
     assert at.tolist() == [row for of_batch in rows for row in of_batch.tolist()]
 
-    *columns, sources = log_rows.columns(addresses, at)
-    assert [column.tolist() for column in columns] == [
-        [each for batch, some in zip(batches, rows, strict=True) for each in batch.rows[name][some].tolist()]
-        for name in ("offset", "number", "verdict")
-    ]
+    packed, sources = log_rows.rows(addresses, at)
+    octets = packed.astype("<u8").view(np.uint8)[:, : LOG_ROW.itemsize].tobytes()
+    assert octets == b"".join(batch.rows[some].tobytes() for batch, some in zip(batches, rows, strict=True))
     assert sources.tobytes() == b"".join(
         batch.sources[batch.rows["source"][some]].tobytes() for batch, some in zip(batches, rows, strict=True)
     )

@@ -92,9 +92,9 @@ def test_documents_are_found_by_number_and_gaps_of_the_log_are_passed_over(rando
             assert keys == sorted(set(keys)), "every batch comes once, in order"
             at_once = log.documents(transaction, numbers, WORDS)
             assert numbers[at_once.places].tolist() == sorted(expected)
-            offsets, own_numbers, verdicts, own_sources = (column.tolist() for column in at_once.columns())
-            assert list(zip(offsets, own_numbers, verdicts, strict=True)) == rows
-            assert own_sources == sources
+            own_rows, own_sources = at_once.rows()
+            assert own_rows[["offset", "number", "verdict"]].tolist() == rows
+            assert own_sources.tolist() == sources
             assert at_once.ids() == ids
             for read, name, width in (
                 (log.fingerprints(transaction, numbers, WORDS), "fingerprint", WORDS),

@@ -14,7 +14,6 @@ from index.lsm.shape import shape_of
 from index.lsm.tree import Tree
 from index.matching.minhash import banding_for
 from index.session import Retention
-from index.storage import scan
 from index.storage.layout import Filing
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
@@ -22,7 +21,7 @@ from index.tools import buckets
 from index.tools.buckets import BucketSizes
 from tests.support.entries import Row, entries_of
 from tests.support.indexes import SMALL, inspected, mixed_rows, opened
-from tests.support.packed import compaction_state
+from tests.support.packed import compaction_state, stored_documents
 
 
 def looked(index: Index) -> tuple[TreeStats, BucketSizes]:
@@ -34,10 +33,9 @@ def page_keys(index: Index) -> np.ndarray:
     """Of all entries that are filed by blocks, uint32 [n, tables]."""
 
     def operation(transaction: Transaction) -> np.ndarray:
-        stored = [each.columns for each in scan.stored(transaction, index.parameters.words)]
-        columns = np.concatenate(stored)
-        filed = (columns["kind"] == Kind.NEAR) & (columns["filing"] == Filing.BLOCKS)
-        return shape_of(index.parameters).hashes(columns["fingerprint"][filed].astype(np.uint64)) >> np.uint64(32)
+        stored = stored_documents(transaction, index.parameters.words)
+        filed = (stored.rows["kind"] == Kind.NEAR) & (stored.rows["filing"] == Filing.BLOCKS)
+        return shape_of(index.parameters).hashes(stored.fingerprints[filed]) >> np.uint64(32)
 
     return inspected(index, operation)
 

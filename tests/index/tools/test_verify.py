@@ -46,7 +46,8 @@ from index.tools.backup import structure_problems
 from tests.support.entries import ends_of, entries_of
 from tests.support.index_process import DOCUMENTS, PARAMETERS
 from tests.support.indexes import MAP_BYTES_MAX, SMALL, filled, findings, inspected, mixed_rows, opened, wrong
-from tests.support.packed import compaction_state
+from tests.support.packed import compaction_state, stored_documents
+from tests.support.packed import tombstones as waiting_tombstones
 from tests.support.paths import ROOT
 
 VERIFY = import_module("index.tools.verify")
@@ -95,7 +96,7 @@ def test_the_compaction_states_that_are_verified_are_all_there_are(tmp_path: Pat
     with opened(tmp_path, ALL, sizes=SMALL, retention=Retention(60)) as index:
         for begin in range(0, len(rows), 5):
             index.admit(entries_of(rows[begin : begin + 5]), {})
-            now, tombstones = inspected(index, lambda t: (compaction_state(t), [*scan.tombstones(t, 1)]))
+            now, tombstones = inspected(index, lambda t: (compaction_state(t), [*waiting_tombstones(t, 1)]))
             if now.is_moving:
                 seen.add(("table", now.table))
             for number, tombstone in tombstones:
@@ -136,7 +137,7 @@ def filled_small(directory: Path) -> None:
     with opened(directory, ALL, sizes=SMALL) as index:
         index.forget({row.id for row in ROWS[100:110]})
         for row in ROWS[150:]:
-            now, tombstones = inspected(index, lambda t: (compaction_state(t), [*scan.tombstones(t, 1)]))
+            now, tombstones = inspected(index, lambda t: (compaction_state(t), [*waiting_tombstones(t, 1)]))
             if now.is_moving and now.table == 1 and tombstones:
                 return
             index.admit(entries_of([row]), ends_of([row]))
@@ -346,7 +347,7 @@ def end_a_run_too_early(transaction: Transaction) -> None:
 
 
 def lose_a_tombstone(transaction: Transaction) -> None:
-    numbers = [number for number, _ in scan.tombstones(transaction, 1)]
+    numbers = [number for number, _ in waiting_tombstones(transaction, 1)]
     transaction.delete(Table.TOMBSTONES, TOMBSTONE_KEY.pack(numbers[-1]))
 
 
@@ -381,11 +382,8 @@ def repeat_nobody(transaction: Transaction) -> None:
 
 def near_number(transaction: Transaction, filing: Filing = Filing.BLOCKS) -> int:
     """The first NEAR document that is filed like this."""
-    for stored in scan.stored(transaction, 1):
-        found = (stored.columns["kind"] == Kind.NEAR) & (stored.columns["filing"] == filing)
-        if found.any():
-            return int(stored.numbers[found][0])
-    raise AssertionError("there is none")
+    stored = stored_documents(transaction, 1)
+    return int(stored.numbers[(stored.rows["kind"] == Kind.NEAR) & (stored.rows["filing"] == filing)][0])
 
 
 def forget_half(transaction: Transaction) -> None:
@@ -398,8 +396,8 @@ def forget_nobody(transaction: Transaction) -> None:
 
 def come_back(transaction: Transaction) -> None:
     """A NEAR document that was forgotten, and has left the tables, is no longer noted."""
-    (stored,) = scan.stored(transaction, 1)
-    gone = np.isin(stored.numbers, scan.forgotten(transaction)) & (stored.columns["kind"] == Kind.NEAR)
+    stored = stored_documents(transaction, 1)
+    gone = np.isin(stored.numbers, scan.forgotten(transaction)) & (stored.rows["kind"] == Kind.NEAR)
     transaction.delete(Table.RETIRED, pack_numbers(stored.numbers[gone][:1])[0])
 
 
