@@ -74,46 +74,30 @@ __all__ = [
     "standing_for_themselves",
 ]
 
-_NAMES = {
-    "index.entry": (
-        "NO_DISTANCE",
-        "NO_NUMBER",
-        "Applied",
-        "Decisions",
-        "Entries",
-        "HostShare",
-        "Insert",
-        "Kind",
-        "Position",
-        "RecrawlPolicy",
-        "Source",
-        "Verdict",
-        "naming_originals",
-        "plain_source",
-        "standing_for_themselves",
-    ),
-    "index.decide.find": ("Decided", "EntryState"),
-    "index.index": ("Index", "Match", "WatchedHosts"),
-    "index.matching.frame": ("FrameRule",),
-    "index.matching.root": ("RootRule",),
-    "index.session": ("Guard", "Recrawl", "Retention"),
-    "index.storage.documents": ("Document",),
-    "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),
-}
 _MODULES = {"errors": "index.errors", "minhash": "index.matching.minhash", "second_look": "index.matching.second_look"}
-_HOMES = {name: module for module, names in _NAMES.items() for name in names}
-__all__ = sorted({*_MODULES, *_HOMES})
+_HOMES = (
+    "index.entry",
+    "index.matching.frame",
+    "index.matching.root",
+    "index.storage.parameters",
+    "index.storage.documents",
+    "index.session",
+    "index.decide.find",
+    "index.index",
+)
+"""Modules of the other names. A module imports only earlier ones, so a name loads no more than it needs."""
 
 
 def __getattr__(name: str) -> object:
     if name in _MODULES:
-        found: object = import_module(_MODULES[name])
-    elif name in _HOMES:
-        found = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = import_module(_MODULES[name])
+    elif name in __all__:
+        home = next(home for home in map(import_module, _HOMES) if hasattr(home, name))
+        globals()[name] = getattr(home, name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    loaded: object = globals()[name]
+    return loaded
 
 
 def __dir__() -> list[str]:
