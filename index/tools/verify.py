@@ -25,7 +25,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from index.decide.forget import ignored
 from index.entry import NO_NUMBER, is_given_back
@@ -42,7 +41,6 @@ from index.tools.backup import structure_problems
 from index.tools.finding import Finding
 from index.tools.verify_log import Batches, LogCheck
 from index.tools.verify_tables import (
-    PARTS,
     Documents,
     Expected,
     Note,
@@ -50,7 +48,7 @@ from index.tools.verify_tables import (
     Tally,
     actual_aside,
     actual_in_segments,
-    gathered,
+    differences,
     nothing_noted,
 )
 
@@ -118,7 +116,7 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
         tally.take_off(entries)
         blocks.examined += len(entries.parts)
         progress(documents.count + blocks.examined // expected.shape.tables)
-    _explain(session, expected, batches, tally.differing(), blocks)
+    _explain(session, expected, batches, tally, blocks)
     counters = session.counters
     check.ended(counters.next_number, counters.journal_rows)
     return [
@@ -182,19 +180,15 @@ def _actual(
         )
 
 
-def _explain(
-    session: ReadSession, expected: Expected, batches: Batches, differing: npt.NDArray[np.int64], finding: Finding
-) -> None:
-    """Note missing and misplaced entries in table parts; differing int64 [n, 2], table and part."""
+def _explain(session: ReadSession, expected: Expected, batches: Batches, tally: Tally, finding: Finding) -> None:
+    """Note missing and misplaced entries in the table parts whose sums are not 0."""
+    differing = tally.differing()
     if not len(differing):
         return
-    chosen = np.zeros((expected.shape.tables + 2, PARTS), np.bool_)
-    chosen[tuple(differing[:PARTS_MAX].T)] = True
-    wanted = gathered(expected.entries(batches), chosen)
-    actual = gathered(_all_actual(session, expected), chosen)
-    before = finding.wrong
-    for table in range(expected.shape.tables + 2):
-        finding.note(_differences(expected, wanted.get(table, []), actual.get(table, []), table))
+    before, actual = finding.wrong, _all_actual(session, expected)
+    for table, missing, wrong in differences(tally, differing[:PARTS_MAX], expected.entries(batches), actual):
+        finding.note(_missing(expected, table, missing))
+        finding.note(_misplaced(expected, table, wrong))
     if len(differing) > PARTS_MAX or finding.wrong == before:
         finding.note([f"{len(differing)} parts of tables are not what they ought to be"])
 
@@ -204,36 +198,20 @@ def _all_actual(session: ReadSession, expected: Expected) -> Iterator[TableEntri
     yield from _actual(session, expected, nothing_noted, Counter())
 
 
-def _differences(
-    expected: Expected, wanted_entries: list[TableEntries], actual_entries: list[TableEntries], table: int
-) -> Iterator[str]:
-    wanted, numbers, _ = _columns(wanted_entries)
-    actual, actual_numbers, parts = _columns(actual_entries)
-    for place in np.flatnonzero(~np.isin(wanted, actual)).tolist():
-        if table == expected.exact:
-            yield f"document {numbers[place]} is not among the exact ones"
-        elif table == expected.repeats:
-            yield f"document {numbers[place]} is not among the repeated ones"
-        else:
-            yield f"document {numbers[place]} is not found through its {_named(expected, table)}"
-    firsts = np.zeros(len(actual), np.bool_)
-    firsts[np.unique(actual, return_index=True)[1]] = True
-    for place in np.flatnonzero(~np.isin(actual, wanted) | ~firsts).tolist():
-        document = f"document {actual_numbers[place]}" if actual_numbers[place] != NO_NUMBER else "an entry"
+def _missing(expected: Expected, table: int, missing: TableEntries) -> Iterator[str]:
+    aside = {expected.exact: "is not among the exact ones", expected.repeats: "is not among the repeated ones"}
+    problem = aside.get(table, f"is not found through its {_named(expected, table)}")
+    return (f"document {number} {problem}" for number in missing.numbers.tolist())
+
+
+def _misplaced(expected: Expected, table: int, wrong: TableEntries) -> Iterator[str]:
+    for number, part in zip(wrong.numbers.tolist(), wrong.parts.tolist(), strict=True):
+        document = f"document {number}" if number != NO_NUMBER else "an entry"
         if table >= expected.exact:
             kind = "exact" if table == expected.exact else "repeated"
             yield f"{document} stands among the {kind} ones wrongly"
         else:
-            yield f"the segments of {_named(expected, table)} hold {document} under {parts[place]:#06x}, which does not belong"
-
-
-def _columns(
-    portions: list[TableEntries],
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    hashes = [np.empty(0, np.uint64), *(entries.hashes() for entries in portions)]
-    numbers = [np.empty(0, np.uint64), *(entries.numbers for entries in portions)]
-    parts = [np.empty(0, np.int64), *(entries.parts for entries in portions)]
-    return np.concatenate(hashes), np.concatenate(numbers), np.concatenate(parts)
+            yield f"the segments of {_named(expected, table)} hold {document} under {part:#06x}, which does not belong"
 
 
 def _named(expected: Expected, table: int) -> str:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from index.lsm import compaction
 from index.lsm.hashes.shape import IdShape
@@ -22,8 +21,8 @@ from index.tools.verify_tables import (
     TableEntries,
     Tally,
     actual_in_segments,
+    differences,
     entries_in_segments,
-    gathered,
     nothing_noted,
 )
 
@@ -44,11 +43,12 @@ def ids(session: ReadSession, batches: Iterable[Batch]) -> Finding:
     now = compaction.state(session.transaction, _SHAPE)
     if (counted := now.first_entries + now.last_entries) != finding.examined:
         finding.note([f"{counted} rows are counted, {finding.examined} stand in the segments of ids"])
+    actual = (_held(each, held) for each in actual_in_segments(session, _SHAPE, nothing_noted, Counter()))
     if len(differing := tally.differing()):
-        chosen = np.zeros(tally.shape, np.bool_)
-        chosen[tuple(differing.T)] = True
-        actual = actual_in_segments(session, _SHAPE, nothing_noted, Counter())
-        _explain(finding, _expected(session, batches, []), (_held(entries, held) for entries in actual), chosen)
+        for _, missing, wrong in differences(tally, differing, _expected(session, batches, []), actual):
+            lost, there = missing.identities[:, -1].tolist(), wrong.identities[:, -1].tolist()
+            finding.note(f"row {row} of the log does not match its id" for row in lost)
+            finding.note(f"an id that is not its own, or twice, leads to row {row}" for row in there)
     return finding
 
 
@@ -73,22 +73,3 @@ def _held(entries: TableEntries, held: Numbers) -> TableEntries:
         return entries.take(np.zeros(len(rows), np.bool_))
     places = np.searchsorted(held[:, 0], rows, side="right") - 1
     return entries.take((places >= 0) & (rows < held[places, 1]))
-
-
-def _explain(
-    finding: Finding,
-    expected: Iterator[TableEntries],
-    actual: Iterator[TableEntries],
-    chosen: npt.NDArray[np.bool_],
-) -> None:
-    """Note rows that are missing from the chosen parts, and rows that do not belong there."""
-    wanted, there = (_rows(gathered(portions, chosen).get(0, [])) for portions in (expected, actual))
-    before = finding.wrong
-    finding.note(f"row {row} of the log does not match its id" for row in np.setdiff1d(wanted, there).tolist())
-    finding.note(f"an id that is not its own leads to row {row}" for row in np.setdiff1d(there, wanted).tolist())
-    if finding.wrong == before:
-        finding.note(["rows stand in the segments of ids under hashes that are not theirs, or twice"])
-
-
-def _rows(portions: list[TableEntries]) -> Numbers:
-    return np.concatenate([np.empty(0, np.uint64), *(entries.identities[:, 1] for entries in portions)])

@@ -5,7 +5,7 @@ The log, `retired`, `repeats` and the compaction state determine the expected en
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -98,7 +98,33 @@ class Tally:
         return np.argwhere(self._sums)
 
 
-def gathered(portions: Iterable[TableEntries], chosen: npt.NDArray[np.bool_]) -> dict[int, list[TableEntries]]:
+def differences(
+    tally: Tally, differing: npt.NDArray[np.int64], wanted: Iterable[TableEntries], actual: Iterable[TableEntries]
+) -> Iterator[tuple[int, TableEntries, TableEntries]]:
+    """Compare some table parts entry by entry; differing: int64 [n, 2], table and part.
+
+    Yields each table, its missing entries, and those that do not belong there or are there twice.
+    """
+    chosen = np.zeros(tally.shape, np.bool_)
+    chosen[tuple(differing.T)] = True
+    by_table = [_gathered(portions, chosen) for portions in (wanted, actual)]
+    for table in sorted({*by_table[0], *by_table[1]}):
+        ours, theirs = (_joined(table, entries.get(table, [])) for entries in by_table)
+        hashes, hashes_of_actual = ours.hashes(), theirs.hashes()
+        repeated = np.ones(len(hashes_of_actual), np.bool_)
+        repeated[np.unique(hashes_of_actual, return_index=True)[1]] = False
+        wrong = ~np.isin(hashes_of_actual, hashes) | repeated
+        yield table, ours.take(~np.isin(hashes, hashes_of_actual)), theirs.take(wrong)
+
+
+def _joined(table: int, portions: Sequence[TableEntries]) -> TableEntries:
+    if not portions:
+        return TableEntries(table, np.empty(0, np.int64), np.empty((0, 1), np.uint64), np.empty(0, np.uint64))
+    columns = ((each.parts, each.identities, each.numbers) for each in portions)
+    return TableEntries(table, *map(np.concatenate, zip(*columns, strict=True)))
+
+
+def _gathered(portions: Iterable[TableEntries], chosen: npt.NDArray[np.bool_]) -> dict[int, list[TableEntries]]:
     """Entries in the chosen parts, bool [tables, PARTS], by table."""
     by_table: dict[int, list[TableEntries]] = {}
     count = 0
