@@ -18,7 +18,7 @@ import numpy.typing as npt
 from index.decide import admit, check, find, forget, give_back, restore
 from index.decide.find import Decided, EntryState
 from index.decide.forget import ignored
-from index.decide.lookup import all_visible
+from index.decide.lookup import resembling
 from index.decide.restore import NO_ENDS, Restored
 from index.entry import NO_NUMBER, Applied, Decisions, Entries, HostShare, Position, Source
 from index.errors import IndexMissing
@@ -312,7 +312,7 @@ class Index:
         lookup = lookup_of(without_frames(fingerprints, self.parameters.stored_words), self.parameters, radius)
 
         def operation(session: ReadSession) -> list[list[Match]]:
-            matches = all_visible(session, lookup, limit)
+            matches, _ = resembling(session, lookup, limit)
             found = documents.read(session.transaction, matches.numbers, session.words)
             answer: list[list[Match]] = [[] for _ in range(len(fingerprints))]
             columns = (matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist())

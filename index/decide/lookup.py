@@ -1,6 +1,6 @@
 """Look-up of visible entries: those in the tree that are not retired, and those filed aside."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,11 +9,11 @@ import numpy.typing as npt
 from index.entry import NO_DISTANCE, NO_NUMBER
 from index.lsm.tree import Lookup, lookup_of
 from index.matching.distance import Matches, joined, nearest, no_matches
-from index.matching.second_look import Look
 from index.session import ReadSession
 from index.storage import documents, log
 from index.storage.documents import earliest_equals
 from index.storage.layout import Table, pack_fingerprints, unpack_numbers
+from index.storage.store import Transaction
 from index.versions.texts import stored
 
 LOOKS_AT_ONCE = 2**15
@@ -69,7 +69,7 @@ def nearest_judged(
     all matches.
     """
     judge = _Judge(session, fingerprints, looks)
-    if session.parameters.look is not None:
+    if session.parameters.look_bytes:
         return _nearest_counting(session, lookup, judge)
     answer = nearest_visible(session, lookup)
     counts = judge.told(answer.best) != NO_DISTANCE
@@ -134,17 +134,19 @@ def with_equals(session: ReadSession, matches: Matches) -> Matches:
     return nearest(joined([matches, _repeats(session, matches, REPEATS_AT_ONCE)]), None)
 
 
-def resembling(session: ReadSession, lookup: Lookup) -> tuple[Matches, npt.NDArray[np.int64]]:
-    """Visible entries near each row, nearest and earliest first, and the comparisons.
+def resembling(session: ReadSession, lookup: Lookup, limit: int | None = None) -> tuple[Matches, npt.NDArray[np.int64]]:
+    """Visible entries near each row, nearest and earliest first, at most `limit` a row; and the comparisons.
 
-    The entry in the blocks may not count, so up to REPEATS_AT_ONCE of its equals take part.
+    The entry in the blocks may not count, so up to `limit` of its equals take part; without a limit REPEATS_AT_ONCE.
     """
-    found, compared = [no_matches()], np.zeros(len(lookup), np.int64)
+    parts, compared = [no_matches()], np.zeros(len(lookup), np.int64)
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
-        each = joined([matches, _repeats(session, matches, REPEATS_AT_ONCE)])
-        found.append(each.take(session.visibility.visible(session.transaction, each.numbers)))
-    return nearest(joined(found), None), compared
+        each = joined([matches, _repeats(session, matches, limit or REPEATS_AT_ONCE)])
+        parts.append(each.take(session.visibility.visible(session.transaction, each.numbers)))
+        if limit is not None:
+            parts = [nearest(joined(parts), limit)]
+    return nearest(joined(parts), limit), compared
 
 
 class _Judge:
@@ -157,20 +159,20 @@ class _Judge:
         self._transaction = session.transaction
         self._visibility = session.visibility
         self._words = session.words
-        self._look = session.parameters.look
+        self._look = session.parameters.second_look
         self._fingerprints = fingerprints
         self._looks = looks
 
     def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
         """Least distance at which matches at these Hamming distances can count: int16 [m] -> int16 [m]."""
-        return distances if self._look is None else self._look.least(distances)
+        return self._look.least(distances)
 
     def told(self, matches: Matches) -> npt.NDArray[np.int16]:
         """Distance of each match by the second look, if any: int16 [m].
 
         NO_DISTANCE if the match does not count or has left the log.
         """
-        told = matches.distances if self._look is None else self._by_second_look(matches, self._look)
+        told = self._by_second_look(matches) if self._look.bytes else matches.distances
         if self._session.parameters.root is None:
             return told
         counting = np.flatnonzero(told != NO_DISTANCE)
@@ -194,8 +196,8 @@ class _Judge:
         near[near] = distances != NO_DISTANCE
         return near
 
-    def _by_second_look(self, matches: Matches, look: Look) -> npt.NDArray[np.int16]:
-        told = np.full(len(matches), NO_DISTANCE, np.int16)
+    def _by_second_look(self, matches: Matches) -> npt.NDArray[np.int16]:
+        look, told = self._look, np.full(len(matches), NO_DISTANCE, np.int16)
         order = np.argsort(matches.numbers, kind="stable")
         # Ascending numbers read each log batch once; portions bound the memory.
         for begin in range(0, len(order), LOOKS_AT_ONCE):
@@ -223,32 +225,16 @@ class _Judge:
             unsettled = [left[:0]]
             step = max(1, LOOKS_AT_ONCE // (end - begin))
             for some in (left[start : start + step] for start in range(0, len(left), step)):
-                of_fingerprint = {
-                    place: unpack_numbers(self._transaction.first_values(Table.REPEATS, keys[place], end)[begin:])
-                    for place in np.unique(inverse[some]).tolist()
-                }
-                each = [of_fingerprint[place] for place in inverse[some].tolist()]
-                counts = np.fromiter(map(len, each), np.int64, len(each))
+                numbers, counts = _aside(self._transaction, keys, inverse[some], begin, end)
                 of_match = np.repeat(some, counts)
-                found = Matches(matches.rows[of_match], matches.distances[of_match], np.concatenate(each))
-                visible = self._visibility.visible(self._transaction, found.numbers)
-                found, of_match = found.take(visible), of_match[visible]
-                told = self.told(found)
-                yield found, Matches(found.rows, told, found.numbers).take(told != NO_DISTANCE)
-                settled = of_match[told == self.least(found.distances)]
+                equals = Matches(matches.rows[of_match], matches.distances[of_match], numbers)
+                visible = self._visibility.visible(self._transaction, equals.numbers)
+                equals, of_match = equals.take(visible), of_match[visible]
+                told = self.told(equals)
+                yield equals, Matches(equals.rows, told, equals.numbers).take(told != NO_DISTANCE)
+                settled = of_match[told == self.least(equals.distances)]
                 unsettled.append(some[(counts == end - begin) & ~np.isin(some, settled)])
             left, begin, end = np.concatenate(unsettled), end, 4 * end
-
-
-def all_visible(session: ReadSession, lookup: Lookup, limit: int) -> Matches:
-    """Per row the `limit` nearest entries, nearest and earliest first; equal entries count separately."""
-    best = no_matches()
-    for matches, _ in session.tree.matches(session.transaction, lookup):
-        found = joined([matches, _repeats(session, matches, limit)])
-        best = nearest(
-            joined([best, found.take(session.visibility.visible(session.transaction, found.numbers))]), limit
-        )
-    return best
 
 
 def _equal_rows(matches: Matches, count: int) -> npt.NDArray[np.bool_]:
@@ -273,17 +259,23 @@ def _replacements(session: ReadSession, retired: Matches) -> Matches:
 def _repeats(session: ReadSession, matches: Matches, limit: int) -> Matches:
     """Entries filed aside that equal these matches, at most `limit` per match."""
     transaction = session.transaction
-    parts = [no_matches()]
-    if len(matches) and transaction.count(Table.REPEATS):
-        distinct, inverse = np.unique(matches.numbers, return_inverse=True)
-        fingerprints, there = log.fingerprints(transaction, distinct, session.words)
-        keys = pack_fingerprints(fingerprints)
-        numbers = [
-            unpack_numbers(transaction.first_values(Table.REPEATS, key, limit) if known else [])
-            for key, known in zip(keys, there.tolist(), strict=True)
-        ]
-        for place, of_match in enumerate(inverse.tolist()):
-            count = len(numbers[of_match])
-            row, distance = matches.rows[place], matches.distances[place]
-            parts.append(Matches(np.full(count, row), np.full(count, distance), numbers[of_match]))
-    return joined(parts)
+    if not len(matches) or not transaction.count(Table.REPEATS):
+        return no_matches()
+    distinct, inverse = np.unique(matches.numbers, return_inverse=True)
+    fingerprints, there = log.fingerprints(transaction, distinct, session.words)
+    logged = np.flatnonzero(there[inverse])
+    numbers, counts = _aside(transaction, pack_fingerprints(fingerprints), inverse[logged], 0, limit)
+    of_match = np.repeat(logged, counts)
+    return Matches(matches.rows[of_match], matches.distances[of_match], numbers)
+
+
+def _aside(
+    transaction: Transaction, keys: Sequence[bytes], places: npt.NDArray[np.int64], begin: int, end: int
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Entries filed aside under the keys at n places, in arrival order from `begin` to `end`: numbers, and n counts."""
+    of_keys = {
+        place: unpack_numbers(transaction.first_values(Table.REPEATS, keys[place], end)[begin:])
+        for place in np.unique(places).tolist()
+    }
+    each = [np.empty(0, np.uint64), *(of_keys[place] for place in places.tolist())]
+    return np.concatenate(each), np.fromiter(map(len, each[1:]), np.int64, len(places))
