@@ -20,13 +20,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from index.decide.prepare import Prepared
 from index.decide.rule import Walk
 from index.entry import Kind, Verdict
 from index.kernels.minhash import NONE, NOTHING, Judgement
-from index.lsm.simhash_lookup import first_of_equals
+from index.lsm.simhash_lookup import first_of_equals, with_looks
 from index.matching.candidates import ROW_ORDER
 from index.matching.distance import Matches, joined
 from index.matching.outcome import MINOR, RECRAWLED, Outcome
@@ -57,7 +56,8 @@ def pairs_of_versions(session: ReadSession, portion: Prepared) -> Matches:
     # Rows 0, 1 and 2 are equal and pair with row 0 alone: row 2 gets row 1, too. With leaders [0, 0, 0, 3, 4],
     # members are [0, 1, 2, 18, 24]: leader 0 has members from 0 up to its pair's row, here [0, 1].
     leaders, count = portion.firsts.copy(), len(entries)
-    leaders[portion.near] = portion.near[_first_of_equal_texts(portion)]
+    texts = with_looks(entries.fingerprints[portion.near], entries.look_rows[portion.near])
+    leaders[portion.near] = portion.near[first_of_equals(texts)]
     members = np.sort(leaders * count + np.arange(count))
     leaders = leaders[pairs.numbers.astype(np.int64)] * count
     begins, ends = np.searchsorted(members, leaders), np.searchsorted(members, leaders + pairs.rows)
@@ -66,14 +66,6 @@ def pairs_of_versions(session: ReadSession, portion: Prepared) -> Matches:
     within = np.arange(len(of_pairs)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     earlier = (members[begins[of_pairs] + within] % count).astype(np.uint64) if count else pairs.numbers
     return Matches(pairs.rows[of_pairs], pairs.distances[of_pairs], earlier)
-
-
-def _first_of_equal_texts(portion: Prepared) -> npt.NDArray[np.int64]:
-    """First NEAR row with an equal fingerprint and look, by place among the NEAR rows: int64 [m]."""
-    fingerprints, looks = portion.entries.fingerprints[portion.near], portion.entries.look_rows[portion.near]
-    words = np.zeros((len(looks), -(-looks.shape[1] // 8) * 8), np.uint8)
-    words[:, : looks.shape[1]] = looks
-    return first_of_equals(np.hstack([fingerprints, words.view(np.uint64)]))
 
 
 class _Older(NamedTuple):

@@ -158,16 +158,7 @@ class Walk:
 
 def _bands_of(rows: Rows) -> minhash.Bands:
     """Empty chains for the rows that take part."""
-    count, filed = len(rows.kinds), np.zeros(len(rows.kinds), np.bool_)
-    hashes, slots = rows.hashes, 1
-    if hashes is None:
-        hashes = np.empty((0, 0), np.uint64)
-    else:
-        # More than twice as many slots as rows, a power of two: 5 rows, 16 slots.
-        slots <<= (2 * count).bit_length()
-        filed[:] = rows.kinds == Kind.NEAR
-        # A given match needs no further candidates.
-        filed[rows.given.rows] = False
-    heads, following = np.full((hashes.shape[1], slots), -1, np.int32), np.empty(hashes.shape, np.int32)
-    met = np.full(count, minhash.NONE, np.int64), np.empty(count, np.int64)
-    return minhash.Bands(hashes, filed, heads, following, *met, np.zeros(1, np.int64))
+    filed = (rows.kinds == Kind.NEAR) & (rows.hashes is not None)
+    # A given match needs no further candidates.
+    filed[rows.given.rows] = False
+    return minhash.bands_of(np.empty((len(filed), 0), np.uint64) if rows.hashes is None else rows.hashes, filed)

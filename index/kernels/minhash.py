@@ -123,6 +123,15 @@ class Judgement(NamedTuple):
     asks: int
 
 
+def bands_of(hashes: npt.NDArray[np.uint64], filed: npt.NDArray[np.bool_]) -> Bands:
+    """Empty chains for rows with these hashes, uint64 [n, bands]; filed: bool [n], those that take part."""
+    count, bands = hashes.shape
+    # More than twice as many slots as rows, a power of two: 5 rows, 16 slots.
+    heads = np.full((bands, 1 << (2 * count).bit_length()), -1, np.int32)
+    met = np.full(count, NONE, np.int64), np.empty(count, np.int64)
+    return Bands(hashes, filed, heads, np.empty(hashes.shape, np.int32), *met, np.zeros(1, np.int64))
+
+
 @compiled
 def band_hashes(
     values: npt.NDArray[np.uint8], draws: npt.NDArray[np.int64], bands: int, rows: int
@@ -161,44 +170,6 @@ def band_hashes(
 def _slot(band_hash: Any, slots: Any) -> Any:
     """Slot for a band's hash in a table with `slots` slots, a power of two: int64."""
     return np.int64((band_hash >> np.uint64(32)) & np.uint64(slots - 1))
-
-
-@compiled
-def sharing(
-    hashes: npt.NDArray[np.uint64], leading: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Pairs of a row and an earlier leading row that share a band's hash: int64 [m] each, by row, each pair once.
-
-    hashes   uint64 [n, bands], as `band_hashes`
-    leading  bool [n], whether later rows may pair with this one
-    """
-    count, bands = hashes.shape
-    slots = 1
-    # At most half the slots of a band are in use: 5 rows take 16.
-    while slots < 2 * count:
-        slots *= 2
-    heads = np.full((bands, slots), -1, np.int32)
-    following = np.empty((count, bands), np.int32)
-    met = np.full(count, -1, np.int32)
-    rows, earlier = np.empty(1024, np.int64), np.empty(1024, np.int64)
-    found = 0
-    for row in range(count):
-        # `met` keeps a pair that shares several bands from appearing twice.
-        for band in range(bands):
-            slot = _slot(hashes[row, band], slots)
-            place = heads[band, slot]
-            while place >= 0:
-                if hashes[place, band] == hashes[row, band] and met[place] != row:
-                    met[place] = row
-                    if found == len(rows):
-                        rows, earlier = np.concatenate((rows, rows)), np.concatenate((earlier, earlier))
-                    rows[found], earlier[found] = row, place
-                    found += 1
-                place = following[place, band]
-            if leading[row]:
-                following[row, band] = heads[band, slot]
-                heads[band, slot] = row
-    return rows[:found], earlier[:found]
 
 
 @compiled
@@ -356,6 +327,19 @@ def _meet(row: int, bands: Bands, entering: npt.NDArray[np.bool_]) -> int:
                 count += 1
             place = np.int64(bands.following[place, band])
     return count
+
+
+@compiled
+def sharing(bands: Bands, leading: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Pairs of a row and an earlier leading row, bool [n], that share a band: int64 [m] each, by row, each pair once."""
+    rows, earlier, found = np.empty(1024, np.int64), np.empty(1024, np.int64), 0
+    for row in range(len(leading)):
+        count = _meet(row, bands, leading)
+        while found + count > len(rows):
+            rows, earlier = np.concatenate((rows, rows)), np.concatenate((earlier, earlier))
+        rows[found : found + count], earlier[found : found + count] = row, bands.met[:count]
+        found += count
+    return rows[:found], earlier[:found]
 
 
 @compiled

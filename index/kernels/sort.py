@@ -23,6 +23,14 @@ def _slot_of(fingerprints: npt.NDArray[np.uint64], row: int, slots: int) -> Any:
 
 
 @compiled
+def _are_equal(left: npt.NDArray[np.uint64], row: int, right: npt.NDArray[np.uint64], place: int) -> bool:
+    word = 0
+    while word < left.shape[1] and left[row, word] == right[place, word]:
+        word += 1
+    return bool(word == left.shape[1])
+
+
+@compiled
 def _find_slots(
     fingerprints: npt.NDArray[np.uint64],
     first: int,
@@ -81,12 +89,7 @@ def equal_places(
                 prefetch(base + np.uint64(row_bytes * max(0, slots[place])))
         slot = here[row % AT_ONCE]
         while slots[slot] >= 0:
-            equal = True
-            for word in range(asked.shape[1]):
-                if asked[row, word] != fingerprints[slots[slot], word]:
-                    equal = False
-                    break
-            if equal:
+            if _are_equal(asked, row, fingerprints, slots[slot]):
                 if count == len(rows):
                     rows, places = grown(rows), grown(places)
                 rows[count], places[count] = row, slots[slot]
@@ -104,12 +107,7 @@ def first_equals(fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int
         firsts[row] = row
         # Every slot on the way is in use, so equal rows meet before the first empty one.
         while slots[slot] >= 0:
-            equal = True
-            for word in range(fingerprints.shape[1]):
-                if fingerprints[row, word] != fingerprints[slots[slot], word]:
-                    equal = False
-                    break
-            if equal:
+            if _are_equal(fingerprints, row, fingerprints, slots[slot]):
                 firsts[row] = slots[slot]
                 break
             slot = (slot + 1) & (len(slots) - 1)

@@ -19,7 +19,7 @@ from index.lsm.hashes import levels
 from index.lsm.memtable import Gathered, Memtable
 from index.lsm.shape import Shape
 from index.matching.simhash import BLOCK_BITS
-from index.storage.layout import TOMBSTONE_KEY, Counters, Table
+from index.storage.layout import TOMBSTONE_KEY, Table
 from index.storage.segments.compaction_state import CompactionState, pack_compaction, unpack_compaction
 from index.storage.store import Transaction
 
@@ -48,11 +48,6 @@ class Reach(NamedTuple):
     number: int
     rows: int
     tombstone: int
-
-    @classmethod
-    def of(cls, counters: Counters) -> "Reach":
-        """Everything in an index with these counters."""
-        return cls(counters.next_number, counters.journal_rows, counters.next_tombstone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +121,6 @@ def state(transaction: Transaction, shape: Shape) -> CompactionState:
     return unpack_compaction(transaction.get(Table.META, shape.state_key))
 
 
-def _put_state(transaction: Transaction, shape: Shape, now: CompactionState) -> None:
-    transaction.put(Table.META, shape.state_key, pack_compaction(now))
-
-
 def progress(now: CompactionState, tables: int) -> float:
     """Share of all tables' key space that the cursor has passed, 0 to 1; 1 if no compaction runs."""
     if not now.is_moving:
@@ -137,93 +128,76 @@ def progress(now: CompactionState, tables: int) -> float:
     return (now.table + int.from_bytes(now.bound[:2], "big") / (1 << BLOCK_BITS)) / tables
 
 
-def freeze_or_move(
-    transaction: Transaction,
-    sizes: TreeSizes,
-    frozen: MemtablePair | None,
-    active: MemtablePair,
-    end: Reach,
-    first_number: int = 0,
-) -> None:
-    """Freeze a full active memtable, or move slices of the frozen one; at the end of a batch's transaction.
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """Compaction of a table within one writing transaction, which must not look anything up afterwards.
 
-    end           end of this batch
     first_number  rewriting drops entries with lower numbers
     """
-    shape = active.shape
-    compacted = shape.compacted_entries(transaction, state(transaction, shape), sizes.segment_bytes)
-    full = max(active.counts()) / _memtable_entries(sizes, shape, compacted)
-    if frozen is not None:
-        slices_max = SLICES_MAX * shape.slices_share
-        move(transaction, sizes, frozen, min(1.0, AHEAD * full), slices_max, first_number)
-    elif full >= 1:
-        freeze(transaction, shape, end)
 
+    transaction: Transaction
+    sizes: TreeSizes
+    shape: Shape
+    first_number: int
 
-def freeze(transaction: Transaction, shape: Shape, end: Reach) -> None:
-    """Freeze all entries and tombstones before this end; no memtable may be frozen."""
-    begun = state(transaction, shape)._replace(
-        frozen_to=end.number,
-        frozen_rows=end.rows,
-        frozen_tombstones=end.tombstone,
-        table=0,
-        bound=bytes(shape.bound_bytes),
-    )
-    _put_state(transaction, shape, begun)
+    def freeze_or_move(self, frozen: MemtablePair | None, active: MemtablePair, end: Reach) -> None:
+        """At a batch's `end`: freeze a full active memtable, or move slices of the frozen one."""
+        full = max(active.counts()) / self._memtable_entries(state(self.transaction, self.shape))
+        if frozen is not None:
+            self.move(frozen, min(1.0, AHEAD * full), SLICES_MAX * self.shape.slices_share)
+        elif full >= 1:
+            self.freeze(end)
 
+    def freeze(self, end: Reach) -> None:
+        """Freeze all entries and tombstones before this end; no memtable may be frozen."""
+        begun = state(self.transaction, self.shape)._replace(
+            frozen_to=end.number,
+            frozen_rows=end.rows,
+            frozen_tombstones=end.tombstone,
+            table=0,
+            bound=bytes(self.shape.bound_bytes),
+        )
+        self._put(begun)
 
-def move(
-    transaction: Transaction,
-    sizes: TreeSizes,
-    frozen: MemtablePair,
-    progress_min: float,
-    slices_max: int,
-    first_number: int = 0,
-) -> CompactionState:
-    """Move frozen slices up to `progress_min`, at most `slices_max`; returns the new state."""
-    shape = frozen.shape
-    now = state(transaction, shape)
-    before = now.first_entries
-    for _ in range(slices_max):
-        if progress(now, shape.tables) >= progress_min:
-            break
-        now, end = shape.moved(transaction, now, frozen.of_table, sizes.segment_bytes, first_number)
-        now = _moved_on(now, end, shape)
-    entries_max = levels.SETTLED_SHARE * (now.first_entries - before)
-    now = _settled(transaction, now, sizes, shape, entries_max, first_number)
-    if not now.is_moving:
-        for key in transaction.keys(Table.TOMBSTONES):
-            if TOMBSTONE_KEY.unpack(key)[0] < now.frozen_tombstones:
-                transaction.delete(Table.TOMBSTONES, key)
-    _put_state(transaction, shape, now)
-    return now
+    def move(self, frozen: MemtablePair, progress_min: float, slices_max: int) -> bool:
+        """Move frozen slices up to `progress_min`, at most `slices_max`; returns whether more are left."""
+        now = state(self.transaction, self.shape)
+        before = now.first_entries
+        for _ in range(slices_max):
+            if progress(now, self.shape.tables) >= progress_min:
+                break
+            now, end = self.shape.moved(
+                self.transaction, now, frozen.of_table, self.sizes.segment_bytes, self.first_number
+            )
+            now = _moved_on(now, end, self.shape)
+        now = self._settled(now, levels.SETTLED_SHARE * (now.first_entries - before))
+        if not now.is_moving:
+            for key in self.transaction.keys(Table.TOMBSTONES):
+                if TOMBSTONE_KEY.unpack(key)[0] < now.frozen_tombstones:
+                    self.transaction.delete(Table.TOMBSTONES, key)
+        self._put(now)
+        return now.is_moving
 
+    def settle(self) -> bool:
+        """Move a segment from the first level to the last if the first has too many entries; returns whether it had."""
+        now = state(self.transaction, self.shape)
+        after = self._settled(now, 1)
+        self._put(after)
+        return after.version != now.version
 
-def settle(transaction: Transaction, sizes: TreeSizes, shape: Shape, first_number: int = 0) -> bool:
-    """Move a segment from the first level to the last if the first has too many entries; returns whether it had."""
-    now = state(transaction, shape)
-    after = _settled(transaction, now, sizes, shape, 1, first_number)
-    _put_state(transaction, shape, after)
-    return after.version != now.version
+    def _settled(self, now: CompactionState, entries_max: int) -> CompactionState:
+        sizes = self.sizes.segment_bytes, self._memtable_entries(now)
+        return self.shape.settled(self.transaction, now, *sizes, entries_max, self.first_number)
 
+    def _memtable_entries(self, now: CompactionState) -> int:
+        """Entries at which a memtable freezes, more in a large table."""
+        compacted = self.shape.compacted_entries(self.transaction, now, self.sizes.segment_bytes)
+        wished = self.sizes.memtable_entries or MEMTABLE_BYTES // self.shape.memtable_bytes
+        most = MEMTABLE_BYTES_MAX // self.shape.memtable_bytes
+        return max(wished, min(compacted // self.shape.tables // GROWTH, most))
 
-def _settled(
-    transaction: Transaction,
-    now: CompactionState,
-    sizes: TreeSizes,
-    shape: Shape,
-    entries_max: int,
-    first_number: int,
-) -> CompactionState:
-    compacted = shape.compacted_entries(transaction, now, sizes.segment_bytes)
-    memtable_entries = _memtable_entries(sizes, shape, compacted)
-    return shape.settled(transaction, now, sizes.segment_bytes, memtable_entries, entries_max, first_number)
-
-
-def _memtable_entries(sizes: TreeSizes, shape: Shape, compacted_entries: int) -> int:
-    """Entries at which a memtable freezes; compacted_entries: approximate number in all tables."""
-    wished = sizes.memtable_entries or MEMTABLE_BYTES // shape.memtable_bytes
-    return max(wished, min(compacted_entries // shape.tables // GROWTH, MEMTABLE_BYTES_MAX // shape.memtable_bytes))
+    def _put(self, now: CompactionState) -> None:
+        self.transaction.put(Table.META, self.shape.state_key, pack_compaction(now))
 
 
 def _moved_on(now: CompactionState, end: bytes | None, shape: Shape) -> CompactionState:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from index.lsm import compaction
-from index.lsm.compaction import MemtablePair, Reach, TreeSizes
+from index.lsm.compaction import Compaction, MemtablePair, Reach, TreeSizes
 from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape
 from index.storage import log
@@ -42,8 +42,6 @@ class HashTable:
     `_end`. Entries that a transaction adds stay only after `committed`. A subclass has the shape's lookups.
     """
 
-    has_tombstones = True
-
     def __init__(
         self,
         shape: Shape,
@@ -68,8 +66,8 @@ class HashTable:
         return 0
 
     def _reach(self, counters: Counters) -> Reach:
-        reach = Reach.of(counters)
-        return reach if self.has_tombstones else reach._replace(tombstone=0)
+        """Everything in an index with these counters."""
+        return Reach(counters.next_number, counters.journal_rows, counters.next_tombstone)
 
     def follow(self, transaction: Transaction) -> None:
         """Read entries that other processes committed; drop those that this process did not commit."""
@@ -140,30 +138,26 @@ class HashTable:
 
     def end_batch(self, transaction: Transaction, counters: Counters) -> None:
         """Compact a little at a batch's end, see `compaction`; counters: those after the batch."""
-        end, first_number = self._reach(counters), self._first_number(transaction)
-        compaction.freeze_or_move(transaction, self.sizes, self._frozen, self._active, end, first_number)
+        end = self._reach(counters)
+        self._compaction(transaction).freeze_or_move(self._frozen, self._active, end)
         self._end_uncommitted = end
 
     def freeze(self, transaction: Transaction, counters: Counters) -> None:
         """Freeze the memtable, with all entries that these counters count. No compaction may run."""
         assert self._frozen is None
         if any(self._active.counts()):
-            compaction.freeze(transaction, self._shape, self._reach(counters))
+            self._compaction(transaction).freeze(self._reach(counters))
 
     def move(self, transaction: Transaction) -> bool:
-        """Move one slice of the frozen memtable, even while the active one is nearly empty; returns whether more is left.
-
-        This transaction must not look anything up afterwards.
-        """
-        frozen, first_number = self._frozen, self._first_number(transaction)
-        return frozen is not None and compaction.move(transaction, self.sizes, frozen, 1.0, 1, first_number).is_moving
+        """Move one slice of the frozen memtable, even while the active one is nearly empty; returns whether more is left."""
+        return self._frozen is not None and self._compaction(transaction).move(self._frozen, 1.0, 1)
 
     def settle(self, transaction: Transaction) -> bool:
-        """Move a segment to the last level if the first is too large; returns whether it was.
+        """Move a segment to the last level if the first is too large; returns whether it was."""
+        return self._compaction(transaction).settle()
 
-        This transaction must not look anything up afterwards.
-        """
-        return compaction.settle(transaction, self.sizes, self._shape, self._first_number(transaction))
+    def _compaction(self, transaction: Transaction) -> Compaction:
+        return Compaction(transaction, self.sizes, self._shape, self._first_number(transaction))
 
     @property
     def is_moving(self) -> bool:

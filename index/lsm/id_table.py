@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels.checksums import NO_HASH
-from index.lsm.compaction import MemtablePair, TreeSizes
+from index.lsm.compaction import MemtablePair, Reach, TreeSizes
 from index.lsm.hash_table import HashTable
 from index.lsm.hashes.shape import IdShape, id_hashes
 from index.lsm.memtable import NO_LIMIT
@@ -20,7 +20,7 @@ from index.lsm.row_directory import RowDirectory, RowPlace
 from index.lsm.shape import Shape
 from index.storage import log
 from index.storage.codec import pack_texts, unpack_ids
-from index.storage.layout import LOG_KEY, Table, pack_text
+from index.storage.layout import LOG_KEY, Counters, Table, pack_text
 from index.storage.store import Transaction
 
 NEWEST_AT_FIRST = 4
@@ -44,8 +44,6 @@ class Hits(NamedTuple):
 class IdTable(HashTable):
     """All ids, as a process sees them. Every transaction begins with `follow`."""
 
-    has_tombstones = False
-
     def __init__(self, sizes: TreeSizes, new_pair: Callable[[Shape], MemtablePair] = MemtablePair) -> None:
         """As `HashTable`."""
         super().__init__(IdShape(), sizes, new_pair)
@@ -55,6 +53,10 @@ class IdTable(HashTable):
         """Add the rows of the batch just logged under a key; later lookups match them."""
         batch = log.read(transaction, key, self._shape.words)
         self._active.added.add(*self._shape.entries_of(batch))
+
+    def _reach(self, counters: Counters) -> Reach:
+        # Ids have no tombstones.
+        return super()._reach(counters)._replace(tombstone=0)
 
     def _first_number(self, transaction: Transaction) -> int:
         first = transaction.key_above(Table.LOG, b"\0")

@@ -43,7 +43,7 @@ class MinhashLookup:
         """As `tree.Lookup`, among signatures that share a band."""
         count = len(self)
         leading = first_of_equals(self.signatures) == np.arange(count)
-        rows, earlier = minhash.sharing(self.hashes, leading)
+        rows, earlier = minhash.sharing(minhash.bands_of(self.hashes, np.ones(count, np.bool_)), leading)
         found = self._verified(self.signatures, rows, earlier, np.arange(count, dtype=np.uint64))
         return nearest(found, 1 if nearest_only else None), np.bincount(rows, minlength=count)
 

@@ -37,7 +37,7 @@ class SimhashLookup:
     def pairs(self, *, nearest_only: bool) -> Portion:
         """As `tree.Lookup`. Equal fingerprints with equal looks have equal matches, so only the first is a match."""
         rows = np.arange(len(self))
-        alike = self.fingerprints if self.looks is None else _with_looks(self.fingerprints, self.looks)
+        alike = self.fingerprints if self.looks is None else with_looks(self.fingerprints, self.looks)
         leaders = np.flatnonzero(first_of_equals(alike) == rows)
         memtable = Memtable(self.shape)
         memtable.add(self.fingerprints[leaders], leaders.astype(np.uint64))
@@ -63,7 +63,8 @@ class SimhashLookup:
         return np.full(len(self), self.distance_max, np.int16), np.zeros(len(self), np.int64)
 
 
-def _with_looks(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+def with_looks(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Fingerprints, uint64 [n, words], each followed by its look, uint8 [n, look bytes], in whole words."""
     padded = np.zeros((len(looks), -(-looks.shape[1] // 8) * 8), np.uint8)
     padded[:, : looks.shape[1]] = looks
     return np.hstack([fingerprints, padded.view(np.uint64)])
