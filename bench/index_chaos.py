@@ -208,7 +208,7 @@ def _found_once(index: Index) -> list[str]:
     def counting(session: ReadSession) -> list[int]:
         next_number = counters_of(session.transaction).next_number
         numbers = np.arange(session.visibility.horizon.number, next_number, dtype=np.uint64)
-        alive: list[int] = numbers[session.visibility.visible(session.transaction, numbers)].tolist()
+        alive: list[int] = numbers[session.visibility.visible(numbers)].tolist()
         return alive
 
     entries = [document for document in index.documents(internals_of(index).read(counting)) if document is not None]

@@ -329,7 +329,7 @@ class Index:
         def operation(session: ReadSession) -> list[Match | None]:
             transaction, visibility = session.transaction, session.visibility
             asked = without_frames(fingerprints, session.words)
-            numbers = documents.earliest_equals(transaction, visibility, Table.EXACT, asked)
+            numbers = documents.earliest_equals(visibility, Table.EXACT, asked)
             found = documents.read(transaction, numbers[numbers != NO_NUMBER], session.words)
             return [Match(found[number], 0) if number in found else None for number in numbers.tolist()]
 

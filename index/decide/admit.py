@@ -189,7 +189,7 @@ def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, com
     best = joined([best, _look_up_exact(session, portion, comes_again=comes_again)])
     # A match that is a duplicate passes its original on.
     if session.parameters.insert != "unique" and len(best) and (comes_again or session.parameters.frames is None):
-        roots = documents.roots(session.transaction, session.visibility, best.numbers, session.words)
+        roots = documents.roots(session.visibility, best.numbers)
         best = replace(best, numbers=roots)
     if session.parameters.frames is not None and not comes_again:
         measured = no_matches() if answer.measured is None else answer.measured
@@ -205,7 +205,7 @@ def _look_up_exact(session: ReadSession, portion: Prepared, *, comes_again: bool
     if comes_again:
         numbers = give_back.equal_version(session, portion)
     else:
-        numbers = documents.earliest_equals(session.transaction, session.visibility, Table.EXACT, fingerprints)
+        numbers = documents.earliest_equals(session.visibility, Table.EXACT, fingerprints)
     matches = Matches(exact, np.zeros(len(exact), np.int16), numbers)
     return matches.take(numbers != NO_NUMBER)
 
@@ -217,9 +217,7 @@ def _look_up_framed(session: ReadSession, portion: Prepared, *, settle: bool) ->
     # A match at distance 0 may be a member; only a root is its own original.
     settled = (best.distances == 0) & settle
     equals = best.numbers[settled]
-    settled[settled] = equals == documents.counting_roots(
-        session.transaction, session.visibility, equals, session.words
-    )
+    settled[settled] = equals == documents.counting_roots(session.visibility, equals)
     left, compared = best.rows[~settled], answer.compared
     if seen is not None:
         measured = with_equals(session, seen.take(np.isin(seen.rows, left)))

@@ -81,7 +81,7 @@ def decided_at(session: ReadSession, positions: Sequence[Position]) -> list[Deci
 def standings(session: ReadSession, asked: Sequence[int]) -> list[EntryState]:
     """Implementation of `Index.standings`."""
     numbers, visibility = np.array(asked, np.uint64), session.visibility
-    columns = visibility.are_retired(numbers), visibility.visible(session.transaction, numbers)
+    columns = visibility.are_retired(numbers), visibility.visible(numbers)
     return [
         # Forgotten entries are invisible too, so that test comes first.
         EntryState.FORGOTTEN if forgotten else EntryState.COUNTS if visible else EntryState.EXPIRED

@@ -89,7 +89,7 @@ def _with_duplicates(opened: OpenIndex, ids: Collection[str], progress: Callable
             pass
         numbers, roots = np.array(of_ids.numbers, np.uint64), np.array(of_ids.roots, np.uint64)
         # A duplicate leaves only with an original that still counts.
-        visible, asked = session.visibility.visible(session.transaction, numbers), np.array(of_ids.asked, np.bool_)
+        visible, asked = session.visibility.visible(numbers), np.array(of_ids.asked, np.bool_)
         return _removed(session, numbers[asked | np.isin(roots, numbers[visible & asked & (roots == numbers)])])
 
     return opened.write(operation)
@@ -97,7 +97,7 @@ def _with_duplicates(opened: OpenIndex, ids: Collection[str], progress: Callable
 
 def _removed(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> list[Document]:
     """Remove and return the visible documents among `numbers`, uint64 [n], ascending."""
-    numbers = numbers[session.visibility.visible(session.transaction, numbers)]
+    numbers = numbers[session.visibility.visible(numbers)]
     found = documents.read(session.transaction, numbers, session.words)
     remove(session, numbers)
     return sorted(found.values())

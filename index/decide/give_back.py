@@ -117,7 +117,7 @@ def split_given_back(
 
     alone  as in `prepared`
     """
-    again = new & documents.are_given_back(session.transaction, session.visibility, entries.ids)
+    again = new & documents.are_given_back(session.visibility, entries.ids)
     if not again.any():
         yield from ((portion, False) for portion in portions)
         return
@@ -156,9 +156,9 @@ def _versions(session: ReadSession, id_: str) -> npt.NDArray[np.uint64]:
     """Numbers of the earlier versions with this id, uint64 [n] ascending."""
     transaction, words = session.transaction, session.words
     numbers = find.numbers(session, {id_})
-    numbers = numbers[session.visibility.visible(transaction, numbers)]
+    numbers = numbers[session.visibility.visible(numbers)]
     root_of = documents.roots if session.parameters.root is None else documents.counting_roots
-    roots = root_of(transaction, session.visibility, numbers, words)
+    roots = root_of(session.visibility, numbers)
     origins = documents.origins(transaction, roots[roots != NO_NUMBER], words)
     own = np.array([root in origins and origins[root].id == id_ for root in roots.tolist()], np.bool_)
     return numbers[own]

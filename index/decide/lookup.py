@@ -51,7 +51,7 @@ def nearest_visible(session: ReadSession, lookup: Lookup) -> Answer:
     compared = np.zeros(len(lookup), np.int64)
     for matches, comparisons in tree.matches(transaction, lookup):
         compared += comparisons
-        visible = visibility.visible(transaction, matches.numbers)
+        visible = visibility.visible(matches.numbers)
         retired = matches.take(~visible)
         # A retired entry in the blocks also represents its equals filed aside.
         equals = _replacements(session, retired)
@@ -93,7 +93,7 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
     compared, equal = np.zeros(len(lookup), np.int64), np.zeros(len(lookup), np.bool_)
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
-        visible = session.visibility.visible(session.transaction, matches.numbers)
+        visible = session.visibility.visible(matches.numbers)
         retired = matches.take(~visible)
         stale = joined([stale, retired.take(retired.distances == 0)])
         told = second.told(matches)
@@ -143,7 +143,7 @@ def resembling(session: ReadSession, lookup: Lookup, limit: int | None = None) -
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
         each = joined([matches, _repeats(session, matches, limit or REPEATS_AT_ONCE)])
-        parts.append(each.take(session.visibility.visible(session.transaction, each.numbers)))
+        parts.append(each.take(session.visibility.visible(each.numbers)))
         if limit is not None:
             parts = [nearest(joined(parts), limit)]
     return nearest(joined(parts), limit), compared
@@ -176,7 +176,7 @@ class _Judge:
         if self._session.parameters.root is None:
             return told
         counting = np.flatnonzero(told != NO_DISTANCE)
-        counting = counting[self._visibility.visible(self._transaction, matches.numbers[counting])]
+        counting = counting[self._visibility.visible(matches.numbers[counting])]
         counting = counting[self._are_near_to_roots(matches.take(counting))]
         near = np.full(len(matches), NO_DISTANCE, np.int16)
         near[counting] = told[counting]
@@ -184,7 +184,7 @@ class _Judge:
 
     def _are_near_to_roots(self, matches: Matches) -> npt.NDArray[np.bool_]:
         """Whether each row's root counts and is near enough: bool [m]."""
-        of_matches = documents.counting_roots(self._transaction, self._visibility, matches.numbers, self._words)
+        of_matches = documents.counting_roots(self._visibility, matches.numbers)
         near: npt.NDArray[np.bool_] = of_matches != NO_NUMBER
         # Many matches share few roots: read each root once.
         distinct, inverse = np.unique(of_matches[near], return_inverse=True)
@@ -228,7 +228,7 @@ class _Judge:
                 numbers, counts = _aside(self._transaction, keys, inverse[some], begin, end)
                 of_match = np.repeat(some, counts)
                 equals = Matches(matches.rows[of_match], matches.distances[of_match], numbers)
-                visible = self._visibility.visible(self._transaction, equals.numbers)
+                visible = self._visibility.visible(equals.numbers)
                 equals, of_match = equals.take(visible), of_match[visible]
                 told = self.told(equals)
                 yield equals, Matches(equals.rows, told, equals.numbers).take(told != NO_DISTANCE)
@@ -251,7 +251,7 @@ def _replacements(session: ReadSession, retired: Matches) -> Matches:
     distinct, inverse = np.unique(retired.numbers, return_inverse=True)
     fingerprints, there = log.fingerprints(transaction, distinct, session.words)
     numbers = np.full(len(distinct), NO_NUMBER, np.uint64)
-    numbers[there] = earliest_equals(transaction, session.visibility, Table.REPEATS, fingerprints[there])
+    numbers[there] = earliest_equals(session.visibility, Table.REPEATS, fingerprints[there])
     found = Matches(retired.rows, retired.distances, numbers[inverse])
     return found.take(found.numbers != NO_NUMBER)
 

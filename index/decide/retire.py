@@ -57,7 +57,7 @@ def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
     # Entries 5, 8 and 9 are equal, 5 in the blocks: when 5 leaves, 8 moves from `repeats` into the blocks.
     raised = np.full(len(removed), NO_NUMBER, np.uint64)
     if transaction.count(Table.REPEATS):
-        raised = earliest_equals(transaction, visibility, Table.REPEATS, fingerprints)
+        raised = earliest_equals(visibility, Table.REPEATS, fingerprints)
     taking = raised != NO_NUMBER
     for key, number in zip(pack_fingerprints(fingerprints[taking]), pack_numbers(raised[taking]), strict=True):
         transaction.delete(Table.REPEATS, key, number)

@@ -19,7 +19,7 @@ from index.storage import documents, log
 def add_framed(session: ReadSession, candidates: CandidateSet, numbers: npt.NDArray[np.uint64]) -> None:
     """Add visible indexed documents, uint64 [m], and their roots, with what the walk needs to measure them."""
     unknown = candidates.unknown(numbers)
-    roots, fingerprints = documents.counting(session.transaction, session.visibility, unknown, session.words)
+    roots, fingerprints = documents.counting(session.visibility, unknown)
     gone = roots == NO_NUMBER
     roots = np.where(gone, unknown, roots)
     # A root is its own root, so this needs no second round.

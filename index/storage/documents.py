@@ -97,43 +97,39 @@ def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: in
     return dict(zip(distinct[found.places].tolist(), map(Origin, found.ids(), *columns), strict=True))
 
 
-def roots(
-    transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
-) -> npt.NDArray[np.uint64]:
+def roots(visibility: Visibility, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Each document's original, by number, uint64 [n] -> uint64 [n]; its own if the original is retired.
 
     All documents must be in the log.
     """
     distinct, inverse = np.unique(numbers, return_inverse=True)
-    of_distinct, found = distinct.copy(), log.documents(transaction, distinct, words)
+    of_distinct, found = distinct.copy(), log.documents(visibility.transaction, distinct, visibility.words)
     of_distinct[found.places] = found.rows()[0]["number"]
-    of_distinct = np.where(visibility.visible(transaction, of_distinct), of_distinct, distinct)
+    of_distinct = np.where(visibility.visible(of_distinct), of_distinct, distinct)
     return of_distinct[inverse]
 
 
-def counting_roots(
-    transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
-) -> npt.NDArray[np.uint64]:
+def counting_roots(visibility: Visibility, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Each match's root with insert = "root", uint64 [n] -> uint64 [n]; NO_NUMBER if the match does not count.
 
     A dropped member counts only as long as its root. A delivered document is its own root once its root is retired. All
     documents must be in the log.
     """
     distinct, inverse = np.unique(numbers, return_inverse=True)
-    return counting(transaction, visibility, distinct, words)[0][inverse]
+    return counting(visibility, distinct)[0][inverse]
 
 
 def counting(
-    transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
+    visibility: Visibility, numbers: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """As `counting_roots`, for ascending and distinct numbers; also returns the fingerprints, uint64 [n, words]."""
     roots, dropped = numbers.copy(), np.zeros(len(numbers), np.bool_)
-    fingerprints = np.zeros((len(numbers), words), np.uint64)
-    found = log.documents(transaction, numbers, words)
+    fingerprints = np.zeros((len(numbers), visibility.words), np.uint64)
+    found = log.documents(visibility.transaction, numbers, visibility.words)
     rows, _ = found.rows()
     roots[found.places], dropped[found.places] = rows["number"], rows["verdict"] == Verdict.DUPLICATE
     fingerprints[found.places] = found.fingerprints()
-    visible = visibility.visible(transaction, roots)
+    visible = visibility.visible(roots)
     lost = dropped & (roots != numbers)
     return np.where(visible, roots, np.where(lost, NO_NUMBER, numbers)), fingerprints
 
@@ -147,25 +143,25 @@ def file_aside(
 
 
 def earliest_equals(
-    transaction: Transaction, visibility: Visibility, table: Table, fingerprints: npt.NDArray[np.uint64]
+    visibility: Visibility, table: Table, fingerprints: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
     """Earliest visible entry in EXACT or REPEATS that equals each fingerprint, or NO_NUMBER: uint64 [n, words] -> uint64 [n]."""
     keys = pack_fingerprints(fingerprints)
     distinct = sorted(set(keys))
-    found = transaction.get_many(table, distinct)
+    found = visibility.transaction.get_many(table, distinct)
     lowest = unpack_numbers([value for _, value in found])
     earliest = dict(zip((key for key, _ in found), lowest.tolist(), strict=True))
-    for place in np.flatnonzero(~visibility.visible(transaction, lowest)).tolist():
-        earliest[found[place][0]] = _earliest_visible(transaction, visibility, table, found[place][0])
+    for place in np.flatnonzero(~visibility.visible(lowest)).tolist():
+        earliest[found[place][0]] = _earliest_visible(visibility, table, found[place][0])
     return np.array([earliest.get(key, int(NO_NUMBER)) for key in keys], np.uint64)
 
 
-def _earliest_visible(transaction: Transaction, visibility: Visibility, table: Table, key: bytes) -> int:
+def _earliest_visible(visibility: Visibility, table: Table, key: bytes) -> int:
     """As `earliest_equals`, for a key whose lowest value is retired. Retired values do not stay for long."""
     count = EQUALS_AT_ONCE
     while True:
-        numbers = unpack_numbers(transaction.first_values(table, key, count))
-        visible = np.flatnonzero(visibility.visible(transaction, numbers))
+        numbers = unpack_numbers(visibility.transaction.first_values(table, key, count))
+        visible = np.flatnonzero(visibility.visible(numbers))
         if len(visible):
             return int(numbers[visible[0]])
         if len(numbers) < count:
@@ -202,17 +198,17 @@ def note_versions(
     note_given_back(transaction, [ids[row] for row in rows.tolist()], numbers[rows])
 
 
-def are_given_back(transaction: Transaction, visibility: Visibility, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+def are_given_back(visibility: Visibility, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Whether each id belongs to a visible given-back document: n ids -> bool [n]; free if the index has none."""
     found = np.zeros(len(ids), np.bool_)
-    noted = _given_back(transaction)
+    noted = _given_back(visibility.transaction)
     if not len(noted):
         return found
     hashes = _id_hashes(ids)
     begins, ends = (np.searchsorted(noted["id"], hashes, side) for side in ("left", "right"))
     for row in np.flatnonzero(ends > begins).tolist():
         numbers = noted["number"][begins[row] : ends[row]].astype(np.uint64)
-        found[row] = bool(ids[row]) and bool(visibility.visible(transaction, numbers).any())
+        found[row] = bool(ids[row]) and bool(visibility.visible(numbers).any())
     return found
 
 

@@ -34,8 +34,8 @@ class Visibility:
 
     def __init__(self, transaction: Transaction, words: int) -> None:
         self.horizon: Horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
-        self._words = words
-        self._transaction = transaction
+        self.words = words
+        self.transaction = transaction
         self._stored = transaction.count(Table.RETIRED)
         few = self._stored <= RETIRED_KNOWN_MAX
         self._retired = unpack_numbers(transaction.keys(Table.RETIRED) if few else [])
@@ -74,36 +74,34 @@ class Visibility:
         """Those of these numbers that are in `retired`, perhaps with others: uint64 [n] -> uint64 [m], both ascending."""
         if int(numbers[-1]) - int(numbers[0]) <= _APART_MAX * len(numbers):
             first, last = pack_numbers(numbers[[0, -1]])
-            return unpack_numbers(self._transaction.keys(Table.RETIRED, first, last))
-        return unpack_numbers([key for key, _ in self._transaction.get_many(Table.RETIRED, pack_numbers(numbers))])
+            return unpack_numbers(self.transaction.keys(Table.RETIRED, first, last))
+        return unpack_numbers([key for key, _ in self.transaction.get_many(Table.RETIRED, pack_numbers(numbers))])
 
-    def visible(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    def visible(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Whether each document is visible: numbers uint64 [n] -> bool [n]."""
-        return self._unexpired(transaction, numbers, ~self.are_retired(numbers))
+        return self._unexpired(numbers, ~self.are_retired(numbers))
 
-    def are_unexpired(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    def are_unexpired(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Whether each document is unexpired, retired one by one or not: uint64 [n] -> bool [n]."""
-        return self._unexpired(transaction, numbers, np.ones(len(numbers), np.bool_))
+        return self._unexpired(numbers, np.ones(len(numbers), np.bool_))
 
-    def _unexpired(
-        self, transaction: Transaction, numbers: npt.NDArray[np.uint64], asked: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.bool_]:
+    def _unexpired(self, numbers: npt.NDArray[np.uint64], asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         visible = (numbers >= np.uint64(self.horizon.number)) & asked
         unsure = np.flatnonzero(visible & (numbers < np.uint64(self._unsure_below)))
         if len(unsure):
-            visible[unsure] = self._by_source(transaction, numbers[unsure])
+            visible[unsure] = self._by_source(numbers[unsure])
         return visible
 
     def row_has_expired(self, key: bytes, stream: int, partition: int) -> bool:
         """Whether a source's rows in this key's batch have expired by age, including rows that entered nothing."""
         return key < self._keys.get((stream, partition), b"")
 
-    def _by_source(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    def _by_source(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Whether each document, uint64 [n], is not below its source's horizon: bool [n]; reads the log."""
         distinct, inverse = np.unique(numbers, return_inverse=True)
         # A document that has left the log has expired.
         visible = np.zeros(len(distinct), np.bool_)
-        for batch, documents, places in log.holding(transaction, distinct, self._words):
+        for batch, documents, places in log.holding(self.transaction, distinct, self.words):
             of_sources = np.array([self.source_number(*source) for source in batch.sources.tolist()], np.uint64)
             of_rows = of_sources[batch.rows["source"][batch.entered()[documents]]]
             visible[places] = distinct[places] >= of_rows

@@ -151,7 +151,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
     streams = {number: stream for number, (stream, _) in scan.numbered_streams(transaction).items()}
     held, later = Documents(log.walk(transaction, words)), _Later(transaction, words)
     for batch in log.walk(transaction, words):
-        retired = ~visibility.visible(transaction, batch.numbers())
+        retired = ~visibility.visible(batch.numbers())
         entered = dict(
             zip(batch.entered().tolist(), of_batch(transaction, batch, np.arange(len(retired))), strict=True)
         )

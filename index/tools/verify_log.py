@@ -175,7 +175,7 @@ class LogCheck:
             roots = distinct.copy()
             for holding, documents, where in log.holding(self._transaction, distinct, self._parameters.stored_words):
                 roots[where] = holding.rows["number"][holding.entered()[documents]]
-            is_root[of_retired] = ~self._visibility.visible(self._transaction, roots)[inverse]
+            is_root[of_retired] = ~self._visibility.visible(roots)[inverse]
         right = known & (is_root | ~there)
         for row, number in zip(duplicates[~right].tolist(), named[~right].tolist(), strict=True):
             self._finding.note([f"{_where(batch, row)} names document {number}, which is no original"])

@@ -161,7 +161,7 @@ def _versions(session: ReadSession, keys: Sequence[Key], places: Sequence[Iterab
     together = np.concatenate(rows)
     numbers = together["number"].astype(np.uint64)
     documents = _documents(session, numbers, [keys[of_key] for of_key, _ in kept])
-    counts = visibility.are_unexpired(transaction, numbers)
+    counts = visibility.are_unexpired(numbers)
     names = ("number", "text", "substance", "returns")
     of_records = zip(*(together[name].tolist() for name in names), strict=True)
     of_documents = zip(*(column.tolist() for column in documents), strict=True)
@@ -185,6 +185,6 @@ def _documents(
         digests[name][documents.places] = rows[name]
     for place, id_, host in zip(documents.places.tolist(), documents.ids(), rows["host"].tolist(), strict=True):
         own_keys[place] = id_, host
-    visible = session.visibility.visible(session.transaction, distinct)
+    visible = session.visibility.visible(distinct)
     own = np.array([own_keys[of] == key for of, key in zip(inverse.tolist(), keys, strict=True)], np.bool_)
     return visible[inverse], own & stands[inverse], digests[inverse]

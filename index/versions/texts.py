@@ -55,7 +55,7 @@ class Texts:
         """Whether an indexed document was visible before this batch."""
         if number not in self._visible:
             numbers = np.array([number], np.uint64)
-            self._visible[number] = bool(self._session.visibility.visible(self._session.transaction, numbers)[0])
+            self._visible[number] = bool(self._session.visibility.visible(numbers)[0])
         return self._visible[number]
 
     def _document(self, number: int) -> Columns:

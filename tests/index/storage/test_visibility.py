@@ -62,7 +62,7 @@ def has_expired(held: WrittenLog, retired: Retired, number: int) -> bool:
 
 def visible(transaction: Transaction, numbers: list[int]) -> list[bool]:
     visibility = Visibility(transaction, WORDS)
-    return visibility.visible(transaction, np.array(numbers, np.uint64)).tolist()
+    return visibility.visible(np.array(numbers, np.uint64)).tolist()
 
 
 @settings(max_examples=80, deadline=None)
@@ -75,14 +75,14 @@ def test_an_entry_is_visible_until_it_expires_or_is_retired_whatever_has_left_th
         numbers = [*held.documents, *held.documents]
         random.shuffle(numbers)
         expected = [not has_expired(held, retired, number) and number not in retired.one_by_one for number in numbers]
-        assert store.read(lambda transaction: visible(transaction, numbers)) == expected
+        assert store.read(lambda transaction: visible(numbers)) == expected
         gone = [
             held.keys[place]
             for place in range(len(batches))
             if all(has_expired(held, retired, each.number) for each in held.documents.values() if each.batch == place)
         ]
         store.write(lambda transaction: delete(transaction, gone))
-        assert store.read(lambda transaction: visible(transaction, numbers)) == expected
+        assert store.read(lambda transaction: visible(numbers)) == expected
 
 
 @settings(max_examples=80, deadline=None)
@@ -129,7 +129,7 @@ def test_what_a_transaction_retires_is_invisible_in_it_from_then_on_however_many
             visibility = Visibility(transaction, WORDS)
             visibility.note_retired(np.array(sorted(now), np.uint64))
             assert visibility.all_are == (not before | now)
-            return visibility.visible(transaction, numbers).tolist(), visibility.are_retired(numbers).tolist()
+            return visibility.visible(numbers).tolist(), visibility.are_retired(numbers).tolist()
 
         still_visible, are_retired = store.write(retire)
     assert still_visible == [number not in before | now for number in range(21)]
