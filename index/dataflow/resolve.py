@@ -39,17 +39,14 @@ class _Known(NamedTuple):
     high, low  uint64 [n] each, the keys
     counts     bool [n], whether a document is an entry, by the decisions so far
     roots      int64 [n], for a rejected entry its original's number; for all others their own
+
+    fingerprints uint64 [n, words] and looks uint8 [n, look bytes], without columns unless the rule needs them
     """
 
     high: npt.NDArray[np.uint64]
     low: npt.NDArray[np.uint64]
     counts: npt.NDArray[np.bool_]
     roots: _Numbers
-
-
-class _Signatures(NamedTuple):
-    """Fingerprints uint64 [n, words] and looks uint8 [n, look bytes] of known documents, if the rule needs them."""
-
     fingerprints: npt.NDArray[np.uint64]
     looks: npt.NDArray[np.uint8]
 
@@ -71,14 +68,15 @@ class Resolve:
         if not len(hits):
             return
         known, hitting, hit = _known(task, hits)
-        signatures = None if self._parameters.root is None else self._signatures(task, hits, known, hitting, hit)
+        if self._parameters.root is not None:
+            known = self._with_signatures(task, hits, known, hitting, hit)
         # All before the first document with a hit are decided; the others are rows, including this slot's unique ones.
         first = int(hitting.min())
         matches = Matches(hitting, hits["distance"].astype(np.int16), hit.astype(np.uint64))
-        outcome = self._decided(matches, known, first, signatures)
+        outcome = self._decided(matches, known, first)
         rows = np.flatnonzero(outcome.verdicts == Verdict.DUPLICATE)
         originals = _originals(outcome, rows, first)
-        self._keep(task, known, outcome, rows, originals, first, signatures)
+        self._keep(task, known, outcome, rows, originals, first)
         rejects = np.zeros(len(rows), REJECT)
         rejects["high"], rejects["low"] = known.high[first + rows], known.low[first + rows]
         rejects["of_high"], rejects["of_low"] = known.high[originals], known.low[originals]
@@ -100,14 +98,10 @@ class Resolve:
             name = _NAME.pack(_SIGNATURE, int(root["of_high"]), int(root["of_low"]))
             task.put(name, root["fingerprint"].tobytes() + look)
 
-    def _decided(self, matches: Matches, known: _Known, first: int, signatures: _Signatures | None) -> Outcome:
+    def _decided(self, matches: Matches, known: _Known, first: int) -> Outcome:
         """Apply the rule to documents from `first` on, with the earlier ones as its index."""
         parameters, count = self._parameters, len(known.high) - first
-        if signatures is None:
-            signatures = _Signatures(
-                np.empty((len(known.high), 0), np.uint64), np.empty((len(known.high), 0), np.uint8)
-            )
-        fingerprints, looks = signatures
+        fingerprints, looks = known.fingerprints, known.looks
         before = matches.numbers < first
         in_index = matches.take(before)
         numbers = in_index.numbers.astype(np.int64)
@@ -130,7 +124,7 @@ class Resolve:
         )
         return walk.decide(first)
 
-    def _signatures(self, task: Task, hits: Records, known: _Known, hitting: _Numbers, hit: _Numbers) -> _Signatures:
+    def _with_signatures(self, task: Task, hits: Records, known: _Known, hitting: _Numbers, hit: _Numbers) -> _Known:
         parameters = self._parameters
         fingerprints = np.zeros((len(known.high), parameters.words), np.uint64)
         looks = np.zeros((len(known.high), parameters.look_bytes), np.uint8)
@@ -145,7 +139,7 @@ class Resolve:
             assert content is not None, "the signature of a root is kept with its first member"
             fingerprints[number] = np.frombuffer(content, "<u8", parameters.words)
             looks[number] = np.frombuffer(content, np.uint8, offset=8 * parameters.words)
-        return _Signatures(fingerprints, looks)
+        return known._replace(fingerprints=fingerprints, looks=looks)
 
     def _keep(
         self,
@@ -155,7 +149,6 @@ class Resolve:
         rows: _Numbers,
         originals: _Numbers,
         first: int,
-        signatures: _Signatures | None,
     ) -> None:
         status = np.zeros(len(rows), _STATUS)
         low = known.low[first + rows]
@@ -163,11 +156,11 @@ class Resolve:
         status["root_high"], status["root_low"] = known.high[originals], known.low[originals]
         for name, places in _batches(known.high[first + rows], low):
             task.put(name, status[places].tobytes())
-        if signatures is None:
+        if self._parameters.root is None:
             return
         for number in np.unique(originals[outcome.entering[rows]]).tolist():
             name = _NAME.pack(_SIGNATURE, int(known.high[number]), int(known.low[number]))
-            task.put(name, signatures.fingerprints[number].astype("<u8").tobytes() + signatures.looks[number].tobytes())
+            task.put(name, known.fingerprints[number].astype("<u8").tobytes() + known.looks[number].tobytes())
 
 
 def _known(task: Task, hits: Records) -> tuple[_Known, _Numbers, _Numbers]:
@@ -189,7 +182,8 @@ def _known(task: Task, hits: Records) -> tuple[_Known, _Numbers, _Numbers]:
     hitting, hit, of_rejected, of_roots = np.split(numbers, np.cumsum([len(high), len(high), len(status)]))
     counts, roots = np.ones(len(distinct), np.bool_), np.arange(len(distinct))
     counts[of_rejected], roots[of_rejected[entered]] = entered, of_roots
-    return _Known(highs[distinct], lows[distinct], counts, roots), hitting, hit
+    unread = np.empty((len(distinct), 0), np.uint64), np.empty((len(distinct), 0), np.uint8)
+    return _Known(highs[distinct], lows[distinct], counts, roots, *unread), hitting, hit
 
 
 def _originals(outcome: Outcome, rows: _Numbers, first: int) -> _Numbers:
