@@ -313,11 +313,11 @@ class Index:
 
         def operation(session: ReadSession) -> list[list[Match]]:
             matches, _ = resembling(session, lookup, limit)
-            found = documents.read(session.transaction, matches.numbers, session.words)
+            stored = documents.read(session.transaction, matches.numbers, session.words)
             answer: list[list[Match]] = [[] for _ in range(len(fingerprints))]
             columns = (matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist())
             for row, distance, number in zip(*columns, strict=True):
-                answer[row].append(Match(found[number], distance))
+                answer[row].append(Match(stored[number], distance))
             return answer
 
         return self._opened.read(operation)
@@ -330,8 +330,8 @@ class Index:
             transaction, visibility = session.transaction, session.visibility
             asked = without_frames(fingerprints, session.words)
             numbers = documents.earliest_equals(visibility, Table.EXACT, asked)
-            found = documents.read(transaction, numbers[numbers != NO_NUMBER], session.words)
-            return [Match(found[number], 0) if number in found else None for number in numbers.tolist()]
+            stored = documents.read(transaction, numbers[numbers != NO_NUMBER], session.words)
+            return [Match(stored[number], 0) if number in stored else None for number in numbers.tolist()]
 
         return self._opened.read(operation)
 
@@ -342,8 +342,8 @@ class Index:
     def documents(self, numbers: Sequence[int]) -> list[Document | None]:
         """Documents with these numbers, in order; None for an unknown number or an expired document."""
         asked = np.array(numbers, dtype=np.uint64)
-        found = self._opened.read(lambda session: documents.read(session.transaction, asked, session.words))
-        return [found.get(number) for number in numbers]
+        stored = self._opened.read(lambda session: documents.read(session.transaction, asked, session.words))
+        return [stored.get(number) for number in numbers]
 
     def forget(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
         """Remove the documents with these ids, so that near-duplicates are unique again; returns those removed.

@@ -58,11 +58,11 @@ class Claim:
             yield from self._by_original(np.concatenate(met), Stage.NAME, Kind.REJECTS, slot)
         if len(near):
             met = [self._compared(*each) for each in self._meet(task, near, self._near)]
-            found = np.concatenate([np.empty(0, CANDIDATE if self._recalls else self._layout.hit), *met])
+            pairs = np.concatenate([np.empty(0, CANDIDATE if self._recalls else self._layout.hit), *met])
             if self._recalls:
-                yield from self._by_original(found, Stage.RECALL, Kind.CANDIDATES, slot)
-            elif len(found):
-                yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, found.tobytes())
+                yield from self._by_original(pairs, Stage.RECALL, Kind.CANDIDATES, slot)
+            elif len(pairs):
+                yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, pairs.tobytes())
 
     def _by_original(self, pairs: Rows, stage: Stage, kind: Kind, slot: int) -> Iterator[Message]:
         for shard, places in by_group(shard_of_batches(pairs["of_high"], pairs["of_low"], self._shards)):

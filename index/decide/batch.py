@@ -43,9 +43,9 @@ class Batch:
 
     def _journaled(self, session: WriteSession) -> JournaledDecisions:
         entries, count = self.entries, len(self.entries)
-        found = JournaledDecisions(np.zeros(count, journal.DECISION), np.zeros(count, np.bool_), {})
+        decisions = JournaledDecisions(np.zeros(count, journal.DECISION), np.zeros(count, np.bool_), {})
         if not session.journaling:
-            return found
+            return decisions
         # Source numbers [1, 0, 1]: order is [1, 0, 2], edges [1], so source 0 has row [1], source 1 rows [0, 2].
         order = np.argsort(entries.source_numbers, kind="stable")
         edges = np.searchsorted(entries.source_numbers[order], np.arange(1, len(entries.sources)))
@@ -54,10 +54,10 @@ class Batch:
                 of_source = journal.find(
                     session.transaction, int(stream), int(partition), entries.offsets[rows], session.words
                 )
-                found.rows[rows] = of_source.rows
-                found.known[rows] = of_source.known
-                found.origins.update((int(rows[row]), origin) for row, origin in of_source.origins.items())
-        return found
+                decisions.rows[rows] = of_source.rows
+                decisions.known[rows] = of_source.known
+                decisions.origins.update((int(rows[row]), origin) for row, origin in of_source.origins.items())
+        return decisions
 
     def enter(
         self,

@@ -98,9 +98,9 @@ def _with_duplicates(opened: OpenIndex, ids: Collection[str], progress: Callable
 def _removed(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> list[Document]:
     """Remove and return the visible documents among `numbers`, uint64 [n], ascending."""
     numbers = numbers[session.visibility.visible(numbers)]
-    found = documents.read(session.transaction, numbers, session.words)
+    removed = documents.read(session.transaction, numbers, session.words)
     remove(session, numbers)
-    return sorted(found.values())
+    return sorted(removed.values())
 
 
 def remove(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> None:

@@ -72,16 +72,16 @@ def nearest_judged(
     if session.parameters.look_bytes:
         return _nearest_counting(session, lookup, judge)
     answer = nearest_visible(session, lookup)
-    counts = judge.told(answer.best) != NO_DISTANCE
+    counts = judge.judged(answer.best) != NO_DISTANCE
     left = answer.best.rows[~counts]
     if not len(left):
         return answer
     again = lookup_of(fingerprints[left], session.parameters, session.parameters.distance_max)
     others = _nearest_counting(session, again, _Judge(session, fingerprints[left], looks[left]))
-    found = Matches(left[others.best.rows], others.best.distances, others.best.numbers)
+    farther = Matches(left[others.best.rows], others.best.distances, others.best.numbers)
     compared = answer.compared.copy()
     compared[left] += others.compared
-    return Answer(nearest(joined([answer.best.take(counts), found]), 1), compared, answer.stale, answer.equal)
+    return Answer(nearest(joined([answer.best.take(counts), farther]), 1), compared, answer.stale, answer.equal)
 
 
 def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") -> Answer:
@@ -96,12 +96,12 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
         visible = session.visibility.visible(matches.numbers)
         retired = matches.take(~visible)
         stale = joined([stale, retired.take(retired.distances == 0)])
-        told = second.told(matches)
+        judged = second.judged(matches)
         equal |= _equal_rows(matches.take(visible), len(equal))
-        counting = visible & (told != NO_DISTANCE)
-        best = nearest(joined([best, Matches(matches.rows, told, matches.numbers).take(counting)]), 1)
+        counting = visible & (judged != NO_DISTANCE)
+        best = nearest(joined([best, Matches(matches.rows, judged, matches.numbers).take(counting)]), 1)
         # The entry in the blocks precedes all its equals filed aside, so on ties it wins.
-        settled = counting & (told == second.least(matches.distances))
+        settled = counting & (judged == second.least(matches.distances))
         for visible_equals, counting_equals in second.repeats(matches.take(~settled)):
             equal |= _equal_rows(visible_equals, len(equal))
             best = nearest(joined([best, counting_equals]), 1)
@@ -112,19 +112,19 @@ def nearest_of_matches(
     session: ReadSession, matches: Matches, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
 ) -> Matches:
     """Each row's nearest match that counts, the earliest on ties; rows as in `nearest_judged`."""
-    told = _Judge(session, fingerprints, looks).told(matches)
-    return nearest(Matches(matches.rows, told, matches.numbers).take(told != NO_DISTANCE), 1)
+    judged = _Judge(session, fingerprints, looks).judged(matches)
+    return nearest(Matches(matches.rows, judged, matches.numbers).take(judged != NO_DISTANCE), 1)
 
 
 def nearest_and_all(session: ReadSession, lookup: Lookup) -> tuple[Answer, Matches | None]:
     """Look up like `nearest_visible`, with all matches in order, or None once anything was retired."""
     if not session.visibility.all_are:
         return nearest_visible(session, lookup), None
-    found, compared = [no_matches()], np.zeros(len(lookup), np.int64)
+    parts, compared = [no_matches()], np.zeros(len(lookup), np.int64)
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
-        found.append(matches)
-    ordered = nearest(joined(found), None)
+        parts.append(matches)
+    ordered = nearest(joined(parts), None)
     best = ordered.take(np.diff(ordered.rows, prepend=-1) > 0)
     return Answer(best, compared, no_matches(), _equal_rows(best, len(lookup))), ordered
 
@@ -167,19 +167,19 @@ class _Judge:
         """Least distance at which matches at these Hamming distances can count: int16 [m] -> int16 [m]."""
         return self._look.least(distances)
 
-    def told(self, matches: Matches) -> npt.NDArray[np.int16]:
+    def judged(self, matches: Matches) -> npt.NDArray[np.int16]:
         """Distance of each match by the second look, if any: int16 [m].
 
         NO_DISTANCE if the match does not count or has left the log.
         """
-        told = self._by_second_look(matches) if self._look.bytes else matches.distances
+        judged = self._by_second_look(matches) if self._look.bytes else matches.distances
         if self._session.parameters.root is None:
-            return told
-        counting = np.flatnonzero(told != NO_DISTANCE)
+            return judged
+        counting = np.flatnonzero(judged != NO_DISTANCE)
         counting = counting[self._visibility.visible(matches.numbers[counting])]
         counting = counting[self._are_near_to_roots(matches.take(counting))]
         near = np.full(len(matches), NO_DISTANCE, np.int16)
-        near[counting] = told[counting]
+        near[counting] = judged[counting]
         return near
 
     def _are_near_to_roots(self, matches: Matches) -> npt.NDArray[np.bool_]:
@@ -197,7 +197,7 @@ class _Judge:
         return near
 
     def _by_second_look(self, matches: Matches) -> npt.NDArray[np.int16]:
-        look, told = self._look, np.full(len(matches), NO_DISTANCE, np.int16)
+        look, by_look = self._look, np.full(len(matches), NO_DISTANCE, np.int16)
         order = np.argsort(matches.numbers, kind="stable")
         # Ascending numbers read each log batch once; portions bound the memory.
         for begin in range(0, len(order), LOOKS_AT_ONCE):
@@ -206,8 +206,8 @@ class _Judge:
             distinct, inverse = np.unique(some.numbers, return_inverse=True)
             stored, there = log.looks(self._transaction, distinct, self._words, look.bytes)
             judged = look.judge(some.distances, self._looks[some.rows], stored[inverse])
-            told[places] = np.where(judged.counts & there[inverse], judged.distances, NO_DISTANCE)
-        return told
+            by_look[places] = np.where(judged.counts & there[inverse], judged.distances, NO_DISTANCE)
+        return by_look
 
     def repeats(self, matches: Matches) -> Iterator[tuple[Matches, Matches]]:
         """Visible entries filed aside that equal these matches, in portions, and those that count.
@@ -230,9 +230,9 @@ class _Judge:
                 equals = Matches(matches.rows[of_match], matches.distances[of_match], numbers)
                 visible = self._visibility.visible(equals.numbers)
                 equals, of_match = equals.take(visible), of_match[visible]
-                told = self.told(equals)
-                yield equals, Matches(equals.rows, told, equals.numbers).take(told != NO_DISTANCE)
-                settled = of_match[told == self.least(equals.distances)]
+                judged = self.judged(equals)
+                yield equals, Matches(equals.rows, judged, equals.numbers).take(judged != NO_DISTANCE)
+                settled = of_match[judged == self.least(equals.distances)]
                 unsettled.append(some[(counts == end - begin) & ~np.isin(some, settled)])
             left, begin, end = np.concatenate(unsettled), end, 4 * end
 
@@ -252,8 +252,8 @@ def _replacements(session: ReadSession, retired: Matches) -> Matches:
     fingerprints, there = log.fingerprints(transaction, distinct, session.words)
     numbers = np.full(len(distinct), NO_NUMBER, np.uint64)
     numbers[there] = earliest_equals(session.visibility, Table.REPEATS, fingerprints[there])
-    found = Matches(retired.rows, retired.distances, numbers[inverse])
-    return found.take(found.numbers != NO_NUMBER)
+    equals = Matches(retired.rows, retired.distances, numbers[inverse])
+    return equals.take(equals.numbers != NO_NUMBER)
 
 
 def _repeats(session: ReadSession, matches: Matches, limit: int) -> Matches:

@@ -156,8 +156,8 @@ def _pairs(
     if look is None:
         return lookup.pairs(nearest_only=parameters.insert == "all")
     pairs, compared = lookup.pairs(nearest_only=False)
-    told, counts = look.judge(pairs.distances, looks[pairs.rows], looks[pairs.numbers.astype(np.int64)])
-    return nearest(Matches(pairs.rows, told, pairs.numbers).take(counts), None), compared
+    by_look, counts = look.judge(pairs.distances, looks[pairs.rows], looks[pairs.numbers.astype(np.int64)])
+    return nearest(Matches(pairs.rows, by_look, pairs.numbers).take(counts), None), compared
 
 
 def _spread(of_near: npt.NDArray[np.uint64], near: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.uint64]:

@@ -111,9 +111,9 @@ def read_samples(transaction: Transaction, keys: npt.NDArray[np.uint64]) -> dict
     """Samples by host key: uint64 [n], ascending and distinct; omits hosts without one."""
     if not transaction.count(Table.FRAMES):
         return {}
-    found = transaction.get_many(Table.FRAMES, pack_numbers(keys))
-    there = unpack_numbers([key for key, _ in found]).tolist()
-    return {key: unpack_sample(value) for key, (_, value) in zip(there, found, strict=True)}
+    values = transaction.get_many(Table.FRAMES, pack_numbers(keys))
+    there = unpack_numbers([key for key, _ in values]).tolist()
+    return {key: unpack_sample(value) for key, (_, value) in zip(there, values, strict=True)}
 
 
 def write_samples(transaction: Transaction, samples: dict[int, HostSample]) -> None:

@@ -56,7 +56,7 @@ def batches_of(
     numbers       uint64 [n], ascending document numbers
     firsts, ends  uint64 [b] each, ascending: first number and exclusive end of each batch
     """
-    found, behind, step = np.empty(len(numbers), np.int64), 0, 0
+    batches, behind, step = np.empty(len(numbers), np.int64), 0, 0
     for document in range(len(numbers)):
         # Batches before `behind` begin at or before the number. The next such batch is usually close.
         step = 1
@@ -69,8 +69,8 @@ def batches_of(
                 behind = middle + 1
             else:
                 high = middle
-        found[document] = behind - 1 if behind and numbers[document] < ends[behind - 1] else -1
-    return found
+        batches[document] = behind - 1 if behind and numbers[document] < ends[behind - 1] else -1
+    return batches
 
 
 @compiled
@@ -97,7 +97,7 @@ def places(
     firsts     uint64 [n], that batch's first number
     documents  int64 [n], place among the entered rows
     """
-    found = np.empty(len(documents), np.int64)
+    rows_of = np.empty(len(documents), np.int64)
     for document in range(len(documents)):
         value, wanted = values[document], documents[document]
         rows, count = _number(value), _number(value + np.uint64(8))
@@ -127,8 +127,8 @@ def places(
                 high = low
                 break
             low += 1
-        found[document] = high
-    return found
+        rows_of[document] = high
+    return rows_of
 
 
 @compiled
@@ -151,14 +151,14 @@ def fingerprints(
     values: npt.NDArray[np.uint64], documents: npt.NDArray[np.int64], words: int
 ) -> npt.NDArray[np.uint64]:
     """Documents' fingerprints, uint64 [n, words]; otherwise as `places`."""
-    found = np.empty((len(documents), words), np.uint64)
+    prints = np.empty((len(documents), words), np.uint64)
     for document in range(len(documents)):
         first, stored = _row(values[document], _number(values[document])), _stored_words(values[document])
         for word in range(stored):
-            found[document, word] = word_at(first + np.uint64(8 * (documents[document] * stored + word)))
+            prints[document, word] = word_at(first + np.uint64(8 * (documents[document] * stored + word)))
         for word in range(stored, words):
-            found[document, word] = 0
-    return found
+            prints[document, word] = 0
+    return prints
 
 
 @compiled

@@ -111,7 +111,7 @@ class Judgement(NamedTuple):
     root      its root; without a match that of the nearest document that fails by the frames alone, or NONE
     distance  distance to the match
     plain     distance to the match without frames; 0 for a row without novelty, which does not enter
-    told      distance to the root, as the verdict reports it
+    reported  distance to the root, as the verdict reports it
     asks      NOTHING; or TO_ROOTS or LOOK_UP: `judge` needs these distances, or another candidate, and comes again
     """
 
@@ -119,7 +119,7 @@ class Judgement(NamedTuple):
     root: int
     distance: int
     plain: int
-    told: int
+    reported: int
     asks: int
 
 
@@ -277,15 +277,15 @@ def _apart(
         unlike += np.int64(ones(own & own_of_other & unequal))
         any_side += np.int64(ones(on_any_side))
         alike += np.int64(ones(on_any_side & ~unequal))
-    found = np.int64(units)
+    least = np.int64(units)
     # Few own bins must agree better than many.
     if shared >= limits.bins_min:
         alone = _distance(shared, shared, unlike, bin_bits, units) * (shared + limits.doubt) // shared
-        found = max(np.int64(1), min(np.int64(units), alone))
+        least = max(np.int64(1), min(np.int64(units), alone))
     # Too few equal own bins: two pages with one template, so the plain distance does not count.
     if any_side < limits.apart_min or alike >= limits.share_min * any_side:
-        found = min(found, plain)
-    return plain, found
+        least = min(least, plain)
+    return plain, least
 
 
 @compiled
@@ -299,11 +299,11 @@ def least_distances(
     limits: OwnLimits,
 ) -> npt.NDArray[np.int16]:
     """Lesser of both distances, see `_apart`, between left[left_rows[i]] and right[right_rows[i]]: int16 [m]."""
-    found = np.empty(len(left_rows), np.int16)
+    distances = np.empty(len(left_rows), np.int16)
     for place in range(len(left_rows)):
         plain, framed = _apart(left, left_rows[place], right, right_rows[place], bin_bits, units, limits)
-        found[place] = min(plain, framed)
-    return found
+        distances[place] = min(plain, framed)
+    return distances
 
 
 @compiled
@@ -332,14 +332,14 @@ def _meet(row: int, bands: Bands, entering: npt.NDArray[np.bool_]) -> int:
 @compiled
 def sharing(bands: Bands, leading: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Pairs of a row and an earlier leading row, bool [n], that share a band: int64 [m] each, by row, each pair once."""
-    rows, earlier, found = np.empty(1024, np.int64), np.empty(1024, np.int64), 0
+    rows, earlier, end = np.empty(1024, np.int64), np.empty(1024, np.int64), 0
     for row in range(len(leading)):
         count = _meet(row, bands, leading)
-        while found + count > len(rows):
+        while end + count > len(rows):
             rows, earlier = np.concatenate((rows, rows)), np.concatenate((earlier, earlier))
-        rows[found : found + count], earlier[found : found + count] = row, bands.met[:count]
-        found += count
-    return rows[:found], earlier[:found]
+        rows[end : end + count], earlier[end : end + count] = row, bands.met[:count]
+        end += count
+    return rows[:end], earlier[:end]
 
 
 @compiled
@@ -361,7 +361,7 @@ def judge(
     """
     # Row 5 is 2 from row 3, a member, and 3 from document 7. Row 3 is the match unless row 5 is too far from its root.
     prints, order, count = documents.fingerprints, documents.order, len(verdicts.verdicts)
-    match, failed, root_of_match, nearest, plain_of_match, told, plain_of_failed = NONE, NONE, NONE, 0, 0, 0, 0
+    match, failed, root_of_match, nearest, plain_of_match, reported, plain_of_failed = NONE, NONE, NONE, 0, 0, 0, 0
     is_old = _brings_nothing_new(prints, row, _signature_words(prints.shape[1]))
     begin, end = candidates.begins[row], candidates.begins[row + 1]
     met = _meet(row, bands, verdicts.entering) if bands.filed[row] else 0
@@ -401,14 +401,14 @@ def judge(
             return Judgement(NONE, NONE, 0, 0, 0, TO_ROOTS)
         if to_root == NO_DISTANCE:
             continue
-        match, root_of_match, nearest, told = place, root, distance, to_root
+        match, root_of_match, nearest, reported = place, root, distance, to_root
         # A row without novelty would match nothing that its match does not.
         plain_of_match = 0 if measures and is_old else plain
     # Near by the plain distance alone: both pages share a template.
     if match == NONE and failed != NONE:
         root_of_match = documents.roots[failed]
-        told, _ = _apart(prints, row, prints, root_of_match, limits.bin_bits, limits.units, limits.own)
-    return Judgement(match, root_of_match, nearest, plain_of_match, told, NOTHING)
+        reported, _ = _apart(prints, row, prints, root_of_match, limits.bin_bits, limits.units, limits.own)
+    return Judgement(match, root_of_match, nearest, plain_of_match, reported, NOTHING)
 
 
 @compiled
@@ -416,7 +416,7 @@ def conclude(row: int, judgement: Judgement, documents: Documents, verdicts: Ver
     """Decide a row by its judgement; rows start as UNIQUE entries that name themselves."""
     if judgement.root == NONE:
         return
-    verdicts.named[row], verdicts.distances[row] = judgement.root, judgement.told
+    verdicts.named[row], verdicts.distances[row] = judgement.root, judgement.reported
     if judgement.match == NONE:
         verdicts.verdicts[row] = limits.template
         return

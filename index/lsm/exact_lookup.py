@@ -42,8 +42,8 @@ class ExactLookup:
             yield self._portion(rows, numbers, limit)
 
     def _portion(self, rows: npt.NDArray[np.int64], numbers: npt.NDArray[np.uint64], limit: int | None) -> Portion:
-        found = nearest(Matches(rows, np.zeros(len(rows), np.int16), numbers), limit)
-        return found, np.bincount(rows, minlength=len(self))
+        equals = nearest(Matches(rows, np.zeros(len(rows), np.int16), numbers), limit)
+        return equals, np.bincount(rows, minlength=len(self))
 
 
 def exact_lookup_of(fingerprints: npt.NDArray[np.uint64], parameters: Parameters) -> ExactLookup:

@@ -75,25 +75,25 @@ class IdTable(HashTable):
             return [None] * len(ids)
         texts = list(map(pack_text, ids))
         wanted = {pack_text(id_): asked for asked, id_ in enumerate(distinct)}
-        found = dict(self._verified(transaction, wanted, hits.rows))
+        places = dict(self._verified(transaction, wanted, hits.rows))
         # Uncompared rows may follow rows with another id, or rows that have left the log.
-        full = set(np.flatnonzero(np.bincount(hits.asked, minlength=1) >= NEWEST_AT_FIRST).tolist()) - found.keys()
+        full = set(np.flatnonzero(np.bincount(hits.asked, minlength=1) >= NEWEST_AT_FIRST).tolist()) - places.keys()
         if full:
             wanted_still = {text: asked for text, asked in wanted.items() if asked in full}
             hits = self._hits(transaction, _hashes_of(wanted_still), NO_LIMIT)
-            found.update(self._verified(transaction, wanted_still, hits.rows))
-        return [found.get(wanted[text]) for text in texts]
+            places.update(self._verified(transaction, wanted_still, hits.rows))
+        return [places.get(wanted[text]) for text in texts]
 
     def latest(self, transaction: Transaction, ids: Sequence[str], limit: int) -> list[list[RowPlace]]:
         """The last rows with each id, newest first, at most `limit`."""
         texts = list(map(pack_text, ids))
         wanted = {text: asked for asked, text in enumerate(dict.fromkeys(texts))}
-        found: list[list[RowPlace]] = [[] for _ in wanted]
+        places: list[list[RowPlace]] = [[] for _ in wanted]
         for asked, place in self._verified(
             transaction, wanted, self._hits(transaction, _hashes_of(wanted), limit).rows
         ):
-            found[asked].append(place)
-        return [found[wanted[text]][: -limit - 1 : -1] for text in texts]
+            places[asked].append(place)
+        return [places[wanted[text]][: -limit - 1 : -1] for text in texts]
 
     def _hits(self, transaction: Transaction, hashes: Hashes, limit: int) -> Hits:
         """Rows with these hashes, uint64 [n]; the last `limit` per hash from each memtable and segment."""

@@ -44,16 +44,16 @@ class MinhashLookup:
         count = len(self)
         leading = first_of_equals(self.signatures) == np.arange(count)
         rows, earlier = minhash.sharing(minhash.bands_of(self.hashes, np.ones(count, np.bool_)), leading)
-        found = self._verified(self.signatures, rows, earlier, np.arange(count, dtype=np.uint64))
-        return nearest(found, 1 if nearest_only else None), np.bincount(rows, minlength=count)
+        matches = self._verified(self.signatures, rows, earlier, np.arange(count, dtype=np.uint64))
+        return nearest(matches, 1 if nearest_only else None), np.bincount(rows, minlength=count)
 
     def matches(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: HashSegments, limit: int | None
     ) -> Iterator[Portion]:
         """As `tree.Lookup`, but only entries that share a band."""
         for known, rows, members, numbers in self._candidates(transaction, memtables, segments):
-            found = self._verified(known, rows, members, numbers)
-            yield nearest(found, limit), np.bincount(rows, minlength=len(self))
+            near = self._verified(known, rows, members, numbers)
+            yield nearest(near, limit), np.bincount(rows, minlength=len(self))
 
     def _candidates(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: HashSegments

@@ -46,7 +46,7 @@ class SimhashLookup:
         hits = memtable.hits(
             self.fingerprints, self.keys, self.allowed, best, compared, nearest_only=nearest_only, ends=ends
         )
-        return joined([no_matches(), *(nearest(found, limit) for found in hits)]), compared
+        return joined([no_matches(), *(nearest(matches, limit) for matches in hits)]), compared
 
     def matches(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments, limit: int | None
@@ -55,8 +55,8 @@ class SimhashLookup:
         best, compared = self._nothing_yet()
         asked, nearest_only = (self.fingerprints, self.keys, self.allowed, best, compared), limit == 1
         parts = [memtable.hits(*asked, nearest_only=nearest_only) for memtable in memtables]
-        for found in chain(*parts, segments.hits(transaction, *asked, nearest_only=nearest_only)):
-            yield nearest(found, limit), compared.copy()
+        for matches in chain(*parts, segments.hits(transaction, *asked, nearest_only=nearest_only)):
+            yield nearest(matches, limit), compared.copy()
             compared[:] = 0
 
     def _nothing_yet(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int64]]:

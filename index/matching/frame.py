@@ -168,9 +168,9 @@ def framed_distances(
     alone = np.clip(alone * (shared + OWN_DOUBT) // np.maximum(shared, 1), 1, DISTANCE_UNITS)
     alone[shared < OWN_BINS_MIN] = DISTANCE_UNITS
     are_apart = (any_side >= APART_BINS_MIN) & (alike < OWN_SHARE_MIN * any_side)
-    found = np.minimum(np.where(are_apart, DISTANCE_UNITS, plain), alone)
+    framed = np.minimum(np.where(are_apart, DISTANCE_UNITS, plain), alone)
     is_plain = ~(of_one | of_other).any(axis=1) | of_one.all(axis=1) | (plain == 0)
-    return np.where(is_plain, plain, found).astype(np.int16)
+    return np.where(is_plain, plain, framed).astype(np.int16)
 
 
 def _counts(columns: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

@@ -88,14 +88,14 @@ class HostSketch:
         columns, watched = self._columns(rows.hosts)
         documents, duplicates, beyond = columns[:, rows.inverse]
         counting = rows.counting(watched)
-        found = np.zeros(len(keys), np.bool_)
-        found[rows.order] = limits.exceeded(
+        are_beyond = np.zeros(len(keys), np.bool_)
+        are_beyond[rows.order] = limits.exceeded(
             documents + rows.running(counting) - counting,
             duplicates + rows.running(rows.unequal) - rows.unequal,
             beyond == 1,
         )
-        found &= keys != NO_HOST
-        return found
+        are_beyond &= keys != NO_HOST
+        return are_beyond
 
     def are_beyond(self, keys: npt.NDArray[np.uint64], limits: HostLimits) -> npt.NDArray[np.bool_]:
         """Whether each host, uint64 [n], is beyond the limits now: bool [n]."""

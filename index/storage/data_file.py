@@ -118,12 +118,12 @@ def require_whole(file: Path) -> int:
     """
     for left in reversed(range(_TRIES)):
         size = file.stat().st_size
-        found = _problem(file)
-        if not found:
+        problem = _problem(file)
+        if not problem:
             return size
         if left:
             time.sleep(_PAUSE_SECONDS)
-    raise IndexDamaged(f"{file} is damaged: {found}. {WAY_OUT}")
+    raise IndexDamaged(f"{file} is damaged: {problem}. {WAY_OUT}")
 
 
 def require_uncut(file: Path, identity: tuple[int, int] | None, size: int) -> int:

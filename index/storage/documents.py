@@ -91,10 +91,10 @@ def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) 
 def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Origin]:
     """The same documents as originals of duplicates."""
     distinct = np.unique(numbers)
-    found = log.documents(transaction, distinct, words)
-    rows, sources = found.rows()
+    stored = log.documents(transaction, distinct, words)
+    rows, sources = stored.rows()
     columns = (sources["stream"].tolist(), sources["partition"].tolist(), rows["offset"].tolist())
-    return dict(zip(distinct[found.places].tolist(), map(Origin, found.ids(), *columns), strict=True))
+    return dict(zip(distinct[stored.places].tolist(), map(Origin, stored.ids(), *columns), strict=True))
 
 
 def roots(visibility: Visibility, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -103,8 +103,8 @@ def roots(visibility: Visibility, numbers: npt.NDArray[np.uint64]) -> npt.NDArra
     All documents must be in the log.
     """
     distinct, inverse = np.unique(numbers, return_inverse=True)
-    of_distinct, found = distinct.copy(), log.documents(visibility.transaction, distinct, visibility.words)
-    of_distinct[found.places] = found.rows()[0]["number"]
+    of_distinct, stored = distinct.copy(), log.documents(visibility.transaction, distinct, visibility.words)
+    of_distinct[stored.places] = stored.rows()[0]["number"]
     of_distinct = np.where(visibility.visible(of_distinct), of_distinct, distinct)
     return of_distinct[inverse]
 
@@ -125,10 +125,10 @@ def counting(
     """As `counting_roots`, for ascending and distinct numbers; also returns the fingerprints, uint64 [n, words]."""
     roots, dropped = numbers.copy(), np.zeros(len(numbers), np.bool_)
     fingerprints = np.zeros((len(numbers), visibility.words), np.uint64)
-    found = log.documents(visibility.transaction, numbers, visibility.words)
-    rows, _ = found.rows()
-    roots[found.places], dropped[found.places] = rows["number"], rows["verdict"] == Verdict.DUPLICATE
-    fingerprints[found.places] = found.fingerprints()
+    stored = log.documents(visibility.transaction, numbers, visibility.words)
+    rows, _ = stored.rows()
+    roots[stored.places], dropped[stored.places] = rows["number"], rows["verdict"] == Verdict.DUPLICATE
+    fingerprints[stored.places] = stored.fingerprints()
     visible = visibility.visible(roots)
     lost = dropped & (roots != numbers)
     return np.where(visible, roots, np.where(lost, NO_NUMBER, numbers)), fingerprints
@@ -148,11 +148,11 @@ def earliest_equals(
     """Earliest visible entry in EXACT or REPEATS that equals each fingerprint, or NO_NUMBER: uint64 [n, words] -> uint64 [n]."""
     keys = pack_fingerprints(fingerprints)
     distinct = sorted(set(keys))
-    found = visibility.transaction.get_many(table, distinct)
-    lowest = unpack_numbers([value for _, value in found])
-    earliest = dict(zip((key for key, _ in found), lowest.tolist(), strict=True))
+    lowest_values = visibility.transaction.get_many(table, distinct)
+    lowest = unpack_numbers([value for _, value in lowest_values])
+    earliest = dict(zip((key for key, _ in lowest_values), lowest.tolist(), strict=True))
     for place in np.flatnonzero(~visibility.visible(lowest)).tolist():
-        earliest[found[place][0]] = _earliest_visible(visibility, table, found[place][0])
+        earliest[lowest_values[place][0]] = _earliest_visible(visibility, table, lowest_values[place][0])
     return np.array([earliest.get(key, int(NO_NUMBER)) for key in keys], np.uint64)
 
 
@@ -200,16 +200,16 @@ def note_versions(
 
 def are_given_back(visibility: Visibility, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Whether each id belongs to a visible given-back document: n ids -> bool [n]; free if the index has none."""
-    found = np.zeros(len(ids), np.bool_)
+    given_back = np.zeros(len(ids), np.bool_)
     noted = _given_back(visibility.transaction)
     if not len(noted):
-        return found
+        return given_back
     hashes = _id_hashes(ids)
     begins, ends = (np.searchsorted(noted["id"], hashes, side) for side in ("left", "right"))
     for row in np.flatnonzero(ends > begins).tolist():
         numbers = noted["number"][begins[row] : ends[row]].astype(np.uint64)
-        found[row] = bool(ids[row]) and bool(visibility.visible(numbers).any())
-    return found
+        given_back[row] = bool(ids[row]) and bool(visibility.visible(numbers).any())
+    return given_back
 
 
 def _given_back(transaction: Transaction) -> npt.NDArray[np.void]:

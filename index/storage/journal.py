@@ -70,8 +70,8 @@ def holding(
         held = batch.rows["offset"][of_source]
         rows = np.searchsorted(held, offsets[begin:end])
         rows[rows == len(held)] = 0
-        found = np.flatnonzero(held[rows] == offsets[begin:end])
-        yield batch, of_source[rows[found]], begin + found
+        held_here = np.flatnonzero(held[rows] == offsets[begin:end])
+        yield batch, of_source[rows[held_here]], begin + held_here
 
 
 def at_positions(

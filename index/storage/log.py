@@ -273,10 +273,10 @@ def fingerprints(
 
     numbers  uint64 [n], ascending and distinct; a document outside the log has a zero fingerprint
     """
-    found = documents(transaction, numbers, words)
+    stored = documents(transaction, numbers, words)
     of_numbers = np.zeros((len(numbers), words), np.uint64)
     there = np.zeros(len(numbers), np.bool_)
-    of_numbers[found.places], there[found.places] = found.fingerprints(), True
+    of_numbers[stored.places], there[stored.places] = stored.fingerprints(), True
     return of_numbers, there
 
 

@@ -43,8 +43,10 @@ def number_of(transaction: Transaction, stream: str) -> int:
 
 def streams_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, str]:
     """Streams by number; a given-back stream counts as the stream it came from. Omits numbers never given."""
-    found = transaction.get_many(Table.STREAMS, [NUMBER_KEY.pack(number) for number in sorted(set(numbers))])
-    return {NUMBER_KEY.unpack(key)[0]: plain_source(Source(unpack_stream(value)[0], 0)).stream for key, value in found}
+    streams = transaction.get_many(Table.STREAMS, [NUMBER_KEY.pack(number) for number in sorted(set(numbers))])
+    return {
+        NUMBER_KEY.unpack(key)[0]: plain_source(Source(unpack_stream(value)[0], 0)).stream for key, value in streams
+    }
 
 
 def set_name(transaction: Transaction, stream: str, name: str) -> None:

@@ -94,11 +94,11 @@ class Transaction:
         """(key, value) for every key that exists, in the given order; the lowest of many values."""
         raw = [(bytes(key), value) for key, value in self._cursor(table).getmulti(keys)]
         self._require_fitting(table, raw)
-        found = [(key, bytes(value[: -CHECKSUM.size])) for key, value in raw]
-        if len(found) < len(keys):
-            near = neighbours(self._anywhere(table), sorted(set(keys)), {key for key, _ in found})
+        pairs = [(key, bytes(value[: -CHECKSUM.size])) for key, value in raw]
+        if len(pairs) < len(keys):
+            near = neighbours(self._anywhere(table), sorted(set(keys)), {key for key, _ in pairs})
             self._require_fitting(table, near.items())
-        return found
+        return pairs
 
     def first_values(self, table: Table, key: bytes, count_max: int) -> list[bytes]:
         """A key's lowest values, at most `count_max`, ascending."""
@@ -134,8 +134,8 @@ class Transaction:
     def floor(self, table: Table, key: bytes, *, recheck: bool = False) -> tuple[bytes, memoryview] | None:
         """The pair with the greatest key not above `key`, or None; the value is a `view`."""
         cursor = self._anywhere(table)
-        found = cursor.set_range(key)
-        if not (cursor.key() == key or cursor.prev() if found else cursor.last()):
+        is_above = cursor.set_range(key)
+        if not (cursor.key() == key or cursor.prev() if is_above else cursor.last()):
             return None
         place, value = cursor.item()
         key = bytes(place)

@@ -59,8 +59,8 @@ class Version(NamedTuple):
 def newest_versions(session: ReadSession, keys: Sequence[Key]) -> list[list[Version] | None]:
     """Each document's last version, if the last row with its id is one; None without a row."""
     places = session.ids.newest(session.transaction, [id_ for id_, _ in keys])
-    found = _versions(session, keys, [[] if place is None else [place] for place in places])
-    return [None if place is None else versions for place, versions in zip(places, found, strict=True)]
+    versions_of_keys = _versions(session, keys, [[] if place is None else [place] for place in places])
+    return [None if place is None else versions for place, versions in zip(places, versions_of_keys, strict=True)]
 
 
 def latest_versions(session: ReadSession, keys: Sequence[Key]) -> list[list[Version]]:
@@ -155,9 +155,9 @@ def _versions(session: ReadSession, keys: Sequence[Key], places: Sequence[Iterab
         origins += map(Origin, batch.ids(at), *columns)
         rows.append(own)
         kept += [(of_key, place) for place, of_key in enumerate(of_keys[right].tolist(), start=len(kept))]
-    found: list[list[Version]] = [[] for _ in keys]
+    versions: list[list[Version]] = [[] for _ in keys]
     if not kept:
-        return found
+        return versions
     together = np.concatenate(rows)
     numbers = together["number"].astype(np.uint64)
     documents = _documents(session, numbers, [keys[of_key] for of_key, _ in kept])
@@ -167,8 +167,8 @@ def _versions(session: ReadSession, keys: Sequence[Key], places: Sequence[Iterab
     of_documents = zip(*(column.tolist() for column in documents), strict=True)
     for (of_key, place), own, origin, of_document in zip(kept, of_records, origins, of_documents, strict=True):
         if counts[place]:
-            found[of_key].append(Version._make((*own, origin, *of_document)))
-    return [of_key[::-1] for of_key in found]
+            versions[of_key].append(Version._make((*own, origin, *of_document)))
+    return [of_key[::-1] for of_key in versions]
 
 
 def _documents(

@@ -47,15 +47,15 @@ class HashSegments(SegmentPlaces):
         self.require_sound(transaction, begins, ends, addresses)
         turn, passed = 0, 0
         while turn < len(order):
-            found, numbers, turn, passed, unsound = hash_segments.candidates(
+            rows, numbers, turn, passed, unsound = hash_segments.candidates(
                 hashes, begins, ends, addresses, order, turn, passed, memtable.HITS_MAX, limit
             )
             self._require(transaction, unsound)
-            by_row = np.lexsort((numbers, found))
-            found, numbers = found[by_row], numbers[by_row]
-            again = (found[1:] == found[:-1]) & (numbers[1:] == numbers[:-1])
-            first = np.concatenate([np.ones(min(1, len(found)), np.bool_), ~again])
-            yield found[first], numbers[first]
+            by_row = np.lexsort((numbers, rows))
+            rows, numbers = rows[by_row], numbers[by_row]
+            again = (rows[1:] == rows[:-1]) & (numbers[1:] == numbers[:-1])
+            first = np.concatenate([np.ones(min(1, len(rows)), np.bool_), ~again])
+            yield rows[first], numbers[first]
 
     def _check(
         self, transaction: Transaction, wanted: npt.NDArray[np.bool_], addresses: npt.NDArray[np.uint64]

@@ -88,10 +88,10 @@ class HashShape:
 
     def gathered(self, entries: Memtable, table: int, begin: int, end: int, count_max: int) -> tuple[Words, Words, int]:
         """`Memtable.of_table`: entries uint64 [n, 2], mostly ascending, their numbers, and the first unexamined value."""
-        found, stopped = memtable.gathered_bands(
+        columns, stopped = memtable.gathered_bands(
             entries.pages, entries.rests, entries.numbers, table, begin, end, count_max
         )
-        return found.T, found[1], stopped
+        return columns.T, columns[1], stopped
 
     def ordered(self, entries: Words, numbers: Words, begin: bytes, end: bytes | None) -> tuple[Words, Words]:
         """Entries uint64 [n, 2] between two bounds, as uint64 [2, m] ascending, and their numbers."""

@@ -27,7 +27,7 @@ def neighbours(cursor: Cursor, keys: Sequence[bytes], checked: Set[bytes]) -> di
     checked  the table's keys that need no further check
     """
     above: bytes | None = b""
-    found: dict[bytes, memoryview] = {}
+    pairs: dict[bytes, memoryview] = {}
     for key in keys:
         # Adjacent missing keys have the same neighbours.
         if above is None or key < above or key in checked:
@@ -37,10 +37,10 @@ def neighbours(cursor: Cursor, keys: Sequence[bytes], checked: Set[bytes]) -> di
             place, value = cursor.item()
             above = bytes(place)
             if above not in checked:
-                found[above] = value
+                pairs[above] = value
         if cursor.prev() if stands else cursor.last():
             place, value = cursor.item()
             below = bytes(place)
             if below not in checked:
-                found[below] = value
-    return found
+                pairs[below] = value
+    return pairs

@@ -60,15 +60,15 @@ def tree_place(record: memoryview | bytes, page_bytes: int) -> TreePlace:
 
 def value_places(tree: TreePlace, key_bytes: int) -> ValuePlaces | None:
     """Places of all values in a table; None if a value is small, or a key has another length."""
-    found = ValuePlaces(
+    places = ValuePlaces(
         np.empty((tree.entries, key_bytes), np.uint8),
         np.empty(tree.entries, np.int64),
         np.empty(tree.entries, np.int64),
     )
     if tree.root is None:
-        return found
-    count = leaves.large_values(np.uint64(tree.base), tree.page_bytes, tree.root, *found)
-    return found if count == tree.entries else None
+        return places
+    count = leaves.large_values(np.uint64(tree.base), tree.page_bytes, tree.root, *places)
+    return places if count == tree.entries else None
 
 
 def _bytes_at(address: int, count: int) -> bytes:

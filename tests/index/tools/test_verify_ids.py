@@ -102,7 +102,7 @@ def say_that_more_has_moved(transaction: Transaction) -> None:
         (lose_a_segment, "does not match its id"),
         (lose_a_row, "does not match its id"),
         (lead_to_another_row, "does not match its id"),
-        (write_another_hash, "under hashes that are not theirs"),
+        (write_another_hash, "an id that is not its own, or twice, leads to row"),
         (turn_rows_round, "is not in order"),
         (raise_a_bound, "begins before its bound"),
         (write_no_segment, "cannot be read"),
