@@ -134,7 +134,11 @@ def plain_source(source: Source) -> Source:
 
 
 class Position(NamedTuple):
-    """A record's position in the input: the journal's key."""
+    """A record's position in the input: the journal's key.
+
+    >>> Position(Source("topic", 3), 17).source.partition
+    3
+    """
 
     source: Source
     offset: int

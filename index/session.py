@@ -29,6 +29,10 @@ class Retention:
 
     entries_max  newest entries that count; None: all
     age_max_ms   entries count until their source's record time has advanced by more than this; None: always
+
+    >>> Retention(entries_max=0)
+    Traceback (most recent call last):
+    ValueError: entries_max must be at least 1
     """
 
     entries_max: int | None = None
@@ -49,6 +53,9 @@ class Guard:
     documents_min  least recent documents for a share to count, at most RECENT_DOCUMENTS
     suspects       beyond the limits they are SUSPECT, not DUPLICATE; not with insert = "unique", which would not
                    recognise a suspect's copies
+
+    >>> Guard(share_max=0.5).limits
+    HostLimits(share_max=0.5, documents_min=100)
     """
 
     share_max: float = 0.8

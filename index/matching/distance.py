@@ -16,6 +16,9 @@ class Matches:
     rows       int64 [m], row in the batch
     distances  int16 [m]
     numbers    uint64 [m], the entry's document number
+
+    >>> Matches(np.array([0, 3]), np.array([2, 1], np.int16), np.array([5, 9], np.uint64)).take(np.array([1])).rows
+    array([3])
     """
 
     rows: npt.NDArray[np.int64]

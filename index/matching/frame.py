@@ -86,6 +86,10 @@ class FrameRule:
     pages_min   least sampled pages
     sample_max  pages in a sample, at most 255: a newer page replaces the oldest
     every       a full sample takes in one page out of this many
+
+    >>> FrameRule(sample_max=256)
+    Traceback (most recent call last):
+    ValueError: a frame needs 1 to 255 pages of a sample, and its sample takes one page of at least 1
     """
 
     pages_min: int = 5

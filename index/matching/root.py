@@ -23,6 +23,10 @@ class RootRule:
     distance_max  largest distance from a document to its match's root for the match to count
     apart         a duplicate farther than this from its match becomes a member; a nearer one would match hardly anything
                   that its match does not
+
+    >>> RootRule(distance_max=-1)
+    Traceback (most recent call last):
+    ValueError: distances are not negative
     """
 
     distance_max: int

@@ -53,7 +53,11 @@ class Simhash:
 
 @dataclass(frozen=True, slots=True)
 class Minhash:
-    """Signatures, by estimated similarity; filed by bands."""
+    """Signatures, by estimated similarity; filed by bands.
+
+    >>> Minhash(Banding(bins=128, bin_bits=8, bands=17, rows=5)).keys
+    17
+    """
 
     name: ClassVar[Literal["minhash"]] = "minhash"
     by_similarity: ClassVar[bool] = True

@@ -129,6 +129,9 @@ class MetadataLook(Look):
     functions       hash functions per signature, a byte each
     content_weight  mu, the weight of the fingerprints: above 0, at most 1
     similarity_min  least similarity at which a match counts: above 0, at most 1
+
+    >>> MetadataLook(functions=128, content_weight=0.9, similarity_min=0.5).reach
+    1
     """
 
     kind: ClassVar[str] = "metadata"

@@ -7,6 +7,7 @@ gaps.
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -79,30 +80,19 @@ class Record(NamedTuple):
     version: VersionDigests = VersionDigests()
 
 
-class _Later:
-    """A source's least offset in all batches after the current one."""
-
-    def __init__(self, transaction: Transaction, words: int) -> None:
-        least: dict[tuple[int, int], array[int]] = {}
-        for batch in log.walk(transaction, words):
-            of_batch = np.full(len(batch.sources), _NOTHING_LATER, np.uint64)
-            np.minimum.at(of_batch, batch.rows["source"], batch.rows["offset"])
-            for source, offset in zip(batch.sources.tolist(), of_batch.tolist(), strict=True):
-                least.setdefault(source, array("Q", ())).append(offset)
-        self._least = {
-            source: np.minimum.accumulate(np.frombuffer(offsets, np.uint64)[::-1]) for source, offsets in least.items()
-        }
-        """Least offsets by source, the last batch first."""
-        self._left = {source: len(offsets) for source, offsets in self._least.items()}
-
-    def behind(self, batch: log.Batch) -> list[int]:
-        """Each source of the next batch: its least offset in all later batches."""
-        offsets = []
-        for source in batch.sources.tolist():
-            self._left[source] -= 1
-            left = self._left[source]
-            offsets.append(int(self._least[source][left - 1]) if left else _NOTHING_LATER)
-        return offsets
+def _least_later(transaction: Transaction, words: int) -> "dict[tuple[int, int], array[int]]":
+    """By source, its least offset in all batches after each of its batches, the last batch first."""
+    least: dict[tuple[int, int], array[int]] = {}
+    for batch in log.walk(transaction, words):
+        of_batch = np.full(len(batch.sources), _NOTHING_LATER, np.uint64)
+        np.minimum.at(of_batch, batch.rows["source"], batch.rows["offset"])
+        for source, offset in zip(batch.sources.tolist(), of_batch.tolist(), strict=True):
+            least.setdefault(source, array("Q", ())).append(offset)
+    # Batches with least offsets 5, 3, 8: the least later ones are 3, 8 and none.
+    return {
+        source: array("Q", [_NOTHING_LATER, *accumulate(reversed(offsets), min)][:-1])
+        for source, offsets in least.items()
+    }
 
 
 class Snapshot:
@@ -149,7 +139,7 @@ def snapshot(index: Index, operation: Callable[[Snapshot], Result]) -> Result:
 def _records(session: ReadSession) -> Iterator[Record]:
     transaction, visibility, words = session.transaction, session.visibility, session.words
     streams = {number: stream for number, (stream, _) in scan.numbered_streams(transaction).items()}
-    held, later = Documents(log.walk(transaction, words)), _Later(transaction, words)
+    held, later = Documents(log.walk(transaction, words)), _least_later(transaction, words)
     for batch in log.walk(transaction, words):
         retired = ~visibility.visible(batch.numbers())
         entered = dict(
@@ -167,7 +157,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
             & ((own != named) | standing_for_themselves(batch.rows["verdict"]))
         )
         order = _order(batch)
-        settled = _settled(batch, order, later.behind(batch))
+        settled = _settled(batch, order, [later[source].pop() for source in batch.sources.tolist()])
         places = [Source(streams[stream], partition) for stream, partition in batch.sources.tolist()]
         in_sequence_list, columns = in_sequence.tolist(), batch.rows.tolist()
         ids = batch.ids(np.arange(len(batch.rows)))
