@@ -15,10 +15,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from index import Decisions, Entries, Kind, Source
 from streamer.fingerprint.fingerprints import Fingerprints
@@ -27,43 +25,28 @@ from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Outgoing, Record
 from streamer.service.poison.attempts import IDLE, AttemptFile
 
-Item = TypeVar("Item", bound=np.generic)
-
 
 def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | DeadLetter]) -> Fingerprints:
     """Fingerprints of documents, row for row.
 
     A dead letter's row has Kind.DEAD_LETTER, its reason, and unused zeros.
     """
-    readable = [document for document in documents if isinstance(document, Document)]
+    # A dead letter goes as an empty text, whose row has no features.
+    texts = [document if isinstance(document, Document) else _EMPTY for document in documents]
     fingerprints: Fingerprints = fingerprinter.fingerprint(
-        [document.text for document in readable],
-        [document.title for document in readable],
-        [document.metadata for document in readable],
+        [document.text for document in texts],
+        [document.title for document in texts],
+        [document.metadata for document in texts],
     )
-    if len(readable) == len(documents):
-        return fingerprints
-    decoded = [row for row, document in enumerate(documents) if isinstance(document, Document)]
-    count = len(documents)
-    kinds = np.full(count, Kind.DEAD_LETTER, np.uint8)
-    reasons = np.array([each.reason if isinstance(each, DeadLetter) else 0 for each in documents], np.uint8)
-    kinds[decoded] = fingerprints.kinds
-    reasons[decoded] = fingerprints.reasons
-    return Fingerprints(
-        kinds,
-        reasons,
-        _spread(fingerprints.fingerprints, decoded, count),
-        _spread(fingerprints.feature_counts, decoded, count),
-        None if fingerprints.looks is None else _spread(fingerprints.looks, decoded, count),
-        None if fingerprints.digests is None else _spread(fingerprints.digests, decoded, count),
-    )
+    for row, document in enumerate(documents):
+        if isinstance(document, DeadLetter):
+            fingerprints.kinds[row], fingerprints.reasons[row] = Kind.DEAD_LETTER, document.reason
+            if fingerprints.digests is not None:
+                fingerprints.digests[row] = 0
+    return fingerprints
 
 
-def _spread(column: npt.NDArray[Item], rows: Sequence[int], count: int) -> npt.NDArray[Item]:
-    """A column of `count` rows: the items in these rows, zeros elsewhere."""
-    wide = np.zeros((count, *column.shape[1:]), column.dtype)
-    wide[rows] = column
-    return wide
+_EMPTY = Document("", "", "", 0, None, ())
 
 
 def entries_of(
