@@ -22,27 +22,27 @@ _DOING = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerSeen:
-    """Observations of one worker.
+    """Observations of one worker, and of its process.
 
-    started              its process was started, without a noticed end
-    alive                that process lives
     batch_age_seconds    since the current batch was read; 0 without one
     contact_age_seconds  since the brokers answered it or its predecessor; None without any answer
     owed                 partitions with deliverable but undelivered records
     owing_seconds        time with such records and without a delivery; 0 without them
+    started              the process was started, without a noticed end
+    alive                that process lives
     waits_for            obstacle to its start, or process that blocks its writes; empty if unknown
     """
 
     number: int
-    started: bool
-    alive: bool
     state: State
-    exit_code: int | None
     step: str
     batch_age_seconds: float
     contact_age_seconds: float | None
     owed: Sequence[int] = ()
     owing_seconds: float = 0.0
+    started: bool = False
+    alive: bool = False
+    exit_code: int | None = None
     waits_for: str = ""
 
 

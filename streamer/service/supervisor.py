@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -116,18 +116,12 @@ class Supervisor:
         return not self._metrics_lack, self._metrics_lack or "ok"
 
     def _seen(self, slot: Slot) -> WorkerSeen:
-        beats, process = self._heartbeats, slot.process
-        return WorkerSeen(
-            number=slot.number,
+        process = slot.process
+        return replace(
+            self._heartbeats.seen(slot.number),
             started=process is not None,
             alive=process is not None and process.is_alive(),
-            state=beats.state(slot.number),
             exit_code=slot.exit_code,
-            step=beats.step(slot.number),
-            batch_age_seconds=beats.batch_age_seconds(slot.number),
-            contact_age_seconds=beats.contact_age_seconds(slot.number),
-            owed=beats.owed(slot.number),
-            owing_seconds=beats.owing_seconds(slot.number),
             waits_for=slot.waits_for,
         )
 
@@ -173,7 +167,7 @@ class Supervisor:
                 self._attend(slot, directory, measures)
             self._show(measures)
             if ask_service is not None:
-                ask_service.attend([self._heartbeats.state(slot.number) for slot in self._slots])
+                ask_service.attend([self._heartbeats.of(slot.number).state for slot in self._slots])
             self._manager.alive(self.ready()[1])
             alive = [slot.process.sentinel for slot in self._slots if slot.process is not None]
             multiprocessing.connection.wait(alive, timeout=CHECK_PERIOD_SECONDS)

@@ -74,8 +74,8 @@ class Stage:
 
     # What a context of multiprocessing is asked for.
 
-    def Array(self, kind: str, values: Sequence[Any], lock: bool) -> list[Any]:  # noqa: N802
-        return list(values)
+    def Array(self, kind: str, values: Sequence[Any], lock: bool) -> bytearray:  # noqa: N802
+        return bytearray(values)
 
     def Process(self, target: object, args: tuple[Any, ...], name: str) -> "FakeProcess":  # noqa: N802
         return FakeProcess(self, name, args[1], args[2])

@@ -15,14 +15,14 @@ from streamer.service.readiness import GroupSeen
 
 
 def test_a_worker_that_has_told_nothing_is_stopped() -> None:
-    assert [Heartbeats(2).state(worker) for worker in range(2)] == [State.STOPPED] * 2
+    assert [Heartbeats(2).seen(worker).state for worker in range(2)] == [State.STOPPED] * 2
 
 
 @pytest.mark.parametrize("state", list(State))
 def test_every_state_is_told_for_one_worker_and_no_other(state: State) -> None:
     board = Heartbeats(3)
     board.enter(1, state)
-    assert [board.state(worker) for worker in range(3)] == [State.STOPPED, state, State.STOPPED]
+    assert [board.seen(worker).state for worker in range(3)] == [State.STOPPED, state, State.STOPPED]
 
 
 def test_silence_is_counted_per_worker_from_its_last_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +36,7 @@ def test_silence_is_counted_per_worker_from_its_last_sign_of_life(monkeypatch: p
     board.beat(0)
     seconds = 103.0
     assert (board.silent_ms(0), board.silent_ms(1)) == (500, 3_000)
-    assert board.state(0) is State.RUNNING
+    assert board.seen(0).state is State.RUNNING
     board.enter(1, State.DRAINING)
     assert board.silent_ms(1) == 0
 
@@ -48,7 +48,7 @@ def test_another_process_writes_on_the_same_board() -> None:
     worker.start()
     worker.join(60)
     assert worker.exitcode == 0
-    assert [board.state(number) for number in range(2)] == [State.STOPPED, State.RUNNING]
+    assert [board.seen(number).state for number in range(2)] == [State.STOPPED, State.RUNNING]
 
 
 def test_partitions_without_an_owner_are_told_by_any_worker_until_it_finds_none_or_ends() -> None:
@@ -81,18 +81,26 @@ def test_a_note_of_hosts_that_was_broken_off_is_passed_over() -> None:
     whole = WatchedHosts([HostShare("a.example", 200, 190, True)], 1)
     board.note_hosts(0, whole)
     assert board.watched_hosts() == whole
+    before = board._last[0]
     board.note_hosts(0, WatchedHosts([HostShare("b.example", 300, 290, True)], 1))
-    board._hosts[0]._memory[heartbeat._HEAD.size + 8] = ord("c")
+    board._memory[0][heartbeat._HEAD.size + 8] ^= 1
+    board._last[0] = before
     assert board.watched_hosts() == whole
 
 
-def test_ten_hosts_with_the_longest_names_fit() -> None:
-    worst = [HostShare("\x01" * NAME_CHARACTERS_MAX, 10**6, 10**6, True)] * HOSTS_SHOWN
+def test_ten_hosts_with_the_longest_names_fit_with_all_that_is_named_of_the_group() -> None:
+    worst = [
+        HostShare(chr(ord("一") + host) * NAME_CHARACTERS_MAX, 10**6, 10**6, True) for host in range(HOSTS_SHOWN * 8)
+    ]
+    shown = WatchedHosts(worst[:HOSTS_SHOWN], 1_000)
+    partitions, strangers = tuple(range(10**6, 10**6 + 1_000)), tuple(letter * 1_000 for letter in "例子文本字")
     board = Heartbeats(1)
-    board.note_hosts(0, WatchedHosts(worst, 1_000))
-    assert board.watched_hosts() == WatchedHosts(worst, 1_000)
+    board.note_hosts(0, shown)
+    board.note_owed(0, partitions)
+    board.note_group(0, GroupSeen(partitions, strangers))
+    assert board.watched_hosts() == shown
     with pytest.raises(ValueError, match="does not fit"):
-        board.note_hosts(0, WatchedHosts(worst * 3, 1_000))
+        board.note_hosts(0, WatchedHosts(worst, 1_000))
 
 
 def test_of_many_partitions_without_an_owner_the_first_are_named() -> None:
@@ -109,14 +117,14 @@ def test_a_batch_is_as_old_as_its_first_step_after_the_read_until_the_next_read(
     seconds = 100.0
     monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: seconds))
     board = Heartbeats(2)
-    assert board.batch_age_seconds(0) == 0
+    assert board.seen(0).batch_age_seconds == 0
     for step in ("read", "decode", "fingerprint", "decide"):
         board.enter_step(0, step)
         seconds += 10
-    assert (board.step(0), board.batch_age_seconds(0)) == ("decide", 30)
-    assert (board.step(1), board.batch_age_seconds(1)) == ("read", 0)
+    assert (board.seen(0).step, board.seen(0).batch_age_seconds) == ("decide", 30)
+    assert (board.seen(1).step, board.seen(1).batch_age_seconds) == ("read", 0)
     board.enter_step(0, "read")
-    assert board.batch_age_seconds(0) == 0
+    assert board.seen(0).batch_age_seconds == 0
 
 
 @pytest.mark.parametrize("gone", ["launched", "stopped"])
@@ -124,32 +132,32 @@ def test_the_batch_of_a_process_that_is_gone_is_no_batch_of_its_successor(gone: 
     board = Heartbeats(1)
     board.enter_step(0, "decide")
     board.launch(0) if gone == "launched" else board.enter(0, State.STOPPED)
-    assert (board.step(0), board.batch_age_seconds(0)) == ("read", 0)
+    assert (board.seen(0).step, board.seen(0).batch_age_seconds) == ("read", 0)
 
 
 def test_the_silence_of_the_brokers_goes_on_over_the_restarts_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = 100.0
     monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: seconds))
     board = Heartbeats(2)
-    assert board.contact_age_seconds(0) is None
+    assert board.seen(0).contact_age_seconds is None
     board.note_contact(0, 99.0)
     board.launch(0)
     board.note_contact(0, None)
     seconds = 150.0
-    assert (board.contact_age_seconds(0), board.contact_age_seconds(1)) == (51, None)
+    assert (board.seen(0).contact_age_seconds, board.seen(1).contact_age_seconds) == (51, None)
 
 
 def test_a_worker_owes_from_the_first_note_on_until_it_delivers_or_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = 100.0
     monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: seconds))
     board = Heartbeats(2)
-    assert board.owing_seconds(1) == 0
+    assert board.seen(1).owing_seconds == 0
     board.note_owed(1, [3, 0])
     seconds = 104.0
     board.note_owed(1, [5])
-    assert (board.owed(1), board.owing_seconds(1), board.owing_seconds(0)) == ([5], 4.0, 0)
+    assert (board.seen(1).owed, board.seen(1).owing_seconds, board.seen(0).owing_seconds) == ((5,), 4.0, 0)
     board.note_owed(1, [])
-    assert (board.owed(1), board.owing_seconds(1)) == ([], 0)
+    assert (board.seen(1).owed, board.seen(1).owing_seconds) == ((), 0)
     board.note_owed(1, [5])
     board.enter(1, State.STOPPED)
-    assert (board.owed(1), board.owing_seconds(1)) == ([], 0)
+    assert (board.seen(1).owed, board.seen(1).owing_seconds) == ((), 0)

@@ -16,7 +16,7 @@ from streamer.transports.kafka.ownership import silence_ms_max
 
 SETTINGS = load(None, ("kafka.bootstrap_servers=a:9092,b:9092", "workers.progress_timeout_ms=60000"), {})
 SILENT_SECONDS = silence_ms_max(SETTINGS) / 1000
-WELL = WorkerSeen(0, True, True, State.RUNNING, None, "read", 0.0, 1.0)
+WELL = WorkerSeen(0, State.RUNNING, "read", 0.0, 1.0, started=True, alive=True)
 
 
 def words(worker: WorkerSeen) -> str:
