@@ -12,13 +12,10 @@ from streamer.parts.fingerprint import FingerprintPart
 from streamer.parts.route import RoutePart
 from streamer.parts.routing import RoutingTransport
 from streamer.parts.starting import OffsetStarter
-from streamer.records.decode import Decoder
 from streamer.records.envelope import stamp_text
 from streamer.records.fingerprint_batch import unpack_fingerprints
-from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener
-from streamer.service.recovery import Recoverer
-from streamer.service.wiring import preparation_of, router_of, usable_directory
+from streamer.service.wiring import preparation_of, recoverer_of, router_of, usable_directory
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.topics import claims_of_group
@@ -55,15 +52,8 @@ def decide_part(
 ) -> tuple[DecidingTransport, DecidePart]:
     """A `decide` worker. It reads texts only to restore a lost index."""
     transport = DecidingTransport(settings, instance, index.identity)
-    recoverer = Recoverer(
-        transport,
-        index,
-        Decoder(settings.decode),
-        fingerprinter,
-        settings.recovery.model_copy(update={"first_start": "earliest"}),
-        listener.restoring,
-        settings.kafka.session_timeout_ms / 1000 + MARGIN_SECONDS,
-    )
+    policy = settings.recovery.model_copy(update={"first_start": "earliest"})
+    recoverer = recoverer_of(settings, transport, index, fingerprinter, policy, listener)
     return transport, DecidePart(transport, index, stamp_text(fingerprinter.stamp()), recoverer, listener)
 
 

@@ -115,15 +115,22 @@ def build_service(
 
     supervised  a supervisor restarts a dead worker while its group waits; otherwise a person does, without a group
     """
-    decoder = Decoder(settings.decode)
-    patience_seconds = settings.kafka.session_timeout_ms / 1000 + MARGIN_SECONDS
-    recoverer = Recoverer(transport, index, decoder, fingerprinter, policy, listener.restoring, patience_seconds)
+    recoverer = recoverer_of(settings, transport, index, fingerprinter, policy, listener)
     by_index = ByIndex(
         index, replace(router_of(settings, fingerprinter, task_id), with_headers=transport.takes_headers)
     )
     preparation = preparation_of(settings, fingerprinter, by_index, supervised=supervised)
     by_similarity = index.parameters.by_similarity
     return Service(transport, recoverer, preparation, listener, by_similarity=by_similarity)
+
+
+def recoverer_of(
+    settings: Settings, transport: Transport, index: Index, fingerprinter: Scheme, policy: Recovery, listener: Listener
+) -> Recoverer:
+    """Recovery of a worker with an index; `policy` replaces that of the settings."""
+    patience_seconds = settings.kafka.session_timeout_ms / 1000 + MARGIN_SECONDS
+    decoder = Decoder(settings.decode)
+    return Recoverer(transport, index, decoder, fingerprinter, policy, listener.restoring, patience_seconds)
 
 
 def preparation_of(

@@ -7,7 +7,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from streamer.fingerprint.scheme import key_for, scheme_for
 from streamer.observe import definitions, metrics
 from streamer.observe.batch_report import BatchReport
 from streamer.observe.logs import configure_logging
+from streamer.parts.routing import RoutingTransport
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import Listener, Loop, State
@@ -46,8 +48,6 @@ class MetricsListener:
         self._owed_due = 0.0
         self.transport: KafkaTransport | None = None
         self.index: Index | None = None
-        self.names: Callable[[], Mapping[str, str]] | None = None
-        self.waiting: Callable[[], int] | None = None
 
     def as_listener(self) -> Listener:
         """Callables for the loop."""
@@ -93,7 +93,7 @@ class MetricsListener:
     def _publish_statistics(self) -> None:
         if self.transport is None:
             return
-        names = self._names()
+        names = self.transport.input_names()
         lags: Mapping[Source, int] = self.transport.lags()
         self._measures.observe_lags(
             {(names.get(source.stream, source.stream), source.partition): lag for source, lag in lags.items()}
@@ -101,19 +101,14 @@ class MetricsListener:
         unowned = tuple(source.partition for source in self.transport.unowned())
         self._measures.set(definitions.PARTITIONS_UNOWNED, len(unowned))
         self._heartbeats.note_group(self._number, GroupSeen(unowned, self.transport.strangers()))
-        if self.waiting is not None:
-            self._measures.set(definitions.WAITING_RECORDS, self.waiting())
+        if isinstance(self.transport, RoutingTransport):
+            self._measures.set(definitions.WAITING_RECORDS, self.transport.waiting())
         if self.index is None:
             return
         self._heartbeats.note_hosts(self._number, self.index.watched_hosts(metrics.HOSTS_SHOWN))
         statistics = self.index.statistics()
         self._measures.set(definitions.INDEX_ENTRIES, statistics.entries)
         self._measures.set(definitions.INDEX_BYTES, statistics.used_bytes)
-
-    def _names(self) -> Mapping[str, str]:
-        if self.names is not None:
-            return self.names()
-        return {} if self.index is None else self.index.stream_names()
 
     def _batch(self, batch: BatchReport) -> None:
         self._heartbeats.note_owed(self._number, [])
@@ -159,10 +154,7 @@ def work(
     try:
         metrics.prepare(metrics_directory, worker=number)
         listener = MetricsListener(metrics.Metrics(), heartbeats, number)
-        if part is None:
-            _run_whole(settings, instance, listener)
-        else:
-            _run_part(settings, part, instance, listener)
+        _run(settings, part, instance, listener)
     except (StreamerError, errors.IndexProblem) as error:
         log.error("worker ends", error=type(error).__name__, reason=str(error))
         raise SystemExit(exit_code_of(error)) from None
@@ -173,37 +165,21 @@ def work(
         raise SystemExit(os.EX_OSERR) from None
 
 
-def _run_whole(settings: Settings, instance: str, listener: MetricsListener) -> None:
-    index, fingerprinter = open_with_scheme(settings)
-    with index:
-        transport = KafkaTransport(settings, instance, index.identity)
-        listener.transport, listener.index = transport, index
-        _run(
-            build_service(
-                settings, transport, index, fingerprinter, listener.as_listener(), settings.recovery, task_id=instance
-            )
-        )
-
-
-def _run_part(settings: Settings, part: Part, instance: str, listener: MetricsListener) -> None:
-    if part == "decide":
-        index, fingerprinter = open_with_scheme(settings)
-        with index:
-            deciding, loop = decide_part(settings, instance, index, fingerprinter, listener.as_listener())
-            listener.transport, listener.index, listener.names = deciding, index, deciding.input_names
-            _run(loop)
-        return
-    fingerprinter = scheme_for(settings, key_for(settings, None))
-    if part == "route":
-        routing, router = route_part(settings, instance, fingerprinter, listener.as_listener())
-        listener.transport, listener.names, listener.waiting = routing, routing.input_names, routing.waiting
-        _run(router)
-    else:
-        reading, fingerprinting = fingerprint_part(settings, instance, fingerprinter, listener.as_listener())
-        listener.transport, listener.names = reading, reading.input_names
-        _run(fingerprinting)
-
-
-def _run(loop: Loop) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: loop.stop())
-    loop.run()
+def _run(settings: Settings, part: Part | None, instance: str, listener: MetricsListener) -> None:
+    loop: Loop
+    events = listener.as_listener()
+    with ExitStack() as resources:
+        if part in (None, "decide"):
+            index, fingerprinter = open_with_scheme(settings)
+            listener.index = resources.enter_context(index)
+            if part is None:
+                listener.transport = transport = KafkaTransport(settings, instance, index.identity)
+                policy = settings.recovery
+                loop = build_service(settings, transport, index, fingerprinter, events, policy, task_id=instance)
+            else:
+                listener.transport, loop = decide_part(settings, instance, index, fingerprinter, events)
+        else:
+            wire = fingerprint_part if part == "fingerprint" else route_part
+            listener.transport, loop = wire(settings, instance, scheme_for(settings, key_for(settings, None)), events)
+        signal.signal(signal.SIGTERM, lambda *_: loop.stop())
+        loop.run()
