@@ -137,8 +137,8 @@ class OutputLog(Protocol):
         """Release every resource; never raises."""
 
 
-def portions(records: Iterable[Record], bounds: Batching) -> Iterator[list[Record]]:
-    """Lists within a batch's bounds; in each, a source's offsets increase strictly.
+def portions(records: Iterable[Record], bounds: Batching, *, ascending: bool = True) -> Iterator[list[Record]]:
+    """Lists within a batch's bounds; if `ascending`, a source's offsets increase strictly in each.
 
     Yields at least one list, empty without records, so that the reader sees time pass.
     """
@@ -148,7 +148,7 @@ def portions(records: Iterable[Record], bounds: Batching) -> Iterator[list[Recor
     for record in records:
         record_size = len(record.value or b"")
         full = len(portion) == bounds.records_max or size + record_size > bounds.bytes_max
-        if portion and (full or record.offset <= last.get(record.source, -1)):
+        if portion and (full or (ascending and record.offset <= last.get(record.source, -1))):
             yield portion
             portion, size, last = [], 0, {}
         portion.append(record)

@@ -160,8 +160,7 @@ class LineReader:
         self._lines: list[bytes] = []
         self._lines_bytes = 0
         self._warc: warc.WarcLines | None = None
-        self._fragment: list[bytes] = []
-        self._fragment_bytes = 0
+        self._fragment = bytearray()
         self._digest = xxhash.xxh3_128()
         self.bytes_read = 0
         """Bytes read before decompression."""
@@ -256,10 +255,9 @@ class LineReader:
             data = self._raw.read(_PLAIN_READ_BYTES if is_plain else _COMPRESSED_READ_BYTES)
             self.bytes_read += len(data)
             self._plain = self._decode(data)
-        except OSError as error:
-            self._stop(f"cannot be read: {error.strerror}")
-        except (Damaged, warc.Unreadable, parquet.Unreadable) as error:
-            self._stop(str(error))
+        except (OSError, Damaged, warc.Unreadable, parquet.Unreadable) as error:
+            self._damage = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+            self._exhausted = True
         return True
 
     def _decode(self, data: bytes) -> Iterator[bytes]:
@@ -288,7 +286,7 @@ class LineReader:
                 self._decompressor.finish()
             if self._warc is not None:
                 self._warc.finish()
-            elif self._fragment_bytes:
+            elif self._fragment:
                 self._append([self._end_of_fragment(b"")])
             self._exhausted = True
 
@@ -305,8 +303,7 @@ class LineReader:
 
     def _split(self, plain: bytes) -> None:
         if not self._has_begun and b"\n" in plain:
-            plain = b"".join([*self._fragment, plain])
-            self._fragment, self._fragment_bytes = [], 0
+            plain, self._fragment = bytes(self._fragment + plain), bytearray()
             if plain.startswith(warc.BEGIN):
                 self._warc = warc.WarcLines()
                 self._has_begun = True
@@ -319,13 +316,11 @@ class LineReader:
             last = others.pop()
             self._append([self._end_of_fragment(first), *others])
             first = last
-        if first:
-            self._fragment.append(first)
-            self._fragment_bytes += len(first)
-            self._bound(self._fragment_bytes)
+        self._continue_fragment(first)
 
-    def _bound(self, line_bytes: int) -> None:
-        if line_bytes > self._line_bytes_max:
+    def _continue_fragment(self, plain: bytes) -> None:
+        self._fragment += plain
+        if len(self._fragment) > self._line_bytes_max:
             raise Damaged(f"a line is longer than {self._line_bytes_max} bytes")
 
     def _append(self, lines: list[bytes]) -> None:
@@ -336,15 +331,9 @@ class LineReader:
         self._lines_bytes += sum(map(len, lines))
 
     def _end_of_fragment(self, end: bytes) -> bytes:
-        self._bound(self._fragment_bytes + len(end))
-        line = b"".join([*self._fragment, end])
-        self._fragment = []
-        self._fragment_bytes = 0
+        self._continue_fragment(end)
+        line, self._fragment = bytes(self._fragment), bytearray()
         return line
-
-    def _stop(self, damage: str) -> None:
-        self._damage = damage
-        self._exhausted = True
 
 
 def _decompressor(head: bytes, suffix: str) -> _Decompressor | None:
