@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import NO_DISTANCE, Kind, Parameters
-from streamer.verification.position_table import Rows
+from streamer.verification.position_table import Flags, Rows
 from streamer.verification.texts import Prints
 
 
@@ -17,12 +17,12 @@ class Comparison:
     prints: Prints
     parameters: Parameters
 
-    def are_known(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def are_known(self, rows: Rows) -> Flags:
         """Whether each row has a fingerprint, and a look if needed: bool [n]."""
-        known: npt.NDArray[np.bool_] = np.isin(self.prints.kinds[rows], (Kind.NEAR, Kind.EXACT))
+        known: Flags = np.isin(self.prints.kinds[rows], (Kind.NEAR, Kind.EXACT))
         return known if self.parameters.look is None else known & self.prints.read[rows]
 
-    def compared(self, left: Rows, right: Rows) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
+    def compared(self, left: Rows, right: Rows) -> tuple[npt.NDArray[np.int16], Flags]:
         """Distance in each pair, int16 [n], and whether it is a near-duplicate, bool [n].
 
         EXACT documents compare by equality. Mixed pairs have NO_DISTANCE.
@@ -57,7 +57,7 @@ class Comparison:
         near = (prints.kinds[left] == Kind.NEAR) & (prints.kinds[right] == Kind.NEAR)
         return np.where(near, distances, NO_DISTANCE).astype(np.int16)
 
-    def compared_to_roots(self, rows: Rows, roots: Rows) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
+    def compared_to_roots(self, rows: Rows, roots: Rows) -> tuple[npt.NDArray[np.int16], Flags]:
         """As `compared`, for documents and their matches' roots, by any root limits."""
         if self.parameters.root is None:
             return self.compared(rows, roots)

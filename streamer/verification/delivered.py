@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from index import Position, Source, Verdict
 from streamer.records.reason import AS_NEW, MINOR, SAME, Reason, label
 from streamer.records.record import Destination
 from streamer.records.route import DESTINATIONS, destination_of
 from streamer.transports.output_log import Extent, Output
-from streamer.verification.findings import EXAMPLES_MAX
-from streamer.verification.ledger import DIGESTS, ELSEWHERE, Ledger, Stretches, digest_of_text, digests_of, within
-from streamer.verification.position_table import NO_VERDICT, NONE, chunks, places_by
+from streamer.verification.findings import EXAMPLES_MAX, Findings
+from streamer.verification.ledger import DIGESTS, ELSEWHERE, Ledger, OffsetRanges, digest_of_text, digests_of, within
+from streamer.verification.position_table import NO_VERDICT, NONE, Rows, Words, chunks, places_by
 from streamer.verification.texts import TextCheck
 
 _EVERYTHING = 2**63
@@ -42,24 +41,28 @@ class DeliveredCheck:
     """A source's least offset in a trimmed log."""
     _begun: dict[Source, int] = field(default_factory=dict)
     """A source's least offset in any output."""
-    _stood_for: Stretches = field(default_factory=dict)
+    _placeholders: OffsetRanges = field(default_factory=dict)
     """Offsets that a dead letter reports as unreadable."""
     _came_out: dict[Source, set[int]] = field(default_factory=dict)
     """Offsets with an output, and without a record now."""
 
+    @property
+    def _findings(self) -> Findings:
+        return self.ledger.findings
+
     def add(self, outputs: Sequence[Output]) -> None:
         """Check a batch of outputs."""
-        self.ledger.findings.examine("contradiction", len(outputs))
-        self.ledger.findings.note(
+        self._findings.examine("contradiction", len(outputs))
+        self._findings.note(
             "contradiction",
             (f"{each.place}: {each.headers.contradicts}" for each in outputs if each.headers.contradicts),
         )
-        self.ledger.findings.examine("foreign", len(outputs))
+        self._findings.examine("foreign", len(outputs))
         for each in outputs:
             if each.headers.verdict is not None:
-                self.ledger.findings.counts[each.headers.verdict.label] += 1
+                self._findings.counts[each.headers.verdict.label] += 1
             if each.headers.position is None:
-                self.ledger.findings.note("foreign", [f"{each.place}: names no position of an input"])
+                self._findings.note("foreign", [f"{each.place}: names no position of an input"])
         sources = (each.headers.position and each.headers.position.source for each in outputs)
         for source, places in places_by(sources).items():
             self._add_source(source, [outputs[place] for place in places])
@@ -72,8 +75,8 @@ class DeliveredCheck:
         for source, base, offsets in self.ledger.sources():
             committed = self.extent.committed.get(source, 0)
             places = int(np.searchsorted(offsets, committed))
-            self.ledger.findings.examine("missing", places)
-            self.ledger.findings.counts["in flight"] += len(offsets) - places
+            self._findings.examine("missing", places)
+            self._findings.counts["in flight"] += len(offsets) - places
             excused_below = 0 if strict_start else self._begun.get(source, committed)
             trimmed_below = self._trimmed_below(source)
             for part in chunks(places):
@@ -81,55 +84,53 @@ class DeliveredCheck:
                 counts = self.ledger.state["outputs"][rows]
                 self.ledger.note("doubled", rows[counts > 1])
                 silent = rows[counts == 0]
-                stood_for = within(self._stood_for, source, offsets[silent - base])
-                self.ledger.findings.leave_out(
-                    "records that could not be read, with a dead letter that stands for them", stood_for
+                accounted = within(self._placeholders, source, offsets[silent - base])
+                self._findings.leave_out(
+                    "records that could not be read, with a dead letter that stands for them", accounted
                 )
-                silent = silent[~stood_for]
+                silent = silent[~accounted]
                 at = offsets[silent - base]
                 journaled = self.ledger.state["journaled"][silent]
                 before, trimmed = at < excused_below, (at >= excused_below) & (at < trimmed_below[journaled])
-                self.ledger.findings.leave_out("before the first output (recovery.first_start)", before)
-                self.ledger.findings.leave_out("older than what is left of the outputs", trimmed)
+                self._findings.leave_out("before the first output (recovery.first_start)", before)
+                self._findings.leave_out("older than what is left of the outputs", trimmed)
                 self.ledger.note("missing", silent[~before & ~trimmed])
             for part in chunks(len(offsets) - places):
                 rows = np.arange(part.start, part.stop) + places + base
                 self.ledger.note("doubled", rows[self.ledger.state["outputs"][rows] > 1])
-            self.ledger.findings.examine("doubled", len(offsets))
+            self._findings.examine("doubled", len(offsets))
             self._check_given_back(base, offsets, trimmed_below)
         for source in self.ledger.unreadable:
             committed = self.extent.committed.get(source, 0)
             first = 0 if strict_start else self._begun.get(source, committed)
             self._look_for_unreadable(source, max(first, int(self._trimmed_below(source)[NO_VERDICT])), committed)
 
-    def _check_given_back(
-        self, base: int, offsets: npt.NDArray[np.uint64], trimmed_below: npt.NDArray[np.uint64]
-    ) -> None:
+    def _check_given_back(self, base: int, offsets: Words, trimmed_below: Words) -> None:
         for part in chunks(len(offsets)):
             rows = np.arange(part.start, part.stop) + base
             state, at = self.ledger.state[rows], offsets[part]
             given_back = state["given_back"] > 0
             known = state["known_given_back"] > 0
-            self.ledger.findings.examine("given-back", int(given_back.sum()))
+            self._findings.examine("given-back", int(given_back.sum()))
             self.ledger.note("given-back", rows[state["given_back"] > 1])
             dropped = (state["outputs"] > 0) & (state["verdict"] == Verdict.DUPLICATE)
             dropped |= (state["outputs"] == 0) & (at < trimmed_below[Verdict.DUPLICATE])
             self.ledger.note("given-back", rows[given_back & ~dropped])
-            self.ledger.findings.leave_out("given back, and not known to the index (any more)", given_back & ~known)
+            self._findings.leave_out("given back, and not known to the index (any more)", given_back & ~known)
             # The index is read last: a running command may have decided them since.
-            self.ledger.findings.leave_out(
+            self._findings.leave_out(
                 "given back, and not in the outputs (yet): if no give-back runs, run it again", known & ~given_back
             )
 
     def _look_for_unreadable(self, source: Source, first: int, end: int) -> None:
-        for stretch in self.ledger.unreadable[source]:
-            begin = max(stretch.start, first)
-            offsets = np.arange(begin, max(begin, min(stretch.stop, end)), dtype=np.uint64)
-            self.ledger.findings.examine("missing", len(offsets))
-            accounted = within(self._stood_for, source, offsets)
+        for unreadable in self.ledger.unreadable[source]:
+            begin = max(unreadable.start, first)
+            offsets = np.arange(begin, max(begin, min(unreadable.stop, end)), dtype=np.uint64)
+            self._findings.examine("missing", len(offsets))
+            accounted = within(self._placeholders, source, offsets)
             accounted |= np.isin(offsets, np.fromiter(self._came_out.get(source, ()), np.uint64))
             missing = [Position(source, offset) for offset in offsets[~accounted].tolist()]
-            self.ledger.findings.note(
+            self._findings.note(
                 "missing",
                 [
                     f"{self.ledger.position_text(position)}: cannot be read, and no dead letter stands for it"
@@ -138,7 +139,7 @@ class DeliveredCheck:
                 len(missing),
             )
 
-    def _trimmed_below(self, source: Source) -> npt.NDArray[np.uint64]:
+    def _trimmed_below(self, source: Source) -> Words:
         """Offset by verdict, uint64 [256], below which outputs may have left their logs.
 
         In shadow mode, a duplicate may have been in the unique output.
@@ -159,7 +160,7 @@ class DeliveredCheck:
                 # Given back after its source's later records.
                 continue
             if each.headers.reason == _UNREADABLE:
-                self._stood_for.setdefault(source, []).append(range(offset, offset + each.headers.offsets))
+                self._placeholders.setdefault(source, []).append(range(offset, offset + each.headers.offsets))
             if each.log in self.extent.trimmed:
                 key = each.log, source
                 self._least[key] = min(self._least.get(key, offset), offset)
@@ -178,7 +179,7 @@ class DeliveredCheck:
             ]
             readable = [place for place in dropped if not self._is_by_other_settings(readable_outputs[place])]
             name = "texts and fingerprints of outputs that other decode or fingerprint settings made"
-            self.ledger.findings.leave_out(name, len(dropped) - len(readable))
+            self._findings.leave_out(name, len(dropped) - len(readable))
             self.texts.add([readable_outputs[place] for place in readable], rows[readable])
 
     def _is_by_other_settings(self, output: Output) -> bool:
@@ -187,11 +188,11 @@ class DeliveredCheck:
     def _note_strange(self, output: Output, position: Position) -> None:
         self._came_out.setdefault(position.source, set()).add(position.offset)
         if absence := self._absence(position):
-            self.ledger.findings.leave_out(absence[0], 1)
+            self._findings.leave_out(absence[0], 1)
         elif output.headers.reason == _UNREADABLE:
-            self.ledger.findings.leave_out("outputs that stand for records that cannot be read", 1)
+            self._findings.leave_out("outputs that stand for records that cannot be read", 1)
         else:
-            self.ledger.findings.note("foreign", [f"{output.place}: names {self.ledger.position_text(position)}"])
+            self._findings.note("foreign", [f"{output.place}: names {self.ledger.position_text(position)}"])
 
     def _absence(self, position: Position) -> tuple[str, str] | None:
         """Why a position may lack its record, in words for its output and for an original; None: it may not."""
@@ -204,27 +205,27 @@ class DeliveredCheck:
             return "outputs of records that cannot be read", "originals that cannot be read"
         return None
 
-    def _note_differences(self, source: Source, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
+    def _note_differences(self, source: Source, outputs: Sequence[Output], rows: Rows) -> None:
         readable = [place for place, each in enumerate(outputs) if each.headers.reason != _UNREADABLE]
         if len(readable) < len(outputs):
             name = "dead letters of records that could not be read, and can be now"
-            self.ledger.findings.leave_out(name, len(outputs) - len(readable))
+            self._findings.leave_out(name, len(outputs) - len(readable))
             outputs, rows = [outputs[place] for place in readable], rows[readable]
         expected = self.ledger.digests(source, rows)
         got = np.array([digests_of(each.record, each.headers.kept) for each in outputs if each.record], expected.dtype)
         for part in DIGESTS if self.has_headers else ("value",):
-            self.ledger.findings.examine(part, len(rows))
+            self._findings.examine(part, len(rows))
             differs = expected[part] != got[part]
             if part == "timestamp":
                 one_for_zero = (expected[part] == 0) & (got[part] == 1)
-                self.ledger.findings.leave_out("timestamps of 0, for which confluent-kafka writes 1", one_for_zero)
+                self._findings.leave_out("timestamps of 0, for which confluent-kafka writes 1", one_for_zero)
                 differs &= ~one_for_zero
             wrong = np.flatnonzero(differs)
-            self.ledger.findings.note(
+            self._findings.note(
                 part, (f"{self.ledger.text(int(rows[place]))}: at {outputs[place].place}" for place in wrong.tolist())
             )
 
-    def _write(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
+    def _write(self, outputs: Sequence[Output], rows: Rows) -> None:
         state = self.ledger.state
         given_back = np.array([each.headers.verdict is Verdict.GIVEN_BACK for each in outputs], np.bool_)
         if given_back.any():
@@ -242,17 +243,17 @@ class DeliveredCheck:
         state["original_id"][rows] = [digest_of_text(each.original_id) for each in headers]
         state["original"][rows] = self._originals(outputs, rows)
 
-    def _originals(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _originals(self, outputs: Sequence[Output], rows: Rows) -> Rows:
         positions = [each.headers.original for each in outputs]
         originals = self.ledger.rows_at(positions)
-        self.ledger.findings.examine("original-missing", sum(position is not None for position in positions))
+        self._findings.examine("original-missing", sum(position is not None for position in positions))
         for place in np.flatnonzero(originals == NONE).tolist():
             if (position := positions[place]) is not None:
                 originals[place] = ELSEWHERE
                 if absence := self._absence(position):
-                    self.ledger.findings.leave_out(absence[1], 1)
+                    self._findings.leave_out(absence[1], 1)
                 else:
                     where, named = self.ledger.text(int(rows[place])), self.ledger.position_text(position)
                     problem = f"{where}: names {named}, which the input does not have"
-                    self.ledger.findings.note("original-missing", [problem])
+                    self._findings.note("original-missing", [problem])
         return originals

@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from index import Index, Kind, Position, Source, Verdict, naming_originals, plain_source, standing_for_themselves
 from index.tools import Record, Snapshot, frames_of, portions, snapshot
 from streamer.records.reason import Reason
 from streamer.transports.output_log import Extent
 from streamer.verification.ledger import ELSEWHERE, FRAME_UNKNOWN, FRAMED, Ledger, digest_of_text, within
-from streamer.verification.position_table import NO_VERDICT, NONE, chunks, places_by
+from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows, Words, chunks, places_by
 from streamer.verification.texts import NO_KIND, Prints
 
 ROWS_AT_ONCE = 4_096
@@ -28,7 +27,7 @@ class JournalCheck:
     extent: Extent
     prints: Prints
     _rank: int = 0
-    _hosts: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    _hosts: Words = field(default_factory=lambda: np.zeros(0, np.uint64))
     """Digests of hosts with a sample."""
     _counting_from: dict[Source, int] = field(default_factory=dict)
     """A source's least offset whose entry still counts."""
@@ -86,9 +85,7 @@ class JournalCheck:
         rows = self.ledger.rows_of(source, np.array(offsets, np.uint64))
         self.ledger.state["known_given_back"][rows[rows != NONE]] = 1
 
-    def _write(
-        self, source: Source, records: Sequence[Record], rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]
-    ) -> None:
+    def _write(self, source: Source, records: Sequence[Record], rows: Rows, places: Rows) -> None:
         if not len(rows):
             return
         state = self.ledger.state
@@ -109,15 +106,13 @@ class JournalCheck:
         self.ledger.findings.examine("journal-differs", int(delivered.sum()))
         self._compare(records, rows, delivered)
 
-    def _note_frames(self, records: Sequence[Record], rows: npt.NDArray[np.int64]) -> None:
+    def _note_frames(self, records: Sequence[Record], rows: Rows) -> None:
         for row, record in zip(rows.tolist(), records, strict=True):
             if record.document is not None and record.document.frame:
                 self.prints.fingerprints[row, self.prints.words :] = record.document.frame
                 self.ledger.state["frame"][row] = FRAMED
 
-    def _compare(
-        self, records: Sequence[Record], rows: npt.NDArray[np.int64], delivered: npt.NDArray[np.bool_]
-    ) -> None:
+    def _compare(self, records: Sequence[Record], rows: Rows, delivered: Flags) -> None:
         state = self.ledger.state[rows]
         verdicts = np.array([record.verdict for record in records], np.uint8)
         differs = delivered & (state["verdict"] != verdicts)
@@ -159,9 +154,7 @@ class JournalCheck:
         standing = standing_for_themselves(verdicts)
         self.ledger.note("entry-differs", rows[standing & ~entered], "stands for itself, and never entered")
 
-    def _compare_fingerprints(
-        self, records: Sequence[Record], rows: npt.NDArray[np.int64], compared: npt.NDArray[np.bool_]
-    ) -> None:
+    def _compare_fingerprints(self, records: Sequence[Record], rows: Rows, compared: Flags) -> None:
         places = np.flatnonzero(compared & (self.prints.kinds[rows] != NO_KIND))
         documents = [document for place in places.tolist() if (document := records[place].document) is not None]
         if not documents:
@@ -178,7 +171,7 @@ class JournalCheck:
         differs = near & (looks != self.prints.looks[of_rows]).any(axis=1)
         self.ledger.note("entry-differs", of_rows[differs], "entered with another second look")
 
-    def _origins(self, records: Sequence[Record]) -> npt.NDArray[np.int64]:
+    def _origins(self, records: Sequence[Record]) -> Rows:
         """Rows of originals, int64 [n]; ELSEWHERE without one in the ledger."""
         rows = self.ledger.rows_at([record.origin and record.origin.position for record in records])
         return np.where(rows == NONE, ELSEWHERE, rows)

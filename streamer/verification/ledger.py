@@ -16,7 +16,17 @@ from index import Position, Source
 from streamer.records.record import Headers, Record
 from streamer.records.route import PREFIX
 from streamer.verification.findings import EXAMPLES_MAX, Findings
-from streamer.verification.position_table import NO_VERDICT, NONE, ROWS_AT_ONCE, PositionTable, Rows, column, mapped
+from streamer.verification.position_table import (
+    NO_VERDICT,
+    NONE,
+    ROWS_AT_ONCE,
+    Flags,
+    PositionTable,
+    Rows,
+    Words,
+    column,
+    mapped,
+)
 
 ELSEWHERE = -2
 """Row value for a record that can no longer be read, or is from another stream."""
@@ -68,20 +78,20 @@ original_id  digest of its original's id in its output
 rank         its place in the index's decision order; NONE for an unknown position
 """
 
-Stretches = dict[Source, list[range]]
-"""Offset stretches by source; few, in any order."""
+OffsetRanges = dict[Source, list[range]]
+"""Offset ranges by source; few, in any order."""
 
 
-def within(stretches: Stretches, source: Source, offsets: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Whether each offset lies in one of the source's stretches, bool [n].
+def within(ranges: OffsetRanges, source: Source, offsets: Words) -> Flags:
+    """Whether each offset lies in one of the source's ranges, bool [n].
 
     >>> source = Source("stream", 0)
     >>> within({source: [range(3, 5)]}, source, np.array([2, 3, 5], np.uint64)).tolist()
     [False, True, False]
     """
     inside = np.zeros(len(offsets), np.bool_)
-    for stretch in stretches.get(source, ()):
-        inside |= (offsets >= stretch.start) & (offsets < stretch.stop)
+    for unreadable in ranges.get(source, ()):
+        inside |= (offsets >= unreadable.start) & (offsets < unreadable.stop)
     return inside
 
 
@@ -114,14 +124,23 @@ def _packed(headers: Headers) -> bytes:
 
 
 class LedgerWriter:
-    """Writer for the input's rows, in offset order per source."""
+    """Writer for the input's rows, in offset order per source.
+
+    >>> import tempfile
+    >>> source = Source("stream", 0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     writer = LedgerWriter(Path(folder))
+    ...     writer.add(source, [Record(source, "pages", 7, None, b"{}", 0)])
+    ...     writer.finish({"stream": "pages"}, Findings()).text(0)
+    'pages/0/7'
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files = ExitStack()
         self._written: dict[Source, tuple[Any, Any]] = {}
         self._names: dict[Source, tuple[Path, Path]] = {}
-        self._unreadable: Stretches = {}
+        self._unreadable: OffsetRanges = {}
 
     def add(self, source: Source, records: Sequence[Record]) -> None:
         """Append one source's records, none `lost`."""
@@ -134,9 +153,9 @@ class LedgerWriter:
         offsets.write(np.array([record.offset for record in records], "<u8").tobytes())
         digests.write(np.array([digests_of(record, record.headers) for record in records], DIGEST).tobytes())
 
-    def note_unreadable(self, source: Source, stretch: range) -> None:
+    def note_unreadable(self, source: Source, unreadable: range) -> None:
         """Note offsets without readable records."""
-        self._unreadable.setdefault(source, []).append(stretch)
+        self._unreadable.setdefault(source, []).append(unreadable)
 
     def finish(self, names: Mapping[str, str], findings: Findings) -> "Ledger":
         """The ledger with all added records. `names`: stream -> name."""
@@ -157,9 +176,9 @@ class Ledger(PositionTable):
     def __init__(
         self,
         folder: Path,
-        columns: Mapping[Source, tuple[npt.NDArray[np.uint64], npt.NDArray[np.void]]],
+        columns: Mapping[Source, tuple[Words, npt.NDArray[np.void]]],
         names: Mapping[str, str],
-        unreadable: Stretches,
+        unreadable: OffsetRanges,
         findings: Findings,
     ) -> None:
         super().__init__(
@@ -186,18 +205,18 @@ class Ledger(PositionTable):
     def __len__(self) -> int:
         return self.rows
 
-    def sources(self) -> Iterator[tuple[Source, int, npt.NDArray[np.uint64]]]:
+    def sources(self) -> Iterator[tuple[Source, int, Words]]:
         """Every source with its first row and its rows' offsets, uint64 [n] ascending."""
         for source, (offsets, _) in self._columns.items():
             yield source, self._bases[source], offsets
 
-    def are_of_one_source(self, rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def are_of_one_source(self, rows: Rows, others: Rows) -> Flags:
         """Whether each pair of rows has one source: int64 [n] twice -> bool [n]."""
         bases = np.array([base for _, base, _ in self.sources()], np.int64)
-        same: npt.NDArray[np.bool_] = np.searchsorted(bases, rows, "right") == np.searchsorted(bases, others, "right")
+        same: Flags = np.searchsorted(bases, rows, "right") == np.searchsorted(bases, others, "right")
         return same
 
-    def digests(self, source: Source, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+    def digests(self, source: Source, rows: Rows) -> npt.NDArray[np.void]:
         """Digests for one source's rows, DIGEST [n]."""
         return self._columns[source][1][rows - self._bases[source]]
 
@@ -205,6 +224,11 @@ class Ledger(PositionTable):
         """A row's input position."""
         source = next(source for source in reversed(self._bases) if self._bases[source] <= row)
         return Position(source, int(self._columns[source][0][row - self._bases[source]]))
+
+    def check(self, check: str, rows: Rows, wrong: Flags, words: str = "", others: Rows | None = None) -> None:
+        """Count rows as examined, and note the wrong ones; as `note`."""
+        self.findings.examine(check, len(rows))
+        self.note(check, rows[wrong], words, None if others is None else others[wrong])
 
     def note(self, check: str, rows: Rows, words: str = "", others: Rows | None = None) -> None:
         """Note rows as wrong: POSITION, POSITION: words, or POSITION: words OTHER."""

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Parameters, minhash
-from streamer.verification.position_table import Rows
+from streamer.verification.position_table import Rows, Words
 
-Keys = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.uint64]]
+Keys = Callable[[Words], Words]
 """Fingerprints, uint64 [n, words] -> keys, uint64 [n, tables]; different tables have different keys."""
 
 KEYS_AT_ONCE = 1 << 24
@@ -45,7 +45,7 @@ def keys_of(parameters: Parameters, rows: int) -> tuple[Keys, int]:
     return lambda fingerprints: _masked_keys(fingerprints, masks), len(masks)
 
 
-def equality_keys(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def equality_keys(fingerprints: Words) -> Words:
     """One key per fingerprint, equal for equal ones: uint64 [n, words] -> uint64 [n, 1].
 
     >>> keys = equality_keys(np.array([[7], [8], [7]], np.uint64))
@@ -57,11 +57,11 @@ def equality_keys(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64
 
 
 def pairs(
-    parts: Iterable[tuple[Rows, npt.NDArray[np.uint64]]],
+    parts: Iterable[tuple[Rows, Words]],
     keys: Keys,
     count: int,
     folder: Path,
-    wanted: npt.NDArray[np.uint64] | None = None,
+    wanted: Words | None = None,
     keys_at_once: int = KEYS_AT_ONCE,
 ) -> Iterator[tuple[Rows, Rows]]:
     """Pairs of rows that share a key, in portions; a pair may come once per shared key.
@@ -85,7 +85,7 @@ def pairs(
         path.unlink()
 
 
-def _keyed(rows: Rows, keys: npt.NDArray[np.uint64], wanted: npt.NDArray[np.uint64] | None) -> npt.NDArray[np.void]:
+def _keyed(rows: Rows, keys: Words, wanted: Words | None) -> npt.NDArray[np.void]:
     keyed = np.empty(keys.size, _KEYED_ROW)
     keyed["key"] = keys.ravel()
     keyed["row"] = np.repeat(rows, keys.shape[1])
@@ -111,7 +111,7 @@ def _pairs_in(keyed: npt.NDArray[np.void]) -> Iterator[tuple[Rows, Rows]]:
         step += 1
 
 
-def _masks(bits: int, distance_max: int, rows: int) -> npt.NDArray[np.uint64]:
+def _masks(bits: int, distance_max: int, rows: int) -> Words:
     """Table masks, uint64 [tables, words]: the fewest pieces with few chance collisions among rows."""
     chosen = next(
         (
@@ -129,7 +129,7 @@ def _masks(bits: int, distance_max: int, rows: int) -> npt.NDArray[np.uint64]:
     return np.array([[mask >> (64 * word) & low for word in range(bits // 64)] for mask in masks], np.uint64)
 
 
-def _masked_keys(fingerprints: npt.NDArray[np.uint64], masks: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _masked_keys(fingerprints: Words, masks: Words) -> Words:
     """Hashes of masked bits and table: uint64 [n, words], uint64 [tables, words] -> uint64 [n, tables]."""
     keys = np.broadcast_to(np.arange(1, len(masks) + 1, dtype=np.uint64), (len(fingerprints), len(masks))).copy()
     for word in range(fingerprints.shape[1]):

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from index import Insert, Verdict, naming_originals, standing_for_themselves
 from streamer.verification.ledger import Ledger
-from streamer.verification.position_table import NO_VERDICT, NONE, chunks
+from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows, chunks
 
 
 def check_originals(ledger: Ledger, insert: Insert) -> None:
@@ -37,30 +37,26 @@ def check_originals(ledger: Ledger, insert: Insert) -> None:
             "original-id": by_now & (named != own) & (state["outputs"][originals] > 0),
         }
         for check, of_rows in wrong.items():
-            ledger.findings.examine(check, len(rows))
-            ledger.note(check, rows[of_rows], "names", originals[of_rows])
+            ledger.check(check, rows, of_rows, "names", originals)
 
 
-def _are_given_back(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _are_given_back(ledger: Ledger, rows: Rows) -> Flags:
     state = ledger.state[rows]
     return np.asarray((state["given_back"] > 0) | (state["known_given_back"] > 0))
 
 
-def _count(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _count(ledger: Ledger, rows: Rows) -> Flags:
     """Whether each row's entry matches: bool [n]."""
     state = ledger.state[rows]
     return np.asarray((rows >= 0) & (state["rank"] != NONE) & (state["retired"] == 0))
 
 
-def _verdicts(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+def _verdicts(ledger: Ledger, rows: Rows) -> npt.NDArray[np.uint8]:
     state = ledger.state
-    verdicts: npt.NDArray[np.uint8] = np.where(
-        state["outputs"][rows] > 0, state["verdict"][rows], state["journaled"][rows]
-    )
-    return verdicts
+    return np.asarray(np.where(state["outputs"][rows] > 0, state["verdict"][rows], state["journaled"][rows]))
 
 
-def _is_later(ledger: Ledger, rows: npt.NDArray[np.int64], originals: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _is_later(ledger: Ledger, rows: Rows, originals: Rows) -> Flags:
     """Whether each original came after its duplicate: by offset in a source, else by an index with both.
 
     A restored index has dropped documents last.
@@ -68,5 +64,4 @@ def _is_later(ledger: Ledger, rows: npt.NDArray[np.int64], originals: npt.NDArra
     same = ledger.are_of_one_source(rows, originals)
     ranks, of_originals = ledger.state["rank"][rows], ledger.state["rank"][originals]
     known = (ranks != NONE) & (of_originals != NONE) & ~standing_for_themselves(ledger.state["verdict"][rows])
-    later: npt.NDArray[np.bool_] = np.where(same, originals > rows, known & (of_originals > ranks))
-    return later
+    return np.asarray(np.where(same, originals > rows, known & (of_originals > ranks)))

@@ -18,6 +18,9 @@ NO_VERDICT = 255
 ROWS_AT_ONCE = 1 << 20
 
 Rows = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
+"""Columns: rows of a table, truth values, and offsets, digests or parts of fingerprints."""
 
 
 class PositionTable:
@@ -33,7 +36,7 @@ class PositionTable:
 
     def __init__(
         self,
-        offsets: Mapping[Source, npt.NDArray[np.uint64]],
+        offsets: Mapping[Source, Words],
         rows_at: Callable[[Source, Rows], Rows],
         stream_names: Mapping[str, str],
     ) -> None:
@@ -46,7 +49,7 @@ class PositionTable:
         self._rows_at = rows_at
         self._stream_names = stream_names
 
-    def rows_of(self, source: Source, offsets: npt.NDArray[np.uint64]) -> Rows:
+    def rows_of(self, source: Source, offsets: Words) -> Rows:
         """Row for each offset in a source, int64 [n]; NONE without a record."""
         rows = np.full(len(offsets), NONE)
         known = self._offsets.get(source)

@@ -67,8 +67,7 @@ class SimilarityCheck:
         asked = (state["same_text"][rows] > 0) & by_now & prints.read[rows] & prints.read[originals]
         rows, originals = rows[asked], originals[asked]
         differ = prints.texts[rows] != prints.texts[originals]
-        self._ledger.findings.examine("same-text", len(rows))
-        self._ledger.note("same-text", rows[differ], "has another text than", originals[differ])
+        self._ledger.check("same-text", rows, differ, "has another text than", originals)
 
     def _explain(self, unexplained: Sequence[Rows]) -> None:
         """Look for another duplicate of the same original, for duplicates at another distance."""

@@ -17,7 +17,7 @@ from streamer.records.record import Record
 from streamer.service.pipeline import fingerprint_documents
 from streamer.transports.output_log import Output
 from streamer.verification.ledger import Ledger, digest_of_text
-from streamer.verification.position_table import column
+from streamer.verification.position_table import Flags, Rows, Words, column
 
 NO_KIND = 255
 
@@ -42,13 +42,13 @@ class Prints:
     hosts, texts  uint64 [rows], digests; 0 if unknown
     """
 
-    fingerprints: npt.NDArray[np.uint64]
+    fingerprints: Words
     words: int
     kinds: npt.NDArray[np.uint8]
     looks: npt.NDArray[np.uint8]
-    read: npt.NDArray[np.bool_]
-    hosts: npt.NDArray[np.uint64]
-    texts: npt.NDArray[np.uint64]
+    read: Flags
+    hosts: Words
+    texts: Words
 
     @classmethod
     def blank(cls, folder: Path, rows: int, parameters: Parameters) -> "Prints":
@@ -67,7 +67,13 @@ class Prints:
 
 
 class Sample:
-    """A share of the documents with all their duplicates, by the original's position."""
+    """A share of the documents with all their duplicates, by the original's position.
+
+    >>> from index import Source
+    >>> position = Position(Source("stream", 0), 7)
+    >>> Sample(1.0).has(position), Sample(0.0).has(position)
+    (True, False)
+    """
 
     def __init__(self, share: float) -> None:
         self._limit = int(share * _HASHES)
@@ -92,7 +98,7 @@ class TextCheck:
     _sample: Sample
     _by_headers: bool
 
-    def add(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
+    def add(self, outputs: Sequence[Output], rows: Rows) -> None:
         """Note the outputs' fingerprints for these rows, int64 [n]."""
         if self._by_headers:
             self._note_headers(outputs, rows)
@@ -113,26 +119,26 @@ class TextCheck:
         )
         return position is not None and self._sample.has(position)
 
-    def _note_headers(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
+    def _note_headers(self, outputs: Sequence[Output], rows: Rows) -> None:
         digits = self._prints.words * 16
-        telling, words = [], []
+        places, words = [], []
         for place, each in enumerate(outputs):
             headers = each.headers
             if headers.verdict is None or not (headers.verdict.stands_for_itself or headers.verdict.names_original):
                 continue
             try:
                 words.append(from_hexadecimal(headers.fingerprint or "", digits * 4))
-                telling.append(place)
+                places.append(place)
             except ValueError:
                 where = self._ledger.text(int(rows[place]))
                 self._ledger.findings.note("fingerprint", [f"{where}: names no fingerprint of {digits} digits"])
-        if telling:
-            self._prints.fingerprints[rows[telling], : self._prints.words] = np.concatenate(words)
-            self._prints.kinds[rows[telling]] = [
-                Kind.EXACT if outputs[place].headers.reason in _EXACT else Kind.NEAR for place in telling
+        if places:
+            self._prints.fingerprints[rows[places], : self._prints.words] = np.concatenate(words)
+            self._prints.kinds[rows[places]] = [
+                Kind.EXACT if outputs[place].headers.reason in _EXACT else Kind.NEAR for place in places
             ]
 
-    def _read(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
+    def _read(self, outputs: Sequence[Output], rows: Rows) -> None:
         records: list[Record] = [each.record for each in outputs if each.record is not None]
         documents = self._decoder.decode(records)
         fingerprints = fingerprint_documents(self._scheme, documents)

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from index import Kind, Verdict, standing_for_themselves
 from streamer.verification.comparison import Comparison
 from streamer.verification.ledger import Ledger
 from streamer.verification.near_pairs import Keys, equality_keys, keys_of, pairs
-from streamer.verification.position_table import NONE, Rows, chunks
+from streamer.verification.position_table import NONE, Flags, Rows, Words, chunks
 
 ROWS_AT_ONCE = 1 << 16
 
@@ -54,14 +53,14 @@ class UniquesCheck:
             rows = np.flatnonzero(entered & (self._comparison.prints.kinds[part] == kind)) + part.start
             yield rows[self._comparison.are_known(rows)]
 
-    def _given_back_ids(self) -> npt.NDArray[np.uint64]:
+    def _given_back_ids(self) -> Words:
         digests = [np.zeros(0, np.uint64)]
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             state = self._ledger.state[part]
             digests.append(state["id"][(state["given_back"] > 0) | (state["known_given_back"] > 0)])
         return np.unique(np.concatenate(digests))
 
-    def _parts(self, kind: Kind, progress: Callable[[int], None]) -> Iterator[tuple[Rows, npt.NDArray[np.uint64]]]:
+    def _parts(self, kind: Kind, progress: Callable[[int], None]) -> Iterator[tuple[Rows, Words]]:
         for rows in self._entries(kind):
             is_unique = self._ledger.state["verdict"][rows] == Verdict.UNIQUE
             self._ledger.findings.examine("near-uniques", int(np.count_nonzero(is_unique & self._are_asked(rows))))
@@ -69,10 +68,10 @@ class UniquesCheck:
             if len(rows):
                 progress(int(rows[-1]))
 
-    def _are_asked(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def _are_asked(self, rows: Rows) -> Flags:
         return np.ones(len(rows), np.bool_) if self._everything else self._comparison.prints.read[rows]
 
-    def _wanted(self, kind: Kind, keys: Keys) -> npt.NDArray[np.uint64]:
+    def _wanted(self, kind: Kind, keys: Keys) -> Words:
         parts = [np.zeros(0, np.uint64)]
         for rows in self._entries(kind):
             asked = rows[self._are_asked(rows)]
@@ -124,7 +123,7 @@ class UniquesCheck:
         )
         self._note(earlier, later, np.flatnonzero(unique & ordered & counting & (state["resembles"][later] == 0)))
 
-    def _near_to_roots(self, rows: Rows, matches: Rows) -> npt.NDArray[np.bool_]:
+    def _near_to_roots(self, rows: Rows, matches: Rows) -> Flags:
         """Whether a match counts by its root: bool [n]; False for a root retired since then."""
         state = self._ledger.state
         standing = standing_for_themselves(state["verdict"][matches])
@@ -135,7 +134,7 @@ class UniquesCheck:
         counts[counts] = near
         return counts
 
-    def _note(self, earlier: Rows, later: Rows, places: npt.NDArray[np.int64]) -> None:
+    def _note(self, earlier: Rows, later: Rows, places: Rows) -> None:
         rows, first = np.unique(later[places], return_index=True)
         self._ledger.state["resembles"][rows] = 1
         self._ledger.note("near-uniques", rows, "is a near-duplicate of", earlier[places[first]])

@@ -11,13 +11,13 @@ import numpy.typing as npt
 from index import NO_DISTANCE, Verdict, minhash, naming_originals
 from streamer.records.record import Destination
 from streamer.records.route import DESTINATIONS
-from streamer.verification.position_table import NO_VERDICT, NONE, Rows
+from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows
 from streamer.what_if.documents import Documents
 
 EXAMPLES_MAX = 10
 """Most listed documents per kind, and hosts."""
 
-NOT_TOLD = "not told"
+UNKNOWN = "not told"
 """Label for a verdict in neither an output nor the index."""
 
 _DROPPED = np.array([verdict for verdict in Verdict if DESTINATIONS[verdict] is Destination.DUPLICATE], np.uint8)
@@ -31,12 +31,16 @@ class Decided:
     distances  int16 [n], to the match; NO_DISTANCE without one
     originals  int64 [n], the original's row or NONE
     by_similarity  bool [n], whether the distance is in ten-thousandths of 1 - similarity, not in bits
+
+    >>> decided = Decided(np.full(1, Verdict.UNIQUE), np.full(1, NO_DISTANCE), np.full(1, NONE), np.zeros(1, np.bool_))
+    >>> decided.shown(documents=None, row=0)
+    {'verdict': 'unique'}
     """
 
     verdicts: npt.NDArray[np.uint8]
     distances: npt.NDArray[np.int16]
     originals: Rows
-    by_similarity: npt.NDArray[np.bool_]
+    by_similarity: Flags
 
     def shown(self, documents: Documents, row: int) -> dict[str, Any]:
         """A row's verdict and named match, for machines."""
@@ -94,7 +98,7 @@ class Differences:
         ]
         return int(np.count_nonzero(self.delivered.originals[rows] != self.other.originals[rows]))
 
-    def _drops(self, decided: Decided) -> npt.NDArray[np.bool_]:
+    def _drops(self, decided: Decided) -> Flags:
         return np.isin(decided.verdicts[self.order], _DROPPED)
 
     def as_json(self) -> dict[str, Any]:
@@ -149,4 +153,4 @@ def _by_label(changes: Counter[tuple[str, str]], side: int, labels: list[str]) -
 
 
 def _label(verdict: int) -> str:
-    return NOT_TOLD if verdict == NO_VERDICT else Verdict(verdict).label
+    return UNKNOWN if verdict == NO_VERDICT else Verdict(verdict).label

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from index import Index, Position, naming_originals, standing_for_themselves
 from index.tools import Snapshot, portions, snapshot
-from streamer.verification.position_table import NO_VERDICT, NONE, Rows
+from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows
 from streamer.what_if.documents import Documents
 
 ROWS_AT_ONCE = 4_096
@@ -59,7 +59,7 @@ def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
     return decidable
 
 
-def again(documents: Documents) -> npt.NDArray[np.bool_]:
+def again(documents: Documents) -> Flags:
     """Whether an earlier row has the same position."""
     rows, by_position = documents.rows, documents.by_position()
     again = np.zeros(len(rows), np.bool_)
