@@ -13,6 +13,11 @@ class RecordBuffer:
     """Records in reading order.
 
     gate  per source: records below this offset are ready, later ones wait. None: no limit
+
+    >>> buffer = RecordBuffer(Batching(records_max=2))
+    >>> buffer.add(Record(Source("stream", 0), "pages", offset, None, b"{}", 0) for offset in range(3))
+    >>> [record.offset for record in buffer.cut().records], len(buffer)
+    ([0, 1], 1)
     """
 
     def __init__(self, bounds: Batching, gate: Callable[[Source], int] | None = None) -> None:

@@ -18,7 +18,11 @@ ALL_OUTPUTS = tuple(Destination)
 
 
 class Absent(NamedTuple):
-    """No record at a position. `why` ends a sentence."""
+    """No record at a position. `why` ends a sentence.
+
+    >>> f"{Absent('the topic is compacted').why}."
+    'the topic is compacted.'
+    """
 
     why: str
 
@@ -44,6 +48,10 @@ class Extent:
     inputs     the same for input records
     compacted  whether input positions may have lost their records to compaction
     trimmed    destination of each output log without its first records
+
+    >>> source = Source("stream", 0)
+    >>> Extent({"stream": "pages"}, {source: 3}, {source: 9}, {source: 9}, outputs=6, inputs=6).compacted
+    False
     """
 
     names: Mapping[str, str]
@@ -82,6 +90,9 @@ class Way(NamedTuple):
 
     name    of the sender; one per group runs at a time
     target  output to append to; None: the input
+
+    >>> GIVE_BACK.target.value, REPLAY.target
+    ('unique', None)
     """
 
     name: str

@@ -26,6 +26,9 @@ class Assigned:
 
     `names`: display name per stream (topic, file), which reveals a new stream under an old name. `others`: all other known
     sources with deliveries in the same place, of any owner.
+
+    >>> Assigned((Source("stream", 0),), {"stream": "pages"}).others
+    ()
     """
 
     sources: tuple[Source, ...]
@@ -41,6 +44,10 @@ class Trimmed:
     why            words that follow the name
     sources        whose records may be gone
     first_time_ms  first remaining record's time; None without one, or if it proves nothing
+
+    >>> trimmed = Trimmed("unique/0", "begins at offset 7 now", (Source("stream", 0),))
+    >>> f"{trimmed.place} {trimmed.why}"
+    'unique/0 begins at offset 7 now'
     """
 
     place: str
@@ -64,6 +71,9 @@ class Claim:
     in_use   False: that index was still being restored
     place    matching offset in the service's other log; None if unknown
     foreign  committed by another program or by hand
+
+    >>> Claim(7, "index-id", in_use=True).foreign
+    False
     """
 
     offset: int
@@ -83,7 +93,10 @@ FINISHED = Finished.FINISHED
 
 
 class Transport(Protocol):
-    """Source of records and destination of decisions."""
+    """Source of records and destination of decisions.
+
+    The last methods have answers for one process with outputs that cannot lose records; a transport with a group has others.
+    """
 
     @property
     def takes_headers(self) -> bool:
@@ -126,12 +139,6 @@ class Transport(Protocol):
         Raises DeliveryDoubtful, and SettingsError if a person must change something first.
         """
 
-    def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
-        """Claim on an index per source, from its committed offset; None if never committed.
-
-        Always None if no two indexes can be at work.
-        """
-
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
         """Commit start offsets atomically, for sources without one, or by a policy or claim.
 
@@ -149,23 +156,35 @@ class Transport(Protocol):
         its verdict.
         """
 
-    def inputs_at(self, positions: Collection[Position]) -> Iterator[list[Record]]:
-        """Remaining input records at these positions, in batches; empty ones mark time."""
+    def close(self) -> None:
+        """Release every resource; never raises or commits."""
 
-    def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
+    def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
+        """Claim on an index per source, from its committed offset; None if never committed, or if no other index can decide."""
+        return dict.fromkeys(sources)
+
+    def inputs_at(self, _positions: Collection[Position], /) -> Iterator[list[Record]]:
+        """Remaining input records at these positions, in batches; empty ones mark time."""
+        return iter(())
+
+    def trimmed(
+        self, _ranges: Mapping[Source, range], _destinations: Sequence[Destination], /
+    ) -> Iterator[Trimmed | None]:
         """Parts of the destinations without records that `changelog` may need; None marks time."""
+        return iter(())
 
     def lags(self) -> dict[Source, int]:
         """Unread offsets per assigned source; unknown ones are absent."""
+        return {}
 
     def last_contact_seconds(self) -> float | None:
-        """Monotonic time of the last answer from outside; None for files."""
+        """Monotonic time of the last answer from outside, or None."""
+        return None
 
     def unowned(self) -> tuple[Source, ...]:
         """Input sources without a reader, by the latest check."""
+        return ()
 
     def strangers(self) -> tuple[str, ...]:
         """Other programs in the group, as client, host and partitions; checked just now."""
-
-    def close(self) -> None:
-        """Release every resource; never raises or commits."""
+        return ()

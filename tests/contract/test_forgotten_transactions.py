@@ -11,7 +11,7 @@ from deploy.local_kafka import LocalKafka
 from index.entry import Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, TransactionHanging
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import let_go, transactional_id
+from streamer.transports.kafka.clients import drop_producer, transactional_id
 from streamer.transports.kafka.kafka_python.producer import KafkaPythonProducer
 from streamer.transports.kafka.transactions.hanging import OFFSETS_TOPIC, partition_of_group
 from streamer.transports.kafka.transport import KafkaTransport
@@ -142,7 +142,7 @@ def test_where_nothing_tells_how_it_has_to_end_the_worker_says_what_a_person_doe
     predecessor.write(VALUES, marked=False)
     predecessor.send_offsets(len(VALUES), marked=False)
     predecessor.end("commit")
-    let_go(initialised(settings, "0"))
+    drop_producer(initialised(settings, "0"))
     transport = open_transport(settings)
     identity, group = transactional_id(settings, "0"), settings.kafka.group
     with pytest.raises(TransactionHanging) as raised:
@@ -266,7 +266,7 @@ def deliver_and_die(transport: KafkaTransport, settings: Settings, *, asked: boo
             transport.deliver(batch, [routed(record) for record in batch.records])
     transport.close()
     # The broker goes away amid the next worker's start, and what the coordinator knew is gone.
-    let_go(initialised(settings, "0"))
+    drop_producer(initialised(settings, "0"))
 
 
 @pytest.mark.parametrize("asked", [False, True], ids=["never asked for", "control: asked for"])
@@ -330,7 +330,7 @@ def test_what_the_transaction_before_it_wrote_is_not_aborted_with_one_whose_comm
         with pytest.raises(DeliveryDoubtful, match="ends here"):
             transport.deliver(noted, [routed(record) for record in noted.records])
     transport.close()
-    let_go(initialised(settings, "0"))
+    drop_producer(initialised(settings, "0"))
     successor = open_transport(settings)
     with pytest.raises(TransactionHanging):
         successor.open()

@@ -455,4 +455,4 @@ def test_the_client_still_stumbles_in_flush_over_a_pack_that_was_split(world: Ka
         careless.flush(timeout=5)
     for future in sent:
         future.get(timeout=5)
-    clients.let_go(careless)
+    clients.drop_producer(careless)

@@ -13,7 +13,7 @@ from deploy.local_kafka import LocalKafka
 from index.entry import Source
 from streamer.demo.demo import documents
 from streamer.settings.settings import Settings, load
-from streamer.transports.kafka.clients import let_go, transactional_id
+from streamer.transports.kafka.clients import drop_producer, transactional_id
 from streamer.transports.kafka.topics import require_topics
 from tests.support.forgotten import Predecessor, abort_what_hangs, initialised
 from tests.support.services import Started, make_run, require_every_position_once, wait_until
@@ -57,7 +57,7 @@ def test_the_service_says_what_hangs_and_goes_on_by_itself_once_it_was_ended(
     forgotten.write(values[20:30], first=20, marked=False)
     forgotten.send_offsets(30, marked=False)
     forgotten.end("commit")
-    let_go(initialised(settings, "0-0"))
+    drop_producer(initialised(settings, "0-0"))
     fill(broker.bootstrap_servers, run.input_topic, values[20:])
 
     service = start(run)

@@ -15,7 +15,7 @@ from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata
 from index.entry import Source
 from streamer.records.route import POSITION, STREAM
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import let_go, transactional_id
+from streamer.transports.kafka.clients import drop_producer, transactional_id
 from streamer.transports.kafka.transactions.hanging import OFFSETS_TOPIC, partition_of_group
 
 FORGETFUL = {"transaction.partition.verification.enable": "false"}
@@ -68,7 +68,7 @@ class Predecessor:
             self.producer.commit_transaction()
         elif how == "abort":
             self.producer.abort_transaction()
-        let_go(self.producer)
+        drop_producer(self.producer)
 
 
 def send_unmarked(

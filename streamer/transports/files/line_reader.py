@@ -125,7 +125,15 @@ class _Decompressor:
 
 
 class LineReader:
-    """Reader of one input from its beginning. `count`: lines returned so far."""
+    """Reader of one input from its beginning. `count`: lines returned so far.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = Path(file.name).write_bytes(b"one\\ntwo\\n")
+    ...     with closing(LineReader(Path(file.name))) as reader:
+    ...         reader.lines(10, 1_000)
+    [b'one', b'two']
+    """
 
     def __init__(
         self,
@@ -269,7 +277,7 @@ class LineReader:
         if self._head is not None:
             data = self._head + data
             self._head = data
-            if not ended and _too_short_to_tell(data, self._suffix):
+            if not ended and _needs_more_bytes(data, self._suffix):
                 return
             self._head = None
             if data.startswith(parquet.BEGIN):
@@ -369,7 +377,7 @@ def _require_lines(first: bytes, path: Path) -> None:
         raise Damaged(f"the file is named {suffix} but does not begin like {_NAMED[suffix]}")
 
 
-def _too_short_to_tell(head: bytes, suffix: str) -> bool:
+def _needs_more_bytes(head: bytes, suffix: str) -> bool:
     """Whether further bytes may reveal compression; only a first line that starts like it waits for them."""
     if suffix == ".zst":
         return len(head) < len(_ZSTD_MAGIC)

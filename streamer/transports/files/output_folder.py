@@ -53,6 +53,9 @@ class Delivered:
     stream  id of its content
     lines   lines delivered; None: never committed
     mark    hexadecimal digest of these lines; empty: none
+
+    >>> Delivered("/data/pages.jsonl", "pages.jsonl", "stream").lines is None
+    True
     """
 
     path: str
@@ -71,7 +74,11 @@ class _Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryHooks:
-    """Callables between the steps of a delivery. Crash tests raise or kill here."""
+    """Callables between the steps of a delivery. Crash tests raise or kill here.
+
+    >>> DeliveryHooks(before_outputs=lambda: print("begins")).before_outputs()
+    begins
+    """
 
     before_outputs: Callable[[], None] = field(default=lambda: None)
     after_outputs: Callable[[], None] = field(default=lambda: None)
@@ -79,7 +86,17 @@ class DeliveryHooks:
 
 
 class OutputFolder:
-    """Output folder, locked between `open` and `close`."""
+    """Output folder, locked between `open` and `close`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     output = OutputFolder(Path(folder), DeliveryHooks())
+    ...     output.open()
+    ...     output.append({"unique.jsonl": b"{}\\n"}, None)
+    ...     output.close()
+    ...     (Path(folder) / "unique.jsonl").read_bytes()
+    b'{}\\n'
+    """
 
     def __init__(self, folder: Path, hooks: DeliveryHooks) -> None:
         self.folder = folder

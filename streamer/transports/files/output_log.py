@@ -14,19 +14,10 @@ import orjson
 
 from index import NO_DISTANCE, Position, Source, Verdict, minhash
 from streamer.errors import InputUnreadable, RecoveryRefused
+from streamer.records import route
 from streamer.records.output_headers import OutputHeaders
 from streamer.records.reason import verdict_of
 from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
-from streamer.records.route import (
-    ID,
-    ORIGINAL_ID,
-    ORIGINAL_POSITION,
-    ORIGINAL_STREAM,
-    REASON,
-    VERDICT,
-    destination_of,
-    verdict_line,
-)
 from streamer.settings.settings import Batching
 from streamer.transports.files.line_reader import LineReader
 from streamer.transports.files.output_folder import VERDICTS, Delivered, DeliveryHooks, OutputFolder
@@ -105,7 +96,7 @@ class FileOutputLog:
                 parsed, headers = _parse(line, by_name)
                 destination, value = Destination.UNIQUE, None
                 if parsed.verdict is not None:
-                    destination = destination_of(parsed.verdict, shadow=parsed.shadow)
+                    destination = route.destination_of(parsed.verdict, shadow=parsed.shadow)
                     if destination not in wanted:
                         continue
                     value = next(lines[wanted[destination]], None)
@@ -207,23 +198,23 @@ def _parse(line: bytes, inputs: Mapping[str, Delivered]) -> tuple[OutputHeaders,
         similarity, distance = fields.get("similarity"), fields["distance"]
         if similarity is not None:
             distance = minhash.distance_of(similarity)
-        original, headers = None, {VERDICT: verdict.label, REASON: fields["reason"]}
-        headers |= {ID: fields["id"] or "", ORIGINAL_ID: fields["original"] or ""}
+        original, headers = None, {route.VERDICT: verdict.label, route.REASON: fields["reason"]}
+        headers |= {route.ID: fields["id"] or "", route.ORIGINAL_ID: fields["original"] or ""}
         if verdict.names_original and "original_line" in fields:
             name, offset = fields["original_source"], fields["original_line"] - 1
             # An input of another folder goes by its name.
             original = _position(inputs, fields, "original_") or Position(Source(name, 0), offset)
-            headers[ORIGINAL_POSITION] = f"{name}/0/{offset}"
-            headers[ORIGINAL_STREAM] = inputs[name].stream if name in inputs else ""
+            headers[route.ORIGINAL_POSITION] = f"{name}/0/{offset}"
+            headers[route.ORIGINAL_STREAM] = inputs[name].stream if name in inputs else ""
         parsed = OutputHeaders(
             verdict,
             fields["reason"],
             _position(inputs, fields, ""),
-            headers[ID],
+            headers[route.ID],
             None,
             NO_DISTANCE if distance is None else distance,
             original,
-            headers[ORIGINAL_ID],
+            headers[route.ORIGINAL_ID],
             (),
             shadow="shadow" in fields,
             by_similarity=similarity is not None,
@@ -233,7 +224,7 @@ def _parse(line: bytes, inputs: Mapping[str, Delivered]) -> tuple[OutputHeaders,
     return parsed, tuple(
         (name, text.encode(errors="surrogateescape"))
         for name, text in headers.items()
-        if text or name == ORIGINAL_STREAM
+        if text or name == route.ORIGINAL_STREAM
     )
 
 
@@ -250,8 +241,8 @@ def _unreadable(contradicts: str) -> OutputHeaders:
 
 def _verdict(record: Record) -> bytes:
     named = {name: (value or b"").decode(errors="surrogateescape") for name, value in record.headers}
-    decision = Decision(Verdict.GIVEN_BACK, "", named.get(ID), original_id=named.get(ORIGINAL_ID))
-    return verdict_line(Outgoing(Destination.UNIQUE, record, (), decision))
+    decision = Decision(Verdict.GIVEN_BACK, "", named.get(route.ID), original_id=named.get(route.ORIGINAL_ID))
+    return route.verdict_line(Outgoing(Destination.UNIQUE, record, (), decision))
 
 
 def _until(path: Path, length: int) -> Generator[bytes]:

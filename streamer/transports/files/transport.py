@@ -18,11 +18,11 @@ import os
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from index import Applied, Position, Source
+from index import Applied, Source
 from streamer.errors import InputChanged, InputUnreadable, RecoveryRefused, SettingsError
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.records.route import verdict_line
@@ -30,7 +30,7 @@ from streamer.settings.settings import Batching
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
 from streamer.transports.files.output_folder import OUTPUTS, VERDICTS, Delivered, DeliveryHooks, OutputFolder
 from streamer.transports.files.output_log import FileOutputLog
-from streamer.transports.transport import FINISHED, NO_TIMESTAMP_MS, Assigned, Claim, Finished, Trimmed
+from streamer.transports.transport import FINISHED, NO_TIMESTAMP_MS, Assigned, Finished, Transport
 
 TAIL_RECORDS_MAX = 200_000
 """Most decided but undelivered records after a crash: two batches of the largest `batch.records_max`."""
@@ -47,8 +47,8 @@ class _Reading:
     decided: Applied | None = None
 
 
-class FileTransport:
-    """`streamer.transports.transport.Transport` over files and standard input."""
+class FileTransport(Transport):
+    """Transport over files and standard input. The folder's lock admits one job, and `open` refuses one that lost lines."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class FileTransport:
             lines = self._lines(reading, reader)
             if lines or not reader.ended:
                 return _batch(reading, reader, begin, lines)
-            self._let_go()
+            self._close_input()
 
     def peek(self) -> Batch | None:
         """See Transport. Reads from disk; from a pipe only what is buffered."""
@@ -158,20 +158,16 @@ class FileTransport:
         delivered = {each.stream: each.lines for each in self._folder.sources.values()}
         return {source: delivered.get(source.stream) for source in sources}
 
-    def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
-        """None: the folder's lock admits one job."""
-        return dict.fromkeys(sources)
-
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         """0 per source: files keep their lines."""
         return dict.fromkeys(sources, 0)
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         """Known lines per source, delivered or read. More may follow."""
-        known = {source: lines or 0 for source, lines in self.committed(sources).items()}
-        if self._reading and self._reading.reader and self._reading.source in known:
-            known[self._reading.source] = max(known[self._reading.source], self._reading.reader.count)
-        return known
+        ends = {source: lines or 0 for source, lines in self.committed(sources).items()}
+        if self._reading and self._reading.reader and self._reading.source in ends:
+            ends[self._reading.source] = max(ends[self._reading.source], self._reading.reader.count)
+        return ends
 
     def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
         """Compare the lines before `offset` with the mark, then read on from there.
@@ -229,34 +225,9 @@ class FileTransport:
         """See Transport. Raises RecoveryRefused for contradictory files."""
         return FileOutputLog(self._folder.folder, self._batch).changelog(ranges, destinations)
 
-    def inputs_at(self, _positions: Collection[Position]) -> Iterator[list[Record]]:
-        """Nothing: one process decides and delivers, so no output names an undelivered line."""
-        return iter(())
-
-    def trimmed(
-        self, _ranges: Mapping[Source, range], _destinations: Sequence[Destination]
-    ) -> Iterator[Trimmed | None]:
-        """Nothing: `open` refuses a folder that lost lines."""
-        return iter(())
-
-    def lags(self) -> dict[Source, int]:
-        """Nothing: the number of lines is unknown before the end."""
-        return {}
-
-    def last_contact_seconds(self) -> None:
-        """See Transport."""
-
-    def strangers(self) -> tuple[str, ...]:
-        """None: files have no group."""
-        return ()
-
-    def unowned(self) -> tuple[Source, ...]:
-        """None: one process reads all."""
-        return ()
-
     def close(self) -> None:
         """Release inputs, outputs and the lock."""
-        self._let_go()
+        self._close_input()
         self._folder.close()
 
     def _begin(self, path: Path) -> _Reading:
@@ -279,14 +250,14 @@ class FileTransport:
         return free[0]
 
     def _known_stream(self, path: Path, name: str) -> str | None:
-        known = [each for each in self._known_streams(name) if each[1].offset and each[1].mark]
-        if not known or not path.is_file():
+        candidates = [each for each in self._known_streams(name) if each[1].offset and each[1].mark]
+        if not candidates or not path.is_file():
             return None
         try:
-            digests = digests_at(path, [applied.offset for _, applied in known])
+            digests = digests_at(path, [applied.offset for _, applied in candidates])
         except InputUnreadable:
             return None  # damaged before that line, so its content differs; reading it raises later
-        same = [each for each in known if digests.get(each[1].offset) == each[1].mark]
+        same = [each for each in candidates if digests.get(each[1].offset) == each[1].mark]
         if not same:
             return None
         stream, applied = max(same, key=lambda each: each[1].offset)
@@ -330,7 +301,7 @@ class FileTransport:
             "back (a pipe: from the first line on), or filter it into another --out."
         )
 
-    def _let_go(self) -> None:
+    def _close_input(self) -> None:
         if self._reading and self._reading.reader:
             self._bytes_read_before += self._reading.reader.bytes_read
             self._left_out_before += self._reading.reader.left_out

@@ -62,7 +62,11 @@ class _LeftOut(Exception):
 
 
 class WarcLines:
-    """Cutter of WARC blocks into JSON lines. `left_out` counts records without a line, by kind."""
+    """Cutter of WARC blocks into JSON lines. `left_out` counts records without a line, by kind.
+
+    >>> list(WarcLines().cut(b"WARC/1.0\\r\\nWARC-Type: warcinfo\\r\\nContent-Length: 0\\r\\n\\r\\n"))
+    []
+    """
 
     def __init__(self) -> None:
         """Raises Unreadable without the extra."""
@@ -205,6 +209,7 @@ def _body(stream: Any, http: Any) -> tuple[bytes, str | None]:
     """
     if http is None:
         return stream.read(), None
+    import brotli
     from warcio.bufferedreaders import ChunkedDataReader
 
     if "chunked" in (http.get_header("transfer-encoding") or "").lower():
@@ -218,21 +223,20 @@ def _body(stream: Any, http: Any) -> tuple[bytes, str | None]:
             return b"", f"the content coding {coding[:40]} is not read"
         try:
             body = _DECODERS[coding](body)
-        except _Damaged as error:
+        except (zlib.error, zstandard.ZstdError, brotli.error):
+            return b"", f"the content, coded by {coding}, is damaged"
+        except _Incomplete as error:
             return b"", f"the content, coded by {coding}, {error}"
     return body, None
 
 
-class _Damaged(Exception):
-    """A content coding that cannot be undone. The message ends up in `no_text`."""
+class _Incomplete(Exception):
+    """A decoded page that is too long, or cut short. The message ends up in `no_text`."""
 
 
 def _inflated(body: bytes, window_bits: int) -> bytes:
     decompressor = zlib.decompressobj(window_bits)
-    try:
-        content = decompressor.decompress(body, RECORD_BYTES_MAX)
-    except zlib.error as error:
-        raise _Damaged("is damaged") from error
+    content = decompressor.decompress(body, RECORD_BYTES_MAX)
     _require_whole(is_whole=decompressor.eof, is_bounded=not decompressor.unconsumed_tail)
     return content
 
@@ -247,10 +251,7 @@ def _of_brotli(body: bytes) -> bytes:
     import brotli
 
     decompressor = brotli.Decompressor()
-    try:
-        content: bytes = decompressor.process(body, output_buffer_limit=RECORD_BYTES_MAX)
-    except brotli.error as error:
-        raise _Damaged("is damaged") from error
+    content: bytes = decompressor.process(body, output_buffer_limit=RECORD_BYTES_MAX)
     _require_whole(is_whole=decompressor.is_finished(), is_bounded=len(content) < RECORD_BYTES_MAX)
     return content
 
@@ -258,23 +259,20 @@ def _of_brotli(body: bytes) -> bytes:
 def _of_zstd(body: bytes) -> bytes:
     decompressor = zstandard.ZstdDecompressor().decompressobj()
     content = bytearray()
-    try:
-        # In steps: a few bytes may expand enormously.
-        for at in range(0, len(body), _ZSTD_STEP_BYTES):
-            if decompressor.eof or len(content) > RECORD_BYTES_MAX:
-                break
-            content += decompressor.decompress(body[at : at + _ZSTD_STEP_BYTES])
-    except zstandard.ZstdError as error:
-        raise _Damaged("is damaged") from error
+    # In steps: a few bytes may expand enormously.
+    for at in range(0, len(body), _ZSTD_STEP_BYTES):
+        if decompressor.eof or len(content) > RECORD_BYTES_MAX:
+            break
+        content += decompressor.decompress(body[at : at + _ZSTD_STEP_BYTES])
     _require_whole(is_whole=decompressor.eof, is_bounded=len(content) <= RECORD_BYTES_MAX)
     return bytes(content)
 
 
 def _require_whole(*, is_whole: bool, is_bounded: bool) -> None:
     if not is_bounded:
-        raise _Damaged(f"is longer than {RECORD_BYTES_MAX} bytes")
+        raise _Incomplete(f"is longer than {RECORD_BYTES_MAX} bytes")
     if not is_whole:
-        raise _Damaged("is cut short")
+        raise _Incomplete("is cut short")
 
 
 _DECODERS: dict[str, Callable[[bytes], bytes]] = {

@@ -32,6 +32,12 @@ class SourceOrder:
     A source's records ascend in each partition, except given-back ones: add none. The merge holds a record until every
     unfinished partition shows the same source at its offset or later. Beyond `held_bytes_max` of values, all come out at once,
     out of order.
+
+    >>> order, source = SourceOrder([0, 1]), Source("stream", 0)
+    >>> order.add(0, Record(source, "pages", 7, None, None, 0))
+    >>> order.add(1, Record(source, "pages", 4, None, None, 0))
+    >>> [record.offset for record in order.ready()]
+    [4]
     """
 
     def __init__(self, partitions: Iterable[int], held_bytes_max: int = HELD_BYTES_MAX) -> None:

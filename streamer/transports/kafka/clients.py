@@ -11,20 +11,9 @@ from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition, errors
 from kafka.admin import ConfigResource, ProducerState
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafka.errors import (
-    AuthorizationError,
-    InconsistentGroupProtocolError,
-    InvalidSessionTimeoutError,
-    InvalidTransactionTimeoutError,
-    KafkaConfigurationError,
-    KafkaError,
-    RetriableError,
-    SaslAuthenticationFailedError,
-    TopicAuthorizationFailedError,
-)
 from kafka.net.selector import NetworkSelector
 from kafka.partitioner.sticky import StickyPartitioner
 from kafka.record import util as record_checksums
@@ -99,30 +88,30 @@ def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
     servers = ", ".join(settings.kafka.bootstrap_servers)
     try:
         yield
-    except SaslAuthenticationFailedError as error:
+    except errors.SaslAuthenticationFailedError as error:
         raise SettingsError(f"{servers} refuses kafka.sasl_username and kafka.sasl_password: {error}") from error
-    except AuthorizationError as error:
+    except errors.AuthorizationError as error:
         raise SettingsError(refusal(settings, withheld_in(settings, error, doing))) from error
-    except InconsistentGroupProtocolError as error:
+    except errors.InconsistentGroupProtocolError as error:
         raise BrokerUnavailable(
             f"group {settings.kafka.group!r} has members of another program, which shares partitions out in another way "
             f"({error}): end it, or give it a group of its own. The service joins once it has left"
         ) from error
-    except InvalidSessionTimeoutError as error:
+    except errors.InvalidSessionTimeoutError as error:
         raise SettingsError(
             f"kafka.session_timeout_ms ({settings.kafka.session_timeout_ms}): {servers} takes none below its "
             "group.min.session.timeout.ms or above its group.max.session.timeout.ms (by default 6000 and 1800000)"
         ) from error
-    except KafkaConfigurationError as error:
+    except errors.KafkaConfigurationError as error:
         raise SettingsError(f"the Kafka client refuses its settings while {doing}: {error}") from error
-    except KafkaError as error:
-        if InvalidTransactionTimeoutError.__name__ in str(error):
+    except errors.KafkaError as error:
+        if errors.InvalidTransactionTimeoutError.__name__ in str(error):
             # The client wraps this one as text, in an error without a kind.
             raise SettingsError(
                 f"kafka.transaction_timeout_ms ({settings.kafka.transaction_timeout_ms}): {servers} takes none above its "
                 "transaction.max.timeout.ms (by default 900000)"
             ) from error
-        if isinstance(error, RetriableError):
+        if isinstance(error, errors.RetriableError):
             # The client reports nothing more about a refused certificate or password.
             require_login(settings, everywhere=True)
         raise BrokerUnavailable(f"no answer from {servers} while {doing}: {error}") from error
@@ -245,13 +234,13 @@ def connections_of(producer: KafkaProducer) -> frozenset[object]:
     return frozenset(tuple(producer._sender._client._manager._conns.values()))
 
 
-def let_go(producer: KafkaProducer) -> None:
+def drop_producer(producer: KafkaProducer) -> None:
     """Stop a producer quickly in any state, without its unsent records. Never raises."""
     # A producer's finaliser mutes its module's logger, so producers live as long as the process.
     _dropped.append(producer)
     try:
         producer.close(timeout=0)
-    except KafkaError:
+    except errors.KafkaError:
         # With unsent records, `close` gives up before it stops the thread, which would run for ever.
         producer._sender.force_close()
 
@@ -267,7 +256,7 @@ def make_admin(settings: Settings) -> KafkaAdminClient:
 
 def close_quickly(client: KafkaAdminClient | KafkaConsumer, **options: Any) -> None:
     """Close a client; never raises."""
-    with suppress(KafkaError, OSError, RuntimeError):
+    with suppress(errors.KafkaError, OSError, RuntimeError):
         client.close(**options)
 
 
@@ -281,8 +270,8 @@ def existing_topics(admin: KafkaAdminClient, names: list[str]) -> dict[str, Any]
     """The client's description of each existing topic. Raises AuthorizationError."""
     described = {topic["name"]: topic for topic in admin.describe_topics(names)}
     for name, topic in described.items():
-        if topic["error_code"] == TopicAuthorizationFailedError.errno:
-            raise TopicAuthorizationFailedError({name})
+        if topic["error_code"] == errors.TopicAuthorizationFailedError.errno:
+            raise errors.TopicAuthorizationFailedError({name})
     return {name: topic for name, topic in described.items() if topic["error_code"] == 0}
 
 
@@ -339,7 +328,7 @@ def topic_settings(
     wanted = [ConfigResource("topic", topic, dict.fromkeys(keys)) for topic in topics]
     try:
         answer = admin.describe_configs(wanted, config_filter="all")["topic"]
-    except AuthorizationError:
+    except errors.AuthorizationError:
         return {}
     # The answer is empty for topics hidden from this user.
     return {topic: {key: str(held[key]["value"]) for key in keys} for topic, held in answer.items() if held}
@@ -384,7 +373,7 @@ class Attempt:
             self._make()
             self._error = None
             _idle_callers.append(caller)
-        except (KafkaError, ValueError) as error:
+        except (errors.KafkaError, ValueError) as error:
             self._error = error
             _idle_callers.append(caller)
         finally:

@@ -13,17 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient, TopicPartition, errors
 from kafka.admin import OffsetSpec
 from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
-from kafka.errors import (
-    AuthorizationError,
-    InvalidSessionTimeoutError,
-    InvalidTransactionTimeoutError,
-    RetriableError,
-    UnsupportedVersionError,
-    for_code,
-)
 from kafka.protocol.consumer.group import JoinGroupRequest
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer.transaction import InitProducerIdRequest
@@ -44,7 +36,7 @@ TOPIC_SETTINGS = (
 )
 
 _RETRY_SECONDS = 0.1
-_NOBODY = 2**62
+_UNKNOWN_PRODUCER = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +96,11 @@ def diagnose(settings: Settings) -> Facts:
 def _denied_to_parts(settings: Settings, admin: KafkaAdminClient) -> list[Right]:
     denied: list[Right] = []
     for part in PARTS:
-        own = settings_of(settings, part)
-        if own.kafka.group == settings.kafka.group:
+        of_part = settings_of(settings, part)
+        if of_part.kafka.group == settings.kafka.group:
             continue
-        refused = _denied(_tried(own, admin))
-        denied += [right for right in rights_of(own, part) if right.resource in refused]
+        refused = _denied(_tried(of_part, admin))
+        denied += [right for right in rights_of(of_part, part) if right.resource in refused]
     return denied
 
 
@@ -138,15 +130,15 @@ def _newest_ms(admin: KafkaAdminClient, name: str, partitions: int) -> int | Non
     wanted = {TopicPartition(name, number): OffsetSpec.MAX_TIMESTAMP for number in range(partitions)}
     try:
         newest = admin.list_partition_offsets(wanted)
-    except (AuthorizationError, UnsupportedVersionError):
+    except (errors.AuthorizationError, errors.UnsupportedVersionError):
         # Without a right on the topic, or before Kafka 3.0.
         return None
     return max((each.timestamp for each in newest.values() if each.timestamp >= 0), default=None)
 
 
 _TIMEOUTS: dict[Resource, tuple[str, type[Exception]]] = {
-    Resource.GROUP: ("kafka.session_timeout_ms", InvalidSessionTimeoutError),
-    Resource.TRANSACTIONAL_ID: ("kafka.transaction_timeout_ms", InvalidTransactionTimeoutError),
+    Resource.GROUP: ("kafka.session_timeout_ms", errors.InvalidSessionTimeoutError),
+    Resource.TRANSACTIONAL_ID: ("kafka.transaction_timeout_ms", errors.InvalidTransactionTimeoutError),
 }
 """Setting that each request tests, and its error."""
 
@@ -167,7 +159,7 @@ def _tried(settings: Settings, admin: KafkaAdminClient) -> dict[Resource, type[E
         InitProducerIdRequest,
         transactional_id=identity,
         transaction_timeout_ms=kafka.transaction_timeout_ms,
-        producer_id=_NOBODY,
+        producer_id=_UNKNOWN_PRODUCER,
         producer_epoch=0,
         min_version=3,
         max_version=4,
@@ -179,7 +171,7 @@ def _tried(settings: Settings, admin: KafkaAdminClient) -> dict[Resource, type[E
 
 
 def _denied(tried: Mapping[Resource, type[Exception]]) -> set[Resource]:
-    return {resource for resource, error in tried.items() if issubclass(error, AuthorizationError)}
+    return {resource for resource, error in tried.items() if issubclass(error, errors.AuthorizationError)}
 
 
 def _outcome(
@@ -189,13 +181,15 @@ def _outcome(
     while True:
         try:
             node = admin._manager.run(admin._find_coordinator_id, key, kind)
-            answer: type[Exception] = for_code(admin._manager.run(admin._manager.send, request(), node).error_code)
-        except AuthorizationError as error:
+            answer: type[Exception] = errors.for_code(
+                admin._manager.run(admin._manager.send, request(), node).error_code
+            )
+        except errors.AuthorizationError as error:
             return type(error)
-        except RetriableError:
+        except errors.RetriableError:
             if time.monotonic() > deadline:
                 raise
         else:
-            if not issubclass(answer, RetriableError) or time.monotonic() > deadline:
+            if not issubclass(answer, errors.RetriableError) or time.monotonic() > deadline:
                 return answer
         time.sleep(_RETRY_SECONDS)

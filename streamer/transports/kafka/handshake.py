@@ -41,6 +41,9 @@ class Greeting:
 
     brokers              advertised addresses, host:port, in order
     certificate_expires  end of the broker's certificate, in seconds since 1970; None without TLS
+
+    >>> Greeting(("broker:9092",), certificate_expires=None).brokers
+    ('broker:9092',)
     """
 
     brokers: tuple[str, ...]

@@ -127,14 +127,12 @@ class KafkaOutputLog:
         hasty = kafka.model_copy(update={"request_timeout_ms": min(REQUEST_MS_MAX, kafka.request_timeout_ms)})
         settings = self._settings.model_copy(update={"kafka": hasty})
         absent = _absent_topics(settings, {at.source.stream: names.get(at.source.stream, "") for at in positions})
-        records: dict[Position, Record | Absent] = {}
-        wanted: dict[Position, TopicPartition] = {}
-        for position in positions:
-            stream, partition = position.source
-            if stream in absent:
-                records[position] = absent[stream]
-            else:
-                wanted[position] = TopicPartition(names[stream], partition)
+        records: dict[Position, Record | Absent] = {
+            at: absent[at.source.stream] for at in positions if at.source.stream in absent
+        }
+        wanted = {
+            at: TopicPartition(names[at.source.stream], at.source.partition) for at in positions if at not in records
+        }
         if wanted:
             deadline = time.monotonic() + RECORDS_AT_SECONDS_MAX
             with closing(TopicReader(settings, "records to show")) as reader:

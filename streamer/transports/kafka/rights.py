@@ -7,14 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from kafka import KafkaAdminClient
-from kafka.errors import (
-    AuthorizationError,
-    ClusterAuthorizationFailedError,
-    GroupAuthorizationFailedError,
-    TopicAuthorizationFailedError,
-    TransactionalIdAuthorizationFailedError,
-)
+from kafka import KafkaAdminClient, errors
 
 from streamer.errors import SettingsError
 from streamer.settings.parts import Part, input_key, outputs_of
@@ -40,6 +33,9 @@ class Right:
     name      of the resource; for a transactional id its prefix
     setting   key that names the resource
     required  True: the service does not start without it; False: only `purpose` fails
+
+    >>> str(Right("WRITE", Resource.TOPIC, "unique", "topics.unique", "to deliver"))
+    "WRITE on topic 'unique' (topics.unique)"
     """
 
     operation: str
@@ -58,31 +54,22 @@ def rights_of(settings: Settings, part: Part | None = None) -> list[Right]:
     topics, kafka = settings.topics, settings.kafka
     outputs = outputs_of(settings, part)
     identity = f"{kafka.group}-{kafka.instance}-"
-    offsets = "to end transactions that a broker forgot, among committed offsets"
     what = "fingerprints" if part == "decide" else "documents"
-    return [
+    restoring = "to restore an index, and to end transactions that a broker forgot"
+    offsets = "to end transactions that a broker forgot, among committed offsets"
+    rights = [
         Right("READ", Resource.TOPIC, topics.input, input_key(part), f"to read the {what}"),
         Right("READ", Resource.GROUP, kafka.group, "kafka.group", "to join the group and to commit offsets"),
         Right("WRITE", Resource.TRANSACTIONAL_ID, identity, "kafka.group, kafka.instance", "to deliver exactly once"),
-        *(Right("WRITE", Resource.TOPIC, name, key, f"to deliver {_OF_OUTPUTS[key]}") for key, name in outputs.items()),
-        *(
-            Right(
-                "READ",
-                Resource.TOPIC,
-                name,
-                key,
-                "to restore an index, and to end transactions that a broker forgot",
-                required=False,
-            )
-            for key, name in outputs.items()
-        ),
-        Right("READ", Resource.TOPIC, OFFSETS_TOPIC, "Kafka's own", offsets, required=False),
-        *(
-            [Right("READ", Resource.TOPIC, topics.verdicts, "topics.verdicts", "to learn what was decided")]
-            if part == "route"
-            else []
-        ),
     ]
+    for key, name in outputs.items():
+        rights.append(Right("WRITE", Resource.TOPIC, name, key, f"to deliver {_OF_OUTPUTS[key]}"))
+    for key, name in outputs.items():
+        rights.append(Right("READ", Resource.TOPIC, name, key, restoring, required=False))
+    rights.append(Right("READ", Resource.TOPIC, OFFSETS_TOPIC, "Kafka's own", offsets, required=False))
+    if part == "route":
+        rights.append(Right("READ", Resource.TOPIC, topics.verdicts, "topics.verdicts", "to learn what was decided"))
+    return rights
 
 
 _OF_OUTPUTS = {
@@ -114,7 +101,7 @@ def withheld_on_topics(admin: KafkaAdminClient, rights: Sequence[Right]) -> list
 def _allowed_on_topics(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, Sequence[str]]:
     allowed: dict[str, Sequence[str]] = {}
     for topic in admin.describe_topics(names):
-        if topic["error_code"] == TopicAuthorizationFailedError.errno:
+        if topic["error_code"] == errors.TopicAuthorizationFailedError.errno:
             allowed[topic["name"]] = ()
         elif topic["authorized_operations"] is not None:
             allowed[topic["name"]] = topic["authorized_operations"]
@@ -134,13 +121,13 @@ def refusal(settings: Settings, missing: str) -> str:
     return f"{servers} does not allow {user_of(settings)} {missing}: allow it as {DOCUMENTED_AT} shows"
 
 
-def withheld_in(settings: Settings, error: AuthorizationError, doing: str) -> str:
+def withheld_in(settings: Settings, error: errors.AuthorizationError, doing: str) -> str:
     """Missing rights in a client's error."""
     of = {right.resource: right for right in rights_of(settings) if right.resource is not Resource.TOPIC}
-    if isinstance(error, GroupAuthorizationFailedError):
+    if isinstance(error, errors.GroupAuthorizationFailedError):
         return str(of[Resource.GROUP])
-    if isinstance(error, TransactionalIdAuthorizationFailedError):
+    if isinstance(error, errors.TransactionalIdAuthorizationFailedError):
         return f"{of[Resource.TRANSACTIONAL_ID]}, prefixed"
-    if isinstance(error, ClusterAuthorizationFailedError):
+    if isinstance(error, errors.ClusterAuthorizationFailedError):
         return f"a right on the cluster while {doing} ({error})"
     return f"what is needed while {doing} ({error})"

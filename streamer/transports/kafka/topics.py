@@ -18,8 +18,8 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import NOTE_END
 from streamer.transports.kafka.clients import (
     broker_errors,
+    drop_producer,
     existing_topics,
-    let_go,
     make_admin,
     make_loader,
     require_fast_checksums,
@@ -33,6 +33,8 @@ _CLEANUP = "cleanup.policy"
 _RESTORING = "restoring"
 _PLACE = "place="
 _THERE = (type(None), TopicAlreadyExistsError)
+_ANY_PAST = {"message.timestamp.type": "CreateTime", "message.timestamp.before.max.ms": str(2**63 - 1)}
+"""Settings of a topic that takes records from any time before now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +103,11 @@ def create_topics(
     refused topic (name, replication factor, rights).
     """
     topics = settings.topics
-    for_outputs = {
-        # Outputs keep the input's timestamps, however old or far ahead.
-        "message.timestamp.type": "CreateTime",
-        "message.timestamp.before.max.ms": str(2**63 - 1),
-        "message.timestamp.after.max.ms": str(2**63 - 1),
-        # An output has a few headers more than its input: the default of 1 MiB could refuse it.
-        "max.message.bytes": str(settings.kafka.request_bytes_max),
-    }
-    for_parts = {
-        "message.timestamp.type": "LogAppendTime",
-        "max.message.bytes": for_outputs["max.message.bytes"],
-    }
+    # An output has a few headers more than its input: the default of 1 MiB could refuse it.
+    size = {"max.message.bytes": str(settings.kafka.request_bytes_max)}
+    # Outputs keep the input's timestamps, however old or far ahead.
+    for_outputs = _ANY_PAST | {"message.timestamp.after.max.ms": str(2**63 - 1)} | size
+    for_parts = {"message.timestamp.type": "LogAppendTime"} | size
     wanted: dict[str, dict[str, Any]] = {
         name: {"num_partitions": partitions, "replication_factor": replication_factor, "configs": configs}
         for name, configs in (
@@ -150,12 +145,7 @@ def create_seed_topic(settings: Settings, partitions: int) -> None:
     """Create the empty seed topic. Raises SettingsError if it exists, BrokerUnavailable."""
     name = seed_topic(settings)
     # Its timestamps are places in an order: retention would delete the records at once.
-    configs = {
-        "message.timestamp.type": "CreateTime",
-        "message.timestamp.before.max.ms": str(2**63 - 1),
-        "retention.ms": "-1",
-        "max.message.bytes": str(settings.kafka.request_bytes_max),
-    }
+    configs = _ANY_PAST | {"retention.ms": "-1", "max.message.bytes": str(settings.kafka.request_bytes_max)}
     wanted = {name: {"num_partitions": partitions, "replication_factor": -1, "configs": configs}}
     if error := _create(settings, wanted)[name]:
         remedy = " Delete it first." if isinstance(error, TopicAlreadyExistsError) else ""
@@ -308,7 +298,7 @@ class Loader:
 
     def close(self) -> None:
         """Disconnect; never raises."""
-        let_go(self._producer)
+        drop_producer(self._producer)
 
 
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:

@@ -38,14 +38,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 
 import structlog
-from kafka import KafkaAdminClient, TopicPartition
-from kafka.errors import (
-    CommitFailedError,
-    FencedInstanceIdError,
-    IllegalGenerationError,
-    RebalanceInProgressError,
-    UnknownMemberIdError,
-)
+from kafka import KafkaAdminClient, TopicPartition, errors
 
 from index import Applied, Position, Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, Rebalancing, SettingsError
@@ -70,7 +63,12 @@ from streamer.transports.transport import Assigned, Claim, Place, Trimmed
 
 log = structlog.get_logger(__name__)
 
-_COMMIT_REFUSED = (CommitFailedError, FencedInstanceIdError, IllegalGenerationError, UnknownMemberIdError)
+_COMMIT_REFUSED = (
+    errors.CommitFailedError,
+    errors.FencedInstanceIdError,
+    errors.IllegalGenerationError,
+    errors.UnknownMemberIdError,
+)
 
 NO_PLACES: Mapping[Source, Place] = {}
 
@@ -251,7 +249,7 @@ class KafkaTransport:
         with broker_errors(self._settings, "committing where to begin"):
             try:
                 self._reader.commit(commits)
-            except RebalanceInProgressError as error:
+            except errors.RebalanceInProgressError as error:
                 raise Rebalancing(f"the group is rebalancing: {error}") from error
             except _COMMIT_REFUSED as error:
                 raise DeliveryDoubtful(f"{sorted(commits)} may belong to another worker by now: {error}") from error
@@ -282,9 +280,9 @@ class KafkaTransport:
         first_kept = self._buffer.first_offsets()
         lags: dict[Source, int] = {}
         for partition in self._reader.assignment() & self._begun:
-            known = self._reader.progress(partition)
-            if known is not None:
-                source, (position, end) = Source(self._stream, partition), known
+            progress = self._reader.progress(partition)
+            if progress is not None:
+                source, (position, end) = Source(self._stream, partition), progress
                 lags[source] = max(0, end - first_kept.get(source, position))
         return lags
 
@@ -304,7 +302,7 @@ class KafkaTransport:
             # Reading will show whether the brokers answer.
             ends = {}
         for at, end in ends.items():
-            if (known := self._reader.progress(at.partition)) and known[0] < end:
+            if (progress := self._reader.progress(at.partition)) and progress[0] < end:
                 owed |= {at.partition}
         return self._sources(owed)
 

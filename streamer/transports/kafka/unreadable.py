@@ -87,32 +87,42 @@ class Damage:
 
 
 class Damages:
-    """A consumer's damage, by partition."""
+    """A consumer's damage, by partition.
+
+    >>> damages, at = Damages(), TopicPartition("pages", 0)
+    >>> damages.note(at, 5, 8, "a checksum does not match")
+    >>> [damage.offsets for _, damage in damages.unrefuted({})]
+    ['the records of offsets 5 to 7']
+    """
 
     def __init__(self) -> None:
-        self._found: dict[TopicPartition, Damage] = {}
+        self._by_partition: dict[TopicPartition, Damage] = {}
 
     def note(self, partition: TopicPartition, first: int, end: int | None, why: str) -> None:
         """Note the damage of one fetch."""
-        known = self._found.get(partition)
-        if known is not None and known.first == first:
+        earlier = self._by_partition.get(partition)
+        if earlier is not None and earlier.first == first:
             # A later fetch begins at the damage, and sees what follows it.
-            self._found[partition] = replace(known, end=end, why=why, fetches=known.fetches + 1)
+            self._by_partition[partition] = replace(earlier, end=end, why=why, fetches=earlier.fetches + 1)
         else:
-            self._found[partition] = Damage(first, end, why, since_seconds=time.monotonic())
+            self._by_partition[partition] = Damage(first, end, why, since_seconds=time.monotonic())
 
     def forget(self, partition: TopicPartition) -> None:
         """Drop a partition's damage."""
-        self._found.pop(partition, None)
+        self._by_partition.pop(partition, None)
 
     def unrefuted(
         self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]
     ) -> list[tuple[TopicPartition, Damage]]:
         """Damage that `polled`, the newest records, does not refute; forgets the rest."""
         for partition, records in polled.items():
-            if partition in self._found and records and records[-1].offset >= self._found[partition].first:
+            if (
+                partition in self._by_partition
+                and records
+                and records[-1].offset >= self._by_partition[partition].first
+            ):
                 self.forget(partition)
-        return list(self._found.items())
+        return list(self._by_partition.items())
 
     def lasting(self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> list[tuple[TopicPartition, Damage]]:
         """Unrefuted damage, seen by enough fetches over enough time."""
@@ -168,7 +178,7 @@ def end_of_damage(settings: Settings, consumer: KafkaConsumer, partition: TopicP
     known_end = consumer.highwater(partition)
     if damage.end is None or known_end is None or damage.end > known_end:
         what_to_do = (
-            "Nobody can tell where the damage ends, so it cannot be skipped: mend the broker's log, or set the group's offset "
+            "The end of the damage is unknown, so it cannot be skipped: mend the broker's log, or set the group's offset "
             "behind the damage by hand (kafka-consumer-groups.sh --reset-offsets)."
         )
     elif settings.recovery.unreadable == "stop":

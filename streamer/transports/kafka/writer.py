@@ -7,14 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafka import KafkaAdminClient, KafkaProducer
-from kafka.errors import (
-    AuthorizationError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    RecordListTooLargeError,
-    TopicAuthorizationFailedError,
-)
+from kafka import KafkaAdminClient, KafkaProducer, errors
 
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.settings.parts import Part
@@ -96,16 +89,16 @@ class Writer:
     def _errors(self, sends: Sequence[Send]) -> Iterator[None]:
         try:
             yield
-        except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
+        except (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError) as error:
             raise self._too_large(error, sends) from error
-        except AuthorizationError as error:
+        except errors.AuthorizationError as error:
             raise SettingsError(refusal(self._settings, self._withheld(error))) from error
-        except (KafkaError, ValueError) as error:
+        except (errors.KafkaError, ValueError) as error:
             raise DeliveryDoubtful(str(error)) from error
 
-    def _withheld(self, error: AuthorizationError) -> str:
+    def _withheld(self, error: errors.AuthorizationError) -> str:
         """Missing rights, in words. confluent-kafka does not name the topic."""
-        if isinstance(error, TopicAuthorizationFailedError):
+        if isinstance(error, errors.TopicAuthorizationFailedError):
             required = [right for right in rights_of(self._settings, self._part) if right.required]
             with broker_errors(self._settings, "asking what is allowed"):
                 withheld = withheld_on_topics(self._admin, required)
@@ -113,7 +106,7 @@ class Writer:
                 return ", ".join(map(str, withheld))
         return withheld_in(self._settings, error, "delivering")
 
-    def _too_large(self, error: KafkaError, sends: Sequence[Send]) -> SettingsError | DeliveryDoubtful:
+    def _too_large(self, error: errors.KafkaError, sends: Sequence[Send]) -> SettingsError | DeliveryDoubtful:
         with broker_errors(self._settings, "asking what the outputs take"):
             taken = output_bytes_max(self._admin, self._topics)
         if taken is not None and taken < self._batch_bytes:

@@ -45,7 +45,11 @@ _METADATA_MAGIC = b"CGMDv2:"
 
 
 class Membership(NamedTuple):
-    """librdkafka's serialised group membership."""
+    """librdkafka's serialised group membership.
+
+    >>> parse_membership(b"CGMDv2:" + struct.pack("=i", 3) + b"group\\0member\\0").generation
+    3
+    """
 
     generation: int
     member_id: str

@@ -10,7 +10,7 @@ from kafka.errors import IllegalGenerationError
 from streamer.errors import DeliveryDoubtful
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Commits, Send
-from streamer.transports.kafka.clients import Attempt, let_go, transactional_id
+from streamer.transports.kafka.clients import Attempt, drop_producer, transactional_id
 from streamer.transports.kafka.confluent.clients import Lines, make_transactional_producer, translated
 from streamer.transports.kafka.confluent.reader import Proof
 from streamer.transports.kafka.transactions.hanging import described
@@ -40,7 +40,7 @@ class ConfluentProducer:
         self._settings = settings
         self._lines = ConnectionLines()
         self._lost_before = -1
-        let_go(taken)
+        drop_producer(taken)
         with translated():
             self.client = make_transactional_producer(settings, instance, batch_bytes, self._lines)
             _dropped.append(self.client)

@@ -215,9 +215,9 @@ class ConfluentReader:
         """See `Reader`."""
         at = TopicPartition(self._topic, partition)
         with client_errors(self._settings, "asking for the lag"):
-            (known,) = self.consumer.position([at])
+            (reached,) = self.consumer.position([at])
             _, end = self.consumer.get_watermark_offsets(at, cached=True)
-        position = max(known.offset, self._next.get(partition, -1))
+        position = max(reached.offset, self._next.get(partition, -1))
         return None if end < 0 or position < 0 else (position, end)
 
     def rejoin(self) -> None:

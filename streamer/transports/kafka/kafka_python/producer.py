@@ -11,7 +11,7 @@ from kafka.structs import ConsumerGroupMetadata
 from streamer.errors import DeliveryDoubtful
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Commits, Send
-from streamer.transports.kafka.clients import NULL_VALUE, connections_of, let_go, within_timeout
+from streamer.transports.kafka.clients import NULL_VALUE, connections_of, drop_producer, within_timeout
 from streamer.transports.kafka.kafka_python.reader import offsets_of
 from streamer.transports.kafka.transactions.hanging import producer_of
 
@@ -60,7 +60,7 @@ class KafkaPythonProducer:
 
     def close(self) -> None:
         """See `Producer`."""
-        let_go(self.client)
+        drop_producer(self.client)
 
     def _send(self, sends: Sequence[Send]) -> None:
         timeout_seconds = self._settings.kafka.delivery_timeout_ms / 1000

@@ -3,14 +3,8 @@
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafka import ConsumerRebalanceListener, TopicPartition
+from kafka import ConsumerRebalanceListener, TopicPartition, errors
 from kafka.consumer.fetcher import ConsumerRecord
-from kafka.errors import (
-    FencedInstanceIdError,
-    LogTruncationError,
-    NoOffsetForPartitionError,
-    OffsetOutOfRangeError,
-)
 from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata
 
 from index import Source
@@ -153,15 +147,15 @@ class KafkaPythonReader:
                 polled: dict[TopicPartition, list[ConsumerRecord]] = self.consumer.poll(
                     timeout_ms=wait_ms, max_records=records_max
                 )
-            except NoOffsetForPartitionError:
+            except errors.NoOffsetForPartitionError:
                 # Newly assigned and never committed: `begin` will set the offset.
                 return {}
-            except FencedInstanceIdError as error:
+            except errors.FencedInstanceIdError as error:
                 raise DeliveryDoubtful(f"another worker runs as instance {self._instance!r} of this group") from error
-            except OffsetOutOfRangeError as error:
+            except errors.OffsetOutOfRangeError as error:
                 self._gone = _numbers(error.args[0])
                 return {}
-            except LogTruncationError as error:
+            except errors.LogTruncationError as error:
                 raise DeliveryDoubtful(f"the input changed under the reader: {error}") from error
         return polled
 

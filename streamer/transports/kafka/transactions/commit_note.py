@@ -36,6 +36,10 @@ class Unasked:
 
     firsts    first record's offset, by input partition
     before    offset that the producer's previous transaction committed, by input partition
+
+    >>> from index import Source
+    >>> Unasked((9, 0), {0: 70}, {0: 60}).is_of(Position(Source("stream", 0), 71))
+    True
     """
 
     producer: tuple[int, int]
@@ -50,7 +54,10 @@ class Unasked:
 
 
 class CommitNote:
-    """A worker's note. Does nothing without a path or folder, as for a part without an index."""
+    """A worker's note. Does nothing without a path or folder, as for a part without an index.
+
+    >>> CommitNote(None).begin([], (9, 0))
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path

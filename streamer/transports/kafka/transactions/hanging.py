@@ -26,16 +26,8 @@ from time import monotonic, sleep, time
 from typing import TypeVar
 
 import structlog
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition, errors
 from kafka.admin import TransactionDescription, TransactionState
-from kafka.errors import (
-    RetriableError,
-    TopicAuthorizationFailedError,
-    TransactionalIdNotFoundError,
-    UnknownTopicOrPartitionError,
-    UnsupportedVersionError,
-    for_code,
-)
 
 from index import Position, Source
 from streamer.errors import DeliveryDoubtful, TransactionHanging
@@ -45,8 +37,8 @@ from streamer.transports.kafka.clients import (
     Producers,
     abort_commands,
     broker_errors,
+    drop_producer,
     identity_of,
-    let_go,
     make_transactional_producer,
     open_producers,
     transactional_id,
@@ -83,6 +75,9 @@ class Open:
 
     offsets  the partition with this group's committed offsets: at most one
     epochs   of the producer, as these partitions have them
+
+    >>> Open(9, {TopicPartition("unique", 0): 70}, {}).all
+    {TopicPartition(topic='unique', partition=0): 70}
     """
 
     producer_id: int
@@ -131,7 +126,7 @@ def take_over(
                 partitions=_shown(forgotten.all),
             )
             _end(settings, producer, forgotten, commit=commit)
-            let_go(producer)
+            drop_producer(producer)
             # The next producer gets its id only when all marks are set.
             producer = _initialised(settings, instance, undo)
         undo.pop_all()
@@ -173,10 +168,10 @@ def outcome(
     decided = None if last is None else _COMMITTED.get(last)
     if offsets_open:
         return decided
-    known = [each for each in positions if each is not None and each.source in committed]
-    if len(known) < len(positions):
+    comparable = [each for each in positions if each is not None and each.source in committed]
+    if len(comparable) < len(positions):
         return None
-    if any(each.offset >= committed[each.source] for each in known):
+    if any(each.offset >= committed[each.source] for each in comparable):
         return False
     return True if decided else None
 
@@ -235,7 +230,7 @@ def partition_of_group(group: str, partitions: int) -> int:
 
 def _initialised(settings: Settings, instance: str, undo: ExitStack) -> KafkaProducer:
     producer = make_transactional_producer(settings, instance)
-    undo.callback(let_go, producer)
+    undo.callback(drop_producer, producer)
     producer.init_transactions()
     return producer
 
@@ -253,7 +248,7 @@ def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
     while True:
         try:
             return ask()
-        except RetriableError:
+        except errors.RetriableError:
             if monotonic() > deadline:
                 raise
             sleep(_RETRY_SECONDS)
@@ -261,15 +256,15 @@ def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
 
 def producer_of(producer: KafkaProducer) -> tuple[int, int]:
     """Id and epoch of an initialised producer."""
-    known = producer._transaction_manager.producer_id_and_epoch
-    return int(known.producer_id), int(known.epoch)
+    identity = producer._transaction_manager.producer_id_and_epoch
+    return int(identity.producer_id), int(identity.epoch)
 
 
 def described(settings: Settings, admin: KafkaAdminClient, identity: str) -> TransactionDescription | None:
     """Coordinator's description of a transactional id; None if unknown or unanswered. Raises the client's errors."""
     try:
         return _answer(settings, lambda: admin.describe_transactions([identity])[identity])
-    except (TransactionalIdNotFoundError, UnsupportedVersionError):
+    except (errors.TransactionalIdNotFoundError, errors.UnsupportedVersionError):
         return None
 
 
@@ -299,7 +294,7 @@ def _open_offsets(settings: Settings, admin: KafkaAdminClient) -> Producers:
 
     try:
         return _open_in(admin, [OFFSETS_TOPIC], of_group)
-    except UnknownTopicOrPartitionError:
+    except errors.UnknownTopicOrPartitionError:
         return []
 
 
@@ -314,7 +309,7 @@ def _open_in(
     """
     try:
         return open_producers(admin, choose(_partitions_of(admin, topics)))
-    except (TopicAuthorizationFailedError, UnsupportedVersionError) as error:
+    except (errors.TopicAuthorizationFailedError, errors.UnsupportedVersionError) as error:
         log.warning(
             "cannot look for transactions that the broker forgot",
             topics=list(topics),
@@ -329,7 +324,7 @@ def _partitions_of(admin: KafkaAdminClient, topics: Collection[str]) -> list[Top
     for topic in admin.describe_topics(list(topics)):
         # An omitted partition could have the open transaction, so an error never counts as an empty topic.
         if topic["error_code"]:
-            raise for_code(topic["error_code"])(topic["name"])
+            raise errors.for_code(topic["error_code"])(topic["name"])
         partitions += [TopicPartition(topic["name"], each["partition_index"]) for each in topic["partitions"]]
     return partitions
 
