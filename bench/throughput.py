@@ -64,15 +64,15 @@ def filter_round(settings: Settings, count: int) -> Totals:
 
         begin = 0.0
 
-        def add(batch: BatchReport) -> None:
-            nonlocal begin
-            begin = begin or time.perf_counter() - sum(batch.step_seconds.values())
-            totals.add(batch)
-            if totals.records >= count:
-                service.stop()
+        class Counting(Listener):
+            def batch(self, figures: BatchReport) -> None:
+                nonlocal begin
+                begin = begin or time.perf_counter() - sum(figures.step_seconds.values())
+                totals.add(figures)
+                if totals.records >= count:
+                    service.stop()
 
-        listener = Listener(batch=add)
-        service = build_service(settings, transport, index, fingerprinter, listener, settings.recovery)
+        service = build_service(settings, transport, index, fingerprinter, Counting(), settings.recovery)
         service.run()
         totals.seconds = time.perf_counter() - begin
     return totals

@@ -34,6 +34,9 @@ class ReasonSummary:
 
     replayed_before  how many failed again after a replay
     examples         first positions
+
+    >>> ReasonSummary(count=2).examples
+    []
     """
 
     count: int = 0
@@ -50,6 +53,9 @@ class ReplayCounts:
     replayed         sent to the input now; in a dry run, due to be sent
     replayed_before  replayed by an earlier command
     refused          placeholders for unreadable records, without bytes to send
+
+    >>> ReplayCounts(matched=2, replayed=1).refused
+    0
     """
 
     matched: int = 0

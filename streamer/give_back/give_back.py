@@ -14,9 +14,9 @@ import fcntl
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,9 @@ class Survey:
     before       records given back by earlier commands
     finished     records sent now and decided by an earlier command
     gone         earlier decided positions without a record to send
+
+    >>> Survey(hosts=Counter({"a.example": 1, "b.example": 2})).hosts.most_common(1)
+    [('b.example', 2)]
     """
 
     matched: int = 0
@@ -121,9 +124,10 @@ class GiveBack:
             for batch, sent in self._batches(selection, survey):
                 self._give_back(batch, sent, survey)
                 self.progress(survey.given_back)
+        filters = {name: value for name, value in asdict(selection).items() if value is not None and value is not False}
         log.info(
             "gave back",
-            **{name: value for name, value in _filters(selection).items() if value is not None},
+            **filters,
             matched=survey.matched,
             given_back=survey.given_back,
             before=survey.before,
@@ -254,14 +258,4 @@ def _example(output: Output, host: str | None) -> dict[str, Any]:
         "host": host,
         "original": output.headers.original_id or None,
         "timestamp_ms": record.timestamp_ms,
-    }
-
-
-def _filters(selection: Selection) -> Mapping[str, object]:
-    return {
-        "id": selection.id,
-        "original": selection.original,
-        "host": selection.host,
-        "since_ms": selection.since_ms,
-        "for_template": selection.for_template or None,
     }

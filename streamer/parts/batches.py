@@ -35,7 +35,11 @@ Unpack = Callable[[bytes | None, str], Kind]
 
 @dataclass(frozen=True, slots=True)
 class Stored(Generic[Kind]):
-    """A batch, and its record's offset."""
+    """A batch, and its record's offset.
+
+    >>> Stored(17, "a batch")
+    Stored(offset=17, batch='a batch')
+    """
 
     offset: int
     batch: Kind

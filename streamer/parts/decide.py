@@ -18,7 +18,7 @@ from streamer.records.fingerprint_batch import FingerprintBatch, joined, unpack_
 from streamer.records.record import Batch, Handover, Outgoing, Record
 from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
 from streamer.service.loop import Listener, Loop, StartingOffsets
-from streamer.service.whole import StreamNames, tell
+from streamer.service.whole import StreamNames, log_crossings
 from streamer.transports.transport import Place
 
 
@@ -62,7 +62,7 @@ class DecidePart(Loop):
     def _admit(self, batches: Sequence[FingerprintBatch]) -> Decisions:
         ends = {each.entries.sources[0]: each.heading.end for each in batches}
         decisions = self._index.admit(joined(batches), ends)
-        tell(decisions)
+        log_crossings(decisions)
         return decisions
 
     def _in_place(self, records: Sequence[Record], batches: Sequence[FingerprintBatch]) -> list[FingerprintBatch]:

@@ -61,18 +61,18 @@ class DecidingTransport(KafkaTransport):
 
     def decided_to(self, partition: int) -> int:
         """Committed document offset in this partition: all documents below have verdicts."""
-        own = self._own_claim(partition)
-        return own.place.offset if own is not None and own.place is not None else 0
+        claim = self._own_claim(partition)
+        return claim.place.offset if claim is not None and claim.place is not None else 0
 
     def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
         """See Transport."""
         claims: dict[Source, Claim | None] = {}
         for source in sources:
-            own = self._own_claim(source.partition)
+            claim = self._own_claim(source.partition)
             delivered = self._delivered.get(source)
-            decided = own.place.offset if own and own.place and own.place.stream == source.stream else None
+            decided = claim.place.offset if claim and claim.place and claim.place.stream == source.stream else None
             offsets = [each for each in (decided, delivered.offset if delivered else None) if each is not None]
-            of = own or delivered
+            of = claim or delivered
             # A foreign offset here names no documents; the delivered offset counts then.
             foreign = delivered is not None and delivered.foreign and delivered.offset > (decided or 0)
             claims[source] = replace(of, offset=max(offsets), foreign=foreign) if of and offsets else None
@@ -176,8 +176,8 @@ class DecidingTransport(KafkaTransport):
 
     def _stream_at(self, partition: int, current: str) -> str:
         """Stream of the next batch to decide; without one, the current input's."""
-        extent, own = self._batches.extent(partition), self._own_claim(partition)
-        begin = extent.start if own is None or own.place is None else max(extent.start, own.offset)
+        extent, claim = self._batches.extent(partition), self._own_claim(partition)
+        begin = extent.start if claim is None or claim.place is None else max(extent.start, claim.offset)
         if begin > extent.stop:
             where = f"{self._settings.topics.input}/{partition}"
             raise RecoveryRefused(
@@ -188,8 +188,8 @@ class DecidingTransport(KafkaTransport):
         return current if upcoming is None else upcoming.batch.heading.stream
 
     def _stream_of_other(self, partition: int, current: str) -> str:
-        own = self._own_claim(partition)
-        return current if own is None or own.place is None else own.place.stream
+        claim = self._own_claim(partition)
+        return current if claim is None or claim.place is None else claim.place.stream
 
     def _own_claim(self, partition: int) -> Claim | None:
         source = Source(self._stream, partition)
@@ -197,10 +197,10 @@ class DecidingTransport(KafkaTransport):
 
     def _record_at(self, source: Source, offset: int) -> int:
         if (source, offset) not in self._records:
-            own = self._own_claim(source.partition)
-            noted = own is not None and own.place == Place(source.stream, offset)
-            if own is not None and noted and own.offset >= self._batches.extent(source.partition).start:
-                at = own.offset
+            claim = self._own_claim(source.partition)
+            noted = claim is not None and claim.place == Place(source.stream, offset)
+            if claim is not None and noted and claim.offset >= self._batches.extent(source.partition).start:
+                at = claim.offset
             else:
                 at = self._batches.covering(source.partition, source.stream, offset)
             self._records[source, offset] = at

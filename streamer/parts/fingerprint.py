@@ -56,7 +56,7 @@ class FingerprintPart(PreparingLoop):
             self._transport.deliver(batch, outgoing)
             self._reached.update(batch.ends)
             self._write_heartbeats(batch)
-        self._tell_of_lost(batch)
+        self._report_lost(batch)
         self._listener.batch(report(batch, stopwatch))
         self._require_whole(batch, whole)
 

@@ -34,5 +34,5 @@ class RoutePart(Loop):
             )
         with stopwatch.step("commit"):
             self._routing.deliver(whole, outgoing)
-        self._tell_of_lost(whole)
+        self._report_lost(whole)
         self._listener.batch(report(whole, stopwatch))

@@ -53,15 +53,13 @@ class OffsetStarter:
 
     def _begin(self, assigned: Assigned) -> dict[Source, Plan]:
         everywhere = assigned.sources + assigned.others
-        own, delivered = self._transport.claims(everywhere), self._delivered()
+        claims = self._transport.claims(everywhere)
         trusts = self._policy.foreign_offsets == "trust"
+        delivered = {source: claim for source, claim in self._delivered().items() if trusts or not claim.foreign}
         committed: dict[Source, int | None] = {}
         for source in everywhere:
-            claims = [
-                own[source],
-                *([each] if (each := delivered.get(source)) and (trusts or not each.foreign) else []),
-            ]
-            committed[source] = max((claim.offset for claim in claims if claim is not None), default=None)
+            both = filter(None, (claims[source], delivered.get(source)))
+            committed[source] = max((claim.offset for claim in both), default=None)
         if self._policy.first_start == "latest" and not any(offset is not None for offset in committed.values()):
             raise RecoveryRefused(
                 "recovery.first_start = 'latest' is for a service that is not in parts, for its parts would begin at different "
@@ -75,7 +73,7 @@ class OffsetStarter:
         for source in assigned.sources:
             at = committed[source]
             name = assigned.names[source.stream]
-            claim, foreign = own[source], None
+            claim, foreign = claims[source], None
             if claim is not None and claim.foreign and at == claim.offset:
                 foreign = Foreign(max(firsts[source], self._handed_on(source, at)), self._transport.strangers())
             # Without an index nothing needs restoring: committed records count as decided.
@@ -86,7 +84,7 @@ class OffsetStarter:
         starts = {
             source: planned.begin
             for source, planned in plans.items()
-            if planned.commit or (claim := own[source]) is None or claim.foreign or claim.offset != planned.begin
+            if planned.commit or (claim := claims[source]) is None or claim.foreign or claim.offset != planned.begin
         }
         if starts:
             self._transport.commit_start(starts)

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from index import Applied, Index, Source
 from streamer.errors import NoDocuments
+from streamer.observe.batch_report import BatchReport
 from streamer.records.decode import Decoder
 from streamer.records.first_look import RECORDS, WrongInput
 from streamer.records.record import Record
@@ -43,30 +44,29 @@ _SHOWN = {
 }
 
 
-def _progress_listener(transport: FileTransport, progress: Progress, totals: Totals) -> Listener:
-    task = progress.add_task("", total=transport.bytes_total or None, documents="")
+class _ProgressBar(Listener):
+    def __init__(self, transport: FileTransport, progress: Progress, totals: Totals) -> None:
+        self._transport, self._bar, self._totals = transport, progress, totals
+        self._task = progress.add_task("", total=transport.bytes_total or None, documents="")
 
-    def enter(state: State) -> None:
-        progress.update(task, description=_SHOWN[state])
+    def state(self, state: State) -> None:
+        self._bar.update(self._task, description=_SHOWN[state])
         if state in (State.RESTORING, State.RUNNING):
             # An error at the start should not appear below an empty bar.
-            progress.start()
+            self._bar.start()
 
-    def move() -> None:
-        progress.update(task, completed=transport.bytes_read, documents=f"{totals.records:,} documents")
+    def progress(self) -> None:
+        documents = f"{self._totals.records:,} documents"
+        self._bar.update(self._task, completed=self._transport.bytes_read, documents=documents)
 
-    return Listener(state=enter, progress=move, batch=totals.add)
+    def batch(self, figures: BatchReport) -> None:
+        self._totals.add(figures)
 
 
 def known_streams(index: Index, name: str) -> list[tuple[str, Applied]]:
     """Known streams under a file's name, each with its applied offset; oldest first."""
     applied = index.applied()
-    return [
-        (source.stream, at)
-        for stream in index.streams(name)
-        for source, at in applied.items()
-        if source.stream == stream
-    ]
+    return [(stream, applied[source]) for stream in index.streams(name) if (source := Source(stream, 0)) in applied]
 
 
 def require_documents(settings: Settings, path: Path, dead_letters_max: int | None) -> None:
@@ -109,7 +109,7 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
             console=console,
             disable=console.quiet,
         )
-        listener = _progress_listener(transport, bar, totals)
+        listener = _ProgressBar(transport, bar, totals)
         service = build_service(settings, transport, index, fingerprinter, listener, FILES_POLICY, supervised=False)
         try:
             interrupted = _run_until_signal(service)

@@ -37,6 +37,9 @@ class Beat:
     owing         records are owed since; None if none are
     owed          their partitions, ascending
     hosts_noted   time of `hosts`, the worst ones of the index
+
+    >>> Beat().state.value
+    'stopped'
     """
 
     state: State = State.STOPPED

@@ -17,9 +17,9 @@ Errors leave the loop as exceptions. It retries nothing: a fresh process replays
 
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
@@ -49,7 +49,11 @@ _SEARCHES_BETWEEN = (20, 20)
 
 
 class State(Enum):
-    """Service state, as drawn above."""
+    """Service state, as drawn above.
+
+    >>> State.RUNNING in TRANSITIONS[State.STARTING]
+    True
+    """
 
     STARTING = "starting"
     RESTORING = "restoring"
@@ -67,28 +71,36 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 }
 
 
-def _nobody(*_: object) -> None:
-    """Do nothing."""
+class Listener(RestoringListener):
+    """Events of a loop, each once per turn, step or batch, never per document; subclasses react to some.
 
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Callables for events, each once per turn, step or batch, never per document.
-
-    progress      the loop made one turn
-    batch         a batch was delivered
-    skipped       input, partition, and the number of offsets that a policy skipped
-    without_host  batch documents without the expected host
-    restoring     see RestoringListener
+    >>> class Counting(Listener):
+    ...     turns = 0
+    ...     def progress(self) -> None:
+    ...         self.turns += 1
+    >>> counting = Counting()
+    >>> counting.progress()
+    >>> counting.turns
+    1
     """
 
-    state: Callable[[State], None] = _nobody
-    step: Callable[[str], None] = _nobody
-    progress: Callable[[], None] = _nobody
-    batch: Callable[[BatchReport], None] = _nobody
-    skipped: Callable[[str, int, int], None] = _nobody
-    without_host: Callable[[int], None] = _nobody
-    restoring: RestoringListener = field(default_factory=RestoringListener)
+    def state(self, state: State) -> None:
+        """The loop entered this state."""
+
+    def step(self, name: str) -> None:
+        """A step in STEPS begins."""
+
+    def progress(self) -> None:
+        """The loop made one turn."""
+
+    def batch(self, figures: BatchReport) -> None:
+        """A batch was delivered."""
+
+    def skipped(self, input_name: str, partition: int, count: int) -> None:
+        """A policy skipped this many offsets."""
+
+    def without_host(self, count: int) -> None:
+        """So many of a batch's documents lack the expected host."""
 
 
 class StartingOffsets(Protocol):
@@ -219,7 +231,7 @@ class Loop(ABC):
         if self._state is not State.RESTORING:
             self._enter(State.RESTORING)
 
-    def _tell_of_lost(self, batch: Batch) -> None:
+    def _report_lost(self, batch: Batch) -> None:
         for record in batch.records:
             if record.lost is not None:
                 log.warning("records skipped that cannot be read", position=record.position, reason=record.lost.why)

@@ -85,7 +85,11 @@ def prepare(decoder: Decoder, fingerprinter: Scheme, records: Sequence[Record]) 
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """A batch on its way; each step sets its product. `pending`: CPU seconds of unfinished steps, by name."""
+    """A batch on its way; each step sets its product. `pending`: CPU seconds of unfinished steps, by name.
+
+    >>> Work(Batch([])).pending
+    {}
+    """
 
     batch: Batch
     documents: list[Document | DeadLetter] = field(init=False)

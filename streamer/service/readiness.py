@@ -31,6 +31,10 @@ class WorkerSeen:
     started              the process was started, without a noticed end
     alive                that process lives
     waits_for            obstacle to its start, or process that blocks its writes; empty if unknown
+
+    >>> seen = WorkerSeen(0, State.STARTING, "read", 0.0, None, started=True, alive=True)
+    >>> readiness(Settings(), [seen], GroupSeen())
+    (False, 'worker 0 is starting')
     """
 
     number: int
@@ -52,6 +56,9 @@ class GroupSeen:
 
     unowned    input partitions without a reader
     strangers  other programs in the group, by client, host and partitions
+
+    >>> GroupSeen(unowned=(3,)).strangers
+    ()
     """
 
     unowned: tuple[int, ...] = ()

@@ -64,6 +64,9 @@ class Foreign:
 
     delivered_to  all decided records below it were delivered; the first offset for an unknown source
     strangers     other programs in the group, in words
+
+    >>> Foreign(delivered_to=70).strangers
+    ()
     """
 
     delivered_to: int
@@ -81,6 +84,9 @@ class SourceOffsets:
     recreated  the index knows the name under another stream id
     begun      the group or the index knows a partition of the stream, or of another stream with the name
     foreign    data on C if the service did not commit it
+
+    >>> SourceOffsets("pages", 0, committed=70, applied=50, first=0, end=90, recreated=False).foreign is None
+    True
     """
 
     name: str
@@ -102,6 +108,9 @@ class Plan:
     commit   commit `begin` first
     begin    offset to read from
     skipped  number of input offsets that no worker will ever see: [committed, begin)
+
+    >>> Plan(70, restore=range(50, 70)).commit
+    False
     """
 
     begin: int

@@ -43,28 +43,29 @@ REPORT_SECONDS = 5.0
 _NOT_OF_THE_INPUT = 2**63
 
 
-def _nobody(_: int) -> None:
-    """Do nothing."""
-
-
-@dataclass(frozen=True, slots=True)
 class RestoringListener:
-    """Callables for events in a restoration.
+    """Events in a restoration; subclasses react to some.
 
-    restored  documents that entered again; 0 is a heartbeat
-    behind    input offsets that the index lags; 0 at the end
-    gaps      output parts with lost records that the policy accepts
+    >>> RestoringListener().restored(1)
     """
 
-    restored: Callable[[int], None] = _nobody
-    behind: Callable[[int], None] = _nobody
-    gaps: Callable[[int], None] = _nobody
+    def restored(self, count: int) -> None:
+        """Documents entered again; 0 is a heartbeat."""
+
+    def behind(self, offsets: int) -> None:
+        """The index lags this many input offsets; 0 at the end."""
+
+    def gaps(self, parts: int) -> None:
+        """Output parts have lost records, and the policy accepts that."""
 
 
 class Delivered(NamedTuple):
     """A batch of output records, and the verdict whose turn it is.
 
     is_last  no later turn enters records of their sources up to their offsets
+
+    >>> Delivered(Verdict.UNIQUE, [], is_last=False).verdict.label
+    'unique'
     """
 
     verdict: Verdict

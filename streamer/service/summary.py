@@ -18,6 +18,9 @@ class Totals:
     before    records delivered by earlier runs
     shadow    whether duplicates go with the unique ones (route.shadow)
     left_out  WARC records without a page, by kind, from each file's beginning
+
+    >>> Totals(records=500, seconds=2.0).records_per_second
+    250.0
     """
 
     before: int = 0

@@ -66,6 +66,9 @@ class Slot:
     start_due_seconds  earliest next start, on the monotonic clock
     backoff_ms         wait before the next start; 0 before the first failure
     waits_for          obstacle to its start, or process that blocks its writes; empty without one
+
+    >>> Slot(number=2, part="route").backoff_ms
+    0
     """
 
     number: int
@@ -190,12 +193,12 @@ class Supervisor:
             if time.monotonic() >= slot.start_due_seconds:
                 self._start(slot, directory)
         elif not slot.process.is_alive():
-            self._bury(slot, measures, cause=metrics.restart_cause(slot.process.exitcode or 0))
+            self._note_end(slot, measures, cause=metrics.restart_cause(slot.process.exitcode or 0))
         elif reason := self._stands_still(slot.number):
             log.error("worker killed", worker=slot.number, reason=reason, holder=slot.waits_for or None)
             slot.process.kill()
             slot.process.join()
-            self._bury(slot, measures, cause="no-progress")
+            self._note_end(slot, measures, cause="no-progress")
         else:
             self._look_for_the_writer(slot)
 
@@ -204,8 +207,8 @@ class Supervisor:
         if self._heartbeats.silent_ms(slot.number) <= batch_age_ms_max(self._settings):
             slot.waits_for = ""
         elif not slot.waits_for and (writer := writer_of(self._settings.index.directory)):
-            own = {each.process.pid for each in self._slots if each.process is not None}
-            if writer.stopped or writer.process not in own:
+            workers = {each.process.pid for each in self._slots if each.process is not None}
+            if writer.stopped or writer.process not in workers:
                 slot.waits_for = str(writer)
                 log.error("a worker may wait for the index's writer lock", worker=slot.number, reason=slot.waits_for)
 
@@ -245,7 +248,7 @@ class Supervisor:
         )
         slot.start_due_seconds = time.monotonic() + slot.backoff_ms / 1000
 
-    def _bury(self, slot: Slot, measures: metrics.Metrics, cause: str) -> None:
+    def _note_end(self, slot: Slot, measures: metrics.Metrics, cause: str) -> None:
         assert slot.process is not None
         process, exit_code, before = slot.process.pid, slot.process.exitcode, slot.exit_code
         slot.exit_code = exit_code
@@ -280,7 +283,7 @@ class Supervisor:
         # Unreadable files, for example with too many open, are no reason to end the service.
         with suppress(OSError):
             if process is not None and (death := death_of(self._settings.index.directory, process)):
-                details |= {"step": death.step, "batch": ", ".join(map(str, death.stretches))}
+                details |= {"step": death.step, "batch": ", ".join(map(str, death.ranges))}
         return details
 
     def _show(self, measures: metrics.Metrics) -> None:

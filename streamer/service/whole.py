@@ -39,7 +39,7 @@ class Service(PreparingLoop):
         self._await(("decide", "route"), work, stopwatch)
         with stopwatch.step("commit"):
             self._transport.deliver(work.batch, work.outgoing)
-        self._tell_of_lost(work.batch)
+        self._report_lost(work.batch)
         self._listener.batch(report(work.batch, stopwatch, work.decisions, by_similarity=self._by_similarity))
         self._require_whole(work.batch, whole)
 
@@ -59,7 +59,7 @@ class ByIndex:
         """Set a batch's final verdicts."""
         work.decisions = self._index.admit(work.entries(), work.batch.ends, work.batch.marks)
         # At once: a decision happens once, and another worker may deliver its batch.
-        tell(work.decisions)
+        log_crossings(work.decisions)
 
     def route(self, work: Work) -> None:
         """Set a decided batch's outgoing records, row for row."""
@@ -89,7 +89,7 @@ class StreamNames:
         return self._known
 
 
-def tell(decisions: Decisions) -> None:
+def log_crossings(decisions: Decisions) -> None:
     """Log hosts that crossed the guard's limits with a batch, in either direction."""
     for host, documents, unequal, beyond in decisions.crossings:
         if beyond:

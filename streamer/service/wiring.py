@@ -130,7 +130,7 @@ def recoverer_of(
     """Recovery of a worker with an index; `policy` replaces that of the settings."""
     patience_seconds = settings.kafka.session_timeout_ms / 1000 + MARGIN_SECONDS
     decoder = Decoder(settings.decode)
-    return Recoverer(transport, index, decoder, fingerprinter, policy, listener.restoring, patience_seconds)
+    return Recoverer(transport, index, decoder, fingerprinter, policy, listener, patience_seconds)
 
 
 def preparation_of(

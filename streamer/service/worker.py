@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import structlog
@@ -25,7 +24,6 @@ from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import Listener, Loop, State
 from streamer.service.readiness import GroupSeen
-from streamer.service.restoring import RestoringListener
 from streamer.service.wiring import build_service, exit_code_of, open_with_scheme
 from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
@@ -37,7 +35,7 @@ STATISTICS_PERIOD_SECONDS = 5.0
 OWED_PERIOD_SECONDS = 1.0
 
 
-class MetricsListener:
+class MetricsListener(Listener):
     """Counts events in a worker's metrics, and sends heartbeats to the supervisor."""
 
     def __init__(self, measures: metrics.Metrics, heartbeats: Heartbeats, number: int) -> None:
@@ -49,33 +47,20 @@ class MetricsListener:
         self.transport: KafkaTransport | None = None
         self.index: Index | None = None
 
-    def as_listener(self) -> Listener:
-        """Callables for the loop."""
-        return Listener(
-            state=self._enter,
-            step=self._step,
-            progress=self._progress,
-            batch=self._batch,
-            skipped=self._skipped,
-            without_host=partial(self._measures.count, definitions.WITHOUT_HOST),
-            restoring=RestoringListener(
-                self._restored,
-                partial(self._measures.set, definitions.RESTORING_OFFSETS),
-                partial(self._measures.count, definitions.RESTORE_GAPS),
-            ),
-        )
-
-    def _enter(self, state: State) -> None:
+    def state(self, state: State) -> None:
+        """See `Listener`."""
         self._heartbeats.enter(self._number, state)
         if state is State.RUNNING:
             # A service without anything to restore shows it too.
             self._measures.set(definitions.RESTORING_OFFSETS, 0)
         log.info("state", state=state.value)
 
-    def _step(self, step: str) -> None:
-        self._heartbeats.enter_step(self._number, step)
+    def step(self, name: str) -> None:
+        """See `Listener`."""
+        self._heartbeats.enter_step(self._number, name)
 
-    def _progress(self) -> None:
+    def progress(self) -> None:
+        """See `Listener`."""
         self._beat()
         if time.monotonic() >= self._owed_due and self.transport is not None:
             self._owed_due = time.monotonic() + OWED_PERIOD_SECONDS
@@ -110,17 +95,32 @@ class MetricsListener:
         self._measures.set(definitions.INDEX_ENTRIES, statistics.entries)
         self._measures.set(definitions.INDEX_BYTES, statistics.used_bytes)
 
-    def _batch(self, batch: BatchReport) -> None:
+    def batch(self, figures: BatchReport) -> None:
+        """See `Listener`."""
         self._heartbeats.note_owed(self._number, [])
         self._owed_due = time.monotonic() + OWED_PERIOD_SECONDS
-        self._measures.observe_batch(batch)
+        self._measures.observe_batch(figures)
 
-    def _skipped(self, topic: str, partition: int, count: int) -> None:
-        self._measures.count(definitions.OFFSETS_SKIPPED, count, topic, partition)
+    def skipped(self, input_name: str, partition: int, count: int) -> None:
+        """See `Listener`."""
+        self._measures.count(definitions.OFFSETS_SKIPPED, count, input_name, partition)
 
-    def _restored(self, count: int) -> None:
+    def without_host(self, count: int) -> None:
+        """See `Listener`."""
+        self._measures.count(definitions.WITHOUT_HOST, count)
+
+    def restored(self, count: int) -> None:
+        """See `RestoringListener`."""
         self._beat()
         self._measures.count(definitions.RESTORED, count)
+
+    def behind(self, offsets: int) -> None:
+        """See `RestoringListener`."""
+        self._measures.set(definitions.RESTORING_OFFSETS, offsets)
+
+    def gaps(self, parts: int) -> None:
+        """See `RestoringListener`."""
+        self._measures.count(definitions.RESTORE_GAPS, parts)
 
 
 def end_with_parent() -> None:
@@ -167,7 +167,6 @@ def work(
 
 def _run(settings: Settings, part: Part | None, instance: str, listener: MetricsListener) -> None:
     loop: Loop
-    events = listener.as_listener()
     with ExitStack() as resources:
         if part in (None, "decide"):
             index, fingerprinter = open_with_scheme(settings)
@@ -175,11 +174,11 @@ def _run(settings: Settings, part: Part | None, instance: str, listener: Metrics
             if part is None:
                 listener.transport = transport = KafkaTransport(settings, instance, index.identity)
                 policy = settings.recovery
-                loop = build_service(settings, transport, index, fingerprinter, events, policy, task_id=instance)
+                loop = build_service(settings, transport, index, fingerprinter, listener, policy, task_id=instance)
             else:
-                listener.transport, loop = decide_part(settings, instance, index, fingerprinter, events)
+                listener.transport, loop = decide_part(settings, instance, index, fingerprinter, listener)
         else:
             wire = fingerprint_part if part == "fingerprint" else route_part
-            listener.transport, loop = wire(settings, instance, scheme_for(settings, key_for(settings, None)), events)
+            listener.transport, loop = wire(settings, instance, scheme_for(settings, key_for(settings, None)), listener)
         signal.signal(signal.SIGTERM, lambda *_: loop.stop())
         loop.run()

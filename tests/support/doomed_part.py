@@ -9,11 +9,12 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.observe.batch_report import BatchReport
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.records.record import Batch, Outgoing
-from streamer.service.loop import Listener, Loop
+from streamer.service.loop import Loop
 from streamer.settings.parts import Part
 from streamer.settings.settings import load
 from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.doomed_worker import POINTS, Doom, doom_steps
+from tests.support.listening import Listening
 
 POINTS_OF: dict[Part, tuple[str, ...]] = {
     "fingerprint": tuple(point for point in POINTS if "index" not in point),
@@ -55,7 +56,7 @@ def live_part(part: Part, point: str, passage: int, count: int, journal: bool, o
         if done >= count:
             loop.stop()
 
-    listener = Listener(batch=add)
+    listener = Listening(batch=add)
     if part == "decide":
         hooks = CommitHooks(
             before_commit=lambda: doom.pass_by("before-index-commit"),

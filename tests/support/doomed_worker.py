@@ -10,13 +10,13 @@ from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.observe.batch_report import BatchReport
 from streamer.records.record import Batch, Outgoing
-from streamer.service.loop import Listener
 from streamer.service.whole import Service
 from streamer.service.wiring import build_service
 from streamer.settings.settings import Settings, load
 from streamer.transports.kafka.clients import Attempt
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.transport import Assigned
+from tests.support.listening import Listening
 
 POINTS = (
     "after-read",
@@ -99,5 +99,5 @@ def live(point: str, passage: int, count: int, journal: bool, overrides: list[st
 
     with Index.open(settings.index.directory, parameters, map_bytes_max=2**30, hooks=hooks, journal=journal) as index:
         transport = DoomedTransport(settings, doom)
-        service = build_service(settings, transport, index, fingerprinter, Listener(batch=look), settings.recovery)
+        service = build_service(settings, transport, index, fingerprinter, Listening(batch=look), settings.recovery)
         service.run()

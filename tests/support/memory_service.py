@@ -12,11 +12,11 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.observe.batch_report import BatchReport
 from streamer.records.reason import SAME
 from streamer.records.record import Headers
-from streamer.service.loop import Listener, State
-from streamer.service.restoring import RestoringListener
+from streamer.service.loop import State
 from streamer.service.whole import Service
 from streamer.service.wiring import build_service, guard_of, recrawl_of, retention_of
 from streamer.settings.settings import Recovery, Settings
+from tests.support.listening import Listening
 from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport, Stored
 
 RESTARTS_MAX = 200
@@ -94,14 +94,16 @@ class World:
                 if idle > 2:
                     service.stop()
 
-            listener = Listener(
+            listener = Listening(
                 state=self.states.append,
                 step=self.steps.append,
                 progress=stop_when_read,
                 batch=self.reports.append,
                 skipped=lambda *skipped: self.skipped.append(skipped),
                 without_host=self.without_host.append,
-                restoring=RestoringListener(self.restored.append, self.behind.append, self.gaps.append),
+                restored=self.restored.append,
+                behind=self.behind.append,
+                gaps=self.gaps.append,
             )
             service = build_service(
                 self.settings, transport, index, fingerprinter, listener, policy or self.settings.recovery

@@ -14,12 +14,13 @@ from streamer.fingerprint.scheme import scheme_for
 from streamer.observe.batch_report import BatchReport
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.records.record import Destination
-from streamer.service.loop import Listener, Loop
+from streamer.service.loop import Loop
 from streamer.service.wiring import build_service, open_index
 from streamer.settings.parts import Part, settings_of
 from streamer.settings.settings import Index, Recovery, Settings
 from streamer.transports.kafka.topics import create_topics, topic_of
 from streamer.transports.kafka.transport import KafkaTransport
+from tests.support.listening import Listening
 from tests.support.memory_service import SENTENCES, document
 from tests.support.transport_worlds import Client, make_settings
 
@@ -93,7 +94,7 @@ class PartsWorld:
             if until(transport) if until is not None else done >= records:
                 loop.stop()
 
-        listener = Listener(batch=add, progress=look)
+        listener = Listening(batch=add, progress=look)
         if part == "fingerprint":
             transport, loop = fingerprint_part(chosen, "0", fingerprinter, listener)
             loop.run()

@@ -60,11 +60,15 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """A process's step and batch at its death."""
+    """A process's step and batch at its death.
+
+    >>> Death(Path("7-1.attempt"), "decode", ()).step
+    'decode'
+    """
 
     note: Path
     step: str
-    stretches: tuple[OffsetRange, ...]
+    ranges: tuple[OffsetRange, ...]
 
 
 class AttemptFile:
@@ -137,19 +141,19 @@ class Attempts:
         """Load and log deaths at newly assigned sources from their starting offsets on; delete settled notes."""
         noted = list(deaths(self._folder))
         for death in noted:
-            ours = [each for each in death.stretches if each.source in begins]
+            ours = [each for each in death.ranges if each.source in begins]
             ahead = [each for each in ours if each.offsets.stop > begins[each.source]]
             if ahead:
-                batch = ", ".join(map(str, death.stretches))
+                batch = ", ".join(map(str, death.ranges))
                 log.warning("a process died amid this batch", step=death.step, batch=batch)
-            over = len(ours) == len(death.stretches) and not ahead
+            over = len(ours) == len(death.ranges) and not ahead
             if over or death.step not in PURE_STEPS:
                 death.note.unlink(missing_ok=True)
         for source, begin in begins.items():
             self._suspected[source] = [
                 each.offsets
                 for death in noted
-                for each in death.stretches
+                for each in death.ranges
                 if death.step in PURE_STEPS and each.source == source and each.offsets.stop > begin
             ]
 
@@ -193,8 +197,8 @@ def death_of(folder: Path, process: int) -> Death | None:
 
     With two batches, prefers the one in a pure step: its records may be the cause.
     """
-    own = [death for death in deaths(folder) if death.note.name.startswith(f"{process}-")]
-    return next((death for death in own if death.step in PURE_STEPS), own[0] if own else None)
+    of_process = [death for death in deaths(folder) if death.note.name.startswith(f"{process}-")]
+    return next((death for death in of_process if death.step in PURE_STEPS), of_process[0] if of_process else None)
 
 
 def ranges_of(batch: Batch) -> tuple[OffsetRange, ...]:
@@ -211,10 +215,10 @@ def ranges_of(batch: Batch) -> tuple[OffsetRange, ...]:
     )
 
 
-def _content(step: str, stretches: Iterable[OffsetRange]) -> bytes:
+def _content(step: str, ranges: Iterable[OffsetRange]) -> bytes:
     rows = [
         [each.topic, each.source.stream, each.source.partition, each.offsets.start, each.offsets.stop]
-        for each in stretches
+        for each in ranges
     ]
     while len(text := orjson.dumps(rows)) > NOTE_BYTES - _STEP_BYTES - 2:
         del rows[len(rows) // 2 :]
@@ -224,10 +228,10 @@ def _content(step: str, stretches: Iterable[OffsetRange]) -> bytes:
 def _read(note: Path, content: bytes) -> Death | None:
     step = content[:_STEP_BYTES].decode(errors="replace").strip()
     try:
-        stretches = tuple(
+        ranges = tuple(
             OffsetRange(topic, Source(stream, partition), range(begin, end))
             for topic, stream, partition, begin, end in orjson.loads(content[_STEP_BYTES:])
         )
     except (ValueError, TypeError):
         return None
-    return None if step in ("", IDLE) or not stretches else Death(note, step, stretches)
+    return None if step in ("", IDLE) or not ranges else Death(note, step, ranges)

@@ -285,4 +285,4 @@ def test_what_a_decoder_raises_comes_out_where_the_batch_is_wanted_and_stays_not
     ahead.close()
     note.close(orderly=False)
     (death,) = deaths(tmp_path)
-    assert (death.step, death.stretches[0].offsets) == ("decode", range(2))
+    assert (death.step, death.ranges[0].offsets) == ("decode", range(2))

@@ -15,9 +15,9 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Decoder
 from streamer.service import recovery
 from streamer.service.recovery import Foreign, Plan, Recoverer, SourceOffsets, Unrecovered, plan
-from streamer.service.restoring import RestoringListener
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.transport import Assigned, Transport
+from tests.support.listening import Listening
 from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport, Partition
 from tests.support.memory_service import SENTENCES, document
 from tests.support.memory_service import World as MemoryWorld
@@ -44,7 +44,7 @@ def recoverer(
     transport: Transport, index: Index, policy: Recovery, progress: Callable[[int], None] = lambda count: None
 ) -> Recoverer:
     chosen = Settings()
-    return Recoverer(transport, index, Decoder(chosen.decode), scheme_for(chosen), policy, RestoringListener(progress))
+    return Recoverer(transport, index, Decoder(chosen.decode), scheme_for(chosen), policy, Listening(restored=progress))
 
 
 STOPPING = Recovery(index_behind="stop")

@@ -16,11 +16,11 @@ from streamer.records.decode import Decoder
 from streamer.service import recovery
 from streamer.service.loop import State
 from streamer.service.recovery import Recoverer, Unrecovered
-from streamer.service.restoring import RestoringListener
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Route, Settings
 from streamer.transports.transport import Assigned
 from tests.support.indexes import all_records, looked_at
+from tests.support.listening import Listening
 from tests.support.memory_broker import Crash, Crashed, MemoryTransport, Partition, Stored
 from tests.support.memory_service import SENTENCES, World, document
 from tests.support.verified import verified, wrong
@@ -161,7 +161,7 @@ def test_while_another_process_restores_a_worker_waits_with_signs_of_life_and_th
             Decoder(world.settings.decode),
             scheme_for(world.settings),
             Recovery(),
-            RestoringListener(signs_of_life.append),
+            Listening(restored=signs_of_life.append),
         )
         found = [waiting.recover(assigned) for _ in range(6)]
         assert found[0] is Unrecovered.WAITING

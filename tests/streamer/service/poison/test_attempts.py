@@ -120,7 +120,7 @@ with Attempts(Path({os.fspath(folder)!r}), 3) as mine:
     death = death_of(folder, process.pid)
     assert death is not None
     assert death.step == "fingerprint"
-    assert list(map(str, death.stretches)) == ["documents/0 offsets 10 to 19", "documents/1 offsets 0 to 2"]
+    assert list(map(str, death.ranges)) == ["documents/0 offsets 10 to 19", "documents/1 offsets 0 to 2"]
     assert death_of(folder, process.pid + 1) is None
 
 
@@ -128,7 +128,7 @@ def test_a_note_that_makes_no_sense_or_is_old_is_removed(folder: Path, monkeypat
     batch = batch_of((FIRST, range(10)))
     die(folder, batch)
     (folder / "1-1.attempt").write_bytes(b"decode          \n[[1, 2], 3")
-    assert [death.stretches for death in deaths(folder)] == [ranges_of(batch)]
+    assert [death.ranges for death in deaths(folder)] == [ranges_of(batch)]
     monkeypatch.setattr(attempts, "DEATHS_KEPT_SECONDS", -1.0)
     assert not list(deaths(folder))
     assert not list(folder.iterdir())
@@ -138,8 +138,8 @@ def test_a_batch_of_very_many_sources_is_noted_as_far_as_there_is_room(folder: P
     many = batch_of(*((Source("stream", number), range(10**12, 10**12 + 1)) for number in range(5_000)))
     die(folder, many)
     (death,) = deaths(folder)
-    assert len(death.stretches) > 500
-    assert death.stretches[0] == OffsetRange("documents", FIRST, range(10**12, 10**12 + 1))
+    assert len(death.ranges) > 500
+    assert death.ranges[0] == OffsetRange("documents", FIRST, range(10**12, 10**12 + 1))
 
 
 def test_a_folder_that_takes_no_note_is_told_with_its_name(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_of_two_batches_under_way_the_one_in_a_pure_step_is_what_a_process_died_
         raise Killed
     death = death_of(folder, os.getpid())
     assert death is not None
-    assert (death.step, death.stretches[0].offsets) == ("decode", range(10, 20))
+    assert (death.step, death.ranges[0].offsets) == ("decode", range(10, 20))
     assert not suspects(folder, batch_of((FIRST, range(10))), 1)
     assert suspects(folder, batch_of((FIRST, range(10, 20))), 1)
 
