@@ -59,7 +59,7 @@ def read(fetched: bytes, offset: int = 0, damages: Damages | None = None) -> tup
 
 
 def noted(damages: Damages) -> Damage | None:
-    return damages._found.get(PARTITION)
+    return damages._by_partition.get(PARTITION)
 
 
 @pytest.mark.parametrize("codec", CODECS)
