@@ -23,6 +23,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 def require_as_described(asked: Asked, method: str, template: str, status: int, answer: Any) -> None:
     described = asked.ask("GET", "/v1/openapi.json")[1]
     response = described["paths"][template][method]["responses"][str(status)]
+    if "$ref" in response:
+        response = described["components"]["responses"][response["$ref"].rpartition("/")[2]]
     schema = {**response["content"]["application/json"]["schema"], "components": described["components"]}
     Draft202012Validator(schema).validate(answer)
 
