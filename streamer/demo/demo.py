@@ -17,10 +17,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamer.demo.changes import Span, compare
 from streamer.demo.differences import Difference, differences, shown_first
 from streamer.demo.documents import EDITS, documents, label_of
 from streamer.errors import InputChanged, InputUnreadable
+from streamer.explain.explanation import Span
+from streamer.explain.report import marked
+from streamer.explain.side_by_side import in_one
 from streamer.service.file_job import filter_files
 from streamer.settings.settings import Decode, Settings
 
@@ -33,6 +35,7 @@ SCHEMES = {"minhash": "MinHash", "simhash": "SimHash"}
 _DOCUMENTS = "documents.jsonl"
 _DIFFERENCES = "differences.jsonl"
 _ID = re.compile(rb'"id": ?"([^"]+)"')
+_STYLES = {"removed": "red", "added": "green"}
 _VERDICTS = {
     "unique": "unique",
     "duplicate": "near-duplicate",
@@ -177,15 +180,11 @@ def render(example: Example) -> Text:
         (example.id, "bold"),
         f" is a near-duplicate of {example.original}, {example.similarity:.2f} similar{edit}\n  ",
     )
-    if not any(span.kind in {"removed", "added"} for span in example.spans):
+    if not example.spans:
         return text.append("the words are the same")
     for span in example.spans:
-        if span.kind == "removed":
-            text.append(f"[-{span.text}-]", style="red")
-        elif span.kind == "added":
-            text.append(f"{{+{span.text}+}}", style="green")
-        else:
-            text.append(span.text, style="dim" if span.kind == "gap" else "")
+        shown = marked(span.text, span.kind) if span.kind in _STYLES else span.text
+        text.append(shown, _STYLES.get(span.kind, "dim" if span.kind == "gap" else ""))
     if example.changes_hidden:
         text.append(f"\n  changes not shown: {example.changes_hidden}", style="dim")
     return text
@@ -319,7 +318,7 @@ def _dullness(verdict: dict[str, Any], chosen: Sequence[dict[str, Any]]) -> tupl
 
 
 def _example(verdict: dict[str, Any], by_id: Mapping[str, tuple[str, str]]) -> Example:
-    spans, hidden = compare(by_id[verdict["original"]][1], by_id[verdict["id"]][1])
+    spans, hidden = in_one(by_id[verdict["original"]][1], by_id[verdict["id"]][1])
     label = label_of(verdict["id"])
     edit = label.edit if label else None
-    return Example(verdict["id"], verdict["original"], verdict["similarity"], edit, tuple(spans), hidden)
+    return Example(verdict["id"], verdict["original"], verdict["similarity"], edit, spans, hidden)

@@ -148,9 +148,18 @@ class Report:
             return text, "dim" if kind == "gap" else ""
         if not self._marks:
             return text, "bold red" if change == "removed" else "bold green"
-        words = text.rstrip()
-        begin, end = ("[-", "-]") if change == "removed" else ("{+", "+}")
-        return f"{begin}{words}{end}{text[len(words) :]}", ""
+        return marked(text, change), ""
+
+
+def marked(text: str, change: str) -> str:
+    """A change between marks, as in `git diff --word-diff`.
+
+    >>> marked("old ", "removed"), marked("new ", "added")
+    ('[-old-] ', '{+new+} ')
+    """
+    words = text.rstrip()
+    begin, end = ("[-", "-]") if change == "removed" else ("{+", "+}")
+    return f"{begin}{words}{end}{text[len(words) :]}"
 
 
 def _alike(likeness: Likeness) -> str:

@@ -1,7 +1,7 @@
 """Two texts side by side: differing words in their context, as written."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ CONTEXT_CHARACTERS = 80
 """Approximate characters on each side of a change."""
 RUN_CHARACTERS_MAX = 400
 """Longest part of a run of words, or of a single text."""
+BRIEF_CONTEXT_CHARACTERS, BRIEF_RUN_CHARACTERS_MAX, BRIEF_CHANGES_MAX = 25, 60, 3
+"""The same limits for two texts in one."""
 CHANGES_MAX = 6
 """Most shown changes; further ones are counted."""
 COMPARED_WORDS_MAX = 20_000
@@ -22,7 +24,9 @@ COMPARED_WORDS_MAX = 20_000
 EQUAL_CHARACTERS_MIN = 8
 """Fewer equal characters between two changes belong to the change: a lone article or ideograph means nothing."""
 
-_BY_CHARACTER = rf"(?:{UNSPACED_SCRIPTS}|[\p{{Script=Han}}\p{{Ideographic}}\p{{Script=Yi}}])\p{{M}}*"
+_BY_CHARACTER = (
+    rf"(?=[\p{{L}}\p{{N}}])(?:{UNSPACED_SCRIPTS}|[\p{{Script=Han}}\p{{Ideographic}}\p{{Script=Yi}}])\p{{M}}*"
+)
 _WORD = regex.compile(
     rf"{_BY_CHARACTER}|(?:(?!{_BY_CHARACTER})[\p{{L}}\p{{N}}]\p{{M}}*|(?<=\p{{L}})['\u2019](?=\p{{L}}))+"
 )
@@ -58,8 +62,21 @@ def side_by_side(before: str, after: str, *, full: bool = False) -> Compared:
     if not changes:
         return Compared(excerpt(before), excerpt(after), 0, 0)
     shown = list(_first(steps, CHANGES_MAX))
-    sides = _bounded(shown, 0), _bounded(shown, 1)
-    return Compared(*sides, changes, max(0, changes - CHANGES_MAX))
+    old, new = (_bounded(shown, {side: "differing"}, CONTEXT_CHARACTERS, RUN_CHARACTERS_MAX) for side in (0, 1))
+    return Compared(old, new, changes, max(0, changes - CHANGES_MAX))
+
+
+def in_one(before: str, after: str) -> tuple[tuple[Span, ...], int]:
+    """Changes between two texts in one short text, and how many it omits. Kinds: same, removed, added, gap.
+
+    >>> [(span.kind, span.text) for span in in_one("the old harbour", "the new harbour")[0]]
+    [('same', 'the '), ('removed', 'old '), ('added', 'new '), ('same', 'harbour')]
+    """
+    steps = _steps(_words(before), _words(after))
+    changes = sum(not step.equal for step in steps)
+    shown = list(_first(steps, BRIEF_CHANGES_MAX)) if changes else []
+    spans = _bounded(shown, {0: "removed", 1: "added"}, BRIEF_CONTEXT_CHARACTERS, BRIEF_RUN_CHARACTERS_MAX)
+    return spans, max(0, changes - BRIEF_CHANGES_MAX)
 
 
 def excerpt(text: str, *, full: bool = False) -> tuple[Span, ...]:
@@ -187,15 +204,17 @@ def _whole(steps: Sequence[_Step], side: int) -> tuple[Span, ...]:
     return _spans([("same" if step.equal else "differing", "".join(step.sides[side])) for step in steps])
 
 
-def _bounded(steps: Sequence[_Step], side: int) -> tuple[Span, ...]:
+def _bounded(steps: Sequence[_Step], kinds: Mapping[int, str], context: int, run_max: int) -> tuple[Span, ...]:
+    """Spans of the sides in `kinds`, which name the differing words; equal words are those of the last side."""
     pieces: list[tuple[str, str]] = []
     for number, step in enumerate(steps):
         if step.equal:
-            behind = 0 if number == 0 else CONTEXT_CHARACTERS
-            ahead = 0 if number == len(steps) - 1 else CONTEXT_CHARACTERS
-            pieces += _ends(step.sides[side], behind, ahead, "same")
+            begin = 0 if number == 0 else context
+            end = 0 if number == len(steps) - 1 else context
+            pieces += _ends(step.sides[max(kinds)], begin, end, "same")
         else:
-            pieces += _ends(step.sides[side], RUN_CHARACTERS_MAX // 2, RUN_CHARACTERS_MAX // 2, "differing")
+            for side, kind in kinds.items():
+                pieces += _ends(step.sides[side], run_max // 2, run_max // 2, kind)
     return _spans(pieces)
 
 

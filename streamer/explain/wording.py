@@ -1,6 +1,9 @@
-"""Sentences and settings for each verdict and reason. A new verdict or reason is a line here."""
+"""Sentences and settings for each verdict and reason, from wordings.toml, which has a table for each."""
 
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from index import Parameters, errors, minhash, second_look
@@ -12,24 +15,28 @@ from streamer.settings.settings import Settings
 ORIGINAL, OLDER_VERSION, LOOKALIKE = "original", "older version", "lookalike"
 """Role of the document that a verdict names: the one kept, the one replaced, or one with the same template."""
 
-Keys = Callable[[Parameters], Sequence[str]]
-"""The section.key of settings that take part under these parameters, in order of weight."""
-
 
 class Wording(NamedTuple):
-    """A record's fate and its cause, the settings that took part, and the named document's role."""
+    """A record's fate and its cause, the settings that took part, and the named document's role.
+
+    >>> wording_of("dead-letter", "not-json").settings
+    ['decode.format']
+    """
 
     sentence: str
-    keys: Keys
+    settings: Sequence[str]
     role: str = ORIGINAL
 
 
-def _none(_: Parameters) -> Sequence[str]:
-    return ()
+@cache
+def _wordings() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    return tomllib.loads(files("streamer.explain").joinpath("wordings.toml").read_text(encoding="utf-8"))
 
 
-def _keys(*keys: str) -> Keys:
-    return lambda _: keys
+def wording_of(verdict: str, reason: str) -> Wording:
+    """Wording for a verdict's and a reason's label; their bare names without an entry."""
+    by_reason = _wordings().get(verdict, {})
+    return Wording(**by_reason[reason]) if reason in by_reason else Wording(f"{verdict.capitalize()}: {reason}.", ())
 
 
 def _matching(parameters: Parameters) -> list[str]:
@@ -50,161 +57,7 @@ def _short(parameters: Parameters) -> Sequence[str]:
     return ("minhash.features_min" if parameters.scheme == "minhash" else "fingerprint.features_min",)
 
 
-def _crafted(parameters: Parameters) -> Sequence[str]:
-    return ("guard.crafted", *_matching(parameters))
-
-
-def _recrawled(parameters: Parameters) -> Sequence[str]:
-    return ("index.recrawl", *_matching(parameters))
-
-
-def _recrawled_short(parameters: Parameters) -> Sequence[str]:
-    return ("index.recrawl", *_short(parameters))
-
-
-def _minor(_: Parameters) -> Sequence[str]:
-    return ("index.recrawl_minor", "index.recrawl_history")
-
-
-def _of_template(parameters: Parameters) -> Sequence[str]:
-    return ("index.templates", *_matching(parameters))
-
-
-def _guarded(parameters: Parameters) -> Sequence[str]:
-    return ("guard.policy", "guard.share_max", "guard.documents_min", *_matching(parameters))
-
-
-_MINOR = {
-    "duplicate": "Dropped: the page came again under its id, and only counters and dates differ, or it returns to earlier texts "
-    "again and again.",
-    "update": "Kept as an update: the page came again under its id, and only counters and dates differ.",
-    "unique": "Kept: the page came again under its id, and only counters and dates differ.",
-}
-
-_WORDINGS = {
-    ("unique", "no-match"): Wording("Kept: nothing that counted then was near enough.", _matching),
-    ("duplicate", "similar"): Wording("Dropped as a near-duplicate of the original.", _matching),
-    ("duplicate", "same-text"): Wording("Dropped: its normalised text equals the original's.", _matching),
-    ("suspect", "host-beyond-limits"): Wording(
-        "Kept as a suspect: it is a near-duplicate of the original, but most of its site's recent pages were, as pages of one "
-        "template are. So the guard let it pass.",
-        _guarded,
-    ),
-    ("unique", "short-text-new"): Wording(
-        "Kept: the text is too short to tell likeness, and no equal one counted then.", _short
-    ),
-    ("duplicate", "short-text-same"): Wording(
-        "Dropped: the text is too short to tell likeness, and equals the original's.", _short
-    ),
-    ("unique", "recrawled"): Wording(
-        "Kept: the page came again under its id with another text, which is near to nothing but to its own older one.",
-        _recrawled,
-    ),
-    ("unique", "short-text-recrawled"): Wording(
-        "Kept: the page came again under its id with another text, too short to tell likeness.", _recrawled_short
-    ),
-    ("update", "recrawled"): Wording(
-        "Kept as an update: the page came again under its id with another text, which takes the place of the old one.",
-        _recrawled,
-        OLDER_VERSION,
-    ),
-    ("update", "short-text-recrawled"): Wording(
-        "Kept as an update: the page came again under its id with another text, too short to tell likeness, which takes the "
-        "place of the old one.",
-        _recrawled_short,
-        OLDER_VERSION,
-    ),
-    **{
-        (verdict, reason): Wording(_MINOR[verdict], _minor, OLDER_VERSION)
-        for verdict in ("duplicate", "update", "unique")
-        for reason in ("update-minor", "update-minor-short-text")
-    },
-    ("unique", "template"): Wording(
-        "Kept: it resembles pages of its host by what they all share alone, and has a text of its own.",
-        _of_template,
-        LOOKALIKE,
-    ),
-    ("given-back", "given-back"): Wording(
-        "Given back: a person took the drop back, so it went out with the unique ones, and stands for itself.", _none
-    ),
-    ("undecidable", "no-features"): Wording(
-        "Kept undecided: the text has nothing to compare, no letters and no digits. It went out with the unique ones.",
-        _none,
-    ),
-    ("unique", "crafted"): Wording(
-        "Kept: the text holds a line crafted to match others, or to hide. Without it nothing that counted then was near enough.",
-        _crafted,
-    ),
-    ("duplicate", "crafted"): Wording(
-        "Dropped: without a line that was crafted to hide it, the text is a near-duplicate of the original.", _crafted
-    ),
-    ("suspect", "crafted"): Wording(
-        "Kept as a suspect: the text holds a crafted line, and without it is a near-duplicate that the guard let pass.",
-        _guarded,
-    ),
-    ("update", "crafted"): Wording(
-        "Kept as an update: the page came again under its id with another text, which holds a crafted line.",
-        _recrawled,
-        OLDER_VERSION,
-    ),
-    ("unique", "crafted-template"): Wording(
-        "Kept: without a crafted line it resembles pages of its host by what they all share alone.",
-        _of_template,
-        LOOKALIKE,
-    ),
-    ("unique", "crafted-recrawled"): Wording(
-        "Kept: the page came again under its id with another text, which holds a crafted line.", _recrawled
-    ),
-    ("undecidable", "crafted"): Wording(
-        "Kept undecided: the text holds lines crafted to match others, or to hide, and matches nothing. It went out with the "
-        "unique ones.",
-        _keys("guard.crafted"),
-    ),
-    ("dead-letter", "tombstone"): Wording(
-        "Put among the dead letters: the record has no value. In a compacted topic that deletes its key.", _none
-    ),
-    ("dead-letter", "too-large"): Wording(
-        "Put among the dead letters: it is larger than the settings allow.",
-        _keys("decode.value_bytes_max", "decode.characters_max"),
-    ),
-    ("dead-letter", "not-utf-8"): Wording("Put among the dead letters: wrong charset.", _keys("decode.charset")),
-    ("dead-letter", "not-json"): Wording("Put among the dead letters: it is no JSON.", _keys("decode.format")),
-    ("dead-letter", "nested-too-deep"): Wording(
-        "Put among the dead letters: its JSON is nested deeper than the parser goes.", _none
-    ),
-    ("dead-letter", "not-of-registry"): Wording(
-        "Put among the dead letters: it does not begin with byte 0 and the id of a schema.", _keys("decode.format")
-    ),
-    ("dead-letter", "schema-unknown"): Wording(
-        "Put among the dead letters: the registry has no schema of Avro under the id that it names.",
-        _keys("decode.format"),
-    ),
-    ("dead-letter", "not-avro"): Wording(
-        "Put among the dead letters: its bytes are no Avro of the schema that it names.", _keys("decode.format")
-    ),
-    ("dead-letter", "no-text"): Wording(
-        "Put among the dead letters: it has no text where the settings look for one.",
-        _keys("decode.text", "decode.preset"),
-    ),
-    ("dead-letter", "text-not-string"): Wording(
-        "Put among the dead letters: what stands where the text should be is no text.",
-        _keys("decode.text", "decode.preset"),
-    ),
-    ("dead-letter", "unreadable"): Wording(
-        "Put among the dead letters: the records from this position on are damaged in the topic, and were skipped.",
-        _keys("recovery.unreadable"),
-    ),
-    ("dead-letter", "poison"): Wording(
-        "Put among the dead letters: every process that decoded or fingerprinted it ended, or took too long.",
-        _keys("workers.deaths_max", "workers.document_timeout_ms"),
-    ),
-}
-"""By labels, as headers have them."""
-
-
-def wording_of(verdict: str, reason: str) -> Wording:
-    """Wording for a verdict's and a reason's label; their bare names without an entry."""
-    return _WORDINGS.get((verdict, reason)) or Wording(f"{verdict.capitalize()}: {reason}.", _none)
+_GROUPS: Mapping[str, Callable[[Parameters], Sequence[str]]] = {"matching": _matching, "short": _short}
 
 
 def deciding(parameters: Parameters, settings: Settings) -> Parameters:
@@ -223,7 +76,7 @@ def rules_of(
     """The settings that took part, by the parameters that decide now; `stored`: those in the index's stamp."""
     values, stamped = _stamped(parameters), _stamped(stored or parameters)
     rules = []
-    for key in wording.keys(parameters):
+    for key in _keys_of(wording, parameters):
         section, _, name = key.partition(".")
         holder = getattr(settings, section)
         value = values.get(key, getattr(holder, name))
@@ -232,6 +85,11 @@ def rules_of(
         meaning = type(holder).model_fields[name].description or ""
         rules.append(Rule(key, _value_text(value), key in stamped and stamped[key] == value, meaning))
     return tuple(rules)
+
+
+def _keys_of(wording: Wording, parameters: Parameters) -> list[str]:
+    named = [_GROUPS[each](parameters) if each in _GROUPS else [each] for each in wording.settings]
+    return [key for keys in named for key in keys]
 
 
 def _stamped(parameters: Parameters) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamer.explain import side_by_side as module
 from streamer.explain.explanation import Span
-from streamer.explain.side_by_side import CHANGES_MAX, excerpt, printable, side_by_side
+from streamer.explain.side_by_side import BRIEF_CHANGES_MAX, CHANGES_MAX, excerpt, in_one, printable, side_by_side
 
 texts = st.lists(
     st.sampled_from(
@@ -59,6 +59,8 @@ def test_case_punctuation_and_white_space_make_no_change_and_are_shown_as_writte
     found = side_by_side("The  Quick,\nbrown fox", "the quick brown FOX!")
     assert found.changes == 0
     assert (joined(found.before), joined(found.after)) == ("The Quick, brown fox", "the quick brown FOX!")
+    # Ideographic full stops are common to several scripts, as kana are: they are no words either.
+    assert side_by_side("你好、我们。ラー", "你好我们ラー。").changes == 0
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,29 @@ def test_further_changes_are_counted() -> None:
     found = side_by_side("".join(words), "".join(changed))
     assert (found.changes, found.hidden) == (30, 30 - CHANGES_MAX)
     assert len([span for span in found.after if span.kind == "differing"]) == CHANGES_MAX
+
+
+def test_two_texts_in_one_have_the_changes_of_both_sides_in_less_context() -> None:
+    words = [f"word{number} " for number in range(3_000)]
+    changed = ["other " if number % 100 == 50 else word for number, word in enumerate(words)]
+    spans, hidden = in_one("".join(words), "".join(changed))
+    assert joined(spans, "removed") == "word50 word150 word250 "
+    assert joined(spans, "added") == "other " * BRIEF_CHANGES_MAX
+    assert hidden == 30 - BRIEF_CHANGES_MAX
+    assert len(joined(spans)) < 350
+
+
+@settings(max_examples=200, deadline=None)
+@given(texts, texts)
+def test_two_texts_in_one_give_both_back_if_nothing_is_left_out(before: str, after: str) -> None:
+    spans, hidden = in_one(before, after)
+    if not spans:
+        assert side_by_side(before, after).changes == 0
+    elif not hidden and not joined(spans, "gap"):
+        new = "".join(span.text for span in spans if span.kind != "removed")
+        assert new in (printable(after).strip(), "")
+        old = [word for span in spans if span.kind != "added" for word, _ in module._words(span.text)]
+        assert old == [word for word, _ in module._words(before)]
 
 
 def test_what_would_take_too_long_to_compare_is_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
