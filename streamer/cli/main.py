@@ -4,8 +4,7 @@ import logging
 import resource
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -280,29 +279,17 @@ def config_check(settings: Settings) -> None:
 
     Prints one line per problem: a wrong value, contradicting settings, a missing extra, or a setting without effect.
     """
+    from streamer.doctor.finding import State
+    from streamer.doctor.machine import extras
     from streamer.records.first_look import remedy
 
-    problems = [*_missing_extras(settings), *(idle_line(key, settings) for key in without_use(settings))]
+    missing = [extra.remedy for extra in extras(settings) if extra.state is not State.OK]
+    problems = [*missing, *(idle_line(key, settings) for key in without_use(settings))]
     if problems:
         raise SettingsError("\n".join(problems))
     click.echo("the settings are valid")
     if needs_hosts(settings) and settings.decode.format == "text":
         click.echo(f"streamer: text has no host, so the index learns no templates. {remedy(settings.decode)}", err=True)
-
-
-def _missing_extras(settings: Settings) -> Iterator[str]:
-    from streamer.records.schemas import require_avro
-    from streamer.text.main_text import require
-    from streamer.transports.kafka.client import require_client
-
-    needed: list[Callable[[], object]] = [require] if settings.fingerprint.markup == "html-main" else []
-    needed += [require_avro] if settings.decode.format == "avro" else []
-    needed.append(partial(require_client, settings))
-    for extra in needed:
-        try:
-            extra()
-        except SettingsError as error:
-            yield str(error)
 
 
 for command in (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from streamer.doctor.finding import Finding, State
+from streamer.doctor.finding import Finding, advice, away, ok, unchecked, wrong
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.records.first_look import remedy
 from streamer.settings.parts import PARTS, settings_of
@@ -31,9 +31,9 @@ def connections(
     for address, answer in greetings.items():
         check = f"broker {address}"
         if isinstance(answer, SettingsError):
-            yield Finding(check, State.WRONG, "refuses this client", str(answer))
+            yield wrong(check, "refuses this client", str(answer))
         elif isinstance(answer, BrokerUnavailable):
-            yield Finding(check, State.AWAY, str(answer), "start the broker, or correct kafka.bootstrap_servers")
+            yield away(check, str(answer), "start the broker, or correct kafka.bootstrap_servers")
         else:
             yield certificate(check, answer.certificate_expires, now_seconds, "renew it at the broker")
 
@@ -45,22 +45,22 @@ def certificate(check: str, expires_seconds: float | None, now_seconds: float, r
     'certificate expired 10 days ago'
     """
     if expires_seconds is None:
-        return Finding(check, State.OK, "answers")
+        return ok(check, "answers")
     days = (expires_seconds - now_seconds) / _DAY_SECONDS
     if days < 0:
-        return Finding(check, State.WRONG, f"certificate expired {-days:,.0f} days ago", remedy)
-    state = State.OK if days >= CERTIFICATE_DAYS_MIN else State.ADVICE
-    return Finding(check, state, f"certificate good for {days:,.0f} days", "" if state is State.OK else remedy)
+        return wrong(check, f"certificate expired {-days:,.0f} days ago", remedy)
+    result = f"certificate good for {days:,.0f} days"
+    return ok(check, result) if days >= CERTIFICATE_DAYS_MIN else advice(check, result, remedy)
 
 
 def rights(settings: Settings, withheld: Sequence[Right]) -> Iterator[Finding]:
     """Rights that the service uses."""
     for right in rights_of(settings):
         if right not in withheld:
-            yield Finding(str(right), State.OK, "allowed")
+            yield ok(str(right), "allowed")
         else:
-            state = State.WRONG if right.required else State.ADVICE
-            yield Finding(str(right), state, f"not allowed; needed {right.purpose}", f"allow it: {DOCUMENTED_AT}")
+            finding = wrong if right.required else advice
+            yield finding(str(right), f"not allowed; needed {right.purpose}", f"allow it: {DOCUMENTED_AT}")
 
 
 def timeouts(settings: Settings, facts: Facts) -> Iterator[Finding]:
@@ -71,13 +71,11 @@ def timeouts(settings: Settings, facts: Facts) -> Iterator[Finding]:
         ("kafka.transaction_timeout_ms", kafka.transaction_timeout_ms, "transaction.max.timeout.ms"),
     ):
         if key in facts.untried:
-            yield Finding(key, State.UNCHECKED, "cannot be tried without the right above")
+            yield unchecked(key, "cannot be tried without the right above")
         elif key in facts.refused:
-            yield Finding(
-                key, State.WRONG, f"{value} is not allowed", f"stay within the brokers' {limits}, or change these"
-            )
+            yield wrong(key, f"{value} is not allowed", f"stay within the brokers' {limits}, or change these")
         else:
-            yield Finding(key, State.OK, f"{value} is allowed")
+            yield ok(key, f"{value} is allowed")
 
 
 def topics(
@@ -93,14 +91,14 @@ def topics(
         facts = facts_by_topic[name]
         check = f"topic {name!r} (topics.{key})"
         if facts is None and name in unseen:
-            yield Finding(check, State.UNCHECKED, "cannot be seen without a right on it")
+            yield unchecked(check, "cannot be seen without a right on it")
         elif facts is None:
             remedy = f"create it with `streamer topics create`, or correct topics.{key}"
-            yield Finding(check, State.WRONG, "does not exist", remedy)
+            yield wrong(check, "does not exist", remedy)
         else:
             yield from _partitions(settings, key, check, facts)
             if facts.settings is None:
-                yield Finding(check, State.UNCHECKED, "its settings cannot be seen", "allow DESCRIBE_CONFIGS on it")
+                yield unchecked(check, "its settings cannot be seen", "allow DESCRIBE_CONFIGS on it")
             else:
                 yield from _policy(settings, key, check, facts, facts.settings)
     yield from _sizes(settings, facts_by_topic)
@@ -117,15 +115,14 @@ def parts(
         if of_input is not None and facts.partitions != of_input.partitions:
             result = f"{facts.partitions} partitions, but {names.input!r} has {of_input.partitions}"
             remedy = "add partitions to the smaller one: a part writes partition n for partition n"
-            yield Finding(check, State.WRONG, result, remedy)
+            yield wrong(check, result, remedy)
         else:
             yield from _partitions(settings, key, check, facts)
         if facts.settings is not None:
             yield from _policy(settings, key, check, facts, facts.settings)
             if key == "fingerprints" and facts.settings["message.timestamp.type"] != "LogAppendTime":
-                yield Finding(
+                yield advice(
                     check,
-                    State.ADVICE,
                     f"message.timestamp.type is {facts.settings['message.timestamp.type']}",
                     "set it to LogAppendTime: an engine of several machines would decide in the order of these times",
                 )
@@ -133,7 +130,7 @@ def parts(
         for right in withheld:
             if right in rights_of(settings_of(settings, part), part):
                 result = f"not allowed; needed {right.purpose}"
-                yield Finding(f"{part}: {right}", State.ADVICE, result, f"allow it to this part: {DOCUMENTED_AT}")
+                yield advice(f"{part}: {right}", result, f"allow it to this part: {DOCUMENTED_AT}")
 
 
 def clock(newest_ms: int | None, now_seconds: float) -> Finding:
@@ -142,13 +139,12 @@ def clock(newest_ms: int | None, now_seconds: float) -> Finding:
     A local clock that is ahead escapes this check.
     """
     if newest_ms is None:
-        return Finding("clock", State.UNCHECKED, "the input has no record time", "synchronize this machine by NTP")
+        return unchecked("clock", "the input has no record time", "synchronize this machine by NTP")
     ahead_seconds = newest_ms / 1000 - now_seconds
     if ahead_seconds <= AHEAD_SECONDS_MAX:
-        return Finding("clock", State.OK, "no record of the input is from the future")
-    return Finding(
+        return ok("clock", "no record of the input is from the future")
+    return advice(
         "clock",
-        State.ADVICE,
         f"a record of the input is {ahead_seconds / 3600:,.1f} hours ahead of it",
         "synchronize this machine, brokers and producers by NTP: records from the future outlive retention.ms, and many of "
         "them let documents expire early (index.age_max_hours)",
@@ -159,34 +155,28 @@ def hosts(decode: Decode, documents: int, with_host: int) -> Finding:
     """Whether the input's newest documents name a host, if site templates are learnt."""
     check = "hosts (decode.host)"
     if not documents:
-        return Finding(check, State.UNCHECKED, "the input has no documents yet")
+        return unchecked(check, "the input has no documents yet")
     if not with_host:
         problem = f"none of the {documents:,} newest documents names one, so templates of sites are not learnt"
-        return Finding(check, State.ADVICE, problem, remedy(decode))
-    return Finding(check, State.OK, f"{with_host:,} of the {documents:,} newest documents name one")
+        return advice(check, problem, remedy(decode))
+    return ok(check, f"{with_host:,} of the {documents:,} newest documents name one")
 
 
 def _partitions(settings: Settings, key: str, check: str, facts: TopicFacts) -> Iterator[Finding]:
     workers = settings.workers.count
     if key == "input" and facts.partitions < workers:
         remedy = "lower workers.count, or add partitions"
-        yield Finding(check, State.ADVICE, f"{facts.partitions} partitions for {workers} workers: some idle", remedy)
+        yield advice(check, f"{facts.partitions} partitions for {workers} workers: some idle", remedy)
     else:
-        yield Finding(check, State.OK, f"{facts.partitions} partitions, {facts.replicas} replicas")
+        yield ok(check, f"{facts.partitions} partitions, {facts.replicas} replicas")
 
 
 def _policy(settings: Settings, key: str, check: str, facts: TopicFacts, topic: Mapping[str, str]) -> Iterator[Finding]:
     if "compact" in topic["cleanup.policy"]:
-        yield Finding(
-            check,
-            State.WRONG,
-            f"cleanup.policy is {topic['cleanup.policy']}",
-            "set it to delete: compaction loses records",
-        )
+        yield wrong(check, f"cleanup.policy is {topic['cleanup.policy']}", "set it to delete: compaction loses records")
     if key != "input" and int(topic["min.insync.replicas"]) > facts.replicas:
-        yield Finding(
+        yield wrong(
             check,
-            State.WRONG,
             f"min.insync.replicas is {topic['min.insync.replicas']} with {facts.replicas} replicas: writes fail",
             "lower it, or add replicas",
         )
@@ -201,9 +191,8 @@ def _restorable(settings: Settings, check: str, topic: Mapping[str, str]) -> Ite
     if kept_bytes >= 0 or (not for_ever and (age is None or kept_ms < age * _HOUR_MS)):
         kept = f"{kept_bytes:,} bytes a partition" if kept_bytes >= 0 else f"{kept_ms / _HOUR_MS:,.0f} hours"
         counts = "for ever" if age is None else f"for {age:g} hours"
-        yield Finding(
+        yield advice(
             check,
-            State.ADVICE,
             f"keeps {kept}, but documents match {counts}: a lost index can only be restored in part",
             "raise retention.ms and retention.bytes, set index.age_max_hours, or keep backups (`streamer index backup`)",
         )
@@ -217,23 +206,21 @@ def _sizes(settings: Settings, facts_by_topic: Mapping[str, TopicFacts | None]) 
     names = settings.topics
     of_input, sent = limit(names.input), settings.kafka.request_bytes_max
     if of_input is None:
-        yield Finding("largest record", State.UNCHECKED, "max.message.bytes of the input cannot be seen")
+        yield unchecked("largest record", "max.message.bytes of the input cannot be seen")
         return
     if of_input > sent:
-        yield Finding(
+        yield wrong(
             "largest record",
-            State.WRONG,
             f"the input takes {of_input:,} bytes, kafka.request_bytes_max is {sent:,}",
             "raise kafka.request_bytes_max: a larger record cannot be delivered, not even as a dead letter",
         )
     for name in (names.unique, names.duplicate, names.dead_letter):
         of_output = limit(name)
         if of_output is not None and of_output < of_input:
-            yield Finding(
+            yield wrong(
                 "largest record",
-                State.WRONG,
                 f"the input takes {of_input:,} bytes, {name!r} {of_output:,}",
                 f"raise max.message.bytes of {name!r}",
             )
         elif of_output is not None:
-            yield Finding("largest record", State.OK, f"{name!r} takes {of_input:,} bytes, as the input does")
+            yield ok("largest record", f"{name!r} takes {of_input:,} bytes, as the input does")

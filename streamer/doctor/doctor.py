@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 
 from streamer.doctor import brokers, machine
-from streamer.doctor.finding import Finding, State
+from streamer.doctor.finding import Finding, away, unchecked, wrong
 from streamer.doctor.registry import registry
 from streamer.errors import BrokerUnavailable, RecordsUnreadable, RegistryUnavailable, SettingsError
 from streamer.records.decode import Decoder, Document
@@ -34,24 +34,24 @@ def _of_brokers(settings: Settings) -> Iterator[Finding]:
     try:
         expires = handshake.own_certificate_expires(settings)
     except SettingsError as error:
-        yield Finding("certificates and keys", State.WRONG, "cannot be used", str(error))
+        yield wrong("certificates and keys", "cannot be used", str(error))
         return
     if settings.kafka.ssl_certfile is not None:
         yield brokers.certificate("kafka.ssl_certfile", expires, now, "ask its authority for a new one")
     greetings = dict(handshake.greetings(settings))
     yield from brokers.connections(greetings, now)
     if any(isinstance(answer, SettingsError) for answer in greetings.values()):
-        yield Finding("rights, topics, timeouts", State.UNCHECKED, "a broker refuses this client")
+        yield unchecked("rights, topics, timeouts", "a broker refuses this client")
         return
     if all(isinstance(answer, BrokerUnavailable) for answer in greetings.values()):
-        yield Finding("rights, topics, timeouts", State.UNCHECKED, "no broker answers")
+        yield unchecked("rights, topics, timeouts", "no broker answers")
         return
     try:
         facts = diagnosis.diagnose(settings)
     except SettingsError as error:
-        yield Finding("rights, topics, timeouts", State.WRONG, "cannot be checked", str(error))
+        yield wrong("rights, topics, timeouts", "cannot be checked", str(error))
     except BrokerUnavailable as error:
-        yield Finding("rights, topics, timeouts", State.AWAY, str(error), "start the brokers, and run this again")
+        yield away("rights, topics, timeouts", str(error), "start the brokers, and run this again")
     else:
         yield from brokers.rights(settings, facts.withheld)
         yield from brokers.topics(settings, facts.topics, facts.withheld)
@@ -71,5 +71,5 @@ def _hosts(settings: Settings) -> Finding:
             documents += len(readable)
             with_host += sum(each.host is not None for each in readable)
     except (SettingsError, BrokerUnavailable, RecordsUnreadable, RegistryUnavailable) as error:
-        return Finding("hosts (decode.host)", State.UNCHECKED, "the input cannot be read", str(error))
+        return unchecked("hosts (decode.host)", "the input cannot be read", str(error))
     return brokers.hosts(settings.decode, documents, with_host)

@@ -1,9 +1,12 @@
 """A check's result and remedy."""
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
+
+from streamer.errors import SettingsError
 
 
 class State(Enum):
@@ -26,14 +29,30 @@ class State(Enum):
 class Finding:
     """One row of the table; `remedy` is empty if nothing is to do.
 
-    >>> Finding("kafka.session_timeout_ms", State.OK, "45000 is allowed").remedy
-    ''
+    >>> ok("kafka.session_timeout_ms", "45000 is allowed").state
+    <State.OK: 'ok'>
     """
 
     check: str
-    state: State
     result: str
     remedy: str = ""
+    state: State = field(kw_only=True)
+
+
+ok = partial(Finding, state=State.OK)
+advice = partial(Finding, state=State.ADVICE)
+wrong = partial(Finding, state=State.WRONG)
+away = partial(Finding, state=State.AWAY)
+unchecked = partial(Finding, state=State.UNCHECKED)
+
+
+def attempted(check: str, attempt: Callable[[], object], result: str, refused: str) -> Finding:
+    """`result` if the attempt succeeds; `refused`, with the error as the remedy, if it raises SettingsError."""
+    try:
+        attempt()
+    except SettingsError as error:
+        return wrong(check, refused, str(error))
+    return ok(check, result)
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

@@ -5,14 +5,14 @@ import shutil
 import socket
 import ssl
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
 from index.tools import DATA_FILE, Writer, writer_of
-from streamer.doctor.finding import Finding, State
-from streamer.errors import SettingsError
+from streamer.doctor.finding import Finding, advice, attempted, ok, wrong
 from streamer.observe.auth import port_auth
 from streamer.records.schemas import require_avro
 from streamer.settings.settings import Index, Observe, Settings
@@ -89,31 +89,29 @@ def index_folder(index: Index, folder: IndexFolder) -> Iterator[Finding]:
     check = f"index.directory {str(index.directory)!r}"
     if folder.problem:
         remedy = "set another folder, or allow this user to write"
-        yield Finding(check, State.WRONG, f"is not writable: {folder.problem}", remedy)
+        yield wrong(check, f"is not writable: {folder.problem}", remedy)
     if folder.file_system in NETWORK_FILE_SYSTEMS or folder.file_system.startswith("fuse."):
-        yield Finding(check, State.WRONG, f"is on {folder.file_system}", "set a folder on a disk of this machine")
+        yield wrong(check, f"is on {folder.file_system}", "set a folder on a disk of this machine")
     elif folder.file_system in PASSING_FILE_SYSTEMS:
         lost = "the index vanishes with its container or at a reboot, and the service restores it from the topics"
-        yield Finding(check, State.ADVICE, f"is on {folder.file_system}: {lost}", "set a folder on a disk or volume")
+        yield advice(check, f"is on {folder.file_system}: {lost}", "set a folder on a disk or volume")
     else:
-        yield Finding(check, State.OK, f"is on {folder.file_system or 'a local file system'}")
+        yield ok(check, f"is on {folder.file_system or 'a local file system'}")
     yield _room(index, folder)
     if folder.writer is not None and folder.writer.stopped:
-        yield Finding(check, State.WRONG, "a stopped process holds the writer lock", str(folder.writer))
+        yield wrong(check, "a stopped process holds the writer lock", str(folder.writer))
 
 
 def _room(index: Index, folder: IndexFolder) -> Finding:
     limit, free = index.map_bytes_max, f"{folder.free_bytes / 2**30:,.1f} GiB free"
     if folder.free_bytes < ROOM_BYTES_MIN:
-        return Finding("room for the index", State.WRONG, free, "make room, or set another index.directory")
+        return wrong("room for the index", free, "make room, or set another index.directory")
     if folder.used_bytes >= limit:
-        return Finding("room for the index", State.WRONG, f"{limit:,} bytes are used", "raise index.map_bytes_max")
+        return wrong("room for the index", f"{limit:,} bytes are used", "raise index.map_bytes_max")
     if limit - folder.used_bytes > folder.free_bytes:
         remedy = f"watch the disk, or set index.map_bytes_max to at most {folder.used_bytes + folder.free_bytes:,}"
-        return Finding(
-            "room for the index", State.ADVICE, f"{free}: the disk is full before NeardupIndexNearLimit warns", remedy
-        )
-    return Finding("room for the index", State.OK, free)
+        return advice("room for the index", f"{free}: the disk is full before NeardupIndexNearLimit warns", remedy)
+    return ok("room for the index", free)
 
 
 def libraries(available: Mapping[str, bool], compression: str) -> Iterator[Finding]:
@@ -121,29 +119,22 @@ def libraries(available: Mapping[str, bool], compression: str) -> Iterator[Findi
     for name, is_installed in available.items():
         check = f"library for {name}"
         if is_installed:
-            yield Finding(check, State.OK, "is installed")
+            yield ok(check, "is installed")
         elif name in ("crc32c", compression):
-            yield Finding(check, State.WRONG, "is missing", "reinstall neardup-streamer with pip")
+            yield wrong(check, "is missing", "reinstall neardup-streamer with pip")
         else:
-            yield Finding(check, State.WRONG, "is missing: input in this codec is unreadable", "install it with pip")
+            yield wrong(check, "is missing: input in this codec is unreadable", "install it with pip")
 
 
 def extras(settings: Settings) -> Iterator[Finding]:
     """Whether the settings' extras are installed."""
+    installed, missing = "is installed", "is not installed"
     if settings.fingerprint.markup == "html-main":
-        yield _extra("extra html (fingerprint.markup)", main_text.require)
+        yield attempted("extra html (fingerprint.markup)", main_text.require, installed, missing)
     if settings.kafka.client == "confluent-kafka":
-        yield _extra("extra confluent (kafka.client)", lambda: require_client(settings))
+        yield attempted("extra confluent (kafka.client)", partial(require_client, settings), installed, missing)
     if settings.decode.format == "avro":
-        yield _extra("extra registry (decode.format)", require_avro)
-
-
-def _extra(check: str, require: Callable[[], None]) -> Finding:
-    try:
-        require()
-    except SettingsError as error:
-        return Finding(check, State.WRONG, "is not installed", str(error))
-    return Finding(check, State.OK, "is installed")
+        yield attempted("extra registry (decode.format)", require_avro, installed, missing)
 
 
 def port_problem(host: str, port: int) -> str:
@@ -160,15 +151,9 @@ def port_problem(host: str, port: int) -> str:
 
 def port_files(observe: Observe) -> Iterator[Finding]:
     """Whether the port's certificate and password files, if any, are usable."""
-    if observe.tls_certificate_file is None and observe.user is None:
-        return
-    check = "certificate and password of the port"
-    try:
-        port_auth(observe)
-    except SettingsError as error:
-        yield Finding(check, State.WRONG, "are unusable", str(error))
-    else:
-        yield Finding(check, State.OK, "are usable")
+    if observe.tls_certificate_file is not None or observe.user is not None:
+        check = "certificate and password of the port"
+        yield attempted(check, partial(port_auth, observe), "are usable", "are unusable")
 
 
 def serves_health(observe: Observe) -> bool:
@@ -192,7 +177,7 @@ def port(observe: Observe, problem: str, *, running: bool) -> Finding:
     """Whether the port is free, or this service's already (`running`)."""
     check = f"observe.port {observe.host}:{observe.port}"
     if not problem:
-        return Finding(check, State.OK, "is free")
+        return ok(check, "is free")
     if running:
-        return Finding(check, State.OK, "is in use by the running service")
-    return Finding(check, State.WRONG, f"is unavailable: {problem}", "set another, or stop the process that listens")
+        return ok(check, "is in use by the running service")
+    return wrong(check, f"is unavailable: {problem}", "set another, or stop the process that listens")

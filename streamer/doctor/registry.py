@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from streamer.doctor.finding import Finding, State
+from streamer.doctor.finding import Finding, away, ok, wrong
 from streamer.errors import RegistryRefuses, RegistryUnavailable, SettingsError
 from streamer.records.schemas import Schemas
 from streamer.settings.settings import Decode
@@ -16,10 +16,10 @@ def registry(decode: Decode) -> Iterator[Finding]:
     try:
         Schemas(decode).require_answer()
     except SettingsError as error:
-        yield Finding(check, State.WRONG, "cannot be queried", str(error))
+        yield wrong(check, "cannot be queried", str(error))
     except RegistryRefuses as error:
-        yield Finding(check, State.WRONG, "refuses this client", str(error))
+        yield wrong(check, "refuses this client", str(error))
     except RegistryUnavailable as error:
-        yield Finding(check, State.AWAY, str(error), "start the registry, or correct decode.registry_url")
+        yield away(check, str(error), "start the registry, or correct decode.registry_url")
     else:
-        yield Finding(check, State.OK, "answers")
+        yield ok(check, "answers")

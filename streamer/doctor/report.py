@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from streamer.doctor.finding import Finding, State
+from streamer.explain.report import plain_table
 
 _STYLES: Mapping[State, str] = {
     State.OK: "green",
@@ -18,20 +20,11 @@ _STYLES: Mapping[State, str] = {
 
 def table(findings: Sequence[Finding]) -> Table:
     """Table with one row per finding."""
-    rows = Table(box=None, pad_edge=False, header_style="dim")
-    rows.add_column("check", overflow="fold", ratio=4)
-    rows.add_column("", no_wrap=True)
-    rows.add_column("result", overflow="fold", ratio=4)
-    rows.add_column("what to do", overflow="fold", ratio=5)
-    for finding in findings:
-        state = f"[{_STYLES[finding.state]}]{finding.state.value}[/]"
-        rows.add_row(_plain(finding.check), state, _plain(finding.result), _plain(finding.remedy))
+    rows = plain_table("check", "", "result", "what to do")
+    for each in findings:
+        state = Text(each.state.value, _STYLES[each.state], no_wrap=True)
+        rows.add_row(Text(each.check), state, Text(each.result), Text(each.remedy))
     return rows
-
-
-def _plain(text: str) -> str:
-    # Rich reads a bracket as the start of a style.
-    return text.replace("[", r"\[")
 
 
 def as_json(findings: Sequence[Finding], code: int) -> dict[str, Any]:

@@ -99,9 +99,9 @@ def test_a_right_that_is_withheld_is_told_with_its_purpose(right: Right) -> None
     assert found == [
         Finding(
             str(right),
-            State.WRONG if right.required else State.ADVICE,
             f"not allowed; needed {right.purpose}",
             "allow it: docs/running.md, Rights",
+            state=State.WRONG if right.required else State.ADVICE,
         )
     ]
 
@@ -144,7 +144,7 @@ def test_every_broker_is_told_of(answer: Greeting, state: State, words: str) -> 
     ],
 )
 def test_the_exit_code_says_whether_a_person_or_time_mends_it(states: tuple[State, ...], code: int) -> None:
-    assert exit_code(Finding("", state, "") for state in states) == code
+    assert exit_code(Finding("", "", state=state) for state in states) == code
 
 
 @pytest.mark.parametrize(

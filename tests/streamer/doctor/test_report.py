@@ -1,11 +1,11 @@
 from rich.console import Console
 
-from streamer.doctor.finding import Finding, State
+from streamer.doctor.finding import unchecked, wrong
 from streamer.doctor.report import as_json, table
 
 FINDINGS = [
-    Finding("topic 'a[b]'", State.WRONG, "is not there [yet]", "make it [soon]"),
-    Finding("clock", State.UNCHECKED, "no time"),
+    wrong("topic 'a[b]'", "is not there [yet]", "make it [soon]"),
+    unchecked("clock", "no time"),
 ]
 
 
