@@ -11,8 +11,7 @@ import orjson
 from index import Decided, minhash
 from streamer.ask.answer import Answer
 from streamer.ask.filter import Filter, Value
-from streamer.explain.positions import position_text, time_text
-from streamer.explain.texts import with_texts
+from streamer.explain.positions import place_as_json, position_text
 from streamer.explain.why import explain
 from streamer.observe.application import error_body
 from streamer.records.reason import Reason, label
@@ -78,11 +77,10 @@ class Answers:
         return {"answers": [_checked(answer) for answer in answers]}
 
     def _document(self, payload: bytes) -> dict[str, object]:
-        why = explain(self._filter.index, self._settings, payload.decode(errors="replace"))
+        asked = payload.decode(errors="replace")
+        why = explain(self._filter.index, self._settings, asked, records_at=self._records_at)
         if not why.explanations:
             raise Refused(HTTPStatus.NOT_FOUND, "id", why.problem)
-        if self._records_at is not None:
-            why = with_texts(why, self._filter.index, self._settings, self._records_at)
         return why.as_json()
 
     def _pairs(self, _: bytes) -> dict[str, object]:
@@ -133,10 +131,7 @@ def _checked(answer: Answer) -> dict[str, object]:
 def _pair(decided: Decided, names: Mapping[str, str], *, by_similarity: bool) -> dict[str, object]:
     distance, at = decided.distance, decided.original_position
     return {
-        "id": decided.id,
-        "position": position_text(decided.position, names),
-        "stream": decided.position.source.stream,
-        "time": time_text(decided.time_ms),
+        **place_as_json(decided.id, decided.position, position_text(decided.position, names), decided.time_ms),
         "verdict": decided.verdict.label,
         "reason": label(decided.verdict, Reason(decided.reason)),
         "similarity": minhash.similarity_of(distance) if by_similarity and distance is not None else None,

@@ -417,6 +417,7 @@ def forget(settings: Settings, ids: Sequence[str], as_json: bool) -> None:
     """
     import structlog
 
+    from streamer.explain.positions import position_text
     from streamer.index_admin import tables, tools
     from streamer.observe.logs import configure_logging
 
@@ -428,7 +429,7 @@ def forget(settings: Settings, ids: Sequence[str], as_json: bool) -> None:
     log = structlog.get_logger(__name__)
     forgotten = []
     for document in documents:
-        position = tools.position_text(document.position, names)
+        position = position_text(document.position, names)
         log.info("forgotten", id=document.id, position=position, number=document.number)
         forgotten.append({"id": document.id, "position": position, "number": document.number})
     missing = sorted(set(ids) - {document.id for document in documents})

@@ -46,16 +46,15 @@ def why(
     run meanwhile. Exit code 1 if the index has no decision.
     """
     from streamer.explain.report import Report
-    from streamer.explain.texts import with_texts
     from streamer.explain.why import explain
     from streamer.index_admin import tools
 
     settings = chosen.load(index=directory, over_files=out is not None)
     with tools.open_for_reading(settings) as index:
         records_at = None if no_texts else _records_at(settings, index, out)
-        answer = explain(index, settings, name, limit=None if everything else limit, over_files=out is not None)
-        if records_at is not None and answer.explanations:
-            answer = with_texts(answer, index, settings, records_at, full=full)
+        shown = None if everything else limit
+        over_files = out is not None
+        answer = explain(index, settings, name, limit=shown, over_files=over_files, records_at=records_at, full=full)
     if as_json:
         click.echo(json_text(answer.as_json()))
     elif answer.explanations:

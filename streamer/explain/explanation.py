@@ -1,11 +1,12 @@
 """Explanations as plain values for the command line, the HTTP port and the page."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from index import Decided, EntryState, Position
-from streamer.explain.positions import time_text
+from streamer.explain.positions import place_as_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,70 +27,59 @@ class Likeness:
 
     def as_json(self) -> dict[str, float]:
         """The known measures."""
-        found = {"similarity": self.similarity, "distance": self.distance, "cosine": self.cosine}
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A setting that took part in a decision.
 
-    value     as people write it
-    of_index  whether it is from the index's stamp, not the current settings
-    meaning   its effect
+    value    as people write it
+    from_    "index" if it is from the index's stamp, not the current settings
+    meaning  its effect
+
+    >>> as_json(Rule("decode.format", "json", "settings", "Format of a record."))["from"]
+    'settings'
     """
 
     setting: str
     value: str
-    of_index: bool
+    from_: Literal["index", "settings"]
     meaning: str
-
-    def as_json(self) -> dict[str, str]:
-        """For machines."""
-        place = "index" if self.of_index else "settings"
-        return {"setting": self.setting, "value": self.value, "from": place, "meaning": self.meaning}
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """A document between a decision and the kept document: the original, then its own match.
-
-    role      relation to the previous document: "original", "older version" that was replaced, or "lookalike"
-    decided   None if unknown to the index
-    likeness  to its own original
-    standing  whether it still counts; None if unknown, or it entered nothing
-    note      its standing's consequence
-    """
+class Place:
+    """A record with its position, which is name/partition/offset in `where`."""
 
     id: str
     position: Position
     where: str
-    decided: Decided | None
-    verdict: str | None
-    reason: str | None
-    likeness: Likeness | None
-    standing: EntryState | None
-    note: str
-    role: str = "original"
-
-    def as_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "role": self.role,
-            "id": self.id,
-            "position": self.where,
-            "stream": self.position.source.stream,
-            "time": None if self.decided is None else time_text(self.decided.time_ms),
-            "verdict": self.verdict,
-            "reason": self.reason,
-            **({} if self.likeness is None else self.likeness.as_json()),
-            "standing": self.standing,
-            "note": self.note,
-        }
+    time_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class Link(Place):
+    """A document between a decision and the kept document: the original, then its own match.
+
+    decided   None if unknown to the index
+    likeness  to its own original
+    standing  whether it still counts; None if unknown, or it entered nothing
+    note      its standing's consequence
+    role      relation to the previous document: "original", "older version" that was replaced, or "lookalike"
+    """
+
+    decided: Decided | None
+    verdict: str | None = None
+    reason: str | None = None
+    likeness: Likeness | None = None
+    standing: EntryState | None = None
+    note: str = ""
+    role: str = "original"
+
+
+@dataclass(frozen=True, slots=True)
+class Near(Place):
     """An entry that is near now.
 
     relation  "original"; "member" with the same original; "copy", whose original is the record; or "other"
@@ -97,31 +87,13 @@ class Near:
     why_not   why the record is no duplicate by it, in words; empty if it is
     """
 
-    id: str
-    position: Position
-    where: str
-    time_ms: int
     likeness: Likeness
     relation: str
     later: bool
     why_not: str
 
-    def as_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "id": self.id,
-            "position": self.where,
-            "stream": self.position.source.stream,
-            "time": time_text(self.time_ms),
-            **self.likeness.as_json(),
-            "relation": self.relation,
-            "later": self.later,
-            "why_not": self.why_not,
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Neighbouring words of one kind: `same`, `differing`, or `gap` for omitted ones."""
 
     kind: str
@@ -132,60 +104,40 @@ class Span:
 class Side:
     """One document's text.
 
+    position    as text
+    role        the document's relation: as in a `Link`, or "nearest"
     missing     why there is no text
     characters  the text's length; gaps mark the parts that `spans` omit
     """
 
     id: str
-    where: str
+    position: str
+    role: str = "this one"
     title: str = ""
     characters: int = 0
     spans: tuple[Span, ...] = ()
     missing: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "id": self.id,
-            "position": self.where,
-            "title": self.title,
-            "characters": self.characters,
-            "spans": [[span.kind, span.text] for span in self.spans],
-            "missing": self.missing,
-        }
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
     """Differing words.
 
-    role     the other document's relation: as in a `Link`, or "nearest"
     changes  number of differing places; None if not compared
     hidden   number of omitted changes
     """
 
     own: Side
     other: Side | None = None
-    role: str = "original"
     changes: int | None = None
     hidden: int = 0
 
-    def as_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "own": self.own.as_json(),
-            "other": None if self.other is None else {"role": self.role, **self.other.as_json()},
-            "changes": self.changes,
-            "hidden": self.hidden,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Place):
     """One decision and its causes.
 
     decided      the index's data on it
-    where        name/partition/offset
     verdict      label, as in headers; `reason` likewise
     sentence     the record's fate and its cause
     likeness     to the original, or to the measured match
@@ -200,7 +152,6 @@ class Explanation:
     """
 
     decided: Decided
-    where: str
     verdict: str
     reason: str
     sentence: str
@@ -218,28 +169,6 @@ class Explanation:
     def original(self) -> Link | None:
         """The document that the verdict names, if any."""
         return self.chain[0] if self.chain else None
-
-    def as_json(self) -> dict[str, Any]:
-        """For machines; `texts` only if requested."""
-        return {
-            "id": self.decided.id,
-            "position": self.where,
-            "stream": self.decided.position.source.stream,
-            "time": time_text(self.decided.time_ms),
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "sentence": self.sentence,
-            **({} if self.likeness is None else self.likeness.as_json()),
-            "measure": self.measure,
-            "original": None if self.original is None else self.original.as_json(),
-            "chain": [link.as_json() for link in self.chain],
-            "near": None if self.near is None else [each.as_json() for each in self.near],
-            "rules": [rule.as_json() for rule in self.rules],
-            "fingerprint": self.fingerprint,
-            "standing": self.standing,
-            "notes": list(self.notes),
-            **({} if self.texts is None else {"texts": self.texts.as_json()}),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,10 +190,29 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""
+        decisions = [{**as_json(each), "original": as_json(each.original)} for each in self.explanations]
         return {
             "asked": self.asked,
-            "decisions": [each.as_json() for each in self.explanations],
+            "decisions": decisions,
             "left_out": self.left_out,
             "problem": self.problem,
             "no_texts": self.no_texts,
         }
+
+
+_SHOWN_IN_PLACE = {field.name for field in dataclasses.fields(Place)} | {"decided", "likeness"}
+
+
+def as_json(shown: Any) -> Any:
+    """Any value above for machines: its fields by name, and its known measures. Texts only if requested."""
+    if isinstance(shown, tuple):
+        return [as_json(each) for each in shown]
+    if not dataclasses.is_dataclass(shown):
+        return shown
+    values = {field.name: getattr(shown, field.name) for field in dataclasses.fields(shown)}
+    if not isinstance(shown, Place):
+        return {name.rstrip("_"): as_json(value) for name, value in values.items()}
+    likeness = values["likeness"] or Likeness()
+    place = place_as_json(shown.id, shown.position, shown.where, shown.time_ms) | likeness.as_json()
+    hidden = _SHOWN_IN_PLACE if values.get("texts") else _SHOWN_IN_PLACE | {"texts"}
+    return place | {name: as_json(value) for name, value in values.items() if name not in hidden}

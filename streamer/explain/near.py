@@ -110,14 +110,14 @@ def _judged(
     looks = look_of([match.document for match in matches])
     own_looks = np.repeat(query.look, count, axis=0)
     reasons = ["" if distance <= parameters.distance_max else "not near enough" for distance in distances.tolist()]
-    told, cosines = distances, [None] * count
+    judged_distances, cosines = distances, [None] * count
     if parameters.look is not None:
         judged = parameters.look.judge(distances, own_looks, looks)
         reasons = [
             reason or ("" if counts else "refused by the second look")
             for reason, counts in zip(reasons, judged.counts.tolist(), strict=True)
         ]
-        told = judged.distances
+        judged_distances = judged.distances
         if isinstance(parameters.look, second_look.CosineLook):
             cosines = second_look.cosine(own_looks.view(np.int8), looks.view(np.int8)).tolist()
     if parameters.root is not None:
@@ -129,7 +129,7 @@ def _judged(
             None if parameters.scheme == "minhash" else of_fingerprints,
             cosine,
         )
-        for of_rule, of_fingerprints, cosine in zip(told.tolist(), distances.tolist(), cosines, strict=True)
+        for of_rule, of_fingerprints, cosine in zip(judged_distances.tolist(), distances.tolist(), cosines, strict=True)
     ]
     return likenesses, reasons
 

@@ -56,3 +56,8 @@ def time_text(time_ms: int) -> str | None:
         return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def place_as_json(id_: str, position: Position, where: str, time_ms: int) -> dict[str, str | None]:
+    """A record for machines: its id, its position as text (`where`), its stream and its time."""
+    return {"id": id_, "position": where, "stream": position.source.stream, "time": time_text(time_ms)}

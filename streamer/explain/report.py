@@ -50,16 +50,15 @@ class Report:
             self._console.print(f"\n{answer.left_out:,} older decisions on this id are left out (--all shows them)")
 
     def _explanation(self, explanation: Explanation) -> RenderableType:
-        decided = explanation.decided
-        time = time_text(decided.time_ms)
+        time = time_text(explanation.time_ms)
         head = Text.assemble(
-            (printable(decided.id), "bold"),
+            (printable(explanation.id), "bold"),
             f"  {self._place(explanation.where)}{f'  {time}' if time else ''}\n",
             (explanation.verdict, f"bold {_COLOURS.get(explanation.verdict, 'cyan')}"),
             f" ({explanation.reason})",
         )
-        told = Text(" ".join(part for part in (explanation.sentence, explanation.measure) if part))
-        parts: list[RenderableType] = [head, told, self._facts(explanation)]
+        cause = Text(" ".join(part for part in (explanation.sentence, explanation.measure) if part))
+        parts: list[RenderableType] = [head, cause, self._facts(explanation)]
         if explanation.texts is not None:
             parts += [Text(), self._texts(explanation.texts)]
         return Group(*parts)
@@ -74,7 +73,7 @@ class Report:
             facts.add_row("in the index", _STANDINGS[explanation.standing])
         for number, rule in enumerate(explanation.rules):
             name = Text.assemble((f"{rule.setting} = {printable(rule.value)}", "bold"))
-            if not rule.of_index:
+            if rule.from_ == "settings":
                 name.append(" (the settings in force)", "dim")
             facts.add_row("" if number else "settings", name.append(f"  {rule.meaning}", "dim"))
         for number, near in enumerate(explanation.near or ()):
@@ -117,7 +116,7 @@ class Report:
     def _texts(self, texts: Texts) -> RenderableType:
         if texts.other is None:
             return self._side("text", texts.own, "")
-        sides = [self._side(texts.role, texts.other, "removed"), self._side("this one", texts.own, "added")]
+        sides = [self._side(texts.other.role, texts.other, "removed"), self._side(texts.own.role, texts.own, "added")]
         parts: list[RenderableType] = []
         if texts.changes is not None:
             places = "1 place" if texts.changes == 1 else f"{texts.changes:,} places"

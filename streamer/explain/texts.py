@@ -4,13 +4,14 @@ Decoding recovers what the index lacks: a dead letter's message, the host, and t
 nothing.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from index import Index, Kind, Position, errors
+from index import Index, Kind, errors
 from streamer.errors import BrokerUnavailable, SettingsError
-from streamer.explain.explanation import Answer, Explanation, Side, Texts
+from streamer.explain.explanation import Answer, Explanation, Place, Side, Texts
 from streamer.explain.near import NearQuery, cosine_of, near_of
 from streamer.explain.side_by_side import excerpt, printable, side_by_side
 from streamer.explain.wording import deciding, measure_of
@@ -18,7 +19,6 @@ from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme, key_for, parameters_for, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
-from streamer.records.record import Record
 from streamer.settings.settings import Settings
 from streamer.text.normalisation import Normaliser
 from streamer.transports.output_log import Absent, RecordsAt, RecordsByPosition
@@ -38,111 +38,95 @@ def with_texts(
 
     Without an answer from the brokers, only adds the reason.
     """
-    partners = {each.decided.position: _partner(each) for each in answer.explanations}
-    asked = [each.decided.position for each in answer.explanations if _may_be_read(each)]
-    asked += [partner[0] for partner in partners.values() if partner]
+    partners = {each.position: _partner(each) for each in answer.explanations}
+    positions = [each.position for each in answer.explanations if _may_be_read(each)]
+    positions += [partner[0].position for partner in partners.values() if partner]
     try:
-        found = records_at(list(dict.fromkeys(asked)))
+        records = records_at(list(dict.fromkeys(positions)))
     except (BrokerUnavailable, SettingsError) as problem:
         return replace(answer, no_texts=str(problem))
-    reader = _Reader(index, settings, found, full=full)
-    explanations = [reader.explained(each, partners[each.decided.position]) for each in answer.explanations]
+    reader = _Reader(index, settings, records, full=full)
+    explanations = [reader.explained(each, partners[each.position]) for each in answer.explanations]
     return replace(answer, explanations=explanations)
 
 
-_Partner = tuple[Position, str, str, str]
-"""The other document: position, id, position in words, role."""
+_Partner = tuple[Place, str]
+"""The other document, and its role."""
 
 
 def _partner(explanation: Explanation) -> _Partner | None:
     if explanation.original:
-        original = explanation.original
-        return original.position, original.id, original.where, original.role
-    if explanation.near:
-        nearest = explanation.near[0]
-        return nearest.position, nearest.id, nearest.where, "nearest"
-    return None
+        return explanation.original, explanation.original.role
+    return (explanation.near[0], "nearest") if explanation.near else None
 
 
 def _may_be_read(explanation: Explanation) -> bool:
-    return explanation.decided.kind is not Kind.DEAD_LETTER or explanation.decided.reason not in (
-        Reason.POISON,
-        Reason.UNREADABLE,
-    )
+    return explanation.decided.kind is not Kind.DEAD_LETTER or explanation.decided.reason not in _UNREAD
 
 
 _UNREAD = {
-    Reason.POISON: "it is not decoded here, for it ended every process that did",
-    Reason.UNREADABLE: "the brokers give no record there that could be read",
+    Reason.POISON: "it is not decoded here: it ended every process that tried",
+    Reason.UNREADABLE: "the brokers have no readable record at its position",
 }
 
 
 class _Reader:
-    def __init__(self, index: Index, settings: Settings, found: RecordsByPosition, *, full: bool) -> None:
+    def __init__(self, index: Index, settings: Settings, records: RecordsByPosition, *, full: bool) -> None:
         self._index = index
         self._settings = settings
-        self._found = found
+        self._records = records
         self._full = full
         self._decoder = Decoder(settings.decode)
         self._normaliser = Normaliser(settings.fingerprint)
         self._scheme: Scheme | None = None
 
     def explained(self, explanation: Explanation, partner: _Partner | None) -> Explanation:
-        decided = explanation.decided
         if not _may_be_read(explanation):
-            missing = _UNREAD[Reason(decided.reason)]
-            return replace(explanation, texts=Texts(Side(decided.id, explanation.where, missing=missing)))
-        own, problem = self._document(decided.position, decided.id)
-        told = explanation
-        if isinstance(own, DeadLetter) or (isinstance(own, Document) and decided.kind is Kind.DEAD_LETTER):
-            told = self._decoded_again(told, own)
-        if isinstance(own, Document):
-            told = self._with_host(told, own)
-            if told.near is None:
-                told = self._with_near(told, own)
-        return replace(told, texts=self._texts(told, own, problem, partner))
+            missing = _UNREAD[Reason(explanation.decided.reason)]
+            return replace(explanation, texts=Texts(self._side(explanation, None, missing)))
+        own, problem = self._document(explanation)
+        notes = *explanation.notes, *self._notes(explanation, own)
+        explanation = replace(explanation, notes=notes, texts=self._texts(explanation, own, problem, partner))
+        if explanation.near is None and isinstance(own, Document):
+            return self._with_near(explanation, own)
+        return explanation
 
-    def _document(self, position: Position, id_: str) -> tuple[Document | DeadLetter | None, str]:
+    def _document(self, place: Place) -> tuple[Document | DeadLetter | None, str]:
         """The document at a position, or why there is none; another id means another document."""
-        record = self._found[position]
+        record = self._records[place.position]
         if isinstance(record, Absent):
             return None, record.why
         (document,) = self._decoder.decode([record])
         now = document.id or record.position
-        if now != id_:
-            return None, f"what stands there now has another id, {now!r}: the input, or decode.id, was changed since"
+        if now != place.id:
+            return None, f"its position now has another id, {now!r}: the input, or decode.id, changed since"
         return document, ""
 
-    def _decoded_again(self, explanation: Explanation, own: Document | DeadLetter) -> Explanation:
+    def _notes(self, explanation: Explanation, own: Document | DeadLetter | None) -> Iterator[str]:
         if isinstance(own, DeadLetter):
-            note = f"Decoding it again says: {printable(own.detail)}."
-        else:
-            note = "The settings in force decode it: it was refused by other settings, or by another version."
-        return replace(explanation, notes=(*explanation.notes, note))
-
-    def _with_host(self, explanation: Explanation, own: Document) -> Explanation:
-        shares = self._index.watched_hosts(_HOSTS_WATCHED).worst if own.host else []
-        for share in shares:
-            if share.beyond and share.host == own.host:
-                note = (
-                    f"Its site is beyond the limits of the guard: {share.unequal:,} of the latest {share.documents:,} documents "
-                    f"of {printable(share.host)} were near-duplicates, and no copies. Is a template taken for their text?"
-                )
-                return replace(explanation, notes=(*explanation.notes, note))
-        return explanation
+            yield f"Decoding it again fails: {printable(own.detail)}."
+        elif own is not None:
+            if explanation.decided.kind is Kind.DEAD_LETTER:
+                yield "The settings in force decode it: other settings, or another version, refused it."
+            for share in self._index.watched_hosts(_HOSTS_WATCHED).worst if own.host else []:
+                if share.beyond and share.host == own.host:
+                    yield (
+                        f"Its site exceeds the guard's limits: {share.unequal:,} of the latest {share.documents:,} documents "
+                        f"of {printable(share.host)} were near-duplicates, not copies. Is a template taken for their text?"
+                    )
 
     def _with_near(self, explanation: Explanation, own: Document) -> Explanation:
         if self._scheme is None:
             try:
                 self._scheme = comparable_scheme(self._index, self._settings)
             except errors.ParametersDiffer:
-                note = "What is near is not known: the settings give other fingerprints than those in the index."
+                note = "Near documents are unknown: the settings give other fingerprints than those in the index."
                 return replace(explanation, notes=(*explanation.notes, note))
         prints = self._scheme.fingerprint([own.text], [own.title], [own.metadata])
         looks = np.zeros((1, 0), np.uint8) if prints.looks is None else prints.looks
         original = explanation.original
         of_original = original.decided.document if original and original.decided else None
-        sought = NearQuery(
+        query = NearQuery(
             explanation.decided,
             Kind(int(prints.kinds[0])),
             prints.fingerprints,
@@ -153,52 +137,41 @@ class _Reader:
         likeness, parameters = explanation.likeness, deciding(self._index.parameters, self._settings)
         if likeness and of_original and parameters.insert != "all":
             likeness = replace(likeness, cosine=cosine_of(looks, of_original, parameters))
-        near = near_of(self._index, parameters, sought, self._index.stream_names())
+        near = near_of(self._index, parameters, query, self._index.stream_names())
         measure = measure_of(original.role if original else None, likeness, parameters)
         return replace(explanation, near=near, fingerprint=fingerprint, likeness=likeness, measure=measure)
 
     def _texts(
         self, explanation: Explanation, own: Document | DeadLetter | None, problem: str, partner: _Partner | None
     ) -> Texts:
-        decided = explanation.decided
-        side = Side(decided.id, explanation.where, missing=problem)
-        if isinstance(own, DeadLetter):
-            return Texts(self._raw(side, self._found[decided.position]))
-        if partner is None:
-            return Texts(side if own is None else self._alone(side, own))
-        position, id_, where, role = partner
-        other, problem = self._document(position, id_)
-        other_side = Side(id_, where, missing=problem)
+        own_side = self._side(explanation, own, problem)
+        if partner is None or isinstance(own, DeadLetter):
+            return Texts(own_side)
+        place, role = partner
+        other, problem = self._document(place)
         if isinstance(other, DeadLetter):
-            other_side = replace(other_side, missing="the settings in force do not decode it")
-        if own is None or not isinstance(other, Document):
-            shown = side if own is None else self._alone(side, own)
-            return Texts(shown, self._alone(other_side, other) if isinstance(other, Document) else other_side, role)
-        compared = side_by_side(self._text(other), self._text(own), full=self._full)
-        return Texts(
-            replace(self._headed(side, own), spans=compared.after),
-            replace(self._headed(other_side, other), spans=compared.before),
-            role,
-            compared.changes,
-            compared.hidden,
-        )
+            other, problem = None, "the settings in force do not decode it"
+        other_side = replace(self._side(place, other, problem), role=role)
+        if own is None or other is None:
+            return Texts(own_side, other_side)
+        words = side_by_side(self._text(other), self._text(own), full=self._full)
+        sides = replace(own_side, spans=words.after), replace(other_side, spans=words.before)
+        return Texts(*sides, words.changes, words.hidden)
+
+    def _side(self, place: Place, document: Document | DeadLetter | None, missing: str) -> Side:
+        if document is None:
+            return Side(place.id, place.where, missing=missing)
+        if isinstance(document, Document):
+            title, characters, text = printable(document.title), len(document.text), self._text(document)
+            return Side(place.id, place.where, title=title, characters=characters, spans=excerpt(text, full=self._full))
+        record = self._records[place.position]
+        value = b"" if isinstance(record, Absent) or record.value is None else record.value
+        shown = (value if self._full else value[:RAW_BYTES_SHOWN]).decode(errors="backslashreplace")
+        return Side(place.id, place.where, characters=len(value), spans=excerpt(shown, full=True))
 
     def _text(self, document: Document) -> str:
         (text,) = self._normaliser.without_markup([document.text])
         return text
-
-    def _headed(self, side: Side, document: Document) -> Side:
-        return replace(side, title=printable(document.title), characters=len(document.text))
-
-    def _alone(self, side: Side, document: Document) -> Side:
-        return replace(self._headed(side, document), spans=excerpt(self._text(document), full=self._full))
-
-    def _raw(self, side: Side, record: Record | Absent) -> Side:
-        if isinstance(record, Absent) or record.value is None:
-            return side
-        shown = record.value if self._full else record.value[:RAW_BYTES_SHOWN]
-        spans = excerpt(shown.decode(errors="backslashreplace"), full=True)
-        return replace(side, characters=len(record.value), spans=spans)
 
 
 def comparable_scheme(index: Index, settings: Settings) -> Scheme:

@@ -1,4 +1,4 @@
-"""Why a record got its verdict, from the index alone; `texts` adds the words."""
+"""Why a record got its verdict, from the index; `texts` adds the words of the records."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,13 +6,16 @@ from dataclasses import replace
 import numpy as np
 
 from index import Decided, EntryState, Index, Kind, Position, Verdict
-from streamer.explain.explanation import Answer, Explanation, Likeness, Link
+from streamer.explain.explanation import Answer, Explanation, Link, Near
 from streamer.explain.near import cosine_of, likeness_of, look_of, near_of, query_of
 from streamer.explain.positions import position_text, positions_of
+from streamer.explain.texts import with_texts
 from streamer.explain.wording import LOOKALIKE, deciding, measure_of, rules_of, wording_of
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
+from streamer.transports.output_log import RecordsAt
+from streamer.transports.transport import NO_TIMESTAMP_MS
 
 DECISIONS_MAX = 10
 """Decisions shown for an id by default."""
@@ -28,24 +31,36 @@ _FATES = {
 
 _NOT_ENTERED = {
     "unique": "It did not enter the index: only unique documents do (index.insert).",
-    "root": "It did not enter the index: it is so near to its match that it would find nothing which its match does not.",
+    "root": "It did not enter the index: it is so near to its match that it would match nothing more.",
 }
 
 
 def explain(
-    index: Index, settings: Settings, asked: str, *, limit: int | None = DECISIONS_MAX, over_files: bool = False
+    index: Index,
+    settings: Settings,
+    asked: str,
+    *,
+    limit: int | None = DECISIONS_MAX,
+    over_files: bool = False,
+    records_at: RecordsAt | None = None,
+    full: bool = False,
 ) -> Answer:
     """Every decision on an id, or the one on a position, newest first; `index` may be read-only. Raises IndexDamaged.
 
-    asked  an id; name/partition/offset; over files also name:line, with lines from 1
-    limit  None: all
+    asked       an id; name/partition/offset; over files also name:line, with lines from 1
+    limit       None: all
+    records_at  reads records for their texts; None: no texts
+    full        all of the texts, else excerpts around differing words
     """
     positions = positions_of(asked, index.stream_names(), over_files=over_files)
-    found = [*reversed(index.decided([asked])), *(each for each in index.decided_at(positions) if each)]
-    found = list({(each.position, each.verdict): each for each in found}.values())
-    explanations = [_explanation(index, settings, each) for each in found[:limit]]
-    problem = "" if found else _problem(index, asked, positions)
-    return Answer(asked, explanations, len(found) - len(explanations), problem)
+    decisions = [*reversed(index.decided([asked])), *(each for each in index.decided_at(positions) if each)]
+    decisions = list({(each.position, each.verdict): each for each in decisions}.values())
+    explanations = [_explanation(index, settings, each) for each in decisions[:limit]]
+    problem = "" if decisions else _problem(index, asked, positions)
+    answer = Answer(asked, explanations, len(decisions) - len(explanations), problem)
+    if records_at is None or not explanations:
+        return answer
+    return with_texts(answer, index, settings, records_at, full=full)
 
 
 def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanation:
@@ -55,12 +70,24 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
     chain = _chain(index, decided)
     original = chain[0].decided.document if chain and chain[0].decided else None
     likeness = likeness_of(decided.distance, parameters)
-    if likeness is not None and entered and original and parameters.insert != "all":
-        likeness = replace(likeness, cosine=cosine_of(look_of([entered]), original, parameters))
-    standing = None if entered is None else index.standings([entered.number])[0]
-    told = Explanation(
-        decided,
+    standing = fingerprint = None
+    # A record that entered nothing, but has a fingerprint: its text is needed to know what is near.
+    near: tuple[Near, ...] | None = None if decided.kind in (Kind.NEAR, Kind.EXACT) else ()
+    if entered is not None:
+        if likeness is not None and original and parameters.insert != "all":
+            likeness = replace(likeness, cosine=cosine_of(look_of([entered]), original, parameters))
+        (standing,) = index.standings([entered.number])
+        query = query_of(decided, entered, original.number if original else None)
+        (fingerprint,) = hexadecimal(np.array([query.kind], np.uint8), query.fingerprint)
+        near = near_of(index, parameters, query, names)
+        if wording.role == LOOKALIKE:
+            near = tuple(_of_one_template(each) for each in near)
+    return Explanation(
+        decided.id,
+        decided.position,
         position_text(decided.position, names),
+        decided.time_ms,
+        decided,
         verdict,
         reason,
         wording.sentence,
@@ -68,24 +95,18 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
         measure_of(wording.role if decided.verdict.names_original else None, likeness, parameters),
         rules_of(wording, settings, parameters, index.parameters),
         chain,
-        None if decided.kind in (Kind.NEAR, Kind.EXACT) else (),
-        standing=standing,
-        notes=_notes(index, decided, standing),
+        near,
+        fingerprint,
+        standing,
+        _notes(index, decided, standing),
     )
-    if entered is None:
-        return told
-    query = query_of(decided, entered, original.number if original else None)
-    (fingerprint,) = hexadecimal(np.array([query.kind], np.uint8), query.fingerprint)
-    near = near_of(index, parameters, query, names)
-    if wording.role == LOOKALIKE:
-        # Pages of one template do not count for each other.
-        near = tuple(
-            replace(each, why_not=each.why_not or "near by what their hosts' pages share")
-            if each.relation != "other"
-            else each
-            for each in near
-        )
-    return replace(told, near=near, fingerprint=fingerprint)
+
+
+def _of_one_template(near: Near) -> Near:
+    """Pages of one template do not count for each other."""
+    if near.relation == "other" or near.why_not:
+        return near
+    return replace(near, why_not="near by what their hosts' pages share")
 
 
 def _labels(decided: Decided) -> tuple[str, str]:
@@ -103,7 +124,7 @@ def _chain(index: Index, decided: Decided) -> tuple[Link, ...]:
         (naming,) = index.decided_at([at])
         links.append(_link(index, id_, at, position_text(at, names), naming, role))
         if index.are_given_back([at])[0]:
-            links[-1] = replace(links[-1], note="was dropped, and given back since: it stands for itself")
+            links[-1] = replace(links[-1], note="was dropped, and given back since: it is an original")
             break
     return tuple(links)
 
@@ -111,14 +132,12 @@ def _chain(index: Index, decided: Decided) -> tuple[Link, ...]:
 def _link(index: Index, id_: str, position: Position, where: str, decided: Decided | None, role: str) -> Link:
     if decided is None:
         note = "its decision has left the index, so it has expired"
-        return Link(id_, position, where, None, None, None, None, None, note, role)
-    likeness: Likeness | None = likeness_of(decided.distance, index.parameters)
-    if decided.document is None:
-        return Link(id_, position, where, decided, *_labels(decided), likeness, None, "", role)
-    (standing,) = index.standings([decided.document.number])
-    return Link(
-        id_, position, where, decided, *_labels(decided), likeness, standing, _fate(index, decided, standing), role
-    )
+        return Link(id_, position, where, NO_TIMESTAMP_MS, None, note=note, role=role)
+    likeness, standing, note = likeness_of(decided.distance, index.parameters), None, ""
+    if decided.document is not None:
+        (standing,) = index.standings([decided.document.number])
+        note = _fate(index, decided, standing)
+    return Link(id_, position, where, decided.time_ms, decided, *_labels(decided), likeness, standing, note, role)
 
 
 def _fate(index: Index, decided: Decided, standing: EntryState) -> str:
@@ -132,12 +151,12 @@ def _fate(index: Index, decided: Decided, standing: EntryState) -> str:
 
 def _notes(index: Index, decided: Decided, standing: EntryState | None) -> tuple[str, ...]:
     if decided.verdict is Verdict.DUPLICATE and index.are_given_back([decided.position])[0]:
-        return ("It was given back since: it went out with the unique ones, and stands for itself.",)
+        return ("It was given back since: the unique output got it, and it is an original.",)
     entered = decided.document
     if entered is not None and standing is not None and standing is not EntryState.COUNTS:
         return (f"It {_fate(index, decided, standing)}.",)
     if entered is not None and entered.root != entered.number:
-        return ("It entered the index: what is near to it is a duplicate of the same original.",)
+        return ("It entered the index: a document near to it is a duplicate of the same original.",)
     if entered is None and decided.verdict.names_original and decided.kind is Kind.NEAR:
         note = _NOT_ENTERED.get(index.parameters.insert)
         return () if note is None else (note,)

@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from index import Parameters, errors, minhash, second_look
 from streamer.explain.explanation import Likeness, Rule
@@ -83,7 +83,8 @@ def rules_of(
         if key == "decode.text" and value is None:
             value = PRESETS[settings.decode.preset].text
         meaning = type(holder).model_fields[name].description or ""
-        rules.append(Rule(key, _value_text(value), key in stamped and stamped[key] == value, meaning))
+        place: Literal["index", "settings"] = "index" if key in stamped and stamped[key] == value else "settings"
+        rules.append(Rule(key, _value_text(value), place, meaning))
     return tuple(rules)
 
 

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index import Decided, Index, Kind, Match, Parameters, Position, Source, errors, minhash, second_look
+from index import Decided, Document, Index, Kind, Match, Parameters, Source, errors, minhash, second_look
 from index.tools import Age, BucketSizes, Finding, readers, survey
 from streamer.errors import SettingsError
-from streamer.explain.positions import position_text as position_text
-from streamer.explain.positions import time_text as time_text
+from streamer.explain.positions import place_as_json, position_text, time_text
 from streamer.explain.texts import comparable_scheme
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.key import PUBLIC, HashKey
@@ -206,7 +205,7 @@ def answer(sought: Sought, matches: list[Match], names: Mapping[str, str], param
     fields["matches"] = [
         {
             **_measured(match.distance, by_similarity=by_similarity),
-            **_described(match.document.id, match.document.position, match.document.time_ms, names),
+            **_described(match.document, names),
             "number": match.document.number,
         }
         for match in matches
@@ -218,8 +217,12 @@ def _measured(distance: int, *, by_similarity: bool) -> dict[str, float]:
     return {"similarity": round(minhash.similarity_of(distance), 4)} if by_similarity else {"distance": distance}
 
 
+def _described(record: Document | Decided, names: Mapping[str, str]) -> dict[str, Any]:
+    return place_as_json(record.id, record.position, position_text(record.position, names), record.time_ms)
+
+
 def _decided(decided: Decided, names: Mapping[str, str], parameters: Parameters) -> dict[str, Any]:
-    fields = _described(decided.id, decided.position, decided.time_ms, names)
+    fields = _described(decided, names)
     if decided.document is not None:
         fields["number"] = decided.document.number
     fields["verdict"] = decided.verdict.label
@@ -233,15 +236,6 @@ def _decided(decided: Decided, names: Mapping[str, str], parameters: Parameters)
     if decided.distance is not None:
         fields |= _measured(decided.distance, by_similarity=parameters.by_similarity)
     return fields
-
-
-def _described(id_: str, position: Position, time_ms: int, names: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "id": id_,
-        "position": position_text(position, names),
-        "stream": position.source.stream,
-        "time": time_text(time_ms),
-    }
 
 
 def verdict(findings: list[Finding]) -> dict[str, Any]:

@@ -16,24 +16,32 @@ AT = Position(Source("stream", 0), 4)
 DECIDED = Decided("copy", AT, 1_700_000_000_123, Verdict.DUPLICATE, 0, Kind.NEAR, 3_000, "one", AT, None, 7)
 TEXTS = Texts(
     Side(
-        "copy", "news/0/4", "Its title", 20, (Span("same", "a rose is "), Span("differing", "red"), Span("gap", " … "))
+        "copy",
+        "news/0/4",
+        "this one",
+        "Its title",
+        20,
+        (Span("same", "a rose is "), Span("differing", "red"), Span("gap", " … ")),
     ),
-    Side("one", "news/0/3", "", 20, (Span("same", "a rose is "), Span("differing", "white "))),
+    Side("one", "news/0/3", "original", "", 20, (Span("same", "a rose is "), Span("differing", "white "))),
     changes=9,
     hidden=3,
 )
 TOLD = Explanation(
-    DECIDED,
+    "copy",
+    AT,
     "news/0/4",
+    DECIDED.time_ms,
+    DECIDED,
     "duplicate",
     "similar",
     "Dropped.",
     Likeness(0.7),
     "It is 0.7 similar.",
-    (Rule("decode.text", "/text", False, "Where the text is."),),
+    (Rule("decode.text", "/text", "settings", "Where the text is."),),
     (
-        Link("one", AT, "news/0/3", DECIDED, "duplicate", "similar", Likeness(0.75), EntryState.COUNTS, ""),
-        Link("root", AT, "news/0/1", None, None, None, None, None, "it has expired"),
+        Link("one", AT, "news/0/3", -1, DECIDED, "duplicate", "similar", Likeness(0.75), EntryState.COUNTS, ""),
+        Link("root", AT, "news/0/1", -1, None, note="it has expired"),
     ),
     (Near("far", AT, "news/0/9", -1, Likeness(distance=1, cosine=0.5), "other", True, "not near enough"),),
     standing=EntryState.FORGOTTEN,
@@ -105,9 +113,7 @@ def test_what_is_missing_is_told() -> None:
 
 
 def test_names_cannot_command_a_terminal() -> None:
-    evil = replace(
-        TOLD, decided=DECIDED._replace(id="\x1b[31m[bold]x[/bold]"), where="\x9b/0/4", notes=("[red]n[/red]",)
-    )
+    evil = replace(TOLD, id="\x1b[31m[bold]x[/bold]", where="\x9b/0/4", notes=("[red]n[/red]",))
     shown = printed(Answer("copy", [evil]))
     assert r"\x1b[31m[bold]x[/bold]  \x9b/0/4" in shown
     assert "[red]n[/red]" in shown
@@ -116,9 +122,8 @@ def test_names_cannot_command_a_terminal() -> None:
 def test_what_is_no_original_is_called_what_it_is() -> None:
     older = replace(TOLD.chain[0], role="older version")
     near = (replace(TOLD.near[0], relation="original"), replace(TOLD.near[0], relation="member")) if TOLD.near else ()
-    shown = printed(
-        Answer("copy", [replace(TOLD, chain=(older,), near=near, texts=replace(TEXTS, role="older version"))])
-    )
+    texts = replace(TEXTS, other=Side("one", "news/0/3", "older version"))
+    shown = printed(Answer("copy", [replace(TOLD, chain=(older,), near=near, texts=texts)]))
     assert "older version  one  news/0/3" in shown
     assert "the older version" in shown
     assert "another duplicate of the older version" in shown

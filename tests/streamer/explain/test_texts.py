@@ -85,7 +85,7 @@ def test_a_unique_document_is_held_against_the_nearest(tmp_path: Path) -> None:
     told = World(tmp_path, [*PAIR, other]).told("near")
     assert (told.verdict, told.near and told.near[0].why_not) == ("unique", "not near enough")
     assert told.texts is not None
-    assert (told.texts.role, told.texts.other and told.texts.other.id) == ("nearest", "one")
+    assert (told.texts.other and told.texts.other.role, told.texts.other and told.texts.other.id) == ("nearest", "one")
 
 
 def test_a_text_that_is_gone_says_why_and_the_other_one_is_shown(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_dead_letter_tells_the_decoders_words_and_one_that_is_none_now_says_so
     broken = Record(SOURCE, "news", 0, b"broken", b'{"text": 7, "body": "fine"}', 0)
     world = World(tmp_path, [broken])
     told = world.told("broken")
-    assert told.notes == ("Decoding it again says: /text is a number, not a string.",)
+    assert told.notes == ("Decoding it again fails: /text is a number, not a string.",)
     assert told.texts is not None
     assert told.texts.own.spans[0].text == '{"text": 7, "body": "fine"}'
     now = world.told("broken", load(overrides=["decode.text=/body", f"index.directory={tmp_path}"]))

@@ -247,5 +247,5 @@ def test_a_drop_that_was_given_back_says_so_and_ends_the_chain_of_its_copies(tmp
         assert (given_back.verdict, given_back.sentence[:10]) == ("given-back", "Given back")
         assert (drop.verdict, drop.notes[0][:23]) == ("duplicate", "It was given back since")
         assert [link.note for link in only(index, "copy").chain] == [
-            "was dropped, and given back since: it stands for itself"
+            "was dropped, and given back since: it is an original"
         ]

@@ -69,7 +69,7 @@ def test_what_has_no_words_yet_is_told_by_its_names() -> None:
 def test_thresholds_are_those_of_the_index(parameters: Parameters, expected: dict[str, str]) -> None:
     rules = rules_of(wording_of("duplicate", "similar"), load(overrides=["minhash.similarity_min=0.9"]), parameters)
     assert {rule.setting: rule.value for rule in rules} == expected
-    assert all(rule.of_index for rule in rules)
+    assert all(rule.from_ == "index" for rule in rules)
 
 
 def test_a_stricter_threshold_of_the_settings_decides_and_a_looser_one_does_not() -> None:
@@ -77,7 +77,7 @@ def test_a_stricter_threshold_of_the_settings_decides_and_a_looser_one_does_not(
         load(overrides=[f"minhash.similarity_min={least}", "index.insert=unique"]) for least in (0.9, 0.5)
     )
     first, *others = rules_of(wording_of("duplicate", "similar"), stricter, deciding(MINHASH, stricter), MINHASH)
-    assert (first.value, first.of_index, [rule.of_index for rule in others]) == ("0.9", False, [True])
+    assert (first.value, first.from_, [rule.from_ for rule in others]) == ("0.9", "settings", ["index"])
     assert deciding(MINHASH, looser) == MINHASH
     assert measure_of(ORIGINAL, Likeness(0.8), deciding(MINHASH, stricter)) == (
         "It is 0.8 similar to the original, which was enough then; the settings in force ask for 0.9."
@@ -86,12 +86,12 @@ def test_a_stricter_threshold_of_the_settings_decides_and_a_looser_one_does_not(
 
 def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_settings() -> None:
     (short,) = rules_of(wording_of("duplicate", "short-text-same"), load(), MINHASH)
-    assert (short.setting, short.value, short.of_index) == ("minhash.features_min", "9", True)
+    assert (short.setting, short.value, short.from_) == ("minhash.features_min", "9", "index")
     (short,) = rules_of(wording_of("unique", "short-text-new"), load(), COSINE)
-    assert (short.setting, short.value, short.of_index) == ("fingerprint.features_min", "9", True)
+    assert (short.setting, short.value, short.from_) == ("fingerprint.features_min", "9", "index")
     crawler = load(overrides=["decode.preset=nutch"])
     text, preset = rules_of(wording_of("dead-letter", "no-text"), crawler, MINHASH)
-    assert (text.setting, text.value, text.of_index) == ("decode.text", "/content", False)
+    assert (text.setting, text.value, text.from_) == ("decode.text", "/content", "settings")
     assert (preset.setting, preset.value) == ("decode.preset", "nutch")
 
 
