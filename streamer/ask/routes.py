@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import orjson
@@ -18,6 +17,7 @@ from streamer.ask.answers import AskReply
 from streamer.ask.openapi import description
 from streamer.errors import SettingsError
 from streamer.observe.application import JSON, Response, Route, problem, respond
+from streamer.observe.auth import read_secret
 from streamer.settings.ask import TOKEN_CHARACTERS_MIN, Ask, is_loopback
 
 
@@ -149,14 +149,7 @@ def _token(ask: Ask) -> bytes | None:
         return ask.token.get_secret_value().encode()
     if ask.token_file is None:
         return None
-    token = _read(ask.token_file).strip()
+    token = read_secret("ask.token_file", ask.token_file).strip()
     if len(token) < TOKEN_CHARACTERS_MIN:
         raise SettingsError(f"ask.token_file: {ask.token_file}: must hold at least {TOKEN_CHARACTERS_MIN} characters")
     return token
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise SettingsError(f"ask.token_file: {file}: cannot be read: {error.strerror}") from error

@@ -28,28 +28,15 @@ def arrival(content: bytes, time_ms: int, topic: str) -> Arrival:
 
     topic  its topic, for messages
     """
-    where = f"a record of {topic}"
+    where, seeds = f"a record of {topic}", None
     if holds_seeds(content):
-        return _seeded_arrival(content, time_ms, where)
-    batch = unpack_fingerprints(content, where)
-    heading, entries = batch.heading, batch.entries
-    return Arrival(
-        time_ms,
-        entries.sources[0],
-        heading.topic,
-        heading.begin,
-        heading.end,
-        heading.stamp,
-        entries,
-        content,
-    )
-
-
-def _seeded_arrival(content: bytes, time_ms: int, where: str) -> Arrival:
-    heading, batch, seeds = unpack_seeds(content, where)
-    entries = _nothing(heading) if batch is None else batch.entries
-    source = entries.sources[0]
-    return Arrival(time_ms, source, heading.topic, heading.begin, heading.end, heading.stamp, entries, b"", seeds)
+        heading, batch, seeds = unpack_seeds(content, where)
+        entries, content = _nothing(heading) if batch is None else batch.entries, b""
+    else:
+        batch = unpack_fingerprints(content, where)
+        heading, entries = batch.heading, batch.entries
+    source, (begin, end) = entries.sources[0], (heading.begin, heading.end)
+    return Arrival(time_ms, source, heading.topic, begin, end, heading.stamp, entries, content, seeds)
 
 
 def heartbeat(partition: int) -> bytes:

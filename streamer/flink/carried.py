@@ -16,31 +16,31 @@ def dataflow_of(settings: Settings, **sizes: int) -> Dataflow:
 
 def refusals(settings: Settings) -> list[str]:
     """Settings that a flow cannot support, one line each."""
-    index, problems = settings.index, []
-    if settings.fingerprint.scheme == "minhash" and index.insert == "root" and index.templates:
-        problems.append(
-            "index.templates: Flink learns no frames of hosts, for a frame is learnt from all pages of a host in turn, and "
-            "the flow has no place for these: set index.templates = false, or decide on one machine."
-        )
-    if index.recrawl != "duplicate":
-        problems.append(
-            f"index.recrawl: {index.recrawl}: Flink knows no older versions, for an update takes the older one's place, and "
-            'the documents that resembled that one were decided elsewhere: set index.recrawl = "duplicate", or decide on one '
-            "host."
-        )
-    if settings.guard.policy != "alert":
-        problems.append(
-            "guard.policy: pass: Flink watches no hosts, for a host's pages are decided in many places: set guard.policy = "
-            '"alert", or decide on one host.'
-        )
-    if index.entries_max is not None:
-        problems.append(
-            "index.entries_max: Flink counts no entries, for none of its tasks knows all of them: leave it out, or decide on "
-            "one host."
-        )
-    if index.age_max_hours is not None:
-        problems.append(
-            "index.age_max_hours: an age is the record time of a document's partition against that of another document, and "
-            "Flink's tasks know neither: leave it out, or decide on one host."
-        )
-    return problems
+    index, is_minhash = settings.index, settings.fingerprint.scheme == "minhash"
+    refused = (
+        (
+            is_minhash and index.insert == "root" and index.templates,
+            "index.templates: Flink learns no frames of hosts: a frame needs all pages of a host in turn, and the flow has no "
+            "place for these. Set index.templates = false, or decide on one machine.",
+        ),
+        (
+            index.recrawl != "duplicate",
+            f"index.recrawl: {index.recrawl}: Flink knows no older versions: documents that resembled one were decided "
+            'elsewhere. Set index.recrawl = "duplicate", or decide on one host.',
+        ),
+        (
+            settings.guard.policy != "alert",
+            "guard.policy: pass: Flink watches no hosts: the pages of one are decided in many places. Set guard.policy = "
+            '"alert", or decide on one host.',
+        ),
+        (
+            index.entries_max is not None,
+            "index.entries_max: Flink counts no entries: no task knows all of them. Leave it out, or decide on one host.",
+        ),
+        (
+            index.age_max_hours is not None,
+            "index.age_max_hours: Flink's tasks do not know the record times of each other's partitions. Leave it out, or "
+            "decide on one host.",
+        ),
+    )
+    return [problem for is_refused, problem in refused if is_refused]

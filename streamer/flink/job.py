@@ -51,7 +51,7 @@ BAND_BITS = 20
 DECIDER = "flink"
 """Decider named in verdicts."""
 
-SIGNS_PER_SECOND = 10
+HEARTBEATS_PER_SECOND = 10
 """Heartbeats per partition."""
 
 
@@ -60,18 +60,10 @@ def tag_of(stage: Stage) -> OutputTag:
     return OutputTag(stage.name.lower(), Types.PICKLED_BYTE_ARRAY())
 
 
-class _Task:
-    """State of the current key, in the operators' form."""
-
-    def __init__(self, state: Any) -> None:
-        self._state = state
-
-    def get(self, name: bytes) -> bytes | None:
-        content: bytes | None = self._state.get(name)
-        return content
-
-    def put(self, name: bytes, content: bytes) -> None:
-        self._state.put(name, content)
+def _map_state(runtime_context: RuntimeContext, name: str) -> Any:
+    """State of the current key, in the operators' form: `get` and `put`."""
+    kind = Types.PICKLED_BYTE_ARRAY()
+    return runtime_context.get_map_state(MapStateDescriptor(name, kind, kind))
 
 
 class OrderFunction(KeyedProcessFunction):  # type: ignore[misc]
@@ -84,8 +76,7 @@ class OrderFunction(KeyedProcessFunction):  # type: ignore[misc]
         """See `KeyedProcessFunction`."""
         self._order = self._flow.order()
         self._tags = {stage: tag_of(stage) for stage in Stage}
-        kept = MapStateDescriptor("state", Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY())
-        self._task = _Task(runtime_context.get_map_state(kept))
+        self._task = _map_state(runtime_context, "state")
 
     def process_element(self, value: bytes, ctx: Any) -> Iterator[Any]:
         """See `KeyedProcessFunction`."""
@@ -103,10 +94,8 @@ class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
         """See `KeyedProcessFunction`."""
         self._operator: Any = self._flow.operators()[self._stage]
         self._tags = {stage: tag_of(stage) for stage in Stage}
-        kept = MapStateDescriptor("state", Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY())
-        waiting = MapStateDescriptor("waiting", Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY())
-        self._task = _Task(runtime_context.get_map_state(kept))
-        self._waiting = runtime_context.get_map_state(waiting)
+        self._task = _map_state(runtime_context, "state")
+        self._waiting = _map_state(runtime_context, "waiting")
         # Number of waiting messages by key and slot, for messages since the start.
         self._counts: dict[tuple[int, int], int] = {}
 
@@ -114,9 +103,7 @@ class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
         """See `KeyedProcessFunction`."""
         message = Message(*value)
         if message.slot <= ctx.timer_service().current_watermark():
-            raise AssertionError(
-                f"a message for the slot {message.slot} came to {self._stage.name} after it was complete"
-            )
+            raise AssertionError(f"{self._stage.name}: a message came after its slot {message.slot} was complete")
         if (self._stage, message.kind) in KEPT_AT_ONCE:
             self._operator.keep(self._task, message)
             return ()
@@ -135,11 +122,11 @@ class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
         for number in range(len(messages)):
             self._waiting.remove((timestamp, number))
         self._counts.pop((ctx.get_current_key(), timestamp), None)
-        for found in self._operator.complete(self._task, timestamp, messages):
-            if isinstance(found, Decided):
-                yield Row(self._keys[found.partition], verdict_batch(found, DECIDER))
+        for product in self._operator.complete(self._task, timestamp, messages):
+            if isinstance(product, Decided):
+                yield Row(self._keys[product.partition], verdict_batch(product, DECIDER))
             else:
-                yield self._tags[found.stage], tuple(found)
+                yield self._tags[product.stage], tuple(product)
 
     def _waiting_messages(self, slot: int) -> list[Message]:
         messages: list[Message] = []
@@ -165,15 +152,11 @@ def build(
     shards, band_bits  see `Dataflow`
     seeding            only take in an index's entries, for a later job
     """
-    flow, keys, client = (
-        dataflow_of(settings, shards=shards, band_bits=band_bits),
-        partition_keys(partitions),
-        client_properties(settings.kafka),
-    )
+    flow, keys = dataflow_of(settings, shards=shards, band_bits=band_bits), partition_keys(partitions)
     topic, uid = (seed_topic(settings), "seeds") if seeding else (settings.topics.fingerprints, "source")
     source = (
         KafkaSource.builder()
-        .set_properties(client)
+        .set_properties(client_properties(settings.kafka))
         .set_topics(topic)
         .set_group_id(f"{settings.kafka.group}.flink")
         .set_starting_offsets(KafkaOffsetsInitializer.earliest())
@@ -216,15 +199,15 @@ def _write(
     tables.create_temporary_table("verdicts", _sink(columns, settings.topics.verdicts, settings))
     statements.add_insert("verdicts", tables.from_data_stream(verdicts, columns))
     if keys:
-        _add_signs(tables, statements, _sink(columns, settings.topics.fingerprints, settings), keys)
+        _add_heartbeats(tables, statements, _sink(columns, settings.topics.fingerprints, settings), keys)
     statements.attach_as_datastream()
 
 
-def _add_signs(
+def _add_heartbeats(
     tables: StreamTableEnvironment, statements: StatementSet, sink: TableDescriptor, keys: Sequence[bytes]
 ) -> None:
     tables.create_temporary_table("signs", sink)
-    ticks = TableDescriptor.for_connector("datagen").option("rows-per-second", str(SIGNS_PER_SECOND))
+    ticks = TableDescriptor.for_connector("datagen").option("rows-per-second", str(HEARTBEATS_PER_SECOND))
     tick = Schema.new_builder().column("tick", DataTypes.BIGINT()).build()
     tables.create_temporary_table("ticks", ticks.schema(tick).build())
     # No join with a list of all: Flink would keep every tick for ever.
@@ -258,18 +241,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="one setting; repeatable"
     )
-    parser.add_argument("--seed", action="store_true", help="take in the entries that `streamer index seed` wrote")
+    parser.add_argument("--seed", action="store_true", help="only read the entries that `streamer index seed` wrote")
     parser.add_argument(
         "--shards",
         type=int,
         default=SHARDS,
-        help="keys of the state: more than tasks, ever, for they cannot change (default: %(default)s)",
+        help="keys of the state; never fewer than tasks, since they cannot change (default: %(default)s)",
     )
     parser.add_argument(
         "--band-bits",
         type=int,
         default=BAND_BITS,
-        help="MinHash: about log2 of the documents to come; it cannot change (default: %(default)s)",
+        help="MinHash: about log2 of the expected documents; it cannot change (default: %(default)s)",
     )
     options = parser.parse_args(arguments)
     settings = load(options.config, options.set)

@@ -29,13 +29,13 @@ def partition_keys(partitions: int) -> Sequence[bytes]:
 def murmur2(content: bytes) -> int:
     """The 32-bit hash of Kafka's partitioner: Austin Appleby's MurmurHash2 with Kafka's seed."""
     multiplier, length = 0x5BD1E995, len(content)
-    found = 0x9747B28C ^ length
+    mixed = 0x9747B28C ^ length
     for at in range(0, length - 3, 4):
         word = int.from_bytes(content[at : at + 4], "little") * multiplier & _MASK
         word = (word ^ word >> 24) * multiplier & _MASK
-        found = (found * multiplier & _MASK) ^ word
+        mixed = (mixed * multiplier & _MASK) ^ word
     rest = content[length & ~3 :]
     if rest:
-        found = (found ^ int.from_bytes(rest, "little")) * multiplier & _MASK
-    found = (found ^ found >> 13) * multiplier & _MASK
-    return found ^ found >> 15
+        mixed = (mixed ^ int.from_bytes(rest, "little")) * multiplier & _MASK
+    mixed = (mixed ^ mixed >> 13) * multiplier & _MASK
+    return mixed ^ mixed >> 15

@@ -95,7 +95,7 @@ def _encryption(observe: Observe) -> _Encryption | None:
     if certificate is None or key is None:
         return None
     for name, file in (("tls_certificate_file", certificate), ("tls_key_file", key)):
-        _read(f"observe.{name}", file)
+        read_secret(f"observe.{name}", file)
     try:
         return _Encryption(certificate, key)
     except (ssl.SSLError, ValueError) as error:
@@ -116,7 +116,7 @@ def _login(observe: Observe) -> tuple[str, str] | None:
         return None
     key = "observe.password_file"
     try:
-        password = _read(key, observe.password_file).decode().rstrip("\r\n")
+        password = read_secret(key, observe.password_file).decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise SettingsError(f"{key}: {observe.password_file}: is not UTF-8") from error
     if not password:
@@ -124,7 +124,8 @@ def _login(observe: Observe) -> tuple[str, str] | None:
     return observe.user, password
 
 
-def _read(key: str, file: Path) -> bytes:
+def read_secret(key: str, file: Path) -> bytes:
+    """Content of the file that a setting names, `key`. Raises SettingsError."""
     try:
         return file.read_bytes()
     except OSError as error:

@@ -20,13 +20,13 @@ def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str
     [
         (
             "index.templates=true",
-            r"index\.templates: Flink learns no frames of hosts, for .* set index\.templates = false",
+            r"index\.templates: Flink learns no frames of hosts: .* Set index\.templates = false",
         ),
         ("index.recrawl=update", r"index\.recrawl: update: Flink knows no older versions"),
         ("index.recrawl=as-new", r"index\.recrawl: as-new: Flink knows no older versions"),
         ("guard.policy=pass", r"guard\.policy: pass: Flink watches no hosts"),
         ("index.entries_max=1000", r"index\.entries_max: Flink counts no entries"),
-        ("index.age_max_hours=24", r"index\.age_max_hours: an age is"),
+        ("index.age_max_hours=24", r"index\.age_max_hours: Flink's tasks do not know"),
     ],
 )
 def test_what_is_not_carried_is_refused_by_name_and_with_the_reason(setting: str, told: str) -> None:
