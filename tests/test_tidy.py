@@ -367,7 +367,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.settings.decode",
         "streamer.settings.kafka",
         "streamer.settings.methods",
-        "streamer.settings.reference",
+        "streamer.settings.toml",
         "streamer.settings.relations",
         "streamer.settings.values",
     ),

@@ -267,7 +267,7 @@ def config_show(chosen: Chosen, methods: bool) -> None:
 
     The output is a settings file. docs/settings-methods.md lists the settings of methods, which presets give.
     """
-    from streamer.settings.reference import as_toml
+    from streamer.settings.toml import as_toml
 
     click.echo(as_toml(chosen.load(), methods=methods), nl=False)
 

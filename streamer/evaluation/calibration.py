@@ -20,8 +20,8 @@ from streamer.evaluation.sets import Documents, fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.reason import Reason
-from streamer.settings.reference import assignment
 from streamer.settings.settings import Fingerprint, Minhash, SecondLook, Settings, without_use
+from streamer.settings.toml import sections_as_toml
 from streamer.text.normalisation import Normaliser
 
 EDITS = ("figure", "typo", "dropped", "moved", "framed")
@@ -249,10 +249,7 @@ def fragment(settings: Settings) -> str:
             sections["second_look"] = look
         if chosen.second_look == "metadata":
             sections["decode"] = [("metadata", settings.decode.metadata)]
-    parts = [
-        "\n".join([f"[{name}]", *(assignment(key, value) for key, value in rows)]) for name, rows in sections.items()
-    ]
-    return "\n\n".join(parts) + "\n"
+    return sections_as_toml(sections)
 
 
 def sentences(text: str) -> list[str]:

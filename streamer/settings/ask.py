@@ -12,29 +12,24 @@ TOKEN_CHARACTERS_MIN = 16
 class Ask(Section):
     """Questions to the running service: /v1/check, /v1/documents, and the page at /. They share port and TLS with /metrics."""
 
-    enabled: bool = Field(False, description="Whether the port answers questions and shows the page.")
+    enabled: bool = False
+    """Whether the port answers questions and shows the page."""
     token: SecretStr | None = Field(
-        None,
-        min_length=TOKEN_CHARACTERS_MIN,
-        title=f"a text of at least {TOKEN_CHARACTERS_MIN} characters",
-        description="Token that a request must bear (`Authorization: Bearer`); never printed. Unset, anyone who reaches the port "
-        "may ask.",
+        None, min_length=TOKEN_CHARACTERS_MIN, title=f"a text of at least {TOKEN_CHARACTERS_MIN} characters"
     )
-    token_file: File | None = Field(None, description="File with this token, in its place; read once, at the start.")
-    documents_max: int = Field(100, ge=1, le=1_000, description="Documents in a request at most.")
-    body_bytes_max: int = Field(16 * 2**20, ge=2**10, description="Bytes of a request's body at most.")
-    requests_per_second: int = Field(
-        500,
-        ge=1,
-        le=100_000,
-        description="Requests a second at most, of all callers together; as many may come at once.",
-    )
-    timeout_ms: Milliseconds = Field(
-        10_000, description="Longest time for an answer; the process that exceeds it is restarted."
-    )
-    texts: bool = Field(
-        False, description="Whether answers may show words of documents, which are read from the topics."
-    )
+    """Token that a request must bear (`Authorization: Bearer`); never printed. Unset, anyone who reaches the port may ask."""
+    token_file: File | None = None
+    """File with this token, in its place; read once, at the start."""
+    documents_max: int = Field(100, ge=1, le=1_000)
+    """Documents in a request at most."""
+    body_bytes_max: int = Field(16 * 2**20, ge=2**10)
+    """Bytes of a request's body at most."""
+    requests_per_second: int = Field(500, ge=1, le=100_000)
+    """Requests a second at most, of all callers together; as many may come at once."""
+    timeout_ms: Milliseconds = 10_000
+    """Longest time for an answer; the process that exceeds it is restarted."""
+    texts: bool = False
+    """Whether answers may show words of documents, which are read from the topics."""
 
 
 def is_loopback(host: str) -> bool:

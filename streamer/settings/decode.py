@@ -20,58 +20,51 @@ def _charset(name: str) -> str:
 class Decode(Section):
     """How a record becomes a document. Fields are JSON pointers (RFC 6901)."""
 
-    preset: Literal["plain", "warc", "scrapy-cluster", "nutch"] = Field(
-        "plain", description="Fields of a known crawler; a pointer named below wins over the preset's."
-    )
+    preset: Literal["plain", "warc", "scrapy-cluster", "nutch"] = "plain"
+    """Fields of a known crawler; a pointer named below wins over the preset's."""
     format: Literal["json", "text", "avro", "json-schema"] = Field(
-        "json",
-        title='one of "json", "text", "avro", "json-schema" (Protobuf is not read: convert it to one of these)',
-        description="What a value is: JSON; the text itself (UTF-8); or, in the wire format of a schema registry, Avro or JSON. "
-        'There a value that begins with { is plain JSON. Avro needs `pip install "neardup-streamer[registry]"`.',
+        "json", title='one of "json", "text", "avro", "json-schema" (Protobuf is not read: convert it to one of these)'
     )
+    """What a value is: JSON; the text itself (UTF-8); or, in the wire format of a schema registry, Avro or JSON. There a
+    value that begins with { is plain JSON. Avro needs `pip install "neardup-streamer[registry]"`.
+    """
     charset: Annotated[str, AfterValidator(_charset)] = Field(
-        "utf-8",
-        title="a charset that Python knows, in which ASCII is ASCII: utf-8, gb18030, big5, shift_jis, ...",
-        description="Charset of values in JSON or plain text. Outputs keep the bytes as they came.",
+        "utf-8", title="a charset that Python knows, in which ASCII is ASCII: utf-8, gb18030, big5, shift_jis, ..."
     )
+    """Charset of values in JSON or plain text. Outputs keep the bytes as they came."""
     registry_url: str | None = Field(
-        None,
-        pattern=r"^https?://[^\s?#@]+$",
-        title="a URL such as https://registry:8081, without user and password",
-        description="Schema registry, for Avro. A schema is asked for once.",
+        None, pattern=r"^https?://[^\s?#@]+$", title="a URL such as https://registry:8081, without user and password"
     )
-    registry_user: str | None = Field(None, min_length=1, description="User of the registry, by basic authentication.")
-    registry_password: SecretStr | None = Field(None, description="This user's password; never printed.")
-    registry_cafile: File | None = Field(
-        None, description="Certificates of the authorities that the registry is trusted by."
-    )
+    """Schema registry, for Avro. A schema is asked for once."""
+    registry_user: str | None = Field(None, min_length=1)
+    """User of the registry, by basic authentication."""
+    registry_password: SecretStr | None = None
+    """This user's password; never printed."""
+    registry_cafile: File | None = None
+    """Certificates of the authorities that the registry is trusted by."""
     # The process that tries records waits a little longer than this for an answer.
-    registry_timeout_ms: int = Field(
-        3_000, ge=1, le=5_000, description="A registry without an answer for this long is down."
-    )
-    text: Pointer | None = Field(None, description="Pointer to the text.")
-    title: Pointer | None = Field(None, description="Pointer to the title.")
-    id: Pointer | None = Field(
-        None, description="Pointer to the id; where there is none the record's key, then its position, is the id."
-    )
-    time: Pointer | None = Field(
-        None,
-        description="Pointer to the time: ISO 8601, or seconds or milliseconds since 1970; where there is none the "
-        "record's timestamp.",
-    )
-    host: Pointer | None = Field(
-        None,
-        description="Pointer to the host or URL that the document came from. The guard counts by it, and templates are learnt "
-        "by it. An id that is a URL names a host, too.",
-    )
-    host_scope: Literal["host", "registrable-domain", "none"] = Field(
-        "host",
-        description="What counts as one host: the host itself; the domain that its owner registered, by the list of public "
-        "suffixes (news.example.co.uk is example.co.uk, and each blog of a listed platform is its own); or documents have no "
-        "host, and nothing warns of it. A change applies to documents from then on.",
-    )
-    metadata: list[Pointer] | None = Field(None, description="Pointers to keywords, tags, references.")
-    value_bytes_max: int = Field(8 * 2**20, ge=1, description="A larger value is a dead letter.")
-    characters_max: int = Field(
-        8 * 2**20, ge=1, description="A document whose title and text have more characters is a dead letter."
-    )
+    registry_timeout_ms: int = Field(3_000, ge=1, le=5_000)
+    """A registry without an answer for this long is down."""
+    text: Pointer | None = None
+    """Pointer to the text."""
+    title: Pointer | None = None
+    """Pointer to the title."""
+    id: Pointer | None = None
+    """Pointer to the id; where there is none the record's key, then its position, is the id."""
+    time: Pointer | None = None
+    """Pointer to the time: ISO 8601, or seconds or milliseconds since 1970; where there is none the record's timestamp."""
+    host: Pointer | None = None
+    """Pointer to the host or URL that the document came from. The guard counts by it, and templates are learnt by it. An id
+    that is a URL names a host, too.
+    """
+    host_scope: Literal["host", "registrable-domain", "none"] = "host"
+    """What counts as one host: the host itself; the domain that its owner registered, by the list of public suffixes
+    (news.example.co.uk is example.co.uk, and each blog of a listed platform is its own); or documents have no host, and
+    nothing warns of it. A change applies to documents from then on.
+    """
+    metadata: list[Pointer] | None = None
+    """Pointers to keywords, tags, references."""
+    value_bytes_max: int = Field(8 * 2**20, ge=1)
+    """A larger value is a dead letter."""
+    characters_max: int = Field(8 * 2**20, ge=1)
+    """A document whose title and text have more characters is a dead letter."""

@@ -29,195 +29,163 @@ from streamer.settings.values import Preset, RelationsBroken, fields, gather, ne
 class Topics(Section):
     """Topics that the service reads and writes. It creates none; `streamer topics create` does."""
 
-    input: Topic = Field("documents", description="Documents of the crawler.")
-    unique: Topic = Field("documents-unique", description="Unique and undecidable documents.")
-    duplicate: Topic = Field("documents-duplicate", description="Near-duplicates.")
-    dead_letter: Topic = Field("documents-dead-letter", description="Records that cannot be decoded.")
-    fingerprints: Topic = Field(
-        "documents-fingerprints", description="Fingerprints between the parts of a service that runs in parts."
-    )
-    verdicts: Topic = Field("documents-verdicts", description="Verdicts between its parts.")
+    input: Topic = "documents"
+    """Documents of the crawler."""
+    unique: Topic = "documents-unique"
+    """Unique and undecidable documents."""
+    duplicate: Topic = "documents-duplicate"
+    """Near-duplicates."""
+    dead_letter: Topic = "documents-dead-letter"
+    """Records that cannot be decoded."""
+    fingerprints: Topic = "documents-fingerprints"
+    """Fingerprints between the parts of a service that runs in parts."""
+    verdicts: Topic = "documents-verdicts"
+    """Verdicts between its parts."""
 
 
 class Batching(Section):
     """Size of a batch, which is decided and delivered at once."""
 
-    records_max: int = Field(1_000, ge=1, le=100_000, description="Records in a batch at most.")
-    bytes_max: int = Field(
-        16 * 2**20, ge=1, description="Bytes of values in a batch at most (one record may exceed it)."
-    )
-    wait_ms: Milliseconds = Field(200, description="Wait for new records at most this long.")
-    idle_ms: Milliseconds | None = Field(
-        None,
-        description="`run --part fingerprint`: write an empty batch for a partition that gave no record for this long, so that "
-        "an engine which decides in the order of time need not wait for it.",
-    )
+    records_max: int = Field(1_000, ge=1, le=100_000)
+    """Records in a batch at most."""
+    bytes_max: int = Field(16 * 2**20, ge=1)
+    """Bytes of values in a batch at most (one record may exceed it)."""
+    wait_ms: Milliseconds = 200
+    """Wait for new records at most this long."""
+    idle_ms: Milliseconds | None = None
+    """`run --part fingerprint`: write an empty batch for a partition that gave no record for this long, so that an engine
+    which decides in the order of time need not wait for it.
+    """
 
 
 class Index(Section):
     """The index on disk."""
 
-    directory: File = Field(
-        Path("index-data"), description="Folder of the index; one index serves many workers of one host."
-    )
-    distance_max: int = Field(
-        DISTANCES["none"],
-        ge=0,
-        le=7,
-        description="SimHash: documents this many bits apart or nearer are near-duplicates, where a second look agrees. A "
-        "smaller one than the index's is set by a restart. It "
-        'follows from the section second_look where fingerprint.second_look = "metadata".',
-    )
-    insert: Literal["unique", "root", "all"] = Field(
-        "root",
-        description="Documents that enter the index: unique ones; also duplicates, but a match on one counts only if the "
-        "document is similar enough to the original too; or all duplicates.",
-    )
-    root_similarity_min: float = Field(
-        ROOT_SIMILARITY_MIN,
-        ge=0.01,
-        le=1,
-        description='MinHash with insert = "root": a duplicate is at least so similar to its root.',
-    )
-    root_distance_max: int | None = Field(
-        None,
-        ge=0,
-        le=128,
-        description='SimHash with insert = "root": a duplicate is at most so many bits from its root; unset, twice '
-        "distance_max. A second look judges the root as it judges a match.",
-    )
-    templates: bool = Field(
-        True,
-        description='MinHash with insert = "root": learn what the pages of a site share, and keep pages that add a text of '
-        "their own.",
-    )
-    recrawl: Literal["duplicate", "update", "as-new"] = Field(
-        "update",
-        description="A document whose id (decode.id) and host are known with another text, unless it resembles another document "
-        "more: it is an update, and takes the older version's place; or it is unique, and both versions stay; or ids play no "
-        "role, and it is a duplicate where it resembles its older version.",
-    )
-    recrawl_minor: Literal["duplicate", "unique"] = Field(
-        "duplicate",
-        description="A document whose id is known with the same text but for counters and dates (reason update-minor): it goes "
-        "to the duplicate topic, or it is treated as any other update.",
-    )
-    recrawl_history: int = Field(
-        4,
-        ge=0,
-        le=255,
-        description="A document that returns to an earlier text is an update at most so many times, until it has a new text; "
-        "after that it is an update-minor.",
-    )
-    map_bytes_max: int = Field(2**40, ge=2**20, description="The index file never grows beyond this.")
-    entries_max: int | None = Field(None, ge=1, description="Only this many newest documents count.")
-    age_max_hours: float | None = Field(
-        None, ge=0.001, description="A document counts until the record time of its partition is this much later."
-    )
+    directory: File = Path("index-data")
+    """Folder of the index; one index serves many workers of one host."""
+    distance_max: int = Field(DISTANCES["none"], ge=0, le=7)
+    """SimHash: documents this many bits apart or nearer are near-duplicates, where a second look agrees. A smaller one than
+    the index's is set by a restart. It follows from the section second_look where fingerprint.second_look = "metadata".
+    """
+    insert: Literal["unique", "root", "all"] = "root"
+    """Documents that enter the index: unique ones; also duplicates, but a match on one counts only if the document is
+    similar enough to the original too; or all duplicates.
+    """
+    root_similarity_min: float = Field(ROOT_SIMILARITY_MIN, ge=0.01, le=1)
+    """MinHash with insert = "root": a duplicate is at least so similar to its root."""
+    root_distance_max: int | None = Field(None, ge=0, le=128)
+    """SimHash with insert = "root": a duplicate is at most so many bits from its root; unset, twice distance_max. A second
+    look judges the root as it judges a match.
+    """
+    templates: bool = True
+    """MinHash with insert = "root": learn what the pages of a site share, and keep pages that add a text of their own."""
+    recrawl: Literal["duplicate", "update", "as-new"] = "update"
+    """A document whose id (decode.id) and host are known with another text, unless it resembles another document more: it
+    is an update, and takes the older version's place; or it is unique, and both versions stay; or ids play no role, and it
+    is a duplicate where it resembles its older version.
+    """
+    recrawl_minor: Literal["duplicate", "unique"] = "duplicate"
+    """A document whose id is known with the same text but for counters and dates (reason update-minor): it goes to the
+    duplicate topic, or it is treated as any other update.
+    """
+    recrawl_history: int = Field(4, ge=0, le=255)
+    """A document that returns to an earlier text is an update at most so many times, until it has a new text; after that it
+    is an update-minor.
+    """
+    map_bytes_max: int = Field(2**40, ge=2**20)
+    """The index file never grows beyond this."""
+    entries_max: int | None = Field(None, ge=1)
+    """Only this many newest documents count."""
+    age_max_hours: float | None = Field(None, ge=0.001)
+    """A document counts until the record time of its partition is this much later."""
 
 
 class Route(Section):
     """Where records go."""
 
-    shadow: bool = Field(
-        False,
-        description="Shadow mode: near-duplicates go to the unique topic too, with their verdict in the headers; so the filter "
-        "drops nothing. It may be switched at any start.",
-    )
+    shadow: bool = False
+    """Shadow mode: near-duplicates go to the unique topic too, with their verdict in the headers; so the filter drops
+    nothing. It may be switched at any start.
+    """
 
 
 class Guard(Section):
     """The guard against templates and crafted texts: it reports sites whose pages are alike, and attacks on the hash."""
 
-    policy: Literal["alert", "pass"] = Field(
-        "alert",
-        description="Treatment of near (not exact) duplicates from a host beyond guard.share_max: drop them as usual, or pass "
-        "them to the unique topic as suspects.",
-    )
+    policy: Literal["alert", "pass"] = "alert"
+    """Treatment of near (not exact) duplicates from a host beyond guard.share_max: drop them as usual, or pass them to the
+    unique topic as suspects.
+    """
 
-    share_max: float = Field(
-        0.8,
-        ge=0.01,
-        le=1,
-        description="Alert when this share of a host's recent documents are near (not exact) duplicates.",
-    )
-    documents_min: int = Field(100, ge=1, le=1_000, description="Fewest recent documents of a host for an alert.")
-    crafted: Literal["report", "undecidable"] = Field(
-        "report",
-        description="MinHash: a text with a line crafted to match others, or to hide, is decided without this line and counted; "
-        "or it goes to the unique topic undecided.",
-    )
+    share_max: float = Field(0.8, ge=0.01, le=1)
+    """Alert when this share of a host's recent documents are near (not exact) duplicates."""
+    documents_min: int = Field(100, ge=1, le=1_000)
+    """Fewest recent documents of a host for an alert."""
+    crafted: Literal["report", "undecidable"] = "report"
+    """MinHash: a text with a line crafted to match others, or to hide, is decided without this line and counted; or it goes
+    to the unique topic undecided.
+    """
 
 
 class Recovery(Section):
     """Policies for states that have more than one right answer."""
 
-    first_start: Literal["earliest", "latest"] = Field(
-        "earliest",
-        description="Where a new group begins to read. A partition added later always begins at its first record.",
-    )
-    committed_missing: Literal["stop", "applied", "earliest"] = Field(
-        "stop", description="The index has decided, but the group has no committed offset: stop, or read on from there."
-    )
-    index_behind: Literal["restore", "stop"] = Field(
-        "restore", description="The group is ahead of the index: restore the index from the unique topic, or stop."
-    )
-    topic_recreated: Literal["stop", "continue"] = Field(
-        "stop", description="The input topic was deleted and made again: stop, or read the new one from its start."
-    )
-    offsets_gone: Literal["stop", "skip"] = Field(
-        "stop", description="Undelivered records were deleted by retention: stop, or skip and count them."
-    )
-    foreign_offsets: Literal["stop", "trust"] = Field(
-        "stop",
-        description="Another program, or a person, committed an offset with undelivered records below it: stop, or skip them.",
-    )
-    outputs_trimmed: Literal["stop", "continue"] = Field(
-        "stop",
-        description="The index is to be restored, but outputs have lost records that it may need: stop, or restore the rest.",
-    )
-    unreadable: Literal["stop", "skip"] = Field(
-        "stop",
-        description="Records are damaged and stay so: stop, or skip and count them. One dead letter names their offsets.",
-    )
+    first_start: Literal["earliest", "latest"] = "earliest"
+    """Where a new group begins to read. A partition added later always begins at its first record."""
+    committed_missing: Literal["stop", "applied", "earliest"] = "stop"
+    """The index has decided, but the group has no committed offset: stop, or read on from there."""
+    index_behind: Literal["restore", "stop"] = "restore"
+    """The group is ahead of the index: restore the index from the unique topic, or stop."""
+    topic_recreated: Literal["stop", "continue"] = "stop"
+    """The input topic was deleted and made again: stop, or read the new one from its start."""
+    offsets_gone: Literal["stop", "skip"] = "stop"
+    """Undelivered records were deleted by retention: stop, or skip and count them."""
+    foreign_offsets: Literal["stop", "trust"] = "stop"
+    """Another program, or a person, committed an offset with undelivered records below it: stop, or skip them."""
+    outputs_trimmed: Literal["stop", "continue"] = "stop"
+    """The index is to be restored, but outputs have lost records that it may need: stop, or restore the rest."""
+    unreadable: Literal["stop", "skip"] = "stop"
+    """Records are damaged and stay so: stop, or skip and count them. One dead letter names their offsets."""
 
 
 class Workers(Section):
     """Worker processes and their supervision."""
 
-    count: int = Field(1, ge=1, le=64, description="Worker processes; they share the group and the index.")
-    progress_timeout_ms: Milliseconds = Field(
-        60_000, description="A worker without progress for this long is killed and restarted."
-    )
-    restart_backoff_ms: Milliseconds = Field(500, description="Wait before a restart; doubled up to the maximum.")
-    restart_backoff_max_ms: Milliseconds = Field(15_000, description="Longest wait before a restart.")
-    deaths_max: int = Field(
-        3,
-        ge=1,
-        description="After so many deaths of workers over a batch each of its records is tried in a process of its own; one "
-        "that ends it is a dead letter.",
-    )
-    document_timeout_ms: Milliseconds = Field(
-        5_000, description="There, decoding and fingerprinting a record may take this long."
-    )
+    count: int = Field(1, ge=1, le=64)
+    """Worker processes; they share the group and the index."""
+    progress_timeout_ms: Milliseconds = 60_000
+    """A worker without progress for this long is killed and restarted."""
+    restart_backoff_ms: Milliseconds = 500
+    """Wait before a restart; doubled up to the maximum."""
+    restart_backoff_max_ms: Milliseconds = 15_000
+    """Longest wait before a restart."""
+    deaths_max: int = Field(3, ge=1)
+    """After so many deaths of workers over a batch each of its records is tried in a process of its own; one that ends it
+    is a dead letter.
+    """
+    document_timeout_ms: Milliseconds = 5_000
+    """There, decoding and fingerprinting a record may take this long."""
 
 
 class Observe(Section):
     """Metrics, health and logs."""
 
-    host: str = Field("127.0.0.1", description="Address of /metrics, /healthz and /readyz.")
-    port: Port = Field(9464, description="Port of these; 0 picks a free one.")
-    tls_certificate_file: File | None = Field(
-        None,
-        description="Certificate of the port, and what leads to its authority, in PEM; unset, the port has no TLS.",
-    )
-    tls_key_file: File | None = Field(None, description="Key of this certificate, in PEM, without a password.")
-    user: str | None = Field(
-        None, min_length=1, description="User who may read /metrics, by basic authentication; unset, everybody may."
-    )
-    password_file: File | None = Field(None, description="File with this user's password; read once, at the start.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
-    log_format: Literal["console", "json"] = Field("console", description="Form of a log line on standard error.")
+    host: str = "127.0.0.1"
+    """Address of /metrics, /healthz and /readyz."""
+    port: Port = 9464
+    """Port of these; 0 picks a free one."""
+    tls_certificate_file: File | None = None
+    """Certificate of the port, and what leads to its authority, in PEM; unset, the port has no TLS."""
+    tls_key_file: File | None = None
+    """Key of this certificate, in PEM, without a password."""
+    user: str | None = Field(None, min_length=1)
+    """User who may read /metrics, by basic authentication; unset, everybody may."""
+    password_file: File | None = None
+    """File with this user's password; read once, at the start."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Lowest level that is logged."""
+    log_format: Literal["console", "json"] = "console"
+    """Form of a log line on standard error."""
 
 
 class Settings(Section):

@@ -1,16 +1,21 @@
 """Types for settings beyond text and number: their bounds, and the accepted values in words."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from jsonpointer import JsonPointer, JsonPointerException
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 
 class Section(BaseModel):
-    """A group of settings: immutable, and without unknown keys."""
+    """A group of settings: immutable, and without unknown keys. A setting's docstring is its description."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_options: Any) -> None:
+        for field in cls.model_fields.values():
+            field.description = " ".join((field.description or "").split())
 
 
 def _pointer(text: str) -> str:

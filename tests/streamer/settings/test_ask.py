@@ -4,8 +4,8 @@ import pytest
 
 from streamer.errors import SettingsError
 from streamer.settings.ask import is_loopback
-from streamer.settings.reference import as_toml
 from streamer.settings.settings import load
+from streamer.settings.toml import as_toml
 
 SECRET = "correct horse battery staple"
 

@@ -11,8 +11,8 @@ from streamer.errors import SettingsError
 from streamer.fingerprint.hashing import hash_text
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.settings.method_presets import METHOD_DETAILS, METHOD_KEYS, METHOD_PRESETS
-from streamer.settings.reference import as_toml
 from streamer.settings.settings import Settings, load, without_use
+from streamer.settings.toml import as_toml
 from streamer.settings.values import fields
 
 NAMES = sorted(METHOD_PRESETS)

@@ -9,9 +9,9 @@ from index.matching.second_look import CosineLook, MetadataLook
 from streamer.errors import SettingsError
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.service.wiring import open_index
-from streamer.settings.reference import as_toml
 from streamer.settings.second_look import SecondLook
 from streamer.settings.settings import Decode, Fingerprint, Index, Settings, load
+from streamer.settings.toml import as_toml
 
 METADATA = ("fingerprint.second_look=metadata", "decode.metadata=/tags")
 

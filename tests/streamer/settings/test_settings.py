@@ -6,12 +6,10 @@ import pytest
 from pydantic import ValidationError
 
 from streamer.errors import SettingsError
-from streamer.settings.method_presets import METHOD_DETAILS
-from streamer.settings.reference import as_toml, method_reference, reference
 from streamer.settings.relations import relations
 from streamer.settings.settings import Kafka, Settings, Topics, load, without_use
+from streamer.settings.toml import as_toml
 from streamer.settings.values import fields, variable
-from tests.support.paths import DOCS
 
 
 def problems(
@@ -386,27 +384,6 @@ def test_every_section_says_what_it_is() -> None:
     for section in Settings.model_fields.values():
         assert isinstance(section.annotation, type)
         assert section.annotation.__doc__
-
-
-def test_the_reference_pages_are_those_that_the_settings_make() -> None:
-    assert (DOCS / "settings.md").read_text() == reference()
-    assert (DOCS / "settings-methods.md").read_text() == method_reference()
-
-
-def test_each_setting_has_a_row_on_one_of_the_two_pages() -> None:
-    for key in fields(Settings):
-        pages = [f"| `{key}` | " in page for page in (reference().split("## Presets")[0], method_reference())]
-        assert pages == [key not in METHOD_DETAILS, key in METHOD_DETAILS], key
-    assert "(settings-methods.md)" in reference()
-    assert "(settings.md)" in method_reference()
-
-
-def test_every_relation_that_is_checked_stands_on_the_reference_page() -> None:
-    page = "".join(page.split("## Relations")[1] for page in (reference(), method_reference()))
-    for relation in relations(load(None, ["fingerprint.scheme=simhash"], {}).value):
-        for key in relation.keys:
-            if not key.startswith(("topics.", "decode.")) and "ssl_" not in key:
-                assert key in page, key
 
 
 @pytest.mark.parametrize(("text", "value"), [("0.85", 0.85), (" 1 ", 1.0), ("0.30", 0.3)])
