@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.checksums import xxh64
+from index.kernels.checksums import xxh64_of
 from index.kernels.columns import grown
 from index.kernels.jit import array_at, compiled, pointer_at, prefetch, word_at
 
@@ -25,7 +25,7 @@ BLOCK_WORDS = 512
 @compiled
 def _checksum_of(words: npt.NDArray[np.uint64], seed: Any) -> Any:
     octets = words.view(np.uint8)
-    return xxh64(octets, 0, len(octets), np.uint64(seed))
+    return xxh64_of(octets, 0, len(octets), np.uint64(seed))
 
 
 @compiled

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
-from llvmlite import ir
+import xxhash._xxhash
+from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -38,17 +39,6 @@ def _population(typing_context: Any, value: Any) -> Any:  # noqa: ARG001
         return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), code
-
-
-def _high(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
-    """High half of the product of two uint64, as uint64."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        wide = ir.IntType(128)
-        product = builder.mul(*(builder.zext(argument, wide) for argument in arguments))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
-
-    return types.uint64(types.uint64, types.uint64), code
 
 
 def _apart(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
@@ -94,10 +84,34 @@ def _word(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
     return types.uint64(types.uint64), code
 
 
+def _xxh3_128(typing_context: Any, address: Any, size: Any) -> Any:  # noqa: ARG001
+    """XXH3_128bits of bytes at an address, both uint64: two uint64, the low one first."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        word = ir.IntType(64)
+        function_type = ir.FunctionType(ir.LiteralStructType([word, word]), [word, word])
+        function = cgutils.get_or_insert_function(builder.module, function_type, "XXH3_128bits")  # type: ignore[no-untyped-call]
+        halves = builder.call(function, arguments)
+        return cgutils.pack_array(builder, [builder.extract_value(halves, each) for each in (0, 1)])  # type: ignore[no-untyped-call]
+
+    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), code
+
+
+# The package's compiled module holds xxHash itself, and exports its functions.
+binding.load_library_permanently(xxhash._xxhash.__file__)
+if binding.address_of_symbol("XXH3_128bits") is None:
+    raise ImportError("the installed package xxhash does not export xxHash's functions: install its wheel")
+
+xxh64: Any = types.ExternalFunction("XXH64", types.uint64(types.uint64, types.uint64, types.uint64))
+"""XXH64 of bytes: address, size and seed, each uint64, to uint64."""
+
+xxh3_64: Any = types.ExternalFunction("XXH3_64bits", types.uint64(types.uint64, types.uint64))
+"""XXH3_64bits of bytes: address and size, both uint64, to uint64."""
+
+xxh3_128: Any = intrinsic(_xxh3_128)
 pointer_at: Any = intrinsic(_pointer)
 word_at: Any = intrinsic(_word)
 ones: Any = intrinsic(_population)
-high_product: Any = intrinsic(_high)
 bits_apart: Any = intrinsic(_apart)
 lesser: Any = intrinsic(_lesser)
 prefetch: Any = intrinsic(_prefetch)

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from index import Parameters, minhash, second_look
 from streamer.evaluation.calibration import EDITS_MAX, INDEX_DOCUMENTS, Trial, best, index_bytes_per_document
+from streamer.evaluation.chart import Chart
 from streamer.evaluation.curves import curve, drawn
 from streamer.evaluation.scores import Interval, Scores, Truth, limit_of
 from streamer.evaluation.short_texts import Misjudged
@@ -20,10 +21,6 @@ from streamer.evaluation.timing import drawn as drawn_times
 
 SIMILARITY_BARS = 50
 """Bars in a histogram of similarities from 1 to 0."""
-
-_FIGURES = ("precision", "recall", "F1", "false/million", "CPU us")
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 720, 260, 46, 12, 34, 14
-_COLOURS = {"duplicates": "#c2410c", "different": "#1d4ed8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,55 +67,51 @@ class Evaluation:
 
 def table(evaluations: Sequence[Evaluation]) -> Table:
     """A row per setting and set."""
-    rows = Table(
-        title="95% confidence intervals: Wilson for precision and recall, bootstrap for F1. CPU: microseconds per document.",
-        title_justify="left",
+    title = (
+        "95% confidence intervals: Wilson for precision and recall, bootstrap for F1. CPU: microseconds per document."
     )
+    rows = Table(title=title, title_justify="left")
     rows.add_column("set", no_wrap=True)
     rows.add_column("setting", min_width=24)
-    rows.add_column("duplicate if", no_wrap=True)
-    for column in _FIGURES:
-        rows.add_column(column, justify="right", no_wrap=True)
+    _add_figure_columns(rows)
     for each in evaluations:
-        rows.add_row(
-            each.set_name,
-            each.setting,
-            rule(each.parameters),
-            ("≥ " if each.lower_bound else "") + _shown(each.scores.precision),
-            _shown(each.scores.recall),
-            _shown(each.scores.f1),
-            f"{each.scores.false_per_million:,.0f}",
-            f"{each.cpu_us_per_document:,.0f}",
-        )
+        figures = _figures(each.parameters, each.scores, each.cpu_us_per_document, lower_bound=each.lower_bound)
+        rows.add_row(each.set_name, each.setting, *figures)
     return rows
 
 
 def trial_table(tried: Sequence[Trial], chosen: Trial) -> Table:
     """Each method's best threshold, and the chosen one."""
-    rows = Table(
-        title="95% confidence intervals. CPU: microseconds per document. * recommended",
-        title_justify="left",
-    )
+    title = "95% confidence intervals. CPU: microseconds per document. * recommended"
+    rows = Table(title=title, title_justify="left")
     rows.add_column("", no_wrap=True)
     rows.add_column("fingerprints", no_wrap=True)
-    rows.add_column("duplicate if", no_wrap=True)
-    for column in _FIGURES:
-        rows.add_column(column, justify="right", no_wrap=True)
+    _add_figure_columns(rows)
     for name in dict.fromkeys(trial.name for trial in tried):
         of_name = [trial for trial in tried if trial.name == name]
         highest = max(of_name, key=lambda trial: trial.scores.f1.value)
         for trial in (each for each in of_name if each is highest or each is chosen):
-            rows.add_row(
-                "*" if trial is chosen else "",
-                name,
-                rule(trial.parameters),
-                _shown(trial.scores.precision),
-                _shown(trial.scores.recall),
-                _shown(trial.scores.f1),
-                f"{trial.scores.false_per_million:,.0f}",
-                f"{trial.cpu_us_per_document:,.0f}",
-            )
+            figures = _figures(trial.parameters, trial.scores, trial.cpu_us_per_document)
+            rows.add_row("*" if trial is chosen else "", name, *figures)
     return rows
+
+
+def _add_figure_columns(rows: Table) -> None:
+    rows.add_column("duplicate if", no_wrap=True)
+    for column in ("precision", "recall", "F1", "false/million", "CPU us"):
+        rows.add_column(column, justify="right", no_wrap=True)
+
+
+def _figures(parameters: Parameters, scores: Scores, cpu_us: float, *, lower_bound: bool = False) -> list[str]:
+    """Cells of the figures' columns."""
+    return [
+        rule(parameters),
+        ("≥ " if lower_bound else "") + _shown(scores.precision),
+        _shown(scores.recall),
+        _shown(scores.f1),
+        f"{scores.false_per_million:,.0f}",
+        f"{cpu_us:,.0f}",
+    ]
 
 
 def recommendation(
@@ -164,15 +157,14 @@ def rule(parameters: Parameters) -> str:
 
 def page(evaluations: Sequence[Evaluation]) -> str:
     """HTML page with a histogram per setting and set."""
-    parts = [
-        *_head("Distances and similarities"),
-        "<h1>Distances of duplicates and other documents</h1>",
-        f"<p>Each bar is a share of the duplicates ({_swatch('duplicates')}) or of the other documents "
-        f"({_swatch('different')}), by distance to the nearest earlier document or to the other document in the pair. The "
-        "unit is bits for SimHash, and similarity for MinHash and with metadata. The nearest are on the left. The filter "
-        "calls everything left of the vertical line a duplicate. The curves below show precision, recall and F1 for every "
-        "position of that line. Documents that can never match have no bar; with them, the shares of a colour add up to 1.</p>",
-    ]
+    text = (
+        "Each bar is a share of the duplicates or of the other documents, by distance to the nearest earlier document or to "
+        "the other document in the pair. The unit is bits for SimHash, and similarity for MinHash and with metadata. The "
+        "nearest are on the left. The filter calls everything left of the vertical line a duplicate. The curves below show "
+        "precision, recall and F1 for every position of that line. Documents that can never match have no bar; with them, the "
+        "shares of a colour add up to 1."
+    )
+    parts: list[str] = []
     for each in evaluations:
         scores = each.scores
         parts += [
@@ -182,38 +174,33 @@ def page(evaluations: Sequence[Evaluation]) -> str:
             histogram(each),
             lines(each),
         ]
-    return "\n".join(parts) + "\n</html>\n"
+    return _page("Distances of duplicates and other documents", text, parts)
 
 
 def timing_page(measured: Sequence[Timing], parameters: Parameters) -> str:
     """HTML page with decision times by number of documents."""
-    parts = [
-        *_head("Time of a decision"),
-        "<h1>Time of a decision by number of documents</h1>",
-        f"<p>duplicate if {rule(parameters)}. With the index: the whole decision, including the journal on disk. Without: "
-        "only the comparison with all other fingerprints. Both axes are logarithmic.</p>",
-        drawn_times(measured),
-    ]
-    return "\n".join(parts) + "\n</html>\n"
+    text = (
+        f"duplicate if {rule(parameters)}. With the index: the whole decision, including the journal on disk. Without: only "
+        "the comparison with all other fingerprints. Both axes are logarithmic."
+    )
+    return _page("Time of a decision by number of documents", text, [drawn_times(measured)])
 
 
 def short_page(rates: Sequence[Misjudged], parameters: Parameters) -> str:
     """HTML page with miss rates by text length."""
-    parts = [
-        *_head("Short texts"),
-        "<h1>Short texts with one word replaced</h1>",
-        "<p>Share of texts whose copy with one replaced word is not a duplicate, by the fingerprint alone.</p>",
-        drawn_short(rates, parameters),
-    ]
-    return "\n".join(parts) + "\n</html>\n"
+    text = "Share of texts whose copy with one replaced word is not a duplicate, by the fingerprint alone."
+    return _page("Short texts with one word replaced", text, [drawn_short(rates, parameters)])
 
 
-def _head(title: str) -> list[str]:
-    return [
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title>",
+def _page(title: str, text: str, parts: Sequence[str]) -> str:
+    """A page with a title, a paragraph, and parts of HTML."""
+    head = (
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title>\n"
         "<style>body{font:15px system-ui,sans-serif;max-width:760px;margin:2em auto;color:#1f2937}"
-        "h2{font-size:1.05em;margin:2em 0 .2em}p{margin:.2em 0 .6em}svg{width:100%;height:auto}</style>",
-    ]
+        "h2{font-size:1.05em;margin:2em 0 .2em}p{margin:.2em 0 .6em}svg{width:100%;height:auto}</style>\n"
+        f"<h1>{title}</h1>\n<p>{text}</p>\n"
+    )
+    return head + "\n".join(parts) + "\n</html>\n"
 
 
 def histogram(evaluation: Evaluation) -> str:
@@ -221,48 +208,38 @@ def histogram(evaluation: Evaluation) -> str:
 
     Bars: one per bit, or SIMILARITY_BARS. Raises ValueError without distances.
     """
-    if evaluation.distances is None:
-        raise ValueError("an evaluation without distances cannot be drawn")
-    scale = _scale(evaluation.parameters)
+    scale, distances = _scale(evaluation.parameters), _distances(evaluation)
     shares = {}
     for name, rows in (("duplicates", evaluation.truth.duplicate), ("different", evaluation.truth.different)):
-        counts = np.bincount(scale.bars_of(evaluation.distances[rows]), minlength=scale.bars + 1)[: scale.bars]
+        counts = np.bincount(scale.bars_of(distances[rows]), minlength=scale.bars + 1)[: scale.bars]
         shares[name] = counts / max(int(rows.sum()), 1)
     highest = max(float(share.max()) for share in shares.values()) or 1.0
-    step, room = (_WIDTH - _LEFT) / scale.bars, _HEIGHT - _BOTTOM - _TOP
-    base = _HEIGHT - _BOTTOM
-    parts = [f"<svg viewBox='0 0 {_WIDTH + _RIGHT} {_HEIGHT}' role='img' aria-label='shares by {scale.title}'>"]
+    chart = Chart(f"shares by {scale.title}", scale.border / scale.bars)
     for side, (name, share) in enumerate(shares.items()):
-        parts += [
-            f"<rect x='{_LEFT + (bar + side * 0.45 + 0.05) * step:.1f}' y='{base - value / highest * room:.1f}' "
-            f"width='{0.45 * step:.1f}' height='{value / highest * room:.1f}' fill='{_COLOURS[name]}'>"
-            f"<title>{name}, {scale.label(bar)}: {value:.4f}</title></rect>"
+        bars = [
+            ((bar + side * 0.45 + 0.05) / scale.bars, value / highest, f"{name}, {scale.label(bar)}: {value:.4f}")
             for bar, value in enumerate(share.tolist())
             if value
         ]
-    border = _LEFT + scale.border * step
-    parts.append(f"<path d='M{_LEFT} {base}H{_WIDTH}M{border:.1f} {_TOP}V{base}' stroke='#6b7280' fill='none'/>")
-    parts += [
-        f"<text x='{_LEFT + place * step:.1f}' y='{base + 16}' font-size='11' text-anchor='middle'>{mark}</text>"
-        for place, mark in scale.marks
-    ]
-    parts.append(f"<text x='{_LEFT - 6}' y='{_TOP + 10}' font-size='11' text-anchor='end'>{highest:.2f}</text>")
-    parts.append(f"<text x='{_WIDTH}' y='{_HEIGHT - 4}' font-size='11' text-anchor='end'>{scale.title}</text></svg>")
-    return "".join(parts)
+        chart.bars(name, 0.45 / scale.bars, bars)
+    chart.marks_across((place / scale.bars, mark) for place, mark in scale.marks)
+    chart.marks_up([(1.0, f"{highest:.2f}")])
+    return chart.svg(scale.title)
 
 
 def lines(evaluation: Evaluation) -> str:
     """SVG with precision, recall and F1 on the histogram's axis. Raises ValueError without distances."""
+    scale, distances = _scale(evaluation.parameters), _distances(evaluation)
+    # A row counts from its bar's end on.
+    places, thresholds = scale.bars_of(distances).astype(np.float64), np.arange(scale.bars, dtype=np.float64)
+    points = curve(places, evaluation.truth, thresholds)
+    return drawn(points, f"threshold: {scale.title}", scale.marks, scale.border)
+
+
+def _distances(evaluation: Evaluation) -> npt.NDArray[np.int64]:
     if evaluation.distances is None:
         raise ValueError("an evaluation without distances cannot be drawn")
-    scale = _scale(evaluation.parameters)
-    # A row counts from its bar's end on.
-    points = curve(
-        scale.bars_of(evaluation.distances).astype(np.float64),
-        evaluation.truth,
-        np.arange(scale.bars, dtype=np.float64),
-    )
-    return drawn(points, f"threshold: {scale.title}", scale.marks, scale.border)
+    return evaluation.distances
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,10 +280,6 @@ def _scale(parameters: Parameters) -> _Scale:
         label=lambda bar: f"similarity {1 - bar / SIMILARITY_BARS:.2f} to {1 - (bar + 1) / SIMILARITY_BARS:.2f}",
         marks=[(SIMILARITY_BARS * tenth / 10, f"{1 - tenth / 10:.1f}") for tenth in range(11)],
     )
-
-
-def _swatch(name: str) -> str:
-    return f"<b style='color:{_COLOURS[name]}'>{'orange' if name == 'duplicates' else 'blue'}</b>"
 
 
 def _shown(interval: Interval) -> str:

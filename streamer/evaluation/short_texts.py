@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from index import DISTANCE_MAX, Parameters, minhash
 from streamer.evaluation.calibration import sentences
-from streamer.evaluation.curves import lines_drawn
+from streamer.evaluation.chart import Chart, at_equal_steps
 from streamer.evaluation.dice import Dice
 from streamer.evaluation.scores import pair_distances
 from streamer.evaluation.sets import Document, fingerprint_documents
@@ -94,13 +94,15 @@ def misjudged(texts: Sequence[str], scheme: Scheme, parameters: Parameters, seed
 
 def drawn(rates: Sequence[Misjudged], parameters: Parameters) -> str:
     """SVG with miss rates by length, a line per threshold."""
-    unit = "similarity" if parameters.by_similarity else "bits"
-    lines = {
-        f"{threshold:g}": np.array([each.missed[place] for each in rates])
-        for place, threshold in enumerate(thresholds_of(parameters))
-    }
-    marks = [(place + 1.0, f"{each.least}-{each.most}") for place, each in enumerate(rates)]
-    return lines_drawn(lines, f"share missed by characters; a line for each threshold, {unit}", marks, 0)
+    title = (
+        f"share missed by characters; a line for each threshold, {'similarity' if parameters.by_similarity else 'bits'}"
+    )
+    chart = Chart(title)
+    for place, threshold in enumerate(thresholds_of(parameters)):
+        chart.line(f"{threshold:g}", at_equal_steps([float(each.missed[place]) for each in rates]))
+    chart.marks_across(((place + 1) / len(rates), f"{each.least}-{each.most}") for place, each in enumerate(rates))
+    chart.marks_up((value, f"{value:g}") for value in (0, 0.5, 1))
+    return chart.svg(title)
 
 
 def _passages(text: str, least: int, most: int) -> Iterator[str]:

@@ -14,12 +14,7 @@ Hashes = npt.NDArray[np.uint64]
 
 def hash_words(words: Words, lanes: int) -> Hashes:
     """XXH3 of every word's UTF-8: uint64 [words, lanes], 1 or 2 lanes, the low 64 bits first."""
-    hashes, left_out = word_kernels.hashes(words.codepoints, words.starts, words.lengths, lanes)
-    if len(left_out):
-        count = len(left_out)
-        rest = Words(words.codepoints, words.starts[left_out], words.lengths[left_out], np.array([0, count]))
-        hashes[left_out] = hash_strings(rest.strings()[0], lanes)
-    return hashes
+    return word_kernels.hashes(words.codepoints, words.starts, words.lengths, lanes)
 
 
 def hash_strings(strings: Sequence[str], lanes: int) -> Hashes:

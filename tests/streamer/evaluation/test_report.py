@@ -64,7 +64,7 @@ def test_the_page_draws_precision_recall_and_f1_below_the_bars_with_the_threshol
     histogram, lines = re.findall(r"<svg.*?</svg>", page([evaluation]))
     assert lines.count("<path") == 4
     assert "highest F1 1.0000" in lines
-    assert re.findall(r"M([0-9.]+) 14V", histogram) == re.findall(r"M([0-9.]+) 14V", lines)
+    assert re.findall(r"M([0-9.]+) 24V", histogram) == re.findall(r"M([0-9.]+) 24V", lines)
 
 
 def test_a_second_look_is_part_of_the_rule_and_of_the_figures() -> None:
@@ -96,7 +96,7 @@ def test_similarities_descend_from_one_with_the_threshold_between_two_bars() -> 
         "different, similarity 0.02 to 0.00: 0.3333",
     ]
     assert "similarity ≥ 0.7" in drawn
-    border = re.search(r"M([0-9.]+) 14V", drawn)
+    border = re.search(r"M([0-9.]+) 24V", drawn)
     edges = [float(x) for x in re.findall(r"<rect x='([0-9.]+)'", drawn)]
     assert border is not None
     assert edges[1] < float(border[1]) < edges[2]
