@@ -6,11 +6,11 @@ calls only functions from its own module. Exceptions are the intrinsics below, a
 SplitMix64 and those in `columns`. After changing an intrinsic delete the kept code, `*.nbi` and `*.nbc` in every `__pycache__`.
 """
 
+import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
-import xxhash._xxhash
 from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
@@ -94,11 +94,11 @@ def _xxh3_128(typing_context: Any, address: Any, size: Any) -> Any:  # noqa: ARG
         halves = builder.call(function, arguments)
         return cgutils.pack_array(builder, [builder.extract_value(halves, each) for each in (0, 1)])  # type: ignore[no-untyped-call]
 
-    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), code
+    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), code  # type: ignore[no-untyped-call]
 
 
 # The package's compiled module holds xxHash itself, and exports its functions.
-binding.load_library_permanently(xxhash._xxhash.__file__)
+binding.load_library_permanently(importlib.import_module("xxhash._xxhash").__file__)
 if binding.address_of_symbol("XXH3_128bits") is None:
     raise ImportError("the installed package xxhash does not export xxHash's functions: install its wheel")
 

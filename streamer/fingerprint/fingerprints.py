@@ -1,8 +1,10 @@
-"""Fingerprints for a batch of texts, by either scheme.
+"""Fingerprints for a batch of texts, and what both schemes share.
 
 A fingerprint's bit i is bit i % 64 in its uint64 number i // 64. Hexadecimal has the highest bit first.
 """
 
+import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Kind
+from streamer.fingerprint.digests import digests_of
+from streamer.fingerprint.hashing import hash_text
+from streamer.fingerprint.key import HashKey
+from streamer.records.reason import Reason
+from streamer.text.characters import Characters, tables_hash
+from streamer.text.normalisation import Normaliser
 
 _SLICE_CHARACTERS = 1 << 18
 _SLICE_TEXTS = 1 << 15
@@ -48,6 +56,73 @@ class Fingerprints:
             None if self.looks is None else self.looks[chosen],
             None if self.digests is None else self.digests[chosen],
         )
+
+
+class Scheme(ABC):
+    """Texts -> fingerprints by one method. Each depends only on its text, title and metadata."""
+
+    def __init__(self, normaliser: Normaliser, key: HashKey) -> None:
+        self._normaliser = normaliser
+        self._key = key
+
+    @property
+    def key(self) -> HashKey:
+        """The key of the hashes."""
+        return self._key
+
+    def fingerprint(
+        self,
+        texts: Sequence[str],
+        titles: Sequence[str] | None = None,
+        metadata: Sequence[Sequence[str]] | None = None,
+    ) -> Fingerprints:
+        """Fingerprint of every text, row for row."""
+        return joined(
+            [
+                self._slice(texts[begin:end], titles and titles[begin:end], metadata and metadata[begin:end])
+                for begin, end in slices(texts)
+            ]
+        )
+
+    @abstractmethod
+    def stamp(self) -> dict[str, str]:
+        """Everything that changes a fingerprint, by name. Equal stamps give equal fingerprints."""
+
+    @abstractmethod
+    def _slice(
+        self, texts: Sequence[str], titles: Sequence[str] | None, metadata: Sequence[Sequence[str]] | None
+    ) -> Fingerprints:
+        """Fingerprints of texts that are few enough to process at once."""
+
+    def _stamp_of_texts(self) -> dict[str, str]:
+        """The normal form's part of the stamp."""
+        normalisation = f"unicode {unicodedata.unidata_version}, tables {tables_hash()}"
+        return {"normalisation": normalisation, **self._normaliser.stamp()}
+
+    def _classified(
+        self,
+        characters: Characters,
+        fingerprints: npt.NDArray[np.uint64],
+        feature_counts: npt.NDArray[np.int64],
+        features_min: int,
+        looks: npt.NDArray[np.uint8] | None = None,
+    ) -> Fingerprints:
+        """Each fingerprint with its kind: EXACT with fewer features than `features_min`, UNDECIDABLE without any.
+
+        EXACT: the fingerprint becomes the XXH3 of the normalised text's UTF-8, in at most 128 bits. Changes `fingerprints` and
+        `looks` in place.
+        """
+        short, empty = feature_counts < features_min, feature_counts == 0
+        kinds = np.select([empty, short], [Kind.UNDECIDABLE, Kind.EXACT], Kind.NEAR).astype(np.uint8)
+        reasons = np.select([empty, short], [Reason.NO_FEATURES, Reason.SHORT_TEXT], Reason.ORDINARY).astype(np.uint8)
+        fingerprints[short] = 0
+        if looks is not None:
+            looks[short] = 0
+        lanes = min(2, fingerprints.shape[1])
+        for row in np.flatnonzero(short & ~empty).tolist():
+            fingerprints[row, :lanes] = hash_text(characters.text(row), lanes, self._key.seed)
+        digests = digests_of(characters, self._key)
+        return Fingerprints(kinds, reasons, fingerprints, feature_counts.astype(np.int32), looks, digests)
 
 
 def joined(parts: Sequence[Fingerprints]) -> Fingerprints:

@@ -1,38 +1,18 @@
 """The schemes by name, and the index parameters that compare their fingerprints."""
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping
 
 import orjson
 import xxhash
 
 from index import FrameRule, Parameters, RootRule, minhash
 from streamer.errors import SettingsError
-from streamer.fingerprint.fingerprints import Fingerprints
+from streamer.fingerprint.fingerprints import Scheme as Scheme
 from streamer.fingerprint.key import PUBLIC, HashKey, read_key
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.settings.settings import Index, Settings
 from streamer.text.normalisation import Normaliser
-
-
-class Scheme(Protocol):
-    """Texts -> fingerprints by one method."""
-
-    @property
-    def key(self) -> HashKey:
-        """The key of the hashes."""
-
-    def fingerprint(
-        self,
-        texts: Sequence[str],
-        titles: Sequence[str] | None = None,
-        metadata: Sequence[Sequence[str]] | None = None,
-    ) -> Fingerprints:
-        """Fingerprint of every text, row for row. Each depends only on its text, title and metadata."""
-
-    def stamp(self) -> dict[str, str]:
-        """Everything that changes a fingerprint, by name. Equal stamps give equal fingerprints."""
 
 
 def scheme_for(settings: Settings, key: HashKey = PUBLIC) -> Scheme:

@@ -9,7 +9,6 @@ better than from filled-up signatures. index/matching/minhash.py has the formula
 """
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from functools import cache
 from typing import Literal
@@ -18,16 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Kind, minhash
-from streamer.fingerprint.digests import digests_of
-from streamer.fingerprint.fingerprints import Fingerprints, slices
-from streamer.fingerprint.hashing import hash_text, hash_words
+from streamer.fingerprint.fingerprints import Fingerprints, Scheme
+from streamer.fingerprint.hashing import hash_words
 from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.minhash import kernels
 from streamer.fingerprint.minhash.shingles import Shingles, shingle_characters
 from streamer.fingerprint.word_shingles import shingle
 from streamer.records.reason import Reason
 from streamer.settings.settings import Fingerprint, Minhash
-from streamer.text.characters import Characters, tables_hash
+from streamer.text.characters import Characters
 from streamer.text.normalisation import Normaliser
 from streamer.text.segmentation import segmenter
 from streamer.text.words import split
@@ -40,8 +38,16 @@ SUSPECT_CHANCE, CERTAIN_CHANCE = 3e-3, 1e-10
 """Number of levels below the mean minimum, and an ordinary text's chance to exceed the limits: to be searched, or crafted."""
 
 
-class MinHasher:
-    """Texts -> packed signatures. Each depends only on its text."""
+class MinHasher(Scheme):
+    """Texts -> signatures, packed as by `index.matching.minhash.pack_bins`. Ignores titles and metadata.
+
+    The feature count is the number of filled bins: the distinct shingles, while these are few. A text without letters and digits
+    is UNDECIDABLE. A text with fewer than `features_min` filled bins is EXACT. A text with crafted lines (`bin_values`) is
+    compared without them; it is UNDECIDABLE if too few features are left.
+
+    >>> MinHasher(Minhash()).fingerprint(["The harbour of the town.", "?"]).feature_counts.tolist()
+    [8, 0]
+    """
 
     def __init__(
         self,
@@ -55,39 +61,11 @@ class MinHasher:
 
         Without a normaliser, texts get only the normal form. `crafted` is `guard.crafted`.
         """
+        super().__init__(normaliser or Normaliser(Fingerprint()), key)
         self._settings = settings
-        self._key = key
         self._refuses_crafted = crafted == "undecidable"
-        self._normaliser = normaliser or Normaliser(Fingerprint())
         self._word_shingles = WordShingles(settings.shingle_words, key) if settings.shingles == "words" else None
         self.fingerprint([])
-
-    def fingerprint(
-        self,
-        texts: Sequence[str],
-        _titles: Sequence[str] | None = None,
-        _metadata: Sequence[Sequence[str]] | None = None,
-    ) -> Fingerprints:
-        """Signature of every text, row for row, packed as by `index.matching.minhash.pack_bins`.
-
-        Ignores titles and metadata. The feature count is the number of filled bins: the distinct shingles, while these are few.
-        A text without letters and digits is UNDECIDABLE. A text with fewer than `features_min` filled bins is EXACT: its
-        fingerprint is the 128-bit XXH3 of the normalised text's UTF-8, in the first two words. A text with crafted lines
-        (`bin_values`) is compared without them; it is UNDECIDABLE if too few features are left.
-        """
-        parts = [self._slice(texts[begin:end]) for begin, end in slices(texts)]
-        return Fingerprints(
-            np.concatenate([part.kinds for part in parts]),
-            np.concatenate([part.reasons for part in parts]),
-            np.concatenate([part.fingerprints for part in parts]),
-            np.concatenate([part.feature_counts for part in parts]),
-            digests=np.concatenate([part.digests for part in parts if part.digests is not None]),
-        )
-
-    @property
-    def key(self) -> HashKey:
-        """The key of the hashes."""
-        return self._key
 
     def stamp(self) -> dict[str, str]:
         """Everything that changes a signature, by name. Equal stamps give equal signatures."""
@@ -100,17 +78,9 @@ class MinHasher:
                 "shingle_characters_narrow": str(settings.shingle_characters_narrow),
                 "hash": "polynomial, splitmix64",
             }
-        return {
-            "scheme": "minhash",
-            "format": str(FORMAT_VERSION),
-            "bins": str(settings.bins),
-            "bin_bits": str(settings.bin_bits),
-            "features_min": str(settings.features_min),
-            "normalisation": f"unicode {unicodedata.unidata_version}, tables {tables_hash()}",
-            **self._normaliser.stamp(),
-            **shingles,
-            **self._key.stamp(),
-        }
+        numbers = {name: str(getattr(settings, name)) for name in ("bins", "bin_bits", "features_min")}
+        head = {"scheme": "minhash", "format": str(FORMAT_VERSION), **numbers}
+        return {**head, **self._stamp_of_texts(), **shingles, **self._key.stamp()}
 
     def _shingles(self, characters: Characters) -> Shingles:
         if self._word_shingles is not None:
@@ -118,23 +88,19 @@ class MinHasher:
         wide_size, narrow_size = self._settings.shingle_characters_wide, self._settings.shingle_characters_narrow
         return shingle_characters(characters, wide_size, narrow_size, self._key)
 
-    def _slice(self, texts: Sequence[str]) -> Fingerprints:
+    def _slice(
+        self, texts: Sequence[str], _titles: Sequence[str] | None, _metadata: Sequence[Sequence[str]] | None
+    ) -> Fingerprints:
         settings = self._settings
         characters = self._normaliser.characters(texts)
         values, crafted = bin_values(self._shingles(characters), settings.bins, settings.bin_bits)
-        counts = np.count_nonzero(values, axis=1).astype(np.int32)
-        kinds = np.full(len(texts), Kind.NEAR, np.uint8)
-        reasons = np.full(len(texts), Reason.ORDINARY, np.uint8)
-        short, empty = counts < settings.features_min, counts == 0
-        kinds[short], reasons[short] = Kind.EXACT, Reason.SHORT_TEXT
-        kinds[empty], reasons[empty] = Kind.UNDECIDABLE, Reason.NO_FEATURES
-        kinds[crafted & (short | self._refuses_crafted)], reasons[crafted] = Kind.UNDECIDABLE, Reason.CRAFTED
+        counts = np.count_nonzero(values, axis=1)
         signatures = minhash.pack_bins(values, settings.bin_bits)
-        for row in np.flatnonzero(kinds == Kind.EXACT).tolist():
-            signatures[row, :2] = hash_text(characters.text(row), 2, self._key.seed)
-            signatures[row, 2:] = 0
-        signatures[kinds == Kind.UNDECIDABLE] = 0
-        return Fingerprints(kinds, reasons, signatures, counts, digests=digests_of(characters, self._key))
+        prints = self._classified(characters, signatures, counts, settings.features_min)
+        refused = crafted & ((counts < settings.features_min) | self._refuses_crafted)
+        prints.kinds[refused], prints.reasons[crafted] = Kind.UNDECIDABLE, Reason.CRAFTED
+        prints.fingerprints[refused] = 0
+        return prints
 
 
 class WordShingles:

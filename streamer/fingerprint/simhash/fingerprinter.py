@@ -3,19 +3,16 @@
 `simhash` makes bit i in a fingerprint from bit i in the features' hashes.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from index import Kind
 from index import second_look as looks
 from streamer.fingerprint import second_look
-from streamer.fingerprint.digests import digests_of
-from streamer.fingerprint.fingerprints import Fingerprints, slices
-from streamer.fingerprint.hashing import hash_strings, hash_text, hash_words
+from streamer.fingerprint.fingerprints import Fingerprints, Scheme, slices
+from streamer.fingerprint.hashing import hash_strings, hash_words
 from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.second_look import feature_vectors, set_signatures
 from streamer.fingerprint.simhash.simhash import count_distinct, log_weights, simhash
@@ -23,9 +20,8 @@ from streamer.fingerprint.simhash.weights import feature_weights, in_title, shin
 from streamer.fingerprint.simhash.word_factors import WordFactors
 from streamer.fingerprint.simhash.word_tables import DictionaryWord, dictionary_words
 from streamer.fingerprint.word_shingles import shingle
-from streamer.records.reason import Reason
 from streamer.settings.settings import Fingerprint
-from streamer.text.characters import Characters, fold, tables_hash
+from streamer.text.characters import Characters, fold
 from streamer.text.normalisation import Normaliser
 from streamer.text.segmentation import Segmenter, segmenter, segmenter_with
 from streamer.text.words import Words, split
@@ -38,8 +34,16 @@ Weighted = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.i
 """Distinct features: hashes uint64 [features, lanes], weights int64 [features], and the texts' bounds int64 [n + 1]."""
 
 
-class Fingerprinter:
-    """Texts -> fingerprints. Each depends only on its text, title and metadata."""
+class Fingerprinter(Scheme):
+    """Texts -> SimHash fingerprints.
+
+    Titles add weight to features, but no features. Metadata, a text's keywords and the like, are a set, normalised like texts;
+    only looks depend on them. A text without features is UNDECIDABLE. A text with fewer than `features_min` distinct features is
+    EXACT. A feature with weight 0 does not count.
+
+    >>> Fingerprinter(Fingerprint(features_min=1)).fingerprint(["Two words", "?"]).feature_counts.tolist()
+    [1, 0]
+    """
 
     def __init__(self, settings: Fingerprint, look: looks.Look | None = None, key: HashKey = PUBLIC) -> None:
         """Load the segmenter and the character tables (together below 0.6 s; with jieba itself 2 s) and the settings' files.
@@ -48,11 +52,10 @@ class Fingerprinter:
 
         Raises SettingsError if a file named in the settings is unusable.
         """
+        super().__init__(Normaliser(settings), key)
         self._settings = settings
         self._look = look
-        self._key = key
         self._lanes = settings.bits // 64
-        self._normaliser = Normaliser(settings)
         extra: tuple[Sequence[DictionaryWord], str] = ((), "")
         if settings.dictionary is not None:
             extra = dictionary_words(settings.dictionary, self._normaliser.words)
@@ -60,42 +63,9 @@ class Fingerprinter:
         self._factors = WordFactors(
             settings,
             self._normaliser.words,
-            self._split_strings,
+            lambda texts: self._split(fold(texts)).strings(),
             lambda words: hash_strings(words, self._lanes)[:, 0],
             extra,
-        )
-
-    def fingerprint(
-        self,
-        texts: Sequence[str],
-        titles: Sequence[str] | None = None,
-        metadata: Sequence[Sequence[str]] | None = None,
-    ) -> Fingerprints:
-        """Fingerprint of every text, row for row.
-
-        titles    add weight to features, but no features
-        metadata  each text's keywords and the like, a set, normalised like texts; only looks depend on them
-
-        A text without features is UNDECIDABLE. A text with fewer than `features_min` distinct features is EXACT: its fingerprint
-        is as many bits of its normalised UTF-8's XXH3. A feature with weight 0 does not count.
-        """
-        if self._settings.title_factor == 1:
-            titles = None
-        parts = [
-            self._slice(
-                texts[begin:end],
-                None if titles is None else titles[begin:end],
-                None if metadata is None else metadata[begin:end],
-            )
-            for begin, end in slices(texts)
-        ]
-        return Fingerprints(
-            np.concatenate([part.kinds for part in parts]),
-            np.concatenate([part.reasons for part in parts]),
-            np.concatenate([part.fingerprints for part in parts]),
-            np.concatenate([part.feature_counts for part in parts]),
-            None if self._look is None else np.concatenate([part.looks for part in parts if part.looks is not None]),
-            np.concatenate([part.digests for part in parts if part.digests is not None]),
         )
 
     def words(self, texts: Sequence[str]) -> Words:
@@ -106,25 +76,20 @@ class Fingerprinter:
         self, texts: Sequence[str], titles: Sequence[str]
     ) -> list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]]:
         """Every text's distinct features, as its fingerprint adds them up: hashes uint64 [features], weights float64."""
-        found: list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]] = []
+        features: list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]] = []
         for begin, end in slices(texts):
-            characters = self._normaliser.characters(texts[begin:end])
-            named = titles[begin:end] if self._settings.title_factor > 1 else None
-            (hashes, weights, bounds), _ = self._weighted(characters, named)
-            found += [
+            hashes, weights, bounds = self._weighted(self._normaliser.characters(texts[begin:end]), titles[begin:end])[
+                0
+            ]
+            features += [
                 (hashes[low:high, 0], weights[low:high].astype(np.float64)) for low, high in pairwise(bounds.tolist())
             ]
-        return found
-
-    @property
-    def key(self) -> HashKey:
-        """The key of the hashes."""
-        return self._key
+        return features
 
     def stamp(self) -> dict[str, str]:
         """Everything that changes a fingerprint, by name, without unused factors and steps."""
         settings = self._settings
-        return {
+        head = {
             "scheme": "simhash",
             "format": str(FORMAT_VERSION),
             "bits": str(settings.bits),
@@ -135,21 +100,17 @@ class Fingerprinter:
             "character_shingle_size": str(settings.character_shingle_size),
             "features_min": str(settings.features_min),
             "hash": "xxh3_64" if self._lanes == 1 else "xxh3_128",
-            "normalisation": f"unicode {unicodedata.unidata_version}, tables {tables_hash()}",
-            **self._normaliser.stamp(),
-            **self._factors.stamp(),
-            **self._key.stamp(),
-            **(
-                {} if self._look is None else {"second_look": f"{self._look.kind}, format {second_look.FORMAT_VERSION}"}
-            ),
         }
+        look = {} if self._look is None else {"second_look": f"{self._look.kind}, format {second_look.FORMAT_VERSION}"}
+        return {**head, **self._stamp_of_texts(), **self._factors.stamp(), **self._key.stamp(), **look}
 
     def _slice(
         self, texts: Sequence[str], titles: Sequence[str] | None, metadata: Sequence[Sequence[str]] | None
     ) -> Fingerprints:
         characters = self._normaliser.characters(texts)
         weighted, weighty = self._weighted(characters, titles)
-        return self._classify(characters, weighty, simhash(*weighted), self._looks(*weighted, metadata))
+        looks = self._looks(*weighted, metadata)
+        return self._classified(characters, simhash(*weighted), weighty, self._settings.features_min, looks)
 
     def _weighted(self, characters: Characters, titles: Sequence[str] | None) -> tuple[Weighted, npt.NDArray[np.int64]]:
         hashes, bounds, weights = self._features(characters)
@@ -159,7 +120,7 @@ class Fingerprinter:
             totals = logarithms
         else:
             totals = feature_weights(distinct.totals, distinct.counts, logarithms)
-        if titles is not None:
+        if titles is not None and self._settings.title_factor > 1:
             title_hashes, title_bounds, _ = self._features(self._normaliser.characters(titles))
             numbers = np.repeat(np.arange(len(titles)), np.diff(title_bounds))
             named = in_title(distinct.hashes[:, 0], distinct.texts, title_hashes[:, 0], numbers)
@@ -214,31 +175,6 @@ class Fingerprinter:
 
     def _split(self, characters: Characters) -> Words:
         return split(characters, self._segmenter, self._settings.character_shingle_size)
-
-    def _split_strings(self, texts: list[str]) -> list[list[str]]:
-        return self._split(fold(texts)).strings()
-
-    def _classify(
-        self,
-        characters: Characters,
-        feature_counts: npt.NDArray[np.int64],
-        fingerprints: npt.NDArray[np.uint64],
-        looks: npt.NDArray[np.uint8] | None,
-    ) -> Fingerprints:
-        kinds = np.full(len(feature_counts), Kind.NEAR, np.uint8)
-        reasons = np.full(len(feature_counts), Reason.ORDINARY, np.uint8)
-        short = feature_counts < self._settings.features_min
-        kinds[short] = Kind.EXACT
-        reasons[short] = Reason.SHORT_TEXT
-        empty = feature_counts == 0
-        kinds[empty] = Kind.UNDECIDABLE
-        reasons[empty] = Reason.NO_FEATURES
-        for row in np.flatnonzero(short & ~empty).tolist():
-            fingerprints[row] = hash_text(characters.text(row), self._lanes, self._key.seed)
-        if looks is not None:
-            looks[short] = 0
-        digests = digests_of(characters, self._key)
-        return Fingerprints(kinds, reasons, fingerprints, feature_counts.astype(np.int32), looks, digests)
 
 
 def _segmenter(settings: Fingerprint, extra: Sequence[DictionaryWord], digest: str) -> Segmenter:
