@@ -48,6 +48,7 @@ _NAMED_DATE = re.compile(
 )
 
 _FORMATS = {
+    MAGIC: "this looks like the wire format of a schema registry: set decode.format",
     b"WARC/": "this is WARC: `streamer produce` sends the pages of such files, for decode.preset = warc",
     b"PAR1": "this is Parquet: `streamer produce` sends the rows of such files",
     b"Obj\x01": "this is an Avro file: decode.format = avro reads records with the schema of a registry",
@@ -130,32 +131,36 @@ class Decoder:
             self._schemas.learn(record.value for record in records)
 
     def _decode(self, record: Record) -> Document | DeadLetter:
+        try:
+            value = self._value(record)
+            document = (
+                _plain_text(record, value) if self._format == "text" else self._from_json(record, self._json(value))
+            )
+            if (count := len(document.title) + len(document.text)) > self._characters_max:
+                detail = f"title and text have {count} characters, decode.characters_max is {self._characters_max}"
+                raise Undecodable(Reason.TOO_LARGE, detail, document.id)
+            return document
+        except Undecodable as error:
+            return DeadLetter(error.reason, _bounded(str(error)), error.id or _key_text(record))
+
+    def _value(self, record: Record) -> bytes:
+        """The record's value in UTF-8, without a byte order mark."""
         value = record.value
         if value is None:
             if record.lost is not None:
-                return DeadLetter(Reason.UNREADABLE, _bounded(record.lost.why), None)
-            return DeadLetter(Reason.TOMBSTONE, "the record has no value", _key_text(record))
+                raise Undecodable(Reason.UNREADABLE, record.lost.why)
+            raise Undecodable(Reason.TOMBSTONE, "the record has no value")
         if len(value) > self._value_bytes_max:
             detail = f"the value has {len(value)} bytes, decode.value_bytes_max is {self._value_bytes_max}"
-            return DeadLetter(Reason.TOO_LARGE, detail, _key_text(record))
-        if value.startswith(_BYTE_ORDER_MARK):
-            value = value[len(_BYTE_ORDER_MARK) :]
-        if self._charset is not None:
-            try:
-                value = value.decode(self._charset).encode()
-            except UnicodeError as error:
-                detail = f"the value is not {self._charset} (decode.charset): {error}"
-                return DeadLetter(Reason.NOT_UTF_8, _bounded(detail), _key_text(record))
+            raise Undecodable(Reason.TOO_LARGE, detail)
+        value = value.removeprefix(_BYTE_ORDER_MARK)
+        if self._charset is None:
+            return value
         try:
-            decoded = (
-                _decode_text(record, value) if self._format == "text" else self._decode_json(record, self._json(value))
-            )
-        except Undecodable as error:
-            return DeadLetter(error.reason, _bounded(str(error)), _key_text(record))
-        if type(decoded) is Document and (count := len(decoded.title) + len(decoded.text)) > self._characters_max:
-            detail = f"title and text have {count} characters, decode.characters_max is {self._characters_max}"
-            return DeadLetter(Reason.TOO_LARGE, detail, decoded.id)
-        return decoded
+            return value.decode(self._charset).encode()
+        except UnicodeError as error:
+            detail = f"the value is not {self._charset} (decode.charset): {error}"
+            raise Undecodable(Reason.NOT_UTF_8, detail) from error
 
     def _json(self, value: bytes) -> bytes:
         if self._format == "json" or value.lstrip()[:1] == b"{":
@@ -165,24 +170,15 @@ class Decoder:
         schema_of(value)
         return value[PREFIX_BYTES:]
 
-    def _decode_json(self, record: Record, value: bytes) -> Document | DeadLetter:
+    def _from_json(self, record: Record, value: bytes) -> Document:
         try:
             tree = orjson.loads(value)
         except orjson.JSONDecodeError as error:
-            wrong = _not_utf_8(value, _key_text(record))
-            if value.startswith(MAGIC):
-                detail = "this looks like the wire format of a schema registry: set decode.format"
-                return DeadLetter(Reason.NOT_JSON if wrong is None else wrong.reason, detail, _key_text(record))
-            if wrong is not None:
-                return wrong
+            _require_utf_8(value)
             repaired = _ESCAPE.sub(_repair, value)
-            if repaired != value:
-                return self._decode_json(record, repaired)
-            if (name := _named_format(value)) is not None:
-                return DeadLetter(Reason.NOT_JSON, name, _key_text(record))
-            too_deep = "depth limit exceeded" in error.msg or "ecursion limit" in error.msg
-            reason = Reason.NESTED_TOO_DEEP if too_deep else Reason.NOT_JSON
-            return DeadLetter(reason, _bounded(str(error)), _key_text(record))
+            if repaired == value:
+                raise _no_json(value, str(error)) from error
+            return self._from_json(record, repaired)
         # Most fields are keys of an object: one step each.
         at_top = self._are_keys and type(tree) is dict
         values = map(tree.get, self._keys) if at_top else [_resolve(tree, parts) for parts in self._fields]
@@ -195,7 +191,7 @@ class Decoder:
         own = None if own is None else _identity(own)
         identity = own or _key_text(record)
         if type(text) is not str:
-            return self._without_text(tree, text, identity)
+            raise self._no_text(tree, text, identity)
         time_ms = None if time is None else _time_ms(time)
         host = None
         for value in hosts:
@@ -213,17 +209,17 @@ class Decoder:
             own is not None,
         )
 
-    def _without_text(self, tree: Any, text: Any, identity: str | None) -> DeadLetter:
+    def _no_text(self, tree: Any, text: Any, identity: str | None) -> Undecodable:
         if text is not None:
             detail = f"{self._text_pointer} is {_KINDS[type(text)]}, not a string"
-            return DeadLetter(Reason.TEXT_NOT_STRING, _bounded(detail), identity)
+            return Undecodable(Reason.TEXT_NOT_STRING, detail, identity)
         detail = f"there is no text at {self._text_pointer}"
         if type(tree) is dict:
             keys = ", ".join(key[:30] for key in list(tree)[:8])
             detail += f" (or null); the keys are: {keys}" if tree else "; the object is empty"
         else:
             detail += f": the value is {_KINDS[type(tree)]}, not an object"
-        return DeadLetter(Reason.NO_TEXT, _bounded(detail), identity)
+        return Undecodable(Reason.NO_TEXT, detail, identity)
 
     def _keywords(self, tree: Any) -> tuple[str, ...]:
         values = [_resolve(tree, parts) for parts in self._metadata]
@@ -278,15 +274,19 @@ def _repair(match: re.Match[bytes]) -> bytes:
     return rb"\ufffd" if match.group(1) is not None else match.group()
 
 
-def _not_utf_8(value: bytes, identity: str | None) -> DeadLetter | None:
+def _require_utf_8(value: bytes) -> None:
     try:
         value.decode()
     except UnicodeDecodeError as error:
-        detail = _named_format(value) or (
-            f"byte {error.start} of {len(value)} is not UTF-8: {error.reason}{_guessed_charset(value)}"
-        )
-        return DeadLetter(Reason.NOT_UTF_8, detail, identity)
-    return None
+        detail = f"byte {error.start} of {len(value)} is not UTF-8: {error.reason}{_guessed_charset(value)}"
+        raise Undecodable(Reason.NOT_UTF_8, _named_format(value) or detail) from error
+
+
+def _no_json(value: bytes, why: str) -> Undecodable:
+    if (name := _named_format(value)) is not None:
+        return Undecodable(Reason.NOT_JSON, name)
+    too_deep = "depth limit exceeded" in why or "ecursion limit" in why
+    return Undecodable(Reason.NESTED_TOO_DEEP if too_deep else Reason.NOT_JSON, why)
 
 
 def _named_format(value: bytes) -> str | None:
@@ -303,12 +303,9 @@ def _guessed_charset(value: bytes) -> str:
     return ""
 
 
-def _decode_text(record: Record, value: bytes) -> Document | DeadLetter:
-    identity = _key_text(record)
-    wrong = _not_utf_8(value, identity)
-    if wrong is not None:
-        return wrong
-    return Document(identity or record.position, value.decode(), "", record.timestamp_ms, None, ())
+def _plain_text(record: Record, value: bytes) -> Document:
+    _require_utf_8(value)
+    return Document(_key_text(record) or record.position, value.decode(), "", record.timestamp_ms, None, ())
 
 
 def _identity(value: Any) -> str | None:

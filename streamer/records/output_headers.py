@@ -3,26 +3,9 @@
 from dataclasses import dataclass
 
 from index import NO_DISTANCE, Position, Verdict, minhash
+from streamer.records import route
 from streamer.records.reason import verdict_of
 from streamer.records.record import Destination, Headers
-from streamer.records.route import (
-    CONNECT_PREFIX,
-    DESTINATIONS,
-    DISTANCE,
-    FINGERPRINT,
-    ID,
-    OFFSETS,
-    ORIGINAL_ID,
-    PREFIX,
-    REASON,
-    SETTINGS,
-    SHADOW,
-    SIMILARITY,
-    VERDICT,
-    destination_of,
-    parse_original_position,
-    parse_position,
-)
 
 CONNECT_HEADERS = 10
 """Kafka Connect headers at the end of a dead letter."""
@@ -58,52 +41,54 @@ class OutputHeaders:
 
 def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
     """Parse an output's headers."""
-    own = {name: value or b"" for name, value in headers if name.startswith(PREFIX)}
+    own = {name: value or b"" for name, value in headers if name.startswith(route.PREFIX)}
     texts = {name: value.decode(errors="replace") for name, value in own.items()}
-    verdict = verdict_of(texts.get(VERDICT, ""), texts.get(REASON, ""))
-    kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
+    verdict = verdict_of(texts.get(route.VERDICT, ""), texts.get(route.REASON, ""))
+    kept = tuple(header for header in headers if not header[0].startswith(route.PREFIX))
     contradictions = []
     if len(own) < len(headers) - len(kept):
         contradictions.append("a header stands twice")
-    shadow = SHADOW in texts
+    shadow = route.SHADOW in texts
     if verdict is None:
         contradictions.append("there is no verdict")
     else:
-        if destination_of(verdict, shadow=shadow) is not destination:
+        if route.destination_of(verdict, shadow=shadow) is not destination:
             contradictions.append(f"the verdict {verdict.label} does not belong here")
-        if shadow and (texts[SHADOW] != DESTINATIONS[verdict] or destination is DESTINATIONS[verdict]):
-            contradictions.append(f"nothing keeps the verdict {verdict.label} out of {texts[SHADOW]!r}")
+        if shadow and (
+            texts[route.SHADOW] != route.DESTINATIONS[verdict] or destination is route.DESTINATIONS[verdict]
+        ):
+            contradictions.append(f"nothing keeps the verdict {verdict.label} out of {texts[route.SHADOW]!r}")
     if verdict is Verdict.DEAD_LETTER:
-        if [name for name, _ in kept[-CONNECT_HEADERS:] if name.startswith(CONNECT_PREFIX)][9:]:
+        if [name for name, _ in kept[-CONNECT_HEADERS:] if name.startswith(route.CONNECT_PREFIX)][9:]:
             kept = kept[:-CONNECT_HEADERS]
         else:
             contradictions.append("the headers of Kafka Connect are missing")
-    offsets = texts.get(OFFSETS, "1")
+    offsets = texts.get(route.OFFSETS, "1")
     if not (offsets.isascii() and offsets.isdigit() and 0 < len(offsets) < 20):
         contradictions.append(f"it stands for {offsets!r} offsets")
         offsets = "1"
-    original = parse_original_position(headers)
+    original = route.parse_original_position(headers)
     # A given-back record may name the document that caused its drop.
     names = verdict is not None and verdict.names_original
     if names != (original is not None) and verdict is not Verdict.GIVEN_BACK:
         contradictions.append("there is no original" if original is None else "there is an original")
-    distance, problem = _distance(texts.get(DISTANCE), texts.get(SIMILARITY))
+    distance, problem = _distance(texts.get(route.DISTANCE), texts.get(route.SIMILARITY))
     contradictions += [problem] if problem else []
     return OutputHeaders(
         verdict,
-        texts.get(REASON, ""),
-        parse_position(headers),
-        texts.get(ID, ""),
-        texts.get(FINGERPRINT),
+        texts.get(route.REASON, ""),
+        route.parse_position(headers),
+        texts.get(route.ID, ""),
+        texts.get(route.FINGERPRINT),
         distance,
         original,
-        texts.get(ORIGINAL_ID, ""),
+        texts.get(route.ORIGINAL_ID, ""),
         kept,
         "; ".join(contradictions),
         int(offsets),
         shadow,
-        SIMILARITY in texts,
-        texts.get(SETTINGS, ""),
+        route.SIMILARITY in texts,
+        texts.get(route.SETTINGS, ""),
     )
 
 

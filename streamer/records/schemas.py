@@ -45,11 +45,12 @@ _UNKNOWN = {40401, 40402, 40403}
 
 
 class Undecodable(Exception):
-    """A record that cannot be decoded, with the reason."""
+    """A record that cannot be decoded, with the reason. `id` is None unless a field gave it."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
+    def __init__(self, reason: Reason, detail: str, id: str | None = None) -> None:  # noqa: A002
         super().__init__(detail)
         self.reason = reason
+        self.id = id
 
 
 def require_avro() -> None:
