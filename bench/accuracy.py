@@ -24,10 +24,9 @@ import os
 import platform
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -41,53 +40,58 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.named_settings import Hashing, Insert, Setting, hasher_for, parse
-from bench.scoring import (
-    Pairs,
-    Score,
-    counting,
-    decide,
-    jaccard,
-    near_pairs,
-    policy_similarities,
-    same,
-    score,
-    score_labels,
-)
-from index.entry import Entries, Kind, Source, Verdict
-from index.index import Index
+from bench.scoring import Pairs, counting, decide, near_pairs, policy_similarities
+from index.entry import Kind
 from index.matching.minhash import DISTANCE_UNITS
 from index.matching.second_look import Look
-from streamer.evaluation.join import tokens_in_a_run
-from streamer.evaluation.scores import UNIQUE_BELOW
+from streamer.evaluation.join import similar_pairs, tokens_in_a_run
+from streamer.evaluation.scores import (
+    DUPLICATE_MIN,
+    UNIQUE_BELOW,
+    Scores,
+    Truth,
+    admit,
+    pairs_flagged,
+    score,
+    truth_of_labels,
+)
 from streamer.fingerprint.fingerprints import Fingerprints
 
-BATCH_RECORDS = 1_000
-DUPLICATE_LABELS = ("dup", "2", "3")
 PROGRESS = Console(stderr=True)
 _LINK = re.compile(r"https?://[^\s<>()\[\]\"'`]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result of one setting on one set. `operators` holds the recall per edit operator, where the set has them."""
+    """Result of one setting on one set.
+
+    flagged_grey  flagged rows in the grey, which count neither way
+    operators     recall per edit operator, in a set that has them
+    """
 
     set_name: str
     setting: str
     documents: int
-    score: Score
+    scores: Scores
+    flagged_grey: int
+    undecidable: int
     documents_per_second: float
     operators: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
         """All fields, and the figures derived from the counts."""
-        counts = {name: getattr(self.score, name) for name in Score.__slots__}
-        derived = {name: getattr(self.score, name) for name in ("precision", "recall", "f1", "false_per_million")}
-        own = {name: getattr(self, name) for name in Result.__slots__ if name != "score"}
-        return own | counts | derived
+        fields = asdict(self)
+        return fields | fields.pop("scores") | figures(self.scores)
+
+
+def figures(scores: Scores) -> dict[str, float]:
+    """Shares that follow from the counts."""
+    shares = {name: getattr(scores, name).value for name in ("precision", "recall", "f1")}
+    return shares | {"false_per_million": scores.false_per_million}
 
 
 class Texts:
-    """Texts of a set. Each way to hash fingerprints them once; short ones are hashed anew for every `features_min`."""
+    """Texts of a set. Each way to hash fingerprints them once."""
 
     def __init__(
         self,
@@ -98,30 +102,21 @@ class Texts:
         self.texts = texts
         self.titles = titles if titles is not None else [""] * len(texts)
         self.metadata = metadata if metadata is not None else [()] * len(texts)
-        self._known: dict[tuple[Hashing, int], tuple[Fingerprints, float]] = {}
+        self._prints: dict[tuple[Hashing, int], tuple[Fingerprints, float]] = {}
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def fingerprint(self, chosen: Hashing, look: Look | None = None) -> tuple[Fingerprints, float]:
         """Fingerprints, with what a second look compares, and the seconds that they took."""
-        plain = chosen.model_copy(update={"features_min": 1})
         # The kind of the second look changes the fingerprints; its thresholds do not.
-        key = plain, 0 if look is None else look.bytes
-        if key not in self._known:
-            hasher = hasher_for(plain, look)
+        key = chosen, 0 if look is None else look.bytes
+        if key not in self._prints:
+            hasher = hasher_for(chosen, look)
             begin = time.perf_counter()
             prints = hasher.fingerprint(self.texts, self.titles, self.metadata)
-            self._known[key] = prints, time.perf_counter() - begin
-        prints, seconds = self._known[key]
-        short = np.flatnonzero(prints.feature_counts < chosen.features_min)
-        if len(short) == 0:
-            return prints, seconds
-        rows = short.tolist()
-        again = hasher_for(chosen).fingerprint([self.texts[row] for row in rows], [self.titles[row] for row in rows])
-        kinds, reasons, fingerprints = prints.kinds.copy(), prints.reasons.copy(), prints.fingerprints.copy()
-        kinds[short], reasons[short], fingerprints[short] = again.kinds, again.reasons, again.fingerprints
-        return Fingerprints(kinds, reasons, fingerprints, prints.feature_counts, prints.looks), seconds
+            self._prints[key] = prints, time.perf_counter() - begin
+        return self._prints[key]
 
 
 class Stream:
@@ -149,7 +144,7 @@ class Stream:
         self._kept = {
             insert: policy_similarities(self.pairs, len(rows), insert) for insert in ("unique", "root", "all")
         }
-        self._similarities: dict[tuple[int, int], float] = {}
+        self._computed: dict[tuple[int, int], float] = {}
         self._near: dict[Hashing, Pairs] = {}
 
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
@@ -157,32 +152,36 @@ class Stream:
         prints, seconds = self.texts.fingerprint(setting.hashing, setting.look)
         begin = time.perf_counter()
         if place == "disk":
-            originals = admit_on_disk(prints, setting)
+            originals = admit(prints, setting.parameters).originals
             seconds += time.perf_counter() - begin
         else:
             if setting.hashing not in self._near:
                 self._near = {setting.hashing: near_pairs(prints, distance_max, setting.parameters.banding)}
             near = counting(self._near[setting.hashing], prints, setting.distance_max, setting.look)
             originals = decide(near, len(prints), DISTANCE_UNITS, setting.insert)
-        found = self.judge(originals, prints.kinds == Kind.UNDECIDABLE, setting.insert)
-        return Result(self.name, setting.name, len(prints), found, len(prints) / seconds, {})
+        truth = self.truth_of(originals, setting.insert)
+        return result(self.name, setting, originals >= 0, truth, prints, seconds)
 
-    def judge(self, originals: npt.NDArray[np.int64], undecidable: npt.NDArray[np.bool_], insert: Insert) -> Score:
+    def judge(self, originals: npt.NDArray[np.int64], insert: Insert) -> Scores:
         """Score decisions on this stream: int64 [n], row of each document's original, -1 where it is unique."""
-        return score(originals >= 0, undecidable, self._kept[insert], self._known(originals))
+        return score(originals >= 0, self.truth_of(originals, insert))
 
-    def _known(self, originals: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def truth_of(self, originals: npt.NDArray[np.int64], insert: Insert) -> Truth:
+        """Truth about a policy: a duplicate resembles a document that the policy keeps, any other document none at all."""
+        return Truth(self._kept[insert] >= DUPLICATE_MIN, self._similarities(originals) < UNIQUE_BELOW)
+
+    def _similarities(self, originals: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Similarities with earlier documents. Where the truth's floor hides the grey, those of flagged rows are computed."""
         if self.floor <= UNIQUE_BELOW:
             return self.earlier
-        known = self.earlier.copy()
-        for row in np.flatnonzero((originals >= 0) & (known < UNIQUE_BELOW)).tolist():
+        similarities = self.earlier.copy()
+        for row in np.flatnonzero((originals >= 0) & (similarities < UNIQUE_BELOW)).tolist():
             pair = row, int(originals[row])
-            if pair not in self._similarities:
-                one, other = (self.texts.texts[number] for number in pair)
-                self._similarities[pair] = jaccard(one, other, self._shingle_tokens())
-            known[row] = self._similarities[pair]
-        return known
+            if pair not in self._computed:
+                texts = [self.texts.texts[number] for number in pair]
+                self._computed[pair] = similar_pairs(texts, UNIQUE_BELOW, self._shingle_tokens()).nearest(2)[0][1]
+            similarities[row] = self._computed[pair]
+        return similarities
 
     @cache  # noqa: B019  a set lives as long as the program
     def _shingle_tokens(self) -> int:
@@ -193,11 +192,11 @@ class Labelled:
     """A set of pairs with labels."""
 
     def __init__(
-        self, name: str, pairs: Sequence[tuple[str, str]], labels: Sequence[str], operators: Sequence[str], no: str
+        self, name: str, pairs: Sequence[tuple[str, str]], labels: Sequence[str], operators: Sequence[str]
     ) -> None:
         self.name = name
         self.lefts, self.rights = Texts([pair[0] for pair in pairs]), Texts([pair[1] for pair in pairs])
-        self.labels, self.operators, self.no = labels, operators, no
+        self.truth, self.operators = truth_of_labels(labels), np.array(operators)
 
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
         """Compare each pair by itself, without index and policy."""
@@ -205,23 +204,17 @@ class Labelled:
         (left, one), (right, other) = (
             side.fingerprint(setting.hashing, setting.look) for side in (self.lefts, self.rights)
         )
-        flagged = same(left, right, setting.distance_max, setting.parameters.banding, setting.look)
-        recalls: dict[str, float] = {}
-        for operator in sorted(set(self.operators)):
-            chosen = [
-                row
-                for row, (label, used) in enumerate(zip(self.labels, self.operators, strict=True))
-                if used == operator and label in DUPLICATE_LABELS
-            ]
-            if chosen:
-                recalls[operator] = float(flagged[chosen].mean())
-        return Result(
-            self.name, setting.name, len(flagged), self.judge(flagged), 2 * len(flagged) / (one + other), recalls
-        )
+        flagged = pairs_flagged(left, right, setting.parameters)
+        recalls = {}
+        for operator in np.unique(self.operators).tolist():
+            rows = (self.operators == operator) & self.truth.duplicate
+            if rows.any():
+                recalls[operator] = float(flagged[rows].mean())
+        return result(self.name, setting, flagged, self.truth, None, (one + other) / 2, recalls)
 
-    def judge(self, flagged: npt.NDArray[np.bool_]) -> Score:
+    def judge(self, flagged: npt.NDArray[np.bool_]) -> Scores:
         """Score decisions on these pairs: bool [pairs]."""
-        return score_labels(flagged, self.labels, DUPLICATE_LABELS, self.no)
+        return score(flagged, self.truth)
 
 
 class AllPairs:
@@ -242,42 +235,27 @@ class AllPairs:
         near = near_pairs(prints, setting.distance_max, setting.parameters.banding)
         near = counting(near, prints, setting.distance_max, setting.look)
         flagged = {frozenset(pair) for pair in zip(near.later.tolist(), near.earlier.tolist(), strict=True)}
-        every = len(prints) * (len(prints) - 1) // 2
-        right = len(flagged & self.truth)
+        every, right = len(prints) * (len(prints) - 1) // 2, len(flagged & self.truth)
+        wrong, missed = len(flagged) - right, len(self.truth) - right
+        scores = Scores(right, wrong, missed, every - len(self.truth) - wrong)
         undecidable = int((prints.kinds == Kind.UNDECIDABLE).sum())
-        found = Score(
-            right, len(flagged) - right, len(self.truth) - right, every - len(self.truth), 0, undecidable=undecidable
-        )
-        return Result(self.name, setting.name, len(prints), found, len(prints) / seconds, {})
+        return Result(self.name, setting.name, len(prints), scores, 0, undecidable, len(prints) / seconds, {})
 
 
-def admit_on_disk(prints: Fingerprints, setting: Setting) -> npt.NDArray[np.int64]:
-    """Rows of the originals, -1 for none, that an index of its own decides when it gets the fingerprints in batches."""
-    source = Source("accuracy", 0)
-    originals = np.full(len(prints), -1, np.int64)
-    with (
-        tempfile.TemporaryDirectory(prefix="accuracy-") as folder,
-        Index.open(Path(folder), setting.parameters, map_bytes_max=2**36) as index,
-    ):
-        for begin in range(0, len(prints), BATCH_RECORDS):
-            end = min(begin + BATCH_RECORDS, len(prints))
-            decisions = index.admit(
-                Entries(
-                    sources=(source,),
-                    source_numbers=np.zeros(end - begin, np.uint32),
-                    offsets=np.arange(begin, end, dtype=np.uint64),
-                    kinds=prints.kinds[begin:end],
-                    reasons=prints.reasons[begin:end],
-                    fingerprints=prints.fingerprints[begin:end],
-                    times_ms=np.zeros(end - begin, np.int64),
-                    ids=[str(row) for row in range(begin, end)],
-                    looks=None if prints.looks is None else prints.looks[begin:end],
-                ),
-                {source: end},
-            )
-            for row in np.flatnonzero(decisions.verdicts == Verdict.DUPLICATE).tolist():
-                originals[begin + row] = int(decisions.original_ids[row] or -1)
-    return originals
+def result(
+    name: str,
+    setting: Setting,
+    flagged: npt.NDArray[np.bool_],
+    truth: Truth,
+    prints: Fingerprints | None,
+    seconds: float,
+    operators: dict[str, float] | None = None,
+) -> Result:
+    """Result of decisions, bool [n], that took so many seconds."""
+    grey = int((flagged & ~truth.duplicate & ~truth.different).sum())
+    undecidable = 0 if prints is None else int((prints.kinds == Kind.UNDECIDABLE).sum())
+    speed = len(flagged) / seconds
+    return Result(name, setting.name, len(flagged), score(flagged, truth), grey, undecidable, speed, operators or {})
 
 
 def open_sets(folder: Path, *, links: bool = False) -> Iterator[Stream | Labelled | AllPairs]:
@@ -289,11 +267,11 @@ def open_sets(folder: Path, *, links: bool = False) -> Iterator[Stream | Labelle
         bases = {row["base"]: row["text"] for row in rows if row["op"] == "base"}
         variants = [row for row in rows if row["op"] != "base"]
         pairs = [(bases[row["base"]], row["text"]) for row in variants]
-        yield Labelled(folder.name, pairs, [row["label"] for row in variants], [row["op"] for row in variants], "neg")
+        yield Labelled(folder.name, pairs, [row["label"] for row in variants], [row["op"] for row in variants])
     elif (folder / "pairs.jsonl.xz").exists():
         rows = [row for row in read_lines(folder / "pairs.jsonl.xz") if row["label"] != "unknown"]
         labels = [str(row["label"]).removesuffix(".0") for row in rows]
-        yield Labelled(folder.name, [(row["a"], row["b"]) for row in rows], labels, labels, "0.5")
+        yield Labelled(folder.name, [(row["a"], row["b"]) for row in rows], labels, labels)
     elif articles := sorted(folder.glob("articles_*.jsonl.xz")):
         yield from map(AllPairs, articles)
     else:
@@ -341,13 +319,13 @@ def show(results: Sequence[Result], conditions: dict[str, Any]) -> None:
         table.add_column("setting", no_wrap=True)
         for column in columns:
             table.add_column(column, justify="right")
-        for result in sorted(of_set, key=lambda result: -result.score.f1):
-            found = result.score
+        for result in sorted(of_set, key=lambda result: -result.scores.f1.value):
+            scores = result.scores
             table.add_row(
                 result.setting,
-                *(f"{figure:.4f}" for figure in (found.precision, found.recall, found.f1)),
-                f"{found.false_per_million:,.0f}",
-                *map(str, (found.false_duplicates, found.missed, found.flagged_grey, found.undecidable)),
+                *(f"{share.value:.4f}" for share in (scores.precision, scores.recall, scores.f1)),
+                f"{scores.false_per_million:,.0f}",
+                *map(str, (scores.false_duplicates, scores.missed, result.flagged_grey, result.undecidable)),
                 f"{result.documents_per_second:,.0f}",
             )
         console.print(table)

@@ -90,13 +90,13 @@ def show(points: Sequence[Point], conditions: dict[str, Any]) -> None:
             table.add_column(column, justify="right", no_wrap=column not in names)
         chosen = [point for point in points if point.insert == insert]
         for banding in dict.fromkeys(point.banding for point in chosen):
-            row = {point.result.set_name: point.result.score for point in chosen if point.banding == banding}
+            row = {point.result.set_name: point.result.scores for point in chosen if point.banding == banding}
             table.add_row(
                 str(bytes_per_document(banding)),
                 f"{banding.bins} x {banding.bin_bits}",
                 f"{banding.bands} of {banding.rows}",
-                *(f"{row[name].f1:.4f} ({row[name].false_duplicates} / {row[name].missed})" for name in names),
-                f"{sum(score.f1 for score in row.values()) / len(row):.4f}",
+                *(f"{row[name].f1.value:.4f} ({row[name].false_duplicates} / {row[name].missed})" for name in names),
+                f"{sum(score.f1.value for score in row.values()) / len(row):.4f}",
             )
         console.print(table)
     console.print(" | ".join(f"{name}: {value}" for name, value in conditions.items()))

@@ -18,7 +18,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import Stream, machine
+from bench.accuracy import Stream, figures, machine
 from bench.documents import document_lines
 from bench.named_settings import Setting, parse
 from bench.ready import wait_until_ready
@@ -60,23 +60,17 @@ def filtered(stream: Stream, run: Run, setting: Setting, count: int) -> dict[str
     if any(len(seen) != 1 for seen in outputs.by_position.values()):
         raise click.ClickException("a position came out twice")
     originals = np.full(count, -1, np.int64)
-    undecidable = np.zeros(count, np.bool_)
     verdicts: Counter[str] = Counter()
     for position, ((_, _, pairs),) in outputs.by_position.items():
         headers, row = dict(pairs), int(position.rsplit("/", 1)[1])
         verdict = headers["neardup.verdict"].decode()
         verdicts[verdict] += 1
-        undecidable[row] = verdict == "undecidable"
         if verdict == "duplicate":
             originals[row] = int(headers["neardup.original.position"].rsplit(b"/", 1)[1])
-    score = stream.judge(originals, undecidable, setting.insert)
     return {
         "setting": setting.name,
         **{label: verdicts[label] for label in ("unique", "duplicate", "undecidable", "dead-letter")},
-        "precision": score.precision,
-        "recall": score.recall,
-        "f1": score.f1,
-        "false_per_million": score.false_per_million,
+        **figures(stream.judge(originals, setting.insert)),
         "documents_per_second": count / seconds,
     }
 

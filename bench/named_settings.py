@@ -11,7 +11,7 @@ from index.storage.parameters import Parameters
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
-from streamer.settings.method_presets import METHOD_PRESETS
+from streamer.settings.presets import METHOD_PRESETS
 from streamer.settings.settings import Decode, Fingerprint, Index, Minhash, SecondLook, Section, Settings, load
 
 Hashing = Fingerprint | Minhash

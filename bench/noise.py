@@ -26,7 +26,8 @@ from rich.table import Table
 
 from bench.accuracy import machine, read_lines
 from bench.named_settings import Setting, hasher_for, parse
-from bench.scoring import near_pairs, same
+from bench.scoring import near_pairs
+from streamer.evaluation.scores import pairs_flagged
 
 Kind = Literal["misread", "words", "letters"]
 
@@ -76,7 +77,7 @@ def measure(texts: Sequence[str], kind: Kind, levels: Sequence[int], setting: Se
     recalls = []
     for level in levels:
         copies = hasher.fingerprint([noisy(text, kind, level / 100, stock, generator) for text in texts])
-        recalls.append(float(same(of_texts, copies, setting.distance_max, banding, setting.look).mean()))
+        recalls.append(float(pairs_flagged(of_texts, copies, setting.parameters).mean()))
     return recalls, len(near_pairs(of_texts, setting.distance_max, banding).later)
 
 

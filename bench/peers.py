@@ -257,7 +257,7 @@ def measure(
     for program, own in taken.items():
         score = None
         if stream is not None:
-            score = stream.judge(own.originals, np.zeros(len(rows), np.bool_), "unique")
+            score = stream.judge(own.originals, "unique")
         running = [whole - one for whole, one in zip(own.all, own.one, strict=True)]
         filter_running = [whole - one for whole, one in zip(filtered.all, filtered.one, strict=True)]
         results.append(
@@ -265,9 +265,9 @@ def measure(
                 "set": folder.name,
                 "scheme": scheme,
                 "program": program,
-                "precision": score and score.precision,
-                "recall": score and score.recall,
-                "f1": score and score.f1,
+                "precision": score and score.precision.value,
+                "recall": score and score.recall.value,
+                "f1": score and score.f1.value,
                 "same_verdict": float(np.mean((own.originals >= 0) == (filtered.originals >= 0))),
                 "documents_per_cpu_second": len(rows) / statistics.median(own.all),
                 "characters_per_cpu_second": characters / statistics.median(own.all),

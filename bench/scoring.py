@@ -1,6 +1,6 @@
-"""Scoring for the accuracy bench, pure: decisions, truth and scores."""
+"""The index's decisions by their definition, brute force over all pairs, and the truth of each insert policy. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,12 +10,10 @@ import numpy.typing as npt
 from bench.named_settings import Insert
 from index.entry import Kind
 from index.matching.frame import framed_distances
-from index.matching.minhash import Banding, band_keys
+from index.matching.minhash import Banding
 from index.matching.second_look import Look
-from streamer.evaluation.join import tokens
-from streamer.evaluation.scores import DUPLICATE_MIN, UNIQUE_BELOW
+from streamer.evaluation.scores import DUPLICATE_MIN
 from streamer.fingerprint.fingerprints import Fingerprints
-from streamer.text.characters import normalise
 
 _BLOCK_ROWS = 256
 
@@ -30,11 +28,6 @@ class Pairs:
     later: npt.NDArray[np.int64]
     earlier: npt.NDArray[np.int64]
     values: npt.NDArray[np.float64]
-
-
-def distances(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Hamming distances row by row, int64 [n]."""
-    return np.asarray(np.bitwise_count(left ^ right).sum(axis=-1, dtype=np.int64))
 
 
 def counting(pairs: Pairs, prints: Fingerprints, distance_max: int, look: Look | None) -> Pairs:
@@ -122,108 +115,7 @@ def policy_similarities(pairs: Pairs, count: int, insert: Insert) -> npt.NDArray
     return largest
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """Agreement of decisions with the truth. `flagged_grey` counts flagged rows in the grey, which count neither way."""
-
-    true_duplicates: int
-    false_duplicates: int
-    missed: int
-    non_duplicates: int
-    flagged_grey: int
-    undecidable: int
-
-    @property
-    def precision(self) -> float:
-        """Share of duplicates among the flagged rows outside the grey; 1 where none was flagged."""
-        flagged = self.true_duplicates + self.false_duplicates
-        return self.true_duplicates / flagged if flagged else 1.0
-
-    @property
-    def recall(self) -> float:
-        """Share of the duplicates that were flagged; 1 where there are none."""
-        duplicates = self.true_duplicates + self.missed
-        return self.true_duplicates / duplicates if duplicates else 1.0
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of precision and recall."""
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
-
-    @property
-    def false_per_million(self) -> float:
-        """False duplicates per million documents that are no duplicates."""
-        return self.false_duplicates / self.non_duplicates * 1e6 if self.non_duplicates else 0.0
-
-
-def score(
-    flagged: npt.NDArray[np.bool_],
-    undecidable: npt.NDArray[np.bool_],
-    kept: npt.NDArray[np.float64],
-    earlier: npt.NDArray[np.float64],
-) -> Score:
-    """Score a stream.
-
-    kept     result of `policy_similarities`
-    earlier  largest similarity with any earlier document
-
-    A row is a duplicate where kept >= DUPLICATE_MIN, none where earlier < UNIQUE_BELOW, and grey otherwise.
-    """
-    duplicate, different = kept >= DUPLICATE_MIN, earlier < UNIQUE_BELOW
-    return Score(
-        true_duplicates=int((flagged & duplicate).sum()),
-        false_duplicates=int((flagged & different).sum()),
-        missed=int((~flagged & duplicate).sum()),
-        non_duplicates=int(different.sum()),
-        flagged_grey=int((flagged & ~duplicate & ~different).sum()),
-        undecidable=int(undecidable.sum()),
-    )
-
-
-def score_labels(flagged: npt.NDArray[np.bool_], labels: Sequence[str], duplicate: Iterable[str], no: str) -> Score:
-    """Score pairs against labels. Those in `duplicate` mean a duplicate, `no` means none, all others are grey."""
-    wanted = frozenset(duplicate)
-    truth = np.array([1.0 if label in wanted else 0.0 if label == no else 0.6 for label in labels])
-    return score(flagged, np.zeros(len(labels), np.bool_), truth, truth)
-
-
-def same(
-    left: Fingerprints,
-    right: Fingerprints,
-    distance_max: int,
-    banding: Banding | None = None,
-    look: Look | None = None,
-) -> npt.NDArray[np.bool_]:
-    """Whether the index would call the one a duplicate of the other, were the other its only entry; bool [n]."""
-    apart = distances(left.fingerprints, right.fingerprints)
-    exact = (left.kinds == Kind.EXACT) & (right.kinds == Kind.EXACT) & (apart == 0)
-    near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR)
-    if banding is not None:
-        apart = framed_distances(left.fingerprints, right.fingerprints, banding.bin_bits).astype(np.int64)
-        shared = band_keys(left.fingerprints, banding) == band_keys(right.fingerprints, banding)
-        near &= shared.any(axis=1)
-    near &= apart <= distance_max
-    if look is not None and left.looks is not None and right.looks is not None:
-        near &= look.judge(apart.astype(np.int16), left.looks, right.looks).counts
-    return np.asarray(near | exact)
-
-
-def jaccard(left: str, right: str, size: int) -> float:
-    """Jaccard similarity of the sets of runs of `size` tokens, as in the truth files; 0 for two empty texts.
-
-    Tokens are those of `streamer.evaluation.join`.
-    """
-    one, other = _token_runs(left, size), _token_runs(right, size)
-    return len(one & other) / len(one | other) if one or other else 0.0
-
-
 def _runs(numbers: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Ranges of equal neighbours."""
     borders = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
     return pairwise(borders)
-
-
-def _token_runs(text: str, size: int) -> set[tuple[str, ...]]:
-    found = tokens(normalise(text))
-    return {tuple(found[begin : begin + size]) for begin in range(max(1, len(found) - size + 1))} if found else set()

@@ -17,11 +17,11 @@ import numpy as np
 import orjson
 from rich.progress import track
 
-from bench.accuracy import PROGRESS, AllPairs, Labelled, Stream, machine, open_sets
+from bench.accuracy import PROGRESS, AllPairs, Labelled, Stream, figures, machine, open_sets
 from bench.named_settings import Setting, parse
 from bench.peers import PEERS, SCHEMES, task_of
-from bench.scoring import Score
-from streamer.settings.method_presets import METHOD_PRESETS
+from streamer.evaluation.scores import Scores
+from streamer.settings.presets import METHOD_PRESETS
 from streamer.settings.settings import load
 
 
@@ -32,31 +32,34 @@ class Cell:
     row: str
     set_name: str
     is_stream: bool
-    score: Score
+    score: Scores
 
     def as_dict(self) -> dict[str, object]:
         """The figures, by name."""
-        found = self.score
-        figures = {"precision": found.precision, "recall": found.recall, "f1": found.f1}
-        return {"row": self.row, "set": self.set_name, **figures, "false_duplicates": found.false_duplicates}
+        return {
+            "row": self.row,
+            "set": self.set_name,
+            **figures(self.score),
+            "false_duplicates": self.score.false_duplicates,
+        }
 
 
 def cells(each: Stream | Labelled, settings: dict[str, Setting], peers: Sequence[str]) -> Iterator[Cell]:
     """The column of one set: settings by their names, then peers."""
     is_stream = isinstance(each, Stream)
     for name, setting in track(settings.items(), description=each.name, console=PROGRESS):
-        yield Cell(name, each.name, is_stream, each.run(setting, "disk", setting.distance_max).score)
+        yield Cell(name, each.name, is_stream, each.run(setting, "disk", setting.distance_max).scores)
     for peer in track(peers, description=f"{each.name}, peers", console=PROGRESS):
         yield Cell(f"peer: {peer}", each.name, is_stream, peer_score(each, peer))
 
 
-def peer_score(each: Stream | Labelled, peer: str) -> Score:
+def peer_score(each: Stream | Labelled, peer: str) -> Scores:
     """How a peer decides on a stream, or on every pair by itself."""
     texts = (each.texts if isinstance(each, Stream) else each.lefts).texts
     asked = task_of(texts, load(None, SCHEMES["simhash"], {}))
     if isinstance(each, Stream):
         originals, _ = PEERS[peer](texts, asked)
-        return each.judge(originals, np.zeros(len(texts), np.bool_), "unique")
+        return each.judge(originals, "unique")
     pairs = zip(each.lefts.texts, each.rights.texts, strict=True)
     return each.judge(np.array([PEERS[peer](pair, asked)[0][1] == 0 for pair in pairs], np.bool_))
 
@@ -67,7 +70,7 @@ def table(found: Sequence[Cell]) -> str:
     lines = ["| | " + " | ".join(sets) + " | false of all streams |", "|---" * (len(sets) + 2) + "|"]
     for row in dict.fromkeys(cell.row for cell in found):
         own = {cell.set_name: cell for cell in found if cell.row == row}
-        shown = [f"{own[name].score.f1:.3f} ({own[name].score.false_duplicates})" for name in sets]
+        shown = [f"{own[name].score.f1.value:.3f} ({own[name].score.false_duplicates})" for name in sets]
         false = sum(cell.score.false_duplicates for cell in own.values() if cell.is_stream)
         lines.append(f"| {row} | {' | '.join(shown)} | {false:,} |")
     return "\n".join(lines)

@@ -72,8 +72,8 @@ def outcomes(streams: list[Stream], classic: Setting, directory: Path) -> Iterat
         fingerprint = classic.fingerprint.model_copy(update={"stop_words": str(file) if words else None})
         setting = replace(classic, fingerprint=fingerprint)
         for stream in streams:
-            found = stream.run(setting, "disk", setting.distance_max).score
-            yield Outcome(name, len(words), stream.name, found.false_duplicates, found.recall)
+            found = stream.run(setting, "disk", setting.distance_max).scores
+            yield Outcome(name, len(words), stream.name, found.false_duplicates, found.recall.value)
 
 
 def table(found: list[Outcome]) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from streamer.settings.method_presets import METHOD_DETAILS
-from streamer.settings.presets import PRESETS
+from streamer.settings.decode import PRESETS
+from streamer.settings.presets import METHOD_DETAILS
 from streamer.settings.second_look import DISTANCES, LOOK_OF_SIMHASH, ROOT_SIMILARITY_MIN
 from streamer.settings.settings import Settings
 from streamer.settings.toml import toml_value

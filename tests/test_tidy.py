@@ -284,10 +284,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.transports.kafka.client",
         "streamer.transports.transport",
     ),
-    "tables whose values are read by the tests of whoever uses them": (
-        "streamer.observe.definitions",
-        "streamer.settings.presets",
-    ),
+    "tables whose values are read by the tests of whoever uses them": ("streamer.observe.definitions",),
     "kernels, compared with plain code in the tests of their callers": (
         "index.kernels.leaves",
         "index.kernels.memtable",

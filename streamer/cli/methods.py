@@ -24,7 +24,7 @@ from streamer.cli.options import (
 )
 from streamer.cli.outputs import require_absent, show, write_page, writing
 from streamer.errors import InputUnreadable, NoDocuments, SettingsError
-from streamer.settings.method_presets import METHOD_PRESETS
+from streamer.settings.presets import METHOD_PRESETS
 from streamer.settings.settings import Settings, idle_line, without_use
 
 REPORT_COLUMNS = 190

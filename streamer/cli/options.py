@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from streamer.settings.method_presets import METHOD_KEYS, METHOD_PRESETS
+from streamer.settings.presets import METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.settings import Settings, load
 
 if TYPE_CHECKING:

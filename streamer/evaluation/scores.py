@@ -3,7 +3,8 @@
 import math
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,9 +113,7 @@ def limit_of(parameters: Parameters) -> int:
 
 
 def pairs_flagged(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.bool_]:
-    """Pairs that an index flags: within the limit, and with MinHash in a common band; bool [n]. @bootstrap_f1 F1 and its
-    95% bootstrap interval (Efron 1979): one multinomial draw of four counts replaces one of all documents.
-    """
+    """Pairs that an index flags: within the limit, and with MinHash in a common band; bool [n]."""
     flagged: npt.NDArray[np.bool_] = pair_distances(left, right, parameters) <= limit_of(parameters)
     if parameters.banding is not None:
         shared = minhash.band_keys(left.fingerprints, parameters.banding) == minhash.band_keys(
@@ -140,6 +139,16 @@ def nearest_distances(fingerprints: Fingerprints, parameters: Parameters) -> npt
     return nearest
 
 
+@contextmanager
+def temporary_index(parameters: Parameters) -> Iterator[Index]:
+    """An empty index that lasts as long as the context."""
+    with (
+        tempfile.TemporaryDirectory(prefix="evaluation-") as folder,
+        Index.open(Path(folder), parameters, map_bytes_max=2**40) as index,
+    ):
+        yield index
+
+
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """A temporary index's decisions on n documents in order, and their cost.
@@ -158,10 +167,7 @@ def admit(fingerprints: Fingerprints, parameters: Parameters) -> Admitted:
     source, count = Source("evaluation", 0), len(fingerprints)
     originals = np.full(count, -1, np.int64)
     begun = time.process_time()
-    with (
-        tempfile.TemporaryDirectory(prefix="evaluation-") as folder,
-        Index.open(Path(folder), parameters, map_bytes_max=2**40) as index,
-    ):
+    with temporary_index(parameters) as index:
         for begin in range(0, count, _BATCH_DOCUMENTS):
             rows = range(begin, min(begin + _BATCH_DOCUMENTS, count))
             decisions = index.admit(entries_of(fingerprints, rows, source), {source: rows.stop})
@@ -172,18 +178,18 @@ def admit(fingerprints: Fingerprints, parameters: Parameters) -> Admitted:
 
 def entries_of(fingerprints: Fingerprints, rows: range, source: Source) -> Entries:
     """Entries for these rows, with row numbers as offsets and ids."""
-    chosen = slice(rows.start, rows.stop)
+    chosen = fingerprints.rows(slice(rows.start, rows.stop))
     return Entries(
         sources=(source,),
         source_numbers=np.zeros(len(rows), np.uint32),
         offsets=np.arange(rows.start, rows.stop, dtype=np.uint64),
-        kinds=fingerprints.kinds[chosen],
-        reasons=fingerprints.reasons[chosen],
-        fingerprints=fingerprints.fingerprints[chosen],
+        kinds=chosen.kinds,
+        reasons=chosen.reasons,
+        fingerprints=chosen.fingerprints,
         times_ms=np.zeros(len(rows), np.int64),
-        ids=[str(row) for row in rows],
-        looks=None if fingerprints.looks is None else fingerprints.looks[chosen],
-        digests=None if fingerprints.digests is None else fingerprints.digests[chosen],
+        ids=list(map(str, rows)),
+        looks=chosen.looks,
+        digests=chosen.digests,
     )
 
 

@@ -1,18 +1,16 @@
 """Decision time by number of documents, with the index and by brute force, as numbers and as SVG."""
 
 import math
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from index import Index, Parameters, Source
+from index import Parameters, Source
 from index.tools import compile_kernels
 from streamer.evaluation.chart import Chart
-from streamer.evaluation.scores import entries_of
+from streamer.evaluation.scores import entries_of, temporary_index
 from streamer.fingerprint.fingerprints import Fingerprints
 
 FIRST = 1_000
@@ -39,10 +37,7 @@ def timings(fingerprints: Fingerprints, parameters: Parameters) -> list[Timing]:
     count = len(fingerprints)
     sizes = [size for size in (FIRST * 2**step for step in range(32)) if size + TIMED <= count] or [count // 2]
     source, measured = Source("evaluation", 0), []
-    with (
-        tempfile.TemporaryDirectory(prefix="evaluation-") as folder,
-        Index.open(Path(folder), parameters, map_bytes_max=2**40) as index,
-    ):
+    with temporary_index(parameters) as index:
         done = 0
         for size in sizes:
             for begin in range(done, size, FIRST):

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from index import Parameters, errors, minhash, second_look
 from streamer.explain.explanation import Likeness, Rule
 from streamer.fingerprint.scheme import parameters_for
-from streamer.settings.presets import PRESETS
+from streamer.settings.decode import PRESETS
 from streamer.settings.settings import Settings
 
 ORIGINAL, OLDER_VERSION, LOOKALIKE = "original", "older version", "lookalike"

@@ -46,16 +46,13 @@ class Fingerprints:
     def __len__(self) -> int:
         return len(self.kinds)
 
-    def rows(self, chosen: npt.NDArray[np.int64]) -> "Fingerprints":
+    def rows(self, chosen: npt.NDArray[np.int64] | slice) -> "Fingerprints":
         """Fingerprints for these rows, int64 [m], in their order."""
-        return Fingerprints(
-            self.kinds[chosen],
-            self.reasons[chosen],
-            self.fingerprints[chosen],
-            self.feature_counts[chosen],
-            None if self.looks is None else self.looks[chosen],
-            None if self.digests is None else self.digests[chosen],
-        )
+        columns: dict[str, Any] = {}
+        for name in Fingerprints.__slots__:
+            column = getattr(self, name)
+            columns[name] = None if column is None else column[chosen]
+        return Fingerprints(**columns)
 
 
 class Scheme(ABC):

@@ -20,7 +20,7 @@ from streamer.records.hosts import host_reader
 from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.records.schemas import MAGIC, PREFIX_BYTES, Schemas, Undecodable, schema_of
-from streamer.settings.presets import PRESETS
+from streamer.settings.decode import PRESETS
 from streamer.settings.settings import Decode
 
 ID_BYTES_MAX = 2_048

@@ -16,9 +16,9 @@ from streamer.errors import SettingsError
 from streamer.settings.ask import Ask
 from streamer.settings.decode import Decode as Decode
 from streamer.settings.kafka import Kafka
-from streamer.settings.method_presets import METHOD_KEYS, METHOD_PRESETS, READ_BY_MINHASH, READ_BY_SIMHASH
 from streamer.settings.methods import Fingerprint as Fingerprint
 from streamer.settings.methods import Minhash as Minhash
+from streamer.settings.presets import METHOD_KEYS, METHOD_PRESETS, READ_BY_MINHASH, READ_BY_SIMHASH
 from streamer.settings.relations import relations
 from streamer.settings.second_look import DISTANCES, ROOT_SIMILARITY_MIN, with_implied
 from streamer.settings.second_look import SecondLook as SecondLook

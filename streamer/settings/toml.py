@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from pydantic import SecretStr
 
-from streamer.settings.method_presets import METHOD_DETAILS
+from streamer.settings.presets import METHOD_DETAILS
 from streamer.settings.settings import Settings, changed
 
 

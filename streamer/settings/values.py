@@ -6,7 +6,7 @@ The module knows no setting by name: the model is an argument, two levels deep (
 import re
 import tomllib
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -103,23 +103,15 @@ def gather(
     preset: Preset | None = None,
 ) -> tuple[dict[str, Given], list[str]]:
     """The strongest value of each key, and one line for each problem: anything else than a known key's value."""
-    known = fields(model)
-    values: dict[str, Given] = {}
-    problems: list[str] = []
-    none: frozenset[str] = frozenset()
-    sources: list[tuple[_Entries, frozenset[str]]] = [
-        (iter(()) if preset is None else _from_file(model, preset.file, f"preset {preset.name}"), none),
-        (iter(()) if file is None else _from_file(model, file, f"file {file}"), preset.takes_over if preset else none),
-        (_from_environment(known, environment), preset.takes_over if preset else none),
-        (_from_overrides(known, overrides), none),
-    ]
-    for source, left_out in sources:
-        for key, given, problem in source:
-            if given is not None and key not in left_out:
-                values[key] = given
-            if problem is not None:
-                problems.append(problem)
-    return values, problems
+    settings = fields(model)
+    of_file = [] if file is None else _from_file(model, file, f"file {file}")
+    entries = [*of_file, *_from_environment(settings, environment)]
+    if preset is not None:
+        kept = [entry for entry in entries if isinstance(entry, str) or entry[0] not in preset.takes_over]
+        entries = [*_from_file(model, preset.file, f"preset {preset.name}"), *kept]
+    entries += _from_overrides(settings, overrides)
+    values = dict(entry for entry in entries if not isinstance(entry, str))
+    return values, [entry for entry in entries if isinstance(entry, str)]
 
 
 def nested(values: Mapping[str, Given]) -> dict[str, dict[str, Any]]:
@@ -133,15 +125,15 @@ def nested(values: Mapping[str, Given]) -> dict[str, dict[str, Any]]:
 
 def problem_lines(model: type[BaseModel], error: ValidationError, values: Mapping[str, Given]) -> list[str]:
     """One line for each wrong value or broken relation: key, accepted values, value, origin."""
-    known = fields(model)
+    settings = fields(model)
     lines: dict[str, str] = {}
     for problem in error.errors():
         cause = problem.get("ctx", {}).get("error")
         if isinstance(cause, RelationsBroken):
-            lines |= {str(relation): _relation_line(relation, known, values) for relation in cause.broken}
+            lines |= {str(relation): _relation_line(relation, settings, values) for relation in cause.broken}
             continue
         key = ".".join(str(part) for part in problem["loc"][:2])
-        given, field = values[key], known[key]
+        given, field = values[key], settings[key]
         lines.setdefault(key, f"{key}: must be {wanted(field)}, not {_shown(field, given.value)} ({given.origin})")
     return list(lines.values())
 
@@ -195,67 +187,66 @@ def _shown(field: FieldInfo, value: Any) -> str:
     return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
 
 
-def _relation_line(relation: Relation, known: Mapping[str, FieldInfo], values: Mapping[str, Given]) -> str:
+def _relation_line(relation: Relation, settings: Mapping[str, FieldInfo], values: Mapping[str, Given]) -> str:
     def value_of(key: str) -> str:
-        if key not in values:
-            default = known[key].get_default()
-            return f"{key} (unset)" if default is None else f"{key} ({_shown(known[key], default)}, the default)"
-        return f"{key} ({_shown(known[key], values[key].value)}, {values[key].origin})"
+        given = values.get(key) or Given(settings[key].get_default(), "the default")
+        if given.value is None and key not in values:
+            return f"{key} (unset)"
+        return f"{key} ({_shown(settings[key], given.value)}, {given.origin})"
 
     return f"{value_of(relation.keys[0])} {relation.rule} {value_of(relation.keys[1])}"
 
 
-_Entries = Iterator[tuple[str, Given | None, str | None]]
+_Entries = Iterator[tuple[str, Given] | str]
+"""Values by key, and lines about problems."""
 
 
 def _from_file(model: type[BaseModel], file: Path, origin: str) -> _Entries:
     try:
         # Editors on Windows begin a file with a byte order mark.
-        content = file.read_bytes().decode("utf-8-sig")
-        document = tomllib.loads(content)
+        document = tomllib.loads(file.read_bytes().decode("utf-8-sig"))
     except OSError as error:
-        yield "", None, f"{file}: cannot be read: {error.strerror}"
+        yield f"{file}: cannot be read: {error.strerror}"
         return
     except UnicodeDecodeError as error:
-        yield "", None, f"{file}: line {error.object[: error.start].count(10) + 1}: is not UTF-8"
+        yield f"{file}: line {error.object[: error.start].count(10) + 1}: is not UTF-8"
         return
     except tomllib.TOMLDecodeError as error:
-        yield "", None, f"{file}: is not valid TOML: {error}"
+        yield f"{file}: is not valid TOML: {error}"
         return
-    known = fields(model)
+    settings = fields(model)
     for section, holder in document.items():
         if section not in model.model_fields:
-            yield section, None, _unknown(section, origin, list(model.model_fields))
+            yield _unknown(section, origin, list(model.model_fields))
         elif not isinstance(holder, dict):
-            yield section, None, f"{section}: must be a table ([{section}]), not {holder!r} ({origin})"
+            yield f"{section}: must be a table ([{section}]), not {holder!r} ({origin})"
         else:
             for name, value in holder.items():
                 key = f"{section}.{name}"
-                yield (key, Given(value, origin), None) if key in known else (key, None, _unknown(key, origin, known))
+                yield (key, Given(value, origin)) if key in settings else _unknown(key, origin, settings)
 
 
-def _from_environment(known: Mapping[str, FieldInfo], environment: Mapping[str, str]) -> _Entries:
-    keys = {variable(key): key for key in known}
+def _from_environment(settings: Mapping[str, FieldInfo], environment: Mapping[str, str]) -> _Entries:
+    keys = {variable(key): key for key in settings}
     for name in sorted(environment):
         if not name.startswith(PREFIX) or name == PREFIX + "CONFIG":
             continue
         if name in keys:
-            key = keys[name]
-            yield key, Given(parse(known[key], environment[name]), f"variable {name}"), None
+            yield keys[name], Given(parse(settings[keys[name]], environment[name]), f"variable {name}")
         elif not _SERVICE_LINK.fullmatch(f"{name}={environment[name]}"):
-            yield name, None, _unknown(name, "variable", [*keys, PREFIX + "CONFIG"])
+            yield _unknown(name, "variable", [*keys, PREFIX + "CONFIG"])
 
 
-def _from_overrides(known: Mapping[str, FieldInfo], overrides: Sequence[str]) -> _Entries:
+def _from_overrides(settings: Mapping[str, FieldInfo], overrides: Sequence[str]) -> _Entries:
     for override in overrides:
         key, equals, text = override.partition("=")
         key = key.strip()
-        if key not in known:
-            yield key, None, _unknown(key, "option --set", known)
+        if key not in settings:
+            yield _unknown(key, "option --set", settings)
         elif not equals:
-            yield key, None, f"{key}: has no value: write --set {key}=VALUE (option --set)"
+            yield f"{key}: has no value: write --set {key}=VALUE (option --set)"
         else:
-            yield key, Given(parse(known[key], text), f"option --set {key}"), None
+            yield key, Given(parse(settings[key], text), f"option --set {key}")
 
 
 def parse(field: FieldInfo, text: str) -> Any:
@@ -283,8 +274,8 @@ def _parse_list(text: str) -> Any:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-def _unknown(name: str, origin: str, known: Mapping[str, Any] | Sequence[str]) -> str:
-    names = list(known)
+def _unknown(name: str, origin: str, settings: Iterable[str]) -> str:
+    names = list(settings)
     same_key = [key for key in names if "." in name and key.split(".")[-1] == name.split(".")[-1]]
     near = same_key or get_close_matches(name, names, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(names)}" if len(names) < 20 else ""

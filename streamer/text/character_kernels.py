@@ -3,7 +3,7 @@
 `index.kernels` says how kernels are written.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,19 +17,38 @@ INTERACTS = 0b1000_0000
 """Bits of a code point: its form's length; the form has a letter that may look Latin; is one mark; acts upon its neighbours."""
 
 
+class Tables(NamedTuple):
+    """What the kernels know about code points: arrays [all code points], but for `pool` and the look-alikes.
+
+    behaviours        uint8, the bits above
+    folded            uint32, the forms with one code point
+    pool, pool_starts uint32 and int64, the longer forms, each from its start on
+    classes           uint8, canonical combining classes
+    rules             uint8, `characters.Rule`
+    inside            uint8, 1 in words' letters and digits, 2 in marks, else 0
+    alphabets, forms  as in `look_alikes.LookAlikes`
+    """
+
+    behaviours: npt.NDArray[np.uint8]
+    folded: npt.NDArray[np.uint32]
+    pool: npt.NDArray[np.uint32]
+    pool_starts: npt.NDArray[np.int64]
+    classes: npt.NDArray[np.uint8]
+    rules: npt.NDArray[np.uint8]
+    inside: npt.NDArray[np.uint8]
+    alphabets: npt.NDArray[np.uint8]
+    forms: npt.NDArray[np.uint32]
+
+
 @compiled
 def survey(
-    codepoints: npt.NDArray[np.uint32],
-    bounds: npt.NDArray[np.int64],
-    behaviours: npt.NDArray[np.uint8],
-    classes: npt.NDArray[np.uint8],
+    codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], tables: Tables
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], np.int64]:
     """For n texts: which hold composing characters or marks out of canonical order, which may mix alphabets, and all forms' total
     length: bool [n] twice and a count.
-
-    behaviours, classes  uint8 [all code points], the tables in `characters`
     """
-    found, mixing = np.zeros(len(bounds) - 1, np.bool_), np.zeros(len(bounds) - 1, np.bool_)
+    behaviours, classes = tables.behaviours, tables.classes
+    interacting, mixing = np.zeros(len(bounds) - 1, np.bool_), np.zeros(len(bounds) - 1, np.bool_)
     total = np.int64(0)
     for text in range(len(bounds) - 1):
         seen, previous = np.uint8(0), np.uint8(0)
@@ -38,33 +57,24 @@ def survey(
             seen |= behaviour
             total += np.int64(behaviour & np.uint8(COUNT_BITS))
             if behaviour & np.uint8(NONSTARTER):
-                own = classes[codepoints[place]]
-                if own < previous:
-                    found[text] = True
-                previous = own
+                combining = classes[codepoints[place]]
+                if combining < previous:
+                    interacting[text] = True
+                previous = combining
             elif behaviour & np.uint8(COUNT_BITS):
                 previous = np.uint8(0)
         if seen & np.uint8(INTERACTS):
-            found[text] = True
+            interacting[text] = True
         mixing[text] = seen & np.uint8(MIXES) > 0
-    return found, mixing, total
+    return interacting, mixing, total
 
 
 @compiled
 def write(
-    codepoints: npt.NDArray[np.uint32],
-    bounds: npt.NDArray[np.int64],
-    behaviours: npt.NDArray[np.uint8],
-    folded: npt.NDArray[np.uint32],
-    pool: npt.NDArray[np.uint32],
-    pool_starts: npt.NDArray[np.int64],
-    total: Any,
+    codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], tables: Tables, total: Any
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """All forms, uint32 [total], and the texts' bounds among them, int64 [n + 1].
-
-    behaviours, folded, pool, pool_starts  the tables in `characters`
-    total                                  from `survey`
-    """
+    """All forms, uint32 [total], and the texts' bounds among them, int64 [n + 1]. `total` is from `survey`."""
+    behaviours, folded, pool, pool_starts = tables.behaviours, tables.folded, tables.pool, tables.pool_starts
     written, written_bounds = np.empty(total, np.uint32), np.zeros(len(bounds), np.int64)
     filled = np.int64(0)
     for text in range(len(bounds) - 1):
@@ -86,17 +96,10 @@ def unmix(
     codepoints: npt.NDArray[np.uint32],
     bounds: npt.NDArray[np.int64],
     mixing: npt.NDArray[np.bool_],
-    inside: npt.NDArray[np.uint8],
-    alphabets: npt.NDArray[np.uint8],
-    forms: npt.NDArray[np.uint32],
+    tables: Tables,
 ) -> None:
-    """Kernel for step 3 in `characters.normalise`, in place.
-
-    mixing            bool [n], texts to examine
-    inside            uint8 [all code points], 1 in words' letters and digits, 2 in marks, else 0
-    alphabets, forms  the tables in `look_alikes`
-    """
-    counts = np.zeros(len(forms), np.int64)
+    """Kernel for step 3 in `characters.normalise`, in place. `mixing`, bool [n]: texts to examine."""
+    counts = np.zeros(len(tables.forms), np.int64)
     for text in range(len(bounds) - 1):
         written = False
         # First the words with mixed alphabets; then, if there were any, one-alphabet words that may be disguised whole.
@@ -106,27 +109,21 @@ def unmix(
             place, previous = bounds[text], np.uint8(0)
             while place < bounds[text + 1]:
                 first = place
-                place, seen, possible = _word(codepoints, place, bounds[text + 1], inside, alphabets, forms)
+                place, seen, possible = _word(codepoints, place, bounds[text + 1], tables)
                 if whole and seen & (seen - np.uint8(1)) == 0 and previous & (previous - np.uint8(1)) == 0:
                     possible &= previous
                 if possible and (seen & (seen - np.uint8(1)) or (whole and seen)):
                     written = True
-                    chosen = _write_in_one(codepoints[first:place], possible, alphabets, forms, counts)
+                    chosen = _write_in_one(codepoints[first:place], possible, tables, counts)
                     seen = np.uint8(1 << chosen)
                 previous = seen if seen else previous
                 place += 1
 
 
 @compiled
-def _word(
-    codepoints: npt.NDArray[np.uint32],
-    place: Any,
-    end: Any,
-    inside: npt.NDArray[np.uint8],
-    alphabets: npt.NDArray[np.uint8],
-    forms: npt.NDArray[np.uint32],
-) -> tuple[Any, Any, Any]:
+def _word(codepoints: npt.NDArray[np.uint32], place: Any, end: Any, tables: Tables) -> tuple[Any, Any, Any]:
     """The word at a place: its end, its letters' alphabets, and the alphabets with forms for all of them, both as bits."""
+    inside, alphabets, forms = tables.inside, tables.alphabets, tables.forms
     seen, possible = np.uint8(0), np.uint8((1 << len(forms)) - 1)
     while place < end and inside[codepoints[place]]:
         letter = codepoints[place]
@@ -142,14 +139,9 @@ def _word(
 
 
 @compiled
-def _write_in_one(
-    word: npt.NDArray[np.uint32],
-    possible: Any,
-    alphabets: npt.NDArray[np.uint8],
-    forms: npt.NDArray[np.uint32],
-    counts: npt.NDArray[np.int64],
-) -> int:
+def _write_in_one(word: npt.NDArray[np.uint32], possible: Any, tables: Tables, counts: npt.NDArray[np.int64]) -> int:
     """Write a word in the possible alphabet with most of its letters, the first on ties; returns its number."""
+    alphabets, forms = tables.alphabets, tables.forms
     counts[:] = 0
     for letter in word:
         if letter < len(alphabets):

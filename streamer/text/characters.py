@@ -16,7 +16,7 @@ import regex
 import xxhash
 
 from streamer.text import character_kernels
-from streamer.text.character_kernels import COUNT_BITS, INTERACTS, MIXES, NONSTARTER
+from streamer.text.character_kernels import COUNT_BITS, INTERACTS, MIXES, NONSTARTER, Tables
 from streamer.text.look_alikes import look_alikes
 from streamer.text.unicode_forms import unicode_form
 
@@ -86,22 +86,6 @@ class Characters:
         return _collapse(decode(self.codepoints[begin:end]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """Normal form, behaviour, combining class, rule, and whether inside a word, for all code points.
-
-    `folded` has the forms with one code point; `pool`, from `pool_starts` on, the longer ones.
-    """
-
-    folded: npt.NDArray[np.uint32]
-    behaviours: npt.NDArray[np.uint8]
-    pool: npt.NDArray[np.uint32]
-    pool_starts: npt.NDArray[np.int64]
-    classes: npt.NDArray[np.uint8]
-    rules: npt.NDArray[np.uint8]
-    inside: npt.NDArray[np.uint8]
-
-
 def normalise(text: str) -> str:
     r"""A text's normal form; idempotent.
 
@@ -123,19 +107,16 @@ def fold(texts: Sequence[str]) -> Characters:
     """Normal forms for a batch, white space not collapsed: no feature depends on it."""
     tables = _tables()
     codepoints, bounds = _join(texts)
-    interacting, mixing, total = character_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
+    interacting, mixing, total = character_kernels.survey(codepoints, bounds, tables)
     if interacting.any():
-        known = list(texts)
+        stable = list(texts)
         for number in np.flatnonzero(interacting).tolist():
-            known[number] = _fold_by_definition(known[number])
-        codepoints, bounds = _join(known)
-        _, mixing, total = character_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
-    codepoints, bounds = character_kernels.write(
-        codepoints, bounds, tables.behaviours, tables.folded, tables.pool, tables.pool_starts, total
-    )
+            stable[number] = _fold_by_definition(stable[number])
+        codepoints, bounds = _join(stable)
+        _, mixing, total = character_kernels.survey(codepoints, bounds, tables)
+    codepoints, bounds = character_kernels.write(codepoints, bounds, tables, total)
     if mixing.any():
-        known_letters = look_alikes()
-        character_kernels.unmix(codepoints, bounds, mixing, tables.inside, known_letters.alphabets, known_letters.forms)
+        character_kernels.unmix(codepoints, bounds, mixing, tables)
     return Characters(codepoints, bounds)
 
 
@@ -149,7 +130,7 @@ def tables_hash() -> str:
     """A hash over all tables, hexadecimal. Equal hashes mean equal normal forms and equal runs of words."""
     tables = _tables()
     digest = xxhash.xxh3_128()
-    for table in (tables.folded, tables.behaviours, tables.pool, tables.classes, tables.rules, look_alikes().forms):
+    for table in (tables.folded, tables.behaviours, tables.pool, tables.classes, tables.rules, tables.forms):
         digest.update(np.ascontiguousarray(table).astype(table.dtype.newbyteorder("<"), copy=False).tobytes())
     return digest.hexdigest()
 
@@ -188,12 +169,13 @@ def _collapse(text: str) -> str:
 
 
 @cache
-def _tables() -> _Tables:
+def _tables() -> Tables:
     """All tables, from `unicodedata` and `regex` (about 0.2 s, once per process)."""
     everything = list(map(chr, _TABLED))
     # One call for all characters: a line feed composes with nothing, so it keeps neighbours apart.
     forms = _fold_by_definition("\n".join(everything)).split("\n")
-    mixing = (look_alikes().alphabets > 1).nonzero()[0]
+    alphabets, letter_forms = look_alikes()
+    mixing = (alphabets > 1).nonzero()[0]
     may_mix = frozenset(map(chr, mixing.tolist()))
     # Invisible characters have an empty form; the line feed itself was split into two.
     forms[0xA:0xC] = ["\n"]
@@ -229,7 +211,8 @@ def _tables() -> _Tables:
             behaviours[codepoint] |= MIXES
     rules = _rule_table(everything)
     inside = np.where(rules == Rule.WORD, 1, np.where(rules == Rule.MARK, 2, 0)).astype(np.uint8)
-    return _Tables(folded, behaviours, np.array(pool, np.uint32), pool_starts, classes, rules, inside)
+    pool_array = np.array(pool, np.uint32)
+    return Tables(behaviours, folded, pool_array, pool_starts, classes, rules, inside, alphabets, letter_forms)
 
 
 def _composing() -> frozenset[str]:

@@ -1,8 +1,8 @@
 """Look-alike letters in different alphabets, by Unicode's table of confusables (UTS 39)."""
 
 import unicodedata
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,7 @@ _MICRO = "\u03bc"
 """Its capital looks like an M, but 5 micrometres are not 5 millimetres."""
 
 
-@dataclass(frozen=True, slots=True)
-class LookAlikes:
+class LookAlikes(NamedTuple):
     """Look-alikes for the letters below TABLED.
 
     alphabets  uint8 [TABLED], bit i if a letter is in alphabet i

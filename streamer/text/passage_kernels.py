@@ -3,7 +3,7 @@
 `index.kernels` says how kernels are written; `substance` defines passages and items.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,40 +20,45 @@ punctuation, as between items or not; in dates or in marks, without being in a w
 DATE, MARK, LABEL = range(3)
 """Words in dates; marks, which are words for readers' actions; marks for publishing, after any letters."""
 
+LETTERS_MAX = 64
+PASSAGES_MAX = 32
 _BLOCK = 64
 _SPACE = np.uint32(0x20)
 _LINE_FEED = np.uint32(0x0A)
 _ZERO = np.uint32(0x30)
 
 
-@compiled
-def passages(
-    codepoints: npt.NDArray[np.uint32],
-    bounds: npt.NDArray[np.int64],
-    roles: npt.NDArray[np.uint8],
-    words: npt.NDArray[np.uint64],
-    letters_max: int,
-    passages_max: int,
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Texts with white space collapsed, uint32 [m], their bounds, int64 [n + 1], and passages that may hold items.
+class Signs(NamedTuple):
+    """What items are made of.
 
     roles  uint8 [all code points]
     words  uint64, as in `_kind`
+    """
+
+    roles: npt.NDArray[np.uint8]
+    words: npt.NDArray[np.uint64]
+
+
+@compiled
+def passages(
+    codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], signs: Signs
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Texts with white space collapsed, uint32 [m], their bounds, int64 [n + 1], and passages that may hold items.
 
     A passage is int64 [4]: text, begin and end among the collapsed characters, whether a sentence end closes it. All passages
-    have digits, and are among the first or last `passages_max` of their text that have.
+    have digits, and are among the first or last PASSAGES_MAX of their text that have.
     """
     written, written_bounds = np.empty(len(codepoints), np.uint32), np.zeros(len(bounds), np.int64)
     cut, kept, filled = np.empty((64, 4), np.int64), 0, np.int64(0)
     for text in range(len(bounds) - 1):
         first = filled
-        filled, has_digits = _collapse(codepoints, bounds[text], bounds[text + 1], roles, written, first)
+        filled, has_digits = _collapse(codepoints, bounds[text], bounds[text + 1], signs.roles, written, first)
         if has_digits:
-            cut, count = _cut(written, first, filled, roles, letters_max, cut, kept)
+            cut, count = _cut(written, first, filled, signs.roles, cut, kept)
             begin = kept
             for number in range(begin, count):
-                is_outer = number < begin + passages_max or number >= count - passages_max
-                if is_outer and _may_hold(written, cut[number, 1], cut[number, 2], cut[number, 3], roles, words):
+                is_outer = number < begin + PASSAGES_MAX or number >= count - PASSAGES_MAX
+                if is_outer and _may_hold(written, cut[number, 1], cut[number, 2], cut[number, 3], signs):
                     cut[kept, 0], cut[kept, 1:] = text, cut[number, 1:]
                     kept += 1
         target = written[first:filled]
@@ -138,13 +143,12 @@ def _cut(
     first: Any,
     last: Any,
     roles: npt.NDArray[np.uint8],
-    letters_max: int,
     cut: npt.NDArray[np.int64],
     count: Any,
 ) -> Any:
     """Short passages with digits in written[first:last], into `cut` from row `count` on; `cut`, perhaps longer, and their end.
 
-    Walks from every digit to both ends of its passage, up to `letters_max`.
+    Walks from every digit to both ends of its passage, up to LETTERS_MAX.
     """
     floor, letters_before = first, 0
     for block in range(first, last, _BLOCK):
@@ -157,20 +161,20 @@ def _cut(
             if digit < floor or written[digit] - _ZERO >= np.uint32(10):
                 continue
             begin, letters = digit, 1
-            while begin > floor and letters <= letters_max and not _ends(roles[written[begin - 1]], written[begin]):
+            while begin > floor and letters <= LETTERS_MAX and not _ends(roles[written[begin - 1]], written[begin]):
                 begin -= 1
                 letters += written[begin] != _SPACE
             if begin == floor:
                 letters += letters_before
             end, is_closed = digit, False
-            while letters <= letters_max and not is_closed and end + 1 < last and written[end + 1] != _LINE_FEED:
+            while letters <= LETTERS_MAX and not is_closed and end + 1 < last and written[end + 1] != _LINE_FEED:
                 end += 1
                 letters += written[end] != _SPACE
                 following = written[end + 1] if end + 1 < last else _SPACE
                 is_closed = _ends(roles[written[end]], following)
             floor = end + 1
             letters_before = 0 if is_closed else letters
-            if letters > letters_max:
+            if letters > LETTERS_MAX:
                 continue
             if count == len(cut):
                 wider = np.empty((2 * count, 4), np.int64)
@@ -189,39 +193,26 @@ def _ends(role: Any, following: Any) -> Any:
 
 
 @compiled
-def _may_hold(
-    written: npt.NDArray[np.uint32],
-    begin: Any,
-    end: Any,
-    is_sentence: Any,
-    roles: npt.NDArray[np.uint8],
-    words: npt.NDArray[np.uint64],
-) -> Any:
+def _may_hold(written: npt.NDArray[np.uint32], begin: Any, end: Any, is_sentence: Any, signs: Signs) -> Any:
     """Whether `counters_and_dates` may leave anything out: a chain at the beginning, after a separator, or at the end."""
-    place, may_hold = _reach(written, begin, end, 1, roles, words)
+    place, may_hold = _reach(written, begin, end, 1, signs)
     while place < end and not (may_hold or is_sentence):
-        if roles[written[place]] == SEPARATOR:
-            place, may_hold = _reach(written, place, end, 1, roles, words)
+        if signs.roles[written[place]] == SEPARATOR:
+            place, may_hold = _reach(written, place, end, 1, signs)
         else:
             place += 1
     if not (may_hold or is_sentence):
-        place, may_hold = _reach(written, end - 1, begin - 1, -1, roles, words)
+        place, may_hold = _reach(written, end - 1, begin - 1, -1, signs)
     return may_hold
 
 
 @compiled
-def _reach(
-    written: npt.NDArray[np.uint32],
-    place: Any,
-    edge: Any,
-    step: Any,
-    roles: npt.NDArray[np.uint8],
-    words: npt.NDArray[np.uint64],
-) -> Any:
+def _reach(written: npt.NDArray[np.uint32], place: Any, edge: Any, step: Any, signs: Signs) -> Any:
     """How far a chain may reach, over digits, punctuation and items' words; and whether it may be left out.
 
     A chain has digits. Without a mark it is only dates, and left out only between the passage's edges or separators.
     """
+    roles = signs.roles
     digits, dashes, dates, marks, is_closed = 0, 0, 0, 0, False
     while place != edge:
         codepoint = written[place]
@@ -238,7 +229,7 @@ def _reach(
         while place != edge and roles[written[place]] == LETTER:
             first, last = min(first, place), max(last, place)
             place += step
-        kind = _kind(written[first : last + 1], words)
+        kind = _kind(written[first : last + 1], signs.words)
         if kind < 0:
             break
         is_closed |= digits > 0 and place == edge

@@ -29,9 +29,6 @@ import numpy.typing as npt
 from streamer.text import passage_kernels as kernels
 from streamer.text.characters import CODE_POINTS, Characters, decode
 
-LETTERS_MAX = 64
-PASSAGES_MAX = 32
-
 _READERS = (
     r"阅读|閱讀|浏览|瀏覽|点击|點擊|访问|訪問|评论|評論|留言|回复|回覆|点赞|點讚|按讚|喜欢|喜歡|赞|讚|转发|轉發|分享|"
     r"收藏|播放|观看|觀看|下载|下載|人气|人氣|热度|熱度|围观|圍觀|跟帖|粉丝|閲覧|コメント|いいね|再生|シェア|조회|"
@@ -126,10 +123,14 @@ def passages_of(
     characters: Characters,
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Results of `passage_kernels.passages`: collapsed texts, bounds, and passages to examine."""
-    return kernels.passages(characters.codepoints, characters.bounds, _roles(), _words(), LETTERS_MAX, PASSAGES_MAX)
+    return kernels.passages(characters.codepoints, characters.bounds, _signs())
 
 
 @cache
+def _signs() -> kernels.Signs:
+    return kernels.Signs(_roles(), _words())
+
+
 def _roles() -> npt.NDArray[np.uint8]:
     roles = np.full(CODE_POINTS, kernels.PUNCTUATION, np.uint8)
     everything = decode(np.arange(_LETTERS_END, dtype=np.uint32))
@@ -145,7 +146,6 @@ def _roles() -> npt.NDArray[np.uint8]:
     return roles
 
 
-@cache
 def _words() -> npt.NDArray[np.uint64]:
     """Beginnings of items' words, for `passage_kernels._kind`."""
     kinds = {}

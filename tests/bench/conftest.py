@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bench.scoring import jaccard
+from tests.support.jaccard import jaccard
 
 
 @pytest.fixture

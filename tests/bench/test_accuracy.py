@@ -16,25 +16,16 @@ from hypothesis import strategies as st
 
 from bench import accuracy, kafka_accuracy, peers
 from bench.named_settings import Insert, Setting, parse
-from bench.scoring import (
-    Pairs,
-    Score,
-    counting,
-    decide,
-    jaccard,
-    near_pairs,
-    policy_similarities,
-    same,
-    score,
-    score_labels,
-)
+from bench.scoring import Pairs, counting, decide, near_pairs, policy_similarities
 from index.entry import Kind
 from index.matching.minhash import Banding
 from index.matching.second_look import CosineLook, MetadataLook
+from index.storage.parameters import Parameters
+from streamer.evaluation.scores import Scores, Truth, admit, pairs_flagged
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.scheme import parameters_for
-from streamer.settings.method_presets import METHOD_PRESETS
+from streamer.settings.presets import METHOD_PRESETS
 from streamer.settings.settings import Fingerprint, Minhash, Settings, load
 
 
@@ -200,7 +191,7 @@ def test_brute_force_decides_as_the_index_on_disk_does(
     prints = data.draw(clustered(bits // 64))
     setting = Setting(Fingerprint.model_validate({"scheme": "simhash", "bits": bits}), distance_max, insert)
     by_force = decide(near_pairs(prints, 7), len(prints), distance_max, insert)
-    assert by_force.tolist() == accuracy.admit_on_disk(prints, setting).tolist()
+    assert by_force.tolist() == admit(prints, setting.parameters).originals.tolist()
 
 
 @pytest.mark.parametrize("kind", LOOKS)
@@ -216,7 +207,7 @@ def test_brute_force_with_a_second_look_decides_as_the_index_on_disk_does(
     prints = replace(plain, looks=few[generator.integers(0, 3, len(plain))])
     setting = replace(named, insert=insert)
     near = counting(near_pairs(prints, 7), prints, setting.distance_max, setting.look)
-    assert decide(near, len(prints), 10_000, insert).tolist() == accuracy.admit_on_disk(prints, setting).tolist()
+    assert decide(near, len(prints), 10_000, insert).tolist() == admit(prints, setting.parameters).originals.tolist()
     last, first = (
         Fingerprints(
             prints.kinds[rows], prints.reasons[rows], prints.fingerprints[rows], prints.feature_counts[rows], looks
@@ -225,7 +216,7 @@ def test_brute_force_with_a_second_look_decides_as_the_index_on_disk_does(
         for looks in [prints.looks[rows] if prints.looks is not None else None]
     )
     pair = (near.later == len(prints) - 1) & (near.earlier == 0)
-    assert len(prints) == 1 or same(first, last, setting.distance_max, None, setting.look).any() == pair.any()
+    assert len(prints) == 1 or pairs_flagged(first, last, setting.parameters).any() == pair.any()
 
 
 @pytest.mark.parametrize("insert", ["unique", "all"])
@@ -239,13 +230,13 @@ def test_brute_force_over_signatures_finds_what_the_index_finds_and_what_no_band
     near = near_pairs(prints, setting.distance_max, setting.parameters.banding)
     assert len(near.later) > 50
     by_force = decide(near, len(prints), setting.distance_max, insert)
-    on_disk = accuracy.admit_on_disk(prints, setting)
+    on_disk = admit(prints, setting.parameters).originals
     # Near the threshold, a pair shares no band, and is missed, with a probability below 2 %; above it, hardly ever.
     assert (by_force != on_disk).mean() < 0.05
-    flagged = same(prints, prints, setting.distance_max, setting.parameters.banding)
+    flagged = pairs_flagged(prints, prints, setting.parameters)
     assert flagged.all()
     apart = MinHasher(Minhash()).fingerprint(texts[5:] + texts[:5])
-    assert not same(prints, apart, setting.distance_max, setting.parameters.banding).any()
+    assert not pairs_flagged(prints, apart, setting.parameters).any()
 
 
 def test_a_chain_ends_where_its_middle_was_not_kept() -> None:
@@ -269,13 +260,13 @@ def test_kinds_do_not_match_one_another() -> None:
     kinds = [Kind.NEAR, Kind.EXACT, Kind.UNDECIDABLE, Kind.EXACT, Kind.UNDECIDABLE]
     assert decide(near_pairs(prints_of(one, kinds), 7), 5, 7, "unique").tolist() == [-1, -1, -1, 1, -1]
     left, right = prints_of(one, kinds), prints_of(one, [Kind.NEAR, Kind.NEAR, Kind.UNDECIDABLE, Kind.EXACT, Kind.NEAR])
-    assert same(left, right, 7).tolist() == [True, False, False, True, False]
+    assert pairs_flagged(left, right, Parameters(64, 7)).tolist() == [True, False, False, True, False]
 
 
 def test_distance_zero_is_not_demanded_of_near_pairs_but_of_exact_ones() -> None:
     left, right = np.array([[0b1], [0b1]], np.uint64), np.array([[0b0], [0b0]], np.uint64)
     kinds = [Kind.NEAR, Kind.EXACT]
-    assert same(prints_of(left, kinds), prints_of(right, kinds), 1).tolist() == [True, False]
+    assert pairs_flagged(prints_of(left, kinds), prints_of(right, kinds), Parameters(64, 1)).tolist() == [True, False]
 
 
 # --- truth and scores ------------------------------------------------------------------------------------------------
@@ -288,36 +279,20 @@ def test_the_truth_of_a_policy_knows_only_what_it_would_have_kept() -> None:
     assert policy_similarities(pairs, 5, "unique").tolist() == [0, 0.9, 0.6, 0, 0.55]
 
 
-def test_scores_of_a_stream_by_hand() -> None:
+def test_flagged_rows_in_the_grey_count_neither_way() -> None:
     kept = np.array([0.0, 0.9, 0.8, 0.6, 0.49, 0.0, 0.3])
     earlier = np.array([0.0, 0.9, 0.8, 0.6, 0.49, 0.7, 0.3])
     flagged = np.array([False, True, False, True, True, True, False])
-    undecidable = np.array([True, False, False, False, False, False, False])
-    found = score(flagged, undecidable, kept, earlier)
-    assert found == Score(
-        true_duplicates=1, false_duplicates=1, missed=1, non_duplicates=3, flagged_grey=2, undecidable=1
-    )
-    assert (found.precision, found.recall, found.f1) == (0.5, 0.5, 0.5)
-    assert found.false_per_million == pytest.approx(1e6 / 3)
-
-
-def test_scores_of_nothing_are_defined() -> None:
-    nothing = Score(0, 0, 0, 0, 0, 0)
-    assert (nothing.precision, nothing.recall, nothing.false_per_million) == (1.0, 1.0, 0.0)
-    assert Score(0, 3, 2, 5, 0, 0).f1 == 0.0
-
-
-def test_labels_neither_yes_nor_no_are_grey() -> None:
-    found = score_labels(np.array([True, True, True, False]), ["dup", "neg", "grey", "dup"], ("dup",), "neg")
-    assert found == Score(1, 1, 1, 1, 1, 0)
-
-
-def test_jaccard_counts_characters_of_han_and_words_of_others() -> None:
-    assert jaccard("长江大桥", "长江大河", 2) == 2 / 4
-    assert jaccard("the quick fox", "The  quick, ｆｏｘ!", 2) == 1.0
-    assert jaccard("abc 长江", "abc长江", 3) == 1.0
-    assert jaccard("one", "one", 5) == 1.0
-    assert jaccard("", "", 3) == 0.0
+    truth = Truth(kept >= 0.8, earlier < 0.5)
+    made = accuracy.result("set", parse("default"), flagged, truth, None, 1.0)
+    assert made.scores == Scores(true_duplicates=1, false_duplicates=1, missed=1, true_uniques=2)
+    assert made.flagged_grey == 2
+    assert accuracy.figures(made.scores) == {
+        "precision": 0.5,
+        "recall": 0.5,
+        "f1": 0.5,
+        "false_per_million": pytest.approx(1e6 / 3),
+    }
 
 
 # --- a whole run -----------------------------------------------------------------------------------------------------
@@ -335,7 +310,7 @@ def test_a_run_over_a_set_reports_what_can_be_counted_by_hand(small_set: Path, p
     for insert in ("unique", "all"):
         near = by_name[f"shingles2-log-tf-64-7-min20-chars2-compiled-{insert}"]
         assert (near["true_duplicates"], near["missed"], near["false_duplicates"]) == (2, 0, 0)
-        assert (near["documents"], near["undecidable"], near["non_duplicates"]) == (6, 1, 4)
+        assert (near["documents"], near["undecidable"], near["true_uniques"]) == (6, 1, 4)
         exact = by_name[f"words-log-tf-128-0-min1-chars2-compiled-{insert}"]
         assert (exact["true_duplicates"], exact["missed"], exact["recall"]) == (1, 1, 0.5)
 

@@ -9,9 +9,9 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from bench.accuracy import admit_on_disk
 from bench.named_settings import hasher_for, parse
 from bench.noise import LEVELS, Kind, documents, main, measure, noisy
+from streamer.evaluation.scores import admit
 from tests.support.news import ARTICLES
 
 TEXTS = list(ARTICLES.values())
@@ -23,7 +23,7 @@ def flagged_on_disk(name: str, texts: list[str], copies: list[str]) -> tuple[flo
     """Of texts that an index has seen and then of their copies: the share called duplicates."""
     setting = parse(name)
     prints = hasher_for(setting.hashing).fingerprint([*texts, *copies])
-    are_duplicates = admit_on_disk(prints, setting) >= 0
+    are_duplicates = admit(prints, setting.parameters).originals >= 0
     return float(are_duplicates[: len(texts)].mean()), float(are_duplicates[len(texts) :].mean())
 
 

@@ -1,7 +1,7 @@
 """Made-up posts are short, every fourth repeats one before it, and the same seed makes the same ones."""
 
 from bench.posts import LETTERS, REPEATED_EVERY, posts
-from bench.scoring import jaccard
+from tests.support.jaccard import jaccard
 
 SENTENCES = ["".join(chr(0x4E00 + (37 * number + 11 * place) % 20000) for place in range(40)) for number in range(500)]
 

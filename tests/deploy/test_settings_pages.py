@@ -1,7 +1,7 @@
 """docs/settings.md and docs/settings-methods.md list every setting, as it is."""
 
 from deploy.settings_pages import PAGES, with_tables
-from streamer.settings.method_presets import METHOD_DETAILS
+from streamer.settings.presets import METHOD_DETAILS
 from streamer.settings.relations import relations
 from streamer.settings.settings import Settings, load
 from streamer.settings.values import fields

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from streamer.settings.method_presets import METHOD_PRESETS
+from streamer.settings.presets import METHOD_PRESETS
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")

@@ -185,21 +185,19 @@ def _cut_runs(
     distinct: Any,
 ) -> bool:
     """Remove runs with far more low minima than by chance, and update `minima`; returns whether there were any."""
-    left, were = np.ones(len(hashes), np.bool_), False
+    left, were = hashes.copy(), False
     for _ in range(RUNS_MAX):
         places = np.full(len(minima), -1, np.int64)
-        for place in range(len(hashes) - 1, -1, -1):
-            if left[place] and hashes[place] == minima[cells[place]]:
+        for place in range(len(left) - 1, -1, -1):
+            if left[place] != NOTHING and left[place] == minima[cells[place]]:
                 places[cells[place]] = place
         first, last = _densest_run(places, _heights(minima, shift, mean), distinct)
         if first > last:
             break
         were = True
-        left[first : last + 1] = False
+        left[first : last + 1] = NOTHING
         minima[:] = NOTHING
-        for place in range(len(hashes)):
-            if left[place]:
-                minima[cells[place]] = min(minima[cells[place]], hashes[place])
+        smallest(cells[: len(left)], left, minima)
     return were
 
 

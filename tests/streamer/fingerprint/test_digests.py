@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamer.fingerprint.digests import digests_of
 from streamer.fingerprint.key import PUBLIC, HashKey
-from streamer.text import substance
+from streamer.text import passage_kernels, substance
 from streamer.text.characters import decode, fold, normalise
 from streamer.text.substance import counters_and_dates
 
@@ -49,10 +49,11 @@ def plain_digests(text: str) -> list[int]:
     passages = [
         (line, part)
         for line, part in places
-        if re.search("[0-9]", parts[line][part]) and len(parts[line][part].replace(" ", "")) <= substance.LETTERS_MAX
+        if re.search("[0-9]", parts[line][part])
+        and len(parts[line][part].replace(" ", "")) <= passage_kernels.LETTERS_MAX
     ]
     whole = " ".join(map("".join, parts))
-    for line, part in {*passages[: substance.PASSAGES_MAX], *passages[-substance.PASSAGES_MAX :]}:
+    for line, part in {*passages[: passage_kernels.PASSAGES_MAX], *passages[-passage_kernels.PASSAGES_MAX :]}:
         passage = parts[line][part].lstrip(" ")
         blank = parts[line][part][: -len(passage)]
         for begin, end, word in reversed(counters_and_dates(passage, is_sentence=passage[-1] in ".!?。")):

@@ -15,7 +15,7 @@ from index.entry import Source
 from streamer.records.decode import DETAIL_CHARACTERS_MAX, ID_BYTES_MAX, DeadLetter, Decoder, Document, _parts, _resolve
 from streamer.records.reason import Reason
 from streamer.records.record import Record
-from streamer.settings.presets import PRESETS
+from streamer.settings.decode import PRESETS
 from streamer.settings.settings import Decode
 
 STAMP_MS = 1_600_000_000_123

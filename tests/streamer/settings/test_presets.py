@@ -10,7 +10,7 @@ import pytest
 from streamer.errors import SettingsError
 from streamer.fingerprint.hashing import hash_text
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
-from streamer.settings.method_presets import METHOD_DETAILS, METHOD_KEYS, METHOD_PRESETS
+from streamer.settings.presets import METHOD_DETAILS, METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.settings import Settings, load, without_use
 from streamer.settings.toml import as_toml
 from streamer.settings.values import fields
