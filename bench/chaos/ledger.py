@@ -34,6 +34,8 @@ class Ledger:
         """Digests of the records that have not come out yet, and when they were seen; the oldest first."""
         self._came_early: dict[Place, int] = {}
         """Digests of what came out before it was seen going in."""
+        self._delivered: dict[int, float] = {}
+        """When the last output of each input partition was seen."""
         self.outputs: dict[Place, tuple[str, int]] = {}
         """Destination, and digest of the value, key and headers of the filter, of all that came out."""
         self.inputs = 0
@@ -78,6 +80,7 @@ class Ledger:
         own = {key: value for key, value in record.headers if key.startswith("neardup.")}
         _, partition, offset = own[POSITION].decode().rsplit("/", 2)
         place = int(partition), int(offset)
+        self._delivered[place[0]] = time.monotonic()
         destination = record.topic.removeprefix(f"{self._run.name}-")
         if place in self.outputs:
             self.problems.append(f"{place} came out as {self.outputs[place][0]}, and again as {destination}")
@@ -89,8 +92,8 @@ class Ledger:
             self.problems.append(f"{place} came out with other bytes")
 
     def oldest_waiting(self) -> tuple[Place, float] | None:
-        """The place that has waited longest for its output, and when (`time.monotonic`) it was seen going in."""
-        return next(((place, seen) for place, (_, seen) in self._inputs.items()), None)
+        """See `longest_without_output`."""
+        return longest_without_output({place: seen for place, (_, seen) in self._inputs.items()}, self._delivered)
 
     def lacks(self, marks: Mapping[int, int]) -> list[Place]:
         """Places up to the marks (last offset by partition) that have not gone in, or not come out; a few at most."""
@@ -107,6 +110,24 @@ class Ledger:
         lost = [f"{place} never came out" for place in sorted(self._inputs)]
         strange = [f"{place} came out and never went in" for place in sorted(self._came_early)]
         return lost + strange
+
+
+def longest_without_output(
+    waiting: Mapping[Place, float], delivered: Mapping[int, float]
+) -> tuple[Place, float] | None:
+    """First waiting place of the partition that stands still longest, and since when.
+
+    A partition stands still from the moment at which that place went in, or from its last output if that came later: a
+    service that works through a backlog makes progress.
+
+    waiting    moments at which places went in, the oldest first
+    delivered  moment of the last output by partition
+    """
+    firsts: dict[int, tuple[Place, float]] = {}
+    for place, seen in waiting.items():
+        if place[0] not in firsts:
+            firsts[place[0]] = place, max(seen, delivered.get(place[0], seen))
+    return min(firsts.values(), key=lambda first: first[1], default=None)
 
 
 def differences(one: Ledger, other: Ledger) -> list[str]:

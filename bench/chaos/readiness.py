@@ -1,4 +1,4 @@
-"""Readiness against the outputs: how long services said that they were ready while a document waited."""
+"""Readiness against the outputs: how long services said that they were ready while a partition stood still."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ class Answering(Protocol):
 
 
 class Readiness:
-    """Longest time for which every service was ready and a document that had gone in did not come out.
+    """Longest time for which every service was ready and nothing came out of a partition that had documents.
 
     A thread asks the services; `compare` sets their answers against the ledger. A context manager.
     """
@@ -39,7 +39,7 @@ class Readiness:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._ask_on, name="readiness", daemon=True)
         self.untrue: dict[Place, float] = {}
-        """Seconds by the place of the document that waited longest meanwhile."""
+        """Seconds by the first waiting place of the partition that stood still."""
 
     def __enter__(self) -> "Readiness":
         self._thread.start()
@@ -69,7 +69,7 @@ class Readiness:
         self._is_excused, self._judged_since = False, self._clock()
 
     def compare(self, ledger: Ledger) -> None:
-        """Note for how long all services have been ready and the oldest document has waited, up to now."""
+        """Note for how long all services have been ready, and a partition with waiting documents has stood still, up to now."""
         if self._is_excused:
             return
         ready_since, waiting = self._ready_since, ledger.oldest_waiting()
@@ -78,7 +78,7 @@ class Readiness:
         place, since = waiting
         seconds = self._clock() - max(ready_since, since, self._judged_since)
         if seconds > 0:
-            self.untrue[place] = seconds
+            self.untrue[place] = max(seconds, self.untrue.get(place, 0.0))
 
     @property
     def untrue_seconds_max(self) -> float:
@@ -89,7 +89,7 @@ class Readiness:
         """What is wrong with what the services said of themselves."""
         worst = sorted(((seconds, place) for place, seconds in self.untrue.items()), reverse=True)[:_SHOWN]
         return [
-            f"all services were ready for {seconds:.1f} s while partition {partition}, offset {offset} waited"
+            f"all services were ready for {seconds:.1f} s while partition {partition} stood still at offset {offset}"
             for seconds, (partition, offset) in worst
             if seconds > UNTRUE_SECONDS_MAX
         ]

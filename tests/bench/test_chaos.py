@@ -17,7 +17,7 @@ import orjson
 import pytest
 
 from bench.chaos.kinds import KINDS
-from bench.chaos.ledger import Ledger
+from bench.chaos.ledger import Ledger, longest_without_output
 from bench.chaos.proxy import DIRECTIONS, Direction, Proxy
 from bench.chaos.readiness import UNTRUE_SECONDS_MAX, Readiness
 from bench.chaos.report import AT_ONCE, by_kind
@@ -245,6 +245,14 @@ def test_ready_is_untrue_while_a_document_waits_and_every_service_says_that_it_i
     readiness.compare(cast("Ledger", Waiting(waiting_since)))
     assert readiness.untrue_seconds_max == untrue_seconds
     assert bool(readiness.problems()) == (untrue_seconds > UNTRUE_SECONDS_MAX)
+
+
+def test_a_partition_stands_still_from_its_last_output_or_from_its_first_waiting_document() -> None:
+    waiting = {(0, 7): 10.0, (1, 3): 12.0, (0, 8): 13.0}
+    assert longest_without_output(waiting, {}) == ((0, 7), 10.0)
+    assert longest_without_output(waiting, {0: 20.0}) == ((1, 3), 12.0)
+    assert longest_without_output(waiting, {0: 20.0, 1: 30.0}) == ((0, 7), 20.0)
+    assert longest_without_output({}, {0: 20.0}) is None
 
 
 @pytest.mark.kafka
