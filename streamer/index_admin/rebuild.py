@@ -20,11 +20,12 @@ from streamer.index_admin.tools import open_for_reading
 from streamer.records.decode import Decoder
 from streamer.records.record import Record
 from streamer.service.pipeline import prepare
-from streamer.service.restoring import Reentry, deliveries, destinations_to_read
+from streamer.service.restoring import Reentry, destinations_to_read
 from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
+from streamer.transports.kafka.output_log import read_inputs
 from streamer.transports.kafka.topics import committed_offsets
 from streamer.transports.transport import NO_TIMESTAMP_MS
 
@@ -136,13 +137,11 @@ def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress
         ranges = {source: range(reached.get(source, 0), end) for source, end in ends.items()}
         ranges = {source: offsets for source, offsets in ranges.items() if offsets}
         loading = BulkLoader(index)
-        reentry = Reentry(loading, Decoder(settings.decode), fingerprinter)
+        inputs_at = partial(read_inputs, settings)
+        reentry = Reentry(loading, Decoder(settings.decode), fingerprinter, inputs_at, ends)
         if ranges:
             _warn_of_trimmed(settings, ranges)
-            for delivered in deliveries(
-                settings.index.insert, lambda destination: read_changelog(settings, ranges, [destination])
-            ):
-                reentry.enter(delivered, set_applied=delivered.is_last)
+            for _ in reentry.enter_all(lambda to: read_changelog(settings, ranges, [to]), set_applied=True):
                 progress(reentry.read)
         loading.finish()
         for source, end in ends.items():

@@ -305,12 +305,12 @@ class Recoverer:
         behind = {source: planned.restore for source, planned in plans.items()}
         behind |= self._others_behind(assigned, committed, applied, foreign)
         if any(behind.values()):
+            delivered = {source: offset or 0 for source, offset in committed.items()}
             self._restoration = Restoration(
                 self._transport,
                 self._index,
-                Reentry(self._index, self._decoder, self._fingerprinter),
+                Reentry(self._index, self._decoder, self._fingerprinter, self._transport.inputs_at, delivered),
                 {source: offsets for source, offsets in behind.items() if offsets},
-                {source: offset or 0 for source, offset in committed.items()},
                 assigned.names,
                 self._policy.outputs_trimmed == "stop",
                 self._listener,

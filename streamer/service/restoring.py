@@ -16,9 +16,9 @@ a person, unless the index keeps documents no longer than the remaining outputs.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import structlog
@@ -59,76 +59,80 @@ class RestoringListener:
         """Output parts have lost records, and the policy accepts that."""
 
 
-class Delivered(NamedTuple):
-    """A batch of output records, and the verdict whose turn it is.
-
-    is_last  no later turn enters records of their sources up to their offsets
-
-    >>> Delivered(Verdict.UNIQUE, [], is_last=False).verdict.label
-    'unique'
-    """
-
-    verdict: Verdict
-    records: Sequence[Record]
-    is_last: bool
-
-
-def deliveries(insert: Insert, changelog: Callable[[Destination], Iterable[Sequence[Record]]]) -> Iterator[Delivered]:
-    """Batches of the outputs, by turn. A verdict outside the unique output has no turn there."""
-    outputs, among_uniques = restoring_outputs(insert), {Verdict.UNIQUE}
-    for destination, verdict in outputs:
-        if destination is Destination.UNIQUE and verdict not in among_uniques:
-            continue
-        for records in changelog(destination):
-            if destination is Destination.UNIQUE:
-                among_uniques.update(map(restoring_verdict, records))
-            is_last = destination is outputs[-1][0] and (
-                verdict is outputs[-1][1] or Verdict.UPDATE not in among_uniques
-            )
-            yield Delivered(verdict, records, is_last)
-
-
 def destinations_to_read(insert: Insert) -> list[Destination]:
-    """Destinations that `deliveries` reads."""
+    """Destinations whose documents enter again."""
     return list(dict.fromkeys(destination for destination, _ in restoring_outputs(insert)))
 
 
 @dataclass
 class Reentry:
-    """Enters delivered records into an index.
+    """Enters delivered records into an index, after the undelivered originals that they name.
 
-    counts     documents by outcome: the fields of `Index.restore`, and given_back
+    inputs_at  input records at these positions, as far as they exist
+    delivered  offset per source below which everything was delivered
+    counts     documents by outcome: the fields of `Index.restore`, given_back and undelivered_originals
     newest_ms  greatest timestamp of a record with a verdict; -1 before the first
     """
 
     _index: "Index | BulkLoader"
     _decoder: Decoder
     _fingerprinter: Scheme
+    _inputs_at: Callable[[Collection[Position]], Iterable[Sequence[Record]]]
+    _delivered: Mapping[Source, int]
     counts: Counter[str] = field(default_factory=Counter)
     read: int = 0
     newest_ms: int = -1
+    _originals_asked: set[Position] = field(default_factory=set)
 
-    def enter(self, delivered: Delivered, *, set_applied: bool = False) -> int:
+    def enter_all(
+        self, changelog: Callable[[Destination], Iterable[Sequence[Record]]], *, set_applied: bool = False
+    ) -> Generator[int]:
+        """Enter the outputs, by turn; yields numbers of documents, zeros too, often enough for a heartbeat.
+
+        A verdict outside the unique output has no turn there.
+
+        changelog    an output's batches
+        set_applied  whether a source's applied offset moves when no later turn enters records below it
+        """
+        insert = self._index.parameters.insert
+        outputs, among_uniques = restoring_outputs(insert), {Verdict.UNIQUE}
+        # Duplicates name originals even if only unique documents enter.
+        naming = [] if Destination.DUPLICATE in destinations_to_read(insert) else [Destination.DUPLICATE]
+        for destination, verdict in outputs:
+            if destination is Destination.UNIQUE and verdict not in among_uniques:
+                continue
+            for records in changelog(destination):
+                if destination is Destination.UNIQUE:
+                    among_uniques.update(map(restoring_verdict, records))
+                is_last = destination is outputs[-1][0] and (
+                    verdict is outputs[-1][1] or Verdict.UPDATE not in among_uniques
+                )
+                yield from self._enter_undelivered_originals(records)
+                yield self._enter(verdict, records, set_applied=set_applied and is_last and not naming)
+        for destination in naming:
+            for records in changelog(destination):
+                yield from self._enter_undelivered_originals(records)
+                yield 0
+
+    def _enter(self, verdict: Verdict, delivered: Sequence[Record], *, set_applied: bool) -> int:
         """Enter the records whose turn it is; returns their number of documents.
 
         Given-back documents enter with the unique ones: they are their own originals.
-
-        set_applied  whether the applied offsets move
         """
-        verdict, count = delivered.verdict, 0
-        given_back = restored_as(Verdict.GIVEN_BACK, delivered.records) if verdict is Verdict.UNIQUE else []
+        count = 0
+        given_back = restored_as(Verdict.GIVEN_BACK, delivered) if verdict is Verdict.UNIQUE else []
         if given_back:
             entries = prepare(self._decoder, self._fingerprinter, given_back)
             count = int(self._index.give_back(entries, delivered=True).sum())
             self.counts["given_back"] += count
-        records = restored_as(verdict, delivered.records)
+        records = restored_as(verdict, delivered)
         if records:
             verdicts = list(map(restoring_verdict, records))
             originals = [
                 parse_original_position(record.headers) if each.names_original else None
                 for record, each in zip(records, verdicts, strict=True)
             ]
-            restored = self.restore(records, verdicts, originals, set_applied=set_applied)
+            restored = self._restore(records, verdicts, originals, set_applied=set_applied)
             count += sum(restored.values())
             if verdict is not Verdict.UPDATE:
                 self.counts.update(restored)
@@ -137,7 +141,25 @@ class Reentry:
             self.read += len(given_back) + len(records)
         return count
 
-    def restore(
+    def _enter_undelivered_originals(self, records: Sequence[Record]) -> Generator[int]:
+        originals = (parse_original_position(record.headers) for record in records)
+        named = {
+            position
+            for position in originals
+            if position is not None and position.offset >= self._delivered.get(position.source, _NOT_OF_THE_INPUT)
+        } - self._originals_asked
+        self._originals_asked |= named
+        absent = len(named)
+        for inputs in self._inputs_at(named) if named else ():
+            count = len(inputs)
+            absent -= count
+            entered = self._restore(inputs, [Verdict.UNIQUE] * count, [None] * count) if count else {}
+            self.counts["undelivered_originals"] += entered.get("restored", 0)
+            yield sum(entered.values())
+        if absent:
+            log.warning("originals of delivered duplicates are neither delivered nor in the input", count=absent)
+
+    def _restore(
         self,
         records: Sequence[Record],
         verdicts: Sequence[Verdict],
@@ -158,7 +180,6 @@ class Restoration:
     """A restoration in slices.
 
     behind              input offsets per source whose documents enter again
-    delivered           offset per source below which everything was delivered
     names               display name per stream
     stop_where_trimmed  policy for outputs with lost records
     """
@@ -167,11 +188,9 @@ class Restoration:
     _index: Index
     _reentry: Reentry
     _behind: Mapping[Source, range]
-    _delivered: Mapping[Source, int]
     _names: Mapping[str, str]
     _stop_where_trimmed: bool
     _listener: RestoringListener
-    _originals_asked: set[Position] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._steps = self._all_steps()
@@ -224,41 +243,13 @@ class Restoration:
 
     def _enter_all(self, offsets: int) -> Generator[None]:
         began = reported = time.monotonic()
-        insert = self._index.parameters.insert
-        for delivered in deliveries(insert, lambda to: self._transport.changelog(self._behind, [to])):
-            self._enter_undelivered_originals(delivered.records)
+        for count in self._reentry.enter_all(lambda to: self._transport.changelog(self._behind, [to])):
             # Without documents too: the search takes time, and the supervisor needs a heartbeat.
-            self._listener.restored(self._reentry.enter(delivered))
+            self._listener.restored(count)
             if time.monotonic() - reported > REPORT_SECONDS:
                 reported = time.monotonic()
                 log.info("restoring", **self._reentry.counts, offsets=offsets, seconds=round(reported - began))
             yield
-        if Destination.DUPLICATE not in destinations_to_read(insert):
-            # Even if only unique documents enter: duplicates name their originals.
-            for records in self._transport.changelog(self._behind, [Destination.DUPLICATE]):
-                self._enter_undelivered_originals(records)
-                self._listener.restored(0)
-                yield
-
-    def _enter_undelivered_originals(self, records: Sequence[Record]) -> None:
-        named = {
-            position
-            for record in records
-            if (position := parse_original_position(record.headers)) is not None
-            and position.offset >= self._delivered.get(position.source, _NOT_OF_THE_INPUT)
-        } - self._originals_asked
-        if not named:
-            return
-        self._originals_asked |= named
-        absent = len(named)
-        for originals in self._transport.inputs_at(named):
-            absent -= len(originals)
-            count = len(originals)
-            entered = self._reentry.restore(originals, [Verdict.UNIQUE] * count, [None] * count) if count else {}
-            self._reentry.counts["undelivered_originals"] += entered.get("restored", 0)
-            self._listener.restored(sum(entered.values()))
-        if absent:
-            log.warning("originals of delivered duplicates are neither delivered nor in the input", count=absent)
 
     def _is_of_no_use(self, part: Trimmed) -> bool:
         """Whether the index would no longer count an output part's lost records: by number, as many newer documents remain as it

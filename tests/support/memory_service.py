@@ -1,11 +1,13 @@
 """A worker over the in-memory broker, restarted after every crash as the supervisor would."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 
+from index import Insert
 from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
@@ -15,6 +17,7 @@ from streamer.records.record import Headers
 from streamer.service.loop import State
 from streamer.service.whole import Service
 from streamer.service.wiring import build_service, guard_of, recrawl_of, retention_of
+from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings
 from tests.support.listening import Listening
 from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport, Stored
@@ -137,3 +140,22 @@ class World:
                 )
                 seen[position] = (name, tuple((key, headers.get(key)) for key in stable))
         return seen
+
+
+def with_an_undelivered_original(directory: Path, insert: Insert) -> World:
+    """Service whose delivered duplicate, in partition 0, names an original in partition 1 that its worker decided before it died.
+
+    A third copy waits in partition 0, which is read first.
+    """
+    world = World(directory, Settings(index=IndexSettings(insert=insert)))
+    world.fill([Crash(), document("original", SENTENCES[2])], 1, partitions=2)
+    with suppress(Crashed):
+        world.run_once()
+    world.fill([document("copy", SENTENCES[2] + "!")], 0)
+    del world.broker.group(world.settings.kafka.group).owners[0]
+    world.instance = "1"
+    world.run_once()
+    assert [destination for destination, _ in world.outputs().values()] == [world.settings.topics.duplicate]
+    world.broker.expel(world.settings.kafka.group, "0")
+    world.fill([document("late", SENTENCES[2] + "?")], 0)
+    return world

@@ -2,13 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from index import Source, Verdict
+from index import Insert, Position, Source, Verdict
 from index.storage.layout import STAMP_KEY, Table
 from index.tools import DATA_FILE, FORMER_FILE
 from streamer.errors import BrokerUnavailable
@@ -19,7 +19,9 @@ from streamer.transports.transport import Trimmed
 from tests.support.command_line import Done, run
 from tests.support.indexes import all_records, changed, looked_at, opened, wrong
 from tests.support.memory_broker import Crash, Crashed, MemoryTransport
-from tests.support.memory_service import SENTENCES, World, document
+from tests.support.memory_service import SENTENCES, World, document, with_an_undelivered_original
+from tests.support.verified import verified
+from tests.support.verified import wrong as verified_wrong
 
 
 @pytest.fixture
@@ -28,7 +30,14 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world = World(tmp_path / "index")
     world.fill([document(f"first-{number}", text) for number, text in enumerate(SENTENCES)])
     world.run()
-    reader = MemoryTransport(world.broker, world.settings, "reader")
+    answer_from(world, monkeypatch)
+    return world
+
+
+def answer_from(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the world's broker answer what a rebuild asks of Kafka."""
+    kafka = world.settings.kafka.model_copy(update={"group": "reader"})
+    reader = MemoryTransport(world.broker, world.settings.model_copy(update={"kafka": kafka}), "reader")
     reader.open()
 
     def committed(_: Settings) -> dict[Source, int]:
@@ -39,6 +48,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     ) -> Iterator[list[Record]]:
         return reader.changelog(ranges, destinations)
 
+    def inputs(_: Settings, positions: Collection[Position]) -> Iterator[list[Record]]:
+        return reader.inputs_at(positions)
+
     def trimmed(
         _: Settings, ranges: Mapping[Source, range], destinations: Sequence[Destination]
     ) -> Iterator[Trimmed | None]:
@@ -46,8 +58,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
     monkeypatch.setattr(rebuild, "committed_offsets", committed)
     monkeypatch.setattr(rebuild, "read_changelog", changelog)
+    monkeypatch.setattr(rebuild, "read_inputs", inputs, raising=False)
     monkeypatch.setattr(rebuild, "find_trimmed", trimmed)
-    return world
 
 
 def old_format(directory: Path) -> None:
@@ -131,6 +143,36 @@ def test_what_is_delivered_after_a_rebuild_enters_the_new_index_also_where_it_wa
     destinations = [name for name, _ in world.outputs().values()]
     assert destinations[-1] == world.settings.topics.duplicate
     assert len(destinations) == len(SENTENCES) + 2
+
+
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+def test_an_original_that_a_delivered_duplicate_names_enters_a_rebuilt_index_before_its_own_delivery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, insert: Insert
+) -> None:
+    world = with_an_undelivered_original(tmp_path / "index", insert)
+    answer_from(world, monkeypatch)
+    assert rebuilt(world, tmp_path / "new", "--set", f"index.insert={insert}").code == 0
+    world.directory = tmp_path / "new"
+    world.run()
+    topics = world.settings.topics
+    destinations = {at.removeprefix(topics.input): where for at, (where, _) in world.outputs().items()}
+    assert destinations == {"/1/0": topics.unique, "/0/0": topics.duplicate, "/0/1": topics.duplicate}
+    assert verified_wrong(verified(world)) == {}
+
+
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+def test_a_rebuild_without_the_input_leaves_out_an_original_that_a_delivered_duplicate_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, insert: Insert
+) -> None:
+    """The same without the safeguard."""
+    world = with_an_undelivered_original(tmp_path / "index", insert)
+    answer_from(world, monkeypatch)
+    monkeypatch.setattr(rebuild, "read_inputs", lambda *_: iter(()))
+    assert rebuilt(world, tmp_path / "new", "--set", f"index.insert={insert}").code == 0
+    world.directory = tmp_path / "new"
+    world.run()
+    topic = world.settings.topics.input
+    assert verified_wrong(verified(world))["original-not-unique"] == [f"{topic}/0/0: names {topic}/1/0"]
 
 
 @pytest.mark.parametrize("insert", ["unique", "all"])

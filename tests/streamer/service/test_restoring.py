@@ -21,8 +21,8 @@ from streamer.settings.settings import Recovery, Route, Settings
 from streamer.transports.transport import Assigned
 from tests.support.indexes import all_records, looked_at
 from tests.support.listening import Listening
-from tests.support.memory_broker import Crash, Crashed, MemoryTransport, Partition, Stored
-from tests.support.memory_service import SENTENCES, World, document
+from tests.support.memory_broker import Crashed, MemoryTransport, Partition, Stored
+from tests.support.memory_service import SENTENCES, World, document, with_an_undelivered_original
 from tests.support.verified import verified, wrong
 
 
@@ -203,20 +203,9 @@ def test_a_worker_that_reads_already_begins_anew_where_the_index_falls_behind(tm
 
 
 def lost_index_with_an_undelivered_original(directory: Path, insert: Insert) -> World:
-    """An original in partition 1 was decided and not delivered, for its worker died. Another worker dropped its copy in
-    partition 0. The index is lost, and a third copy waits in partition 0, which is read first."""
-    world = World(directory / "lost", Settings(index=IndexSettings(insert=insert)))
-    world.fill([Crash(), document("original", SENTENCES[2])], 1, partitions=2)
-    with pytest.raises(Crashed):
-        world.run_once()
-    world.fill([document("copy", SENTENCES[2] + "!")], 0)
-    del world.broker.group(world.settings.kafka.group).owners[0]
-    world.instance = "1"
-    world.run_once()
-    assert [destination for destination, _ in world.outputs().values()] == [world.settings.topics.duplicate]
+    """The index is lost, and a third copy waits in partition 0, which is read first."""
+    world = with_an_undelivered_original(directory / "lost", insert)
     world.directory = directory / "new"
-    world.broker.expel(world.settings.kafka.group, "0")
-    world.fill([document("late", SENTENCES[2] + "?")], 0)
     return world
 
 
