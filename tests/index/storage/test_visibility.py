@@ -75,14 +75,14 @@ def test_an_entry_is_visible_until_it_expires_or_is_retired_whatever_has_left_th
         numbers = [*held.documents, *held.documents]
         random.shuffle(numbers)
         expected = [not has_expired(held, retired, number) and number not in retired.one_by_one for number in numbers]
-        assert store.read(lambda transaction: visible(numbers)) == expected
+        assert store.read(lambda transaction: visible(transaction, numbers)) == expected
         gone = [
             held.keys[place]
             for place in range(len(batches))
             if all(has_expired(held, retired, each.number) for each in held.documents.values() if each.batch == place)
         ]
         store.write(lambda transaction: delete(transaction, gone))
-        assert store.read(lambda transaction: visible(numbers)) == expected
+        assert store.read(lambda transaction: visible(transaction, numbers)) == expected
 
 
 @settings(max_examples=80, deadline=None)
