@@ -190,14 +190,17 @@ class Compaction:
         return self.shape.settled(self.transaction, now, *sizes, entries_max, self.first_number)
 
     def _memtable_entries(self, now: CompactionState) -> int:
-        """Entries at which a memtable freezes, more in a large table."""
         compacted = self.shape.compacted_entries(self.transaction, now, self.sizes.segment_bytes)
-        wished = self.sizes.memtable_entries or MEMTABLE_BYTES // self.shape.memtable_bytes
-        most = MEMTABLE_BYTES_MAX // self.shape.memtable_bytes
-        return max(wished, min(compacted // self.shape.tables // GROWTH, most))
+        return _memtable_entries(self.sizes, self.shape, compacted)
 
     def _put(self, now: CompactionState) -> None:
         self.transaction.put(Table.META, self.shape.state_key, pack_compaction(now))
+
+
+def _memtable_entries(sizes: TreeSizes, shape: Shape, compacted_entries: int) -> int:
+    """Entries at which a memtable freezes; compacted_entries: approximate number in all tables."""
+    wished = sizes.memtable_entries or MEMTABLE_BYTES // shape.memtable_bytes
+    return max(wished, min(compacted_entries // shape.tables // GROWTH, MEMTABLE_BYTES_MAX // shape.memtable_bytes))
 
 
 def _moved_on(now: CompactionState, end: bytes | None, shape: Shape) -> CompactionState:
