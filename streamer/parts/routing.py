@@ -48,7 +48,7 @@ class RoutingTransport(KafkaTransport):
         if self._verdicts.poll(self._settings.batch.wait_ms if waits else 0):
             self._note_answer()
         self._buffer.release()
-        self._bound_what_waits()
+        self._bound_waiting()
         return super().read()
 
     def delivered_to(self, source: Source, offset: int) -> int:
@@ -101,7 +101,7 @@ class RoutingTransport(KafkaTransport):
         self._verdicts.close()
         super().close()
 
-    def _bound_what_waits(self) -> None:
+    def _bound_waiting(self) -> None:
         """Pause partitions with a full share of waiting records; resume those with half of it free."""
         bound = BATCHES_KEPT * self._settings.batch.records_max
         share = max(1, bound // max(1, len(self._begun)))

@@ -73,7 +73,7 @@ class Claims:
             if claim is not None and (claim.index, claim.in_use) != (self._identity, True)
         }
 
-    def are_alone(self, assigned: Assigned) -> bool:
+    def have_no_rivals(self, assigned: Assigned) -> bool:
         """Whether no other index in use claims another source. Raises RecoveryRefused for a live rival."""
         self._judge(assigned, self._transport.claims(assigned.others))
         return not self._rivals

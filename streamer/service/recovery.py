@@ -325,7 +325,7 @@ class Recoverer:
                 # The offset is committed: if the source has to wait, its next plan no longer has the count.
                 self._skipped[source] = planned.skipped
                 self._index.set_applied(source, planned.begin)
-        if not self._claims.are_alone(assigned):
+        if not self._claims.have_no_rivals(assigned):
             self._wait()
             return Unrecovered.WAITING
         for source, planned in plans.items():

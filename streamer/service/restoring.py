@@ -216,7 +216,7 @@ class Restoration:
         self._listener.behind(offsets)
         trimmed = yield from self._trimmed()
         yield from self._enter_all(offsets)
-        trimmed = [part for part in trimmed if not self._is_of_no_use(part)]
+        trimmed = [part for part in trimmed if not self._lost_only_expired(part)]
         if trimmed:
             self._refuse(trimmed)
             self._listener.gaps(len(trimmed))
@@ -251,7 +251,7 @@ class Restoration:
                 log.info("restoring", **self._reentry.counts, offsets=offsets, seconds=round(reported - began))
             yield
 
-    def _is_of_no_use(self, part: Trimmed) -> bool:
+    def _lost_only_expired(self, part: Trimmed) -> bool:
         """Whether the index would no longer count an output part's lost records: by number, as many newer documents remain as it
         keeps; by age, they reach as far back.
         """

@@ -88,10 +88,8 @@ class Supervisor:
         self._settings = settings
         self._context = multiprocessing.get_context("spawn")
         count = settings.workers.count
-        self._slots = [Slot(number) for number in range(count)] if not parts else []
-        self._slots += [
-            Slot(number * count + worker, part) for number, part in enumerate(parts) for worker in range(count)
-        ]
+        chosen = enumerate(parts or (None,))
+        self._slots = [Slot(number * count + worker, part) for number, part in chosen for worker in range(count)]
         self._heartbeats = Heartbeats(len(self._slots), self._context)
         self._stop = threading.Event()
         self._exit_code = os.EX_OK
@@ -194,7 +192,7 @@ class Supervisor:
                 self._start(slot, directory)
         elif not slot.process.is_alive():
             self._note_end(slot, measures, cause=metrics.restart_cause(slot.process.exitcode or 0))
-        elif reason := self._stands_still(slot.number):
+        elif reason := self._reason_to_kill(slot.number):
             log.error("worker killed", worker=slot.number, reason=reason, holder=slot.waits_for or None)
             slot.process.kill()
             slot.process.join()
@@ -212,7 +210,7 @@ class Supervisor:
                 slot.waits_for = str(writer)
                 log.error("a worker may wait for the index's writer lock", worker=slot.number, reason=slot.waits_for)
 
-    def _stands_still(self, worker: int) -> str:
+    def _reason_to_kill(self, worker: int) -> str:
         """Reason to kill a live worker; empty without one."""
         silent_ms, timeout_ms = self._heartbeats.silent_ms(worker), self._settings.workers.progress_timeout_ms
         if self._heartbeats.reported(worker):
@@ -222,12 +220,8 @@ class Supervisor:
 
     def _start(self, slot: Slot, directory: Path) -> None:
         self._heartbeats.launch(slot.number)
-        arguments = (self._settings, slot.number, self._heartbeats, directory)
-        process = self._context.Process(
-            target=work,
-            args=arguments if slot.part is None else (*arguments, slot.part),
-            name=f"worker-{slot.number}",
-        )
+        arguments = (self._settings, slot.number, self._heartbeats, directory, slot.part)
+        process = self._context.Process(target=work, args=arguments, name=f"worker-{slot.number}")
         try:
             with naming_limits(), _shielded_from_interrupts():
                 process.start()

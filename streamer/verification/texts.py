@@ -145,19 +145,10 @@ class TextCheck:
         digits = hexadecimal(fingerprints.kinds, fingerprints.fingerprints)
         self._ledger.findings.counts["texts read"] += len(rows)
         self._ledger.findings.examine("fingerprint", len(rows))
-        columns = zip(
-            outputs,
-            rows.tolist(),
-            documents,
-            digits,
-            fingerprints.kinds.tolist(),
-            fingerprints.reasons.tolist(),
-            strict=True,
-        )
-        for output, row, document, fingerprint, kind, reason in columns:
-            problem = self._problem(output, document, fingerprint, kind, reason)
-            if problem:
-                self._ledger.findings.note("fingerprint", [f"{self._ledger.text(row)}: {problem}"])
+        for place, (output, document) in enumerate(zip(outputs, documents, strict=True)):
+            kind, reason = int(fingerprints.kinds[place]), int(fingerprints.reasons[place])
+            if problem := self._problem(output, document, digits[place], kind, reason):
+                self._ledger.findings.note("fingerprint", [f"{self._ledger.text(int(rows[place]))}: {problem}"])
         has_fingerprint = (fingerprints.kinds == Kind.NEAR) | (fingerprints.kinds == Kind.EXACT)
         if not self._by_headers:
             self._prints.fingerprints[rows, : self._prints.words] = fingerprints.fingerprints

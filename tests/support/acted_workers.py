@@ -137,17 +137,17 @@ class FakeProcess:
 # --- bodies of real processes -----------------------------------------------------------------------------------------
 
 
-def diligent(settings: Settings, number: int, board: Any, metrics_directory: Path) -> None:
+def diligent(settings: Settings, number: int, board: Any, metrics_directory: Path, _part: object = None) -> None:
     """Makes progress until SIGTERM, and counts `number` + 1 restored documents, for that can be seen on the port."""
     _run(settings, number, board, metrics_directory, yields=True)
 
 
-def stubborn(settings: Settings, number: int, board: Any, metrics_directory: Path) -> None:
+def stubborn(settings: Settings, number: int, board: Any, metrics_directory: Path, _part: object = None) -> None:
     """The same, but SIGTERM is nothing to it."""
     _run(settings, number, board, metrics_directory, yields=False)
 
 
-def interrupted(settings: Settings, number: int, board: Any, metrics_directory: Path) -> None:
+def interrupted(settings: Settings, number: int, board: Any, metrics_directory: Path, _part: object = None) -> None:
     """Is reached by Ctrl-C before it could say that it ignores it, then runs as `diligent`."""
     os.kill(os.getpid(), signal.SIGINT)
     _run(settings, number, board, metrics_directory, yields=True)

@@ -281,7 +281,7 @@ class _Child:
 
 
 def _answer(connection: Connection, decoder: Decoder, fingerprinter: Scheme, limit_seconds: float) -> None:
-    _go_first_where_memory_is_short()
+    _offer_to_oom_killer()
     while True:
         try:
             record: Record = connection.recv()
@@ -301,7 +301,7 @@ def _answer(connection: Connection, decoder: Decoder, fingerprinter: Scheme, lim
         connection.send((documents[0], fingerprints))
 
 
-def _go_first_where_memory_is_short() -> None:
+def _offer_to_oom_killer() -> None:
     """Let the kernel choose this process first when memory runs out."""
     score = Path("/proc/self/oom_score_adj")
     if score.exists():

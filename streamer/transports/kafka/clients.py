@@ -298,11 +298,8 @@ def transaction_ms_max(settings: Settings) -> int:
     """
     with broker_errors(settings, "asking for the longest transaction"), make_admin(settings) as admin:
         brokers = [str(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]]
-        wanted = [ConfigResource("broker", broker, {_TRANSACTION_MS_MAX: None}) for broker in brokers]
-        held = admin.describe_configs(wanted, config_filter="all")["broker"]
-    # Without the right to ask, the answer is empty.
-    allowed = [int(each[_TRANSACTION_MS_MAX]["value"]) for each in held.values() if _TRANSACTION_MS_MAX in each]
-    return max(allowed, default=_TRANSACTION_MS_MAX_DEFAULT)
+        allowed = _settings_of(admin, "broker", brokers, [_TRANSACTION_MS_MAX]).values()
+    return max((int(each[_TRANSACTION_MS_MAX]) for each in allowed), default=_TRANSACTION_MS_MAX_DEFAULT)
 
 
 def output_bytes_max(admin: KafkaAdminClient, topics: Collection[str]) -> int | None:
@@ -325,13 +322,19 @@ def topic_settings(
     admin: KafkaAdminClient, topics: Collection[str], keys: Collection[str]
 ) -> dict[str, dict[str, str]]:
     """Settings by topic and key, as far as this user may ask. Raises KafkaError."""
-    wanted = [ConfigResource("topic", topic, dict.fromkeys(keys)) for topic in topics]
     try:
-        answer = admin.describe_configs(wanted, config_filter="all")["topic"]
+        return _settings_of(admin, "topic", topics, keys)
     except errors.AuthorizationError:
         return {}
-    # The answer is empty for topics hidden from this user.
-    return {topic: {key: str(held[key]["value"]) for key in keys} for topic, held in answer.items() if held}
+
+
+def _settings_of(
+    admin: KafkaAdminClient, kind: str, names: Collection[str], keys: Collection[str]
+) -> dict[str, dict[str, str]]:
+    wanted = [ConfigResource(kind, name, dict.fromkeys(keys)) for name in names]
+    answer = admin.describe_configs(wanted, config_filter="all")[kind]
+    # Without the right to ask, the answer has no settings.
+    return {name: {key: str(held[key]["value"]) for key in keys} for name, held in answer.items() if held}
 
 
 def abort_commands(settings: Settings, starts: Mapping[TopicPartition, int]) -> str:

@@ -188,7 +188,7 @@ def _explained(settings: Settings, address: str) -> Iterator[None]:
         # With TLS 1.3 a client learns only after its handshake whether its certificate is accepted.
         if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
             raise SettingsError(_refused_tls(settings, address, error)) from error
-        _blame_listener(settings, address)
+        _explain_listener(settings, address)
         raise BrokerUnavailable(f"{address} broke off: {error}") from error
 
 
@@ -302,7 +302,7 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _blame_listener(settings: Settings, address: str) -> None:
+def _explain_listener(settings: Settings, address: str) -> None:
     """Raise SettingsError if another kind of listener answers; return otherwise."""
     kafka = settings.kafka
     encrypted, sasl = kafka.security_protocol.endswith("SSL"), kafka.security_protocol.startswith("SASL")

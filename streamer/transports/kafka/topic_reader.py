@@ -230,12 +230,5 @@ def newest_inputs(settings: Settings, count: int) -> Iterator[list[Record]]:
 
 def as_record(topic: str, position: Position, record: ConsumerRecord) -> Record:
     """A client's record as an input record."""
-    return Record(
-        source=position.source,
-        topic=topic,
-        offset=position.offset,
-        key=record.key,
-        value=record.value,
-        timestamp_ms=record.timestamp,
-        headers=tuple(record.headers),
-    )
+    source, offset = position
+    return Record(source, topic, offset, record.key, record.value, record.timestamp, tuple(record.headers))

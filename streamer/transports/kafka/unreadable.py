@@ -144,7 +144,7 @@ class TolerantConsumer(KafkaConsumer):  # type: ignore[misc]
         parse = fetcher._parse_fetched_data
 
         def parse_or_note(fetch: Any) -> Any:
-            if problem := _of_no_use(fetch.partition_data):
+            if problem := _defect_of(fetch.partition_data):
                 self.damages.note(fetch.topic_partition, fetch.fetched_offset, None, problem)
                 return None
             return parse(fetch)
@@ -160,7 +160,7 @@ class TolerantConsumer(KafkaConsumer):  # type: ignore[misc]
         self._fetcher._paused_partition_records.pop(partition, None)
 
 
-def _of_no_use(fetched: Any) -> str:
+def _defect_of(fetched: Any) -> str:
     """Why a broker's whole answer for a partition is unreadable; empty if it is not."""
     if fetched.error_code == CorruptRecordError.errno:
         # The client would silently ask again for ever.

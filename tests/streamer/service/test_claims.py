@@ -61,23 +61,23 @@ def test_a_worker_announces_nothing_where_its_own_index_or_none_is_named(index: 
     own.announce(assigned)
     assert transport.claims(assigned.sources) == {assigned.sources[0]: Claim(7, index, in_use=True)}
     assert own.lacking(assigned) == (set() if index == MINE else set(assigned.sources))
-    assert own.are_alone(assigned)
+    assert own.have_no_rivals(assigned)
 
 
 def test_an_index_that_is_only_being_restored_is_no_rival() -> None:
     broker, transport, assigned = two_members()
     claim(broker, assigned, 1, Claim(7, OTHER, in_use=False))
-    assert Claims(transport, MINE, 0.0).are_alone(assigned)
+    assert Claims(transport, MINE, 0.0).have_no_rivals(assigned)
 
 
 def test_another_index_in_use_is_waited_for_and_refused_when_its_claim_lasts() -> None:
     broker, transport, assigned = two_members()
     claim(broker, assigned, 1, Claim(7, OTHER, in_use=True))
     own = Claims(transport, MINE, 0.2)
-    assert not own.are_alone(assigned)
+    assert not own.have_no_rivals(assigned)
     time.sleep(0.3)
     with pytest.raises(RecoveryRefused) as refusal:
-        own.are_alone(assigned)
+        own.have_no_rivals(assigned)
     for words in ("index.directory", MINE, OTHER, "documents/1", "kafka.group"):
         assert words in str(refusal.value)
 
@@ -88,22 +88,22 @@ def test_another_index_that_goes_on_delivering_is_refused_at_once(monkeypatch: p
     own = Claims(transport, MINE, 1_000.0)
     for offset in (7, 8):
         claim(broker, assigned, 1, Claim(offset, OTHER, in_use=True))
-        assert not own.are_alone(assigned), "a dying worker may deliver its last batch"
+        assert not own.have_no_rivals(assigned), "a dying worker may deliver its last batch"
     claim(broker, assigned, 1, Claim(9, OTHER, in_use=True))
     with pytest.raises(RecoveryRefused, match="two services of one group"):
-        own.are_alone(assigned)
+        own.have_no_rivals(assigned)
 
 
 def test_a_claim_that_its_owner_gives_up_is_forgotten() -> None:
     broker, transport, assigned = two_members()
     claim(broker, assigned, 1, Claim(7, OTHER, in_use=True))
     own = Claims(transport, MINE, 0.2)
-    assert not own.are_alone(assigned)
+    assert not own.have_no_rivals(assigned)
     time.sleep(0.3)
     claim(broker, assigned, 1, Claim(7, MINE, in_use=False))
-    assert own.are_alone(assigned)
+    assert own.have_no_rivals(assigned)
     claim(broker, assigned, 1, Claim(7, OTHER, in_use=True))
-    assert not own.are_alone(assigned)
+    assert not own.have_no_rivals(assigned)
 
 
 class Rival:

@@ -97,7 +97,7 @@ class ConfluentReader:
         self._instance = instance
         self._topic = settings.topics.input
         self._stream = stream
-        self._changes: Changes = deque()
+        self.changes: Changes = deque()
         self._owned: set[int] = set()
         self._is_assigned = False
         self._gone: set[int] = set()
@@ -117,11 +117,6 @@ class ConfluentReader:
         """See `Reader`."""
         with client_errors(self._settings, f"joining group {self._settings.kafka.group!r}"):
             self._subscribe()
-
-    @property
-    def changes(self) -> Changes:
-        """See `Reader`."""
-        return self._changes
 
     def poll(self, wait_ms: int, records_max: int) -> dict[int, list[Record]]:
         """See `Reader`."""
@@ -248,7 +243,7 @@ class ConfluentReader:
         gained = _numbers(assigned)
         self._owned |= gained
         self._is_assigned = True
-        self._changes.append((True, gained))
+        self.changes.append((True, gained))
 
     def _revoke(self, _consumer: Consumer, revoked: list[TopicPartition]) -> None:
         lost = _numbers(revoked)
@@ -256,7 +251,7 @@ class ConfluentReader:
         self.taken_at.update(dict.fromkeys(lost, self.taken))
         self._owned -= lost
         self._stopped -= lost
-        self._changes.append((False, lost))
+        self.changes.append((False, lost))
 
     def _note_error(self, error: KafkaError) -> None:
         if is_about_login(error):
@@ -280,7 +275,7 @@ class ConfluentReader:
         held_back = set(self._damaged)
         topic, message = self._topic, None
         last, source = -1, Source(self._stream, -1)
-        take: Callable[[Record], None] = _nowhere
+        take: Callable[[Record], None] = _discard
         try:
             for message in messages:
                 error, partition = message.error(), message.partition()
@@ -290,7 +285,7 @@ class ConfluentReader:
                     continue
                 if partition != last:
                     last, source = partition, Source(self._stream, partition)
-                    take = _nowhere if partition in held_back else by_partition.setdefault(partition, []).append
+                    take = _discard if partition in held_back else by_partition.setdefault(partition, []).append
                 headers = _headers_of(message)
                 take(
                     Record(
@@ -340,7 +335,7 @@ class ConfluentReader:
         return False
 
 
-def _nowhere(_record: Record) -> None:
+def _discard(_record: Record) -> None:
     """Drop a record."""
 
 

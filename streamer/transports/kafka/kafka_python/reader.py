@@ -40,6 +40,7 @@ class KafkaPythonReader:
         self._topic = settings.topics.input
         self._stream = stream
         self._notes = RebalanceNotes()
+        self.changes = self._notes.changes
         self._gone: frozenset[int] = frozenset()
         self._member_id = ""
         self._snapshot: ConsumerGroupMetadata | None = None
@@ -53,11 +54,6 @@ class KafkaPythonReader:
             self.consumer.subscribe([self._topic], listener=self._notes)
             # A group leader that does not know the partitions would assign none, and rejoin later.
             self.consumer.partitions_for_topic(self._topic)
-
-    @property
-    def changes(self) -> Changes:
-        """See `Reader`."""
-        return self._notes.changes
 
     def poll(self, wait_ms: int, records_max: int) -> dict[int, list[Record]]:
         """See `Reader`."""

@@ -21,8 +21,8 @@ from streamer.transports.kafka.unreadable import (
     Damage,
     Damages,
     HeaderName,
+    _defect_of,
     _NotingRecords,
-    _of_no_use,
     end_of_damage,
 )
 
@@ -169,10 +169,10 @@ def test_what_may_be_skipped_has_an_end_and_says_so() -> None:
 def test_an_answer_without_a_whole_batch_and_a_broker_that_finds_damage_are_damage() -> None:
     whole = batch_of(0)
     cut = SimpleNamespace(error_code=0, records=whole[:-1])
-    assert "longer" in _of_no_use(cut)
-    assert "damaged" in _of_no_use(SimpleNamespace(error_code=CorruptRecordError.errno, records=b""))
-    assert not _of_no_use(SimpleNamespace(error_code=0, records=whole))
-    assert not _of_no_use(SimpleNamespace(error_code=0, records=b""))
+    assert "longer" in _defect_of(cut)
+    assert "damaged" in _defect_of(SimpleNamespace(error_code=CorruptRecordError.errno, records=b""))
+    assert not _defect_of(SimpleNamespace(error_code=0, records=whole))
+    assert not _defect_of(SimpleNamespace(error_code=0, records=b""))
 
 
 def test_the_parser_is_the_one_that_was_read_before_it_was_extended() -> None:
