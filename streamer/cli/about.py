@@ -28,7 +28,7 @@ _NAME = re.compile(r"[\w.-]+")
 @click.command("version")
 @json_option
 @settings_options
-def version_command(as_json: bool) -> None:
+def version_command() -> None:
     """Print versions, formats and machine facts for a bug report.
 
     The output has no settings, host names or paths.
@@ -39,7 +39,7 @@ def version_command(as_json: bool) -> None:
         lines = [" ".join(pair) for pair in value.items()] if isinstance(value, dict) else [str(value)]
         for row, line in enumerate(lines):
             table.add_row(name.replace("_", " ") if row == 0 else "", line)
-    show(facts, table, as_json=as_json, soft_wrap=False)
+    show(facts, table, soft_wrap=False)
 
 
 @click.command()

@@ -50,13 +50,7 @@ _SHARED_SECTIONS = ("kafka", "topics", "batch", "decode", "route", "recovery", "
 @json_option
 @pass_chosen
 def compare(
-    chosen: Chosen,
-    files: Sequence[Path],
-    out: Path | None,
-    directory: Path | None,
-    verdicts: Path | None,
-    force: bool,
-    as_json: bool,
+    chosen: Chosen, files: Sequence[Path], out: Path | None, directory: Path | None, verdicts: Path | None, force: bool
 ) -> None:
     """Compare the delivered verdicts with those of other settings.
 
@@ -80,7 +74,7 @@ def compare(
         if verdicts is not None:
             _write(differences, verdicts)
         summary = differences.as_json()
-    show(summary, report(summary), as_json=as_json)
+    show(summary, report(summary))
 
 
 @contextmanager

@@ -33,7 +33,7 @@ _reason_option = click.option("--reason", help="Only dead letters with this reas
 @since_option
 @json_option
 @pass_settings
-def list_command(settings: Settings, reason: str | None, since: str | None, as_json: bool) -> None:
+def list_command(settings: Settings, reason: str | None, since: str | None) -> None:
     """Count dead letters by reason, with first and last time and examples."""
     from streamer.give_back import report
     from streamer.give_back.dead_letters import summarize
@@ -41,14 +41,14 @@ def list_command(settings: Settings, reason: str | None, since: str | None, as_j
     selection = _selected(reason, since)
     with opened_output_log(settings, None) as output_log:
         summaries = summarize(output_log, selection)
-    show(report.summary_as_json(summaries), report.summary_table(summaries), as_json=as_json)
+    show(report.summary_as_json(summaries), report.summary_table(summaries))
 
 
 @dead_letters.command("show")
 @click.argument("name", metavar="POSITION|ID")
 @json_option
 @pass_settings
-def show_command(settings: Settings, name: str, as_json: bool) -> None:
+def show_command(settings: Settings, name: str) -> None:
     """Show a dead letter: headers, the decoder's error, the first 4 KB.
 
     POSITION is the input position, topic/partition/offset. Bytes that are not text appear as \\x...
@@ -58,7 +58,7 @@ def show_command(settings: Settings, name: str, as_json: bool) -> None:
 
     with opened_output_log(settings, None) as output_log:
         descriptions = describe(output_log, name)
-    show({"dead_letters": descriptions}, report.description_table(descriptions), as_json=as_json)
+    show({"dead_letters": descriptions}, report.description_table(descriptions))
     if not descriptions:
         click.echo(f"no dead letter has the position or id {name}", err=True)
         sys.exit(EXIT_NOTHING)
@@ -70,7 +70,7 @@ def show_command(settings: Settings, name: str, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Count the records to replay, and send nothing.")
 @json_option
 @pass_settings
-def replay(settings: Settings, reason: str | None, since: str | None, dry_run: bool, as_json: bool) -> None:
+def replay(settings: Settings, reason: str | None, since: str | None, dry_run: bool) -> None:
     """Send dead letters to the input again.
 
     First correct the setting and restart the service. Each record is sent once, with its key, value, time and headers,
@@ -89,7 +89,7 @@ def replay(settings: Settings, reason: str | None, since: str | None, dry_run: b
         tables.progress_bar("replaying", None) as done,
     ):
         counts = send(output_log, selection, settings.batch, dry_run=dry_run, progress=done)
-    show(report.replay_as_json(counts, dry_run=dry_run), report.replay_table(counts, dry_run=dry_run), as_json=as_json)
+    show(report.replay_as_json(counts, dry_run=dry_run), report.replay_table(counts, dry_run=dry_run))
     if counts.refused:
         click.echo(
             f"{counts.refused} dead letters cannot be replayed: the service could not read their bytes", err=True

@@ -12,7 +12,7 @@ from streamer.settings.settings import Settings
 @click.command()
 @json_option
 @pass_settings
-def doctor(settings: Settings, as_json: bool) -> None:
+def doctor(settings: Settings) -> None:
     """Check brokers, rights, topics and this machine.
 
     Changes nothing; the service may run meanwhile. Exit code 78 if a person must change something, 75 if a broker does
@@ -26,5 +26,5 @@ def doctor(settings: Settings, as_json: bool) -> None:
     configure_logging("error", settings.observe.log_format)
     findings = list(examine(settings))
     code = exit_code(findings)
-    show(report.as_json(findings, code), report.table(findings), as_json=as_json, soft_wrap=False)
+    show(report.as_json(findings, code), report.table(findings), soft_wrap=False)
     sys.exit(code)

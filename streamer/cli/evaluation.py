@@ -120,7 +120,7 @@ def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float, run: i
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_option
 @pass_chosen
-def judges(chosen: Chosen, folders: Sequence[Path], as_json: bool) -> None:
+def judges(chosen: Chosen, folders: Sequence[Path]) -> None:
     """Score the same pairs by cosine, SimHash (64 and 128 bits) and MinHash.
 
     FOLDERS are sets as for `streamer evaluate`. A stream gives each duplicate with its most similar earlier document, and
@@ -148,7 +148,7 @@ def judges(chosen: Chosen, folders: Sequence[Path], as_json: bool) -> None:
             *(f"{value:.4f}" for value in (each.mean_duplicates, each.mean_different, each.threshold)),
             *(f"{value:.4f}" for value in (each.precision, each.recall, each.f1)),
         )
-    show_wide([each.as_json() for each in judgements], rows, as_json=as_json)
+    show_wide([each.as_json() for each in judgements], rows)
 
 
 @evaluate.command("time")
@@ -156,7 +156,7 @@ def judges(chosen: Chosen, folders: Sequence[Path], as_json: bool) -> None:
 @click.option("--picture", type=FILE, help="Plot the times by number of documents on this HTML page.")
 @json_option
 @pass_chosen
-def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as_json: bool) -> None:
+def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) -> None:
     """Time a decision by the number of documents, with and without the index.
 
     Without the index, each document is compared with all earlier ones. All documents of FILES enter the index.
@@ -176,7 +176,7 @@ def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as
         rows.add_column(column, justify="right")
     for each in measured:
         rows.add_row(f"{each.documents:,}", f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}")
-    show_wide([each._asdict() for each in measured], rows, as_json=as_json)
+    show_wide([each._asdict() for each in measured], rows)
     write_page(picture, lambda: timing_page(measured, parameters))
 
 
@@ -185,7 +185,7 @@ def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as
 @click.option("--picture", type=FILE, help="Plot the share of misses by length on this HTML page.")
 @json_option
 @pass_chosen
-def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as_json: bool) -> None:
+def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) -> None:
     """Show the share of misjudged short texts, by length and threshold.
 
     Takes passages of whole sentences from FILES, and replaces one word in each. Fingerprints decide without a second
@@ -215,5 +215,5 @@ def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, a
         shares = zip(each.missed.tolist(), each.false.tolist(), strict=True)
         cells = (f"{missed:.2f} / {false:.4f}" for missed, false in shares)
         rows.add_row(f"{each.least}-{each.most}", f"{each.texts:,}", *cells)
-    show_wide([each.as_json(thresholds) for each in rates], rows, as_json=as_json)
+    show_wide([each.as_json(thresholds) for each in rates], rows)
     write_page(picture, lambda: short_page(rates, parameters))

@@ -42,7 +42,6 @@ def give_back(
     dry_run: bool,
     out: Path | None,
     directory: Path | None,
-    as_json: bool,
 ) -> None:
     """Send dropped documents to the unique output.
 
@@ -82,7 +81,7 @@ def give_back(
             survey = command.preview(selection) if dry_run else command.run(selection)
         finally:
             output_log.close()
-    show(report.survey_as_json(survey, dry_run=dry_run), report.survey_table(survey, dry_run=dry_run), as_json=as_json)
+    show(report.survey_as_json(survey, dry_run=dry_run), report.survey_table(survey, dry_run=dry_run))
     if survey.gone:
         click.echo(
             f"{len(survey.gone)} records of an earlier command are gone from the duplicates and cannot be given back: remove "

@@ -42,7 +42,7 @@ def index_group(chosen: Chosen, directory: Path | None) -> None:
 @click.option("--kafka", "with_kafka", is_flag=True, help="Also show the group's committed offsets.")
 @json_option
 @pass_settings
-def stats(settings: Settings, with_kafka: bool, as_json: bool) -> None:
+def stats(settings: Settings, with_kafka: bool) -> None:
     """Show the index's size, applied offsets, bucket fill and readers."""
     from streamer.index_admin import tables, tools
 
@@ -53,7 +53,7 @@ def stats(settings: Settings, with_kafka: bool, as_json: bool) -> None:
         committed = committed_offsets(settings)
     with tools.open_for_reading(settings) as index:
         statistics = tools.statistics(index, settings, committed)
-    show(statistics, tables.statistics_table(statistics), as_json=as_json)
+    show(statistics, tables.statistics_table(statistics))
 
 
 @index_group.command("query")
@@ -79,7 +79,6 @@ def query(
     fingerprint: str | None,
     distance: int | None,
     limit: int,
-    as_json: bool,
 ) -> None:
     """Show the documents nearest to a text or document.
 
@@ -106,7 +105,7 @@ def query(
             raise click.BadParameter("this index compares by similarity: leave it out", param_hint="--distance")
         nearest = [tools.nearest(index, each, distance, limit) for each in queries]
         answers = [tools.answer(each, near, names, parameters) for each, near in zip(queries, nearest, strict=True)]
-    show({"answers": answers}, Group(*map(tables.answer_table, answers)), as_json=as_json)
+    show({"answers": answers}, Group(*map(tables.answer_table, answers)))
     if not answers:
         click.echo(f"no record has the id {id_}", err=True)
         sys.exit(EXIT_UNSOUND)
@@ -130,7 +129,7 @@ def _entries(index: Any) -> int:
 @index_group.command("verify")
 @json_option
 @pass_settings
-def verify(settings: Settings, as_json: bool) -> None:
+def verify(settings: Settings) -> None:
     """Check the index; exit code 1 if it is damaged.
 
     Checks the file's structure and the consistency of all tables, in one snapshot. The file of a busy index grows
@@ -145,7 +144,7 @@ def verify(settings: Settings, as_json: bool) -> None:
     ):
         findings = verify_index(index, progress)
     verdict = tools.verdict(findings)
-    show(verdict, tables.findings_table(verdict), as_json=as_json)
+    show(verdict, tables.findings_table(verdict))
     sys.exit(0 if verdict["sound"] else EXIT_UNSOUND)
 
 
@@ -153,24 +152,24 @@ def verify(settings: Settings, as_json: bool) -> None:
 @click.argument("directory", type=FOLDER)
 @json_option
 @pass_settings
-def backup(settings: Settings, directory: Path, as_json: bool) -> None:
+def backup(settings: Settings, directory: Path) -> None:
     """Copy the index into a new DIRECTORY.
 
     The copy is a snapshot; the service may write meanwhile.
     """
-    _copied(settings, settings.index.directory, directory, compact=False, as_json=as_json)
+    _copied(settings, settings.index.directory, directory, compact=False)
 
 
 @index_group.command("restore")
 @click.argument("backup_directory", metavar="BACKUP", type=FOLDER)
 @json_option
 @pass_settings
-def restore(settings: Settings, backup_directory: Path, as_json: bool) -> None:
+def restore(settings: Settings, backup_directory: Path) -> None:
     """Copy a BACKUP to the folder of the index.
 
     Refuses to replace an index. The service then restores later documents from the topics.
     """
-    _copied(settings, backup_directory, settings.index.directory, compact=False, as_json=as_json)
+    _copied(settings, backup_directory, settings.index.directory, compact=False)
 
 
 @index_group.command("compact")
@@ -178,41 +177,41 @@ def restore(settings: Settings, backup_directory: Path, as_json: bool) -> None:
 @click.option("--in-place", is_flag=True, help="Replace the index, unless a process has it open.")
 @json_option
 @pass_settings
-def compact(settings: Settings, directory: Path | None, in_place: bool, as_json: bool) -> None:
+def compact(settings: Settings, directory: Path | None, in_place: bool) -> None:
     """Release free pages, by a copy to DIRECTORY or --in-place."""
     if in_place == (directory is not None):
         raise click.UsageError("give either DIRECTORY or --in-place")
     if directory is not None:
-        _copied(settings, settings.index.directory, directory, compact=True, as_json=as_json)
+        _copied(settings, settings.index.directory, directory, compact=True)
     else:
         result, lines = _replaced(settings.index.directory, settings.index.directory)
-        show(result, lines, as_json=as_json)
+        show(result, lines)
 
 
 @index_group.command("switch")
 @click.argument("directory", type=FOLDER)
 @json_option
 @pass_settings
-def switch(settings: Settings, directory: Path, as_json: bool) -> None:
+def switch(settings: Settings, directory: Path) -> None:
     """Replace the index by the one in DIRECTORY.
 
     Refuses while a process has the index open. The old file stays in the folder.
     """
     result, lines = _replaced(settings.index.directory, directory)
-    show(result, lines, as_json=as_json)
+    show(result, lines)
 
 
 def _at(settings: Settings, directory: Path) -> Settings:
     return settings.model_copy(update={"index": settings.index.model_copy(update={"directory": directory})})
 
 
-def _copied(settings: Settings, source: Path, directory: Path, *, compact: bool, as_json: bool) -> None:
+def _copied(settings: Settings, source: Path, directory: Path, *, compact: bool) -> None:
     from index.tools import copy
     from streamer.index_admin import tools
 
     with tools.open_for_reading(_at(settings, source)) as index, NoLeftovers(scratch=[directory]), writing(directory):
         size = copy(index, directory, compact=compact)
-    show({"directory": str(directory), "bytes": size}, f"{size:,} bytes in {directory}", as_json=as_json)
+    show({"directory": str(directory), "bytes": size}, f"{size:,} bytes in {directory}")
 
 
 def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
@@ -251,7 +250,7 @@ def key(settings: Settings) -> None:
 @force_option
 @json_option
 @pass_settings
-def export(settings: Settings, file: Path, force: bool, as_json: bool) -> None:
+def export(settings: Settings, file: Path, force: bool) -> None:
     """Write the whole index into a FILE of JSON Lines.
 
     A FILE named .zst is compressed; - is standard output.
@@ -266,14 +265,14 @@ def export(settings: Settings, file: Path, force: bool, as_json: bool) -> None:
     ):
         count = export.export(index, file, progress)
     if str(file) != "-":
-        show({"file": str(file), "positions": count}, f"{count:,} positions in {file}", as_json=as_json)
+        show({"file": str(file), "positions": count}, f"{count:,} positions in {file}")
 
 
 @index_group.command("seed")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the job has read all entries.")
 @json_option
 @pass_settings
-def seed(settings: Settings, wait: bool, as_json: bool) -> None:
+def seed(settings: Settings, wait: bool) -> None:
     """Write the index to a topic, as the initial state of a Flink job.
 
     First stop every process that decides by the index. Then run the job with --seed, stop it with a savepoint, and
@@ -292,7 +291,6 @@ def seed(settings: Settings, wait: bool, as_json: bool) -> None:
     show(
         {"topic": written.topic, "entries": written.entries, "taken_in": wait},
         f"the job has read all {written.entries:,} entries: stop it with a savepoint" if wait else "",
-        as_json=as_json,
     )
 
 
@@ -300,7 +298,7 @@ def seed(settings: Settings, wait: bool, as_json: bool) -> None:
 @click.argument("file", type=EXPORT_FILE)
 @json_option
 @pass_settings
-def import_command(settings: Settings, file: Path, as_json: bool) -> None:
+def import_command(settings: Settings, file: Path) -> None:
     """Import an export into a new or existing index.
 
     An existing index must have the same settings; its positions stay as they are.
@@ -309,7 +307,6 @@ def import_command(settings: Settings, file: Path, as_json: bool) -> None:
     show(
         {"directory": str(settings.index.directory), "entered": entered, "already_known": already_known},
         f"{entered:,} positions imported, {already_known:,} already in the index",
-        as_json=as_json,
     )
 
 
@@ -358,7 +355,6 @@ def rebuild(
     from_topics: bool,
     export_file: Path | None,
     switch_to_it: bool,
-    as_json: bool,
 ) -> None:
     """Build an index with other settings in a new DIRECTORY.
 
@@ -380,7 +376,7 @@ def rebuild(
     if switch_to_it:
         done["switched"], more = _replaced(settings.index.directory, directory)
         lines = f"{lines}\n{more}"
-    show(done, lines, as_json=as_json)
+    show(done, lines)
     if not switch_to_it:
         click.echo(
             f"to use it, stop the service, run `streamer index switch {directory}` (or set index.directory), and start the "
@@ -409,7 +405,7 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @json_option
 @pass_settings
-def forget(settings: Settings, ids: Sequence[str], as_json: bool) -> None:
+def forget(settings: Settings, ids: Sequence[str]) -> None:
     """Remove documents by ID from the index.
 
     Later near-duplicates of them are unique again; earlier verdicts stay. Unless index.insert = "unique", the duplicates of
@@ -433,7 +429,7 @@ def forget(settings: Settings, ids: Sequence[str], as_json: bool) -> None:
         log.info("forgotten", id=document.id, position=position, number=document.number)
         forgotten.append({"id": document.id, "position": position, "number": document.number})
     missing = sorted(set(ids) - {document.id for document in documents})
-    show({"forgotten": forgotten, "not_found": missing}, f"forgotten: {len(forgotten):,}", as_json=as_json)
+    show({"forgotten": forgotten, "not_found": missing}, f"forgotten: {len(forgotten):,}")
     if missing:
         click.echo(f"no indexed document has the id {', '.join(missing)}", err=True)
         sys.exit(EXIT_UNSOUND)

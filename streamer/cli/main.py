@@ -129,12 +129,7 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
 @json_option
 @pass_chosen
 def filter_command(
-    chosen: Chosen,
-    files: Sequence[Path],
-    out: Path,
-    dead_letters_max: int | None,
-    directory: Path | None,
-    as_json: bool,
+    chosen: Chosen, files: Sequence[Path], out: Path, dead_letters_max: int | None, directory: Path | None
 ) -> None:
     """Filter FILES into a folder: JSON Lines, WARC, WET or Parquet.
 
@@ -151,7 +146,7 @@ def filter_command(
     require_documents(settings, files[0], dead_letters_max)
     with NoLeftovers(index=settings.index.directory, output=out):
         totals, finished = filter_files(settings, files, out, Console(stderr=True))
-    show(totals.as_json(out), table(totals, out), as_json=as_json, soft_wrap=False)
+    show(totals.as_json(out), table(totals, out), soft_wrap=False)
     if not finished:
         click.echo("stopped; run the same command again to continue", err=True)
         sys.exit(EXIT_INTERRUPTED)

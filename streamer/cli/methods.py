@@ -125,12 +125,7 @@ def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: i
 @json_option
 @pass_chosen
 def scores(
-    chosen: Chosen,
-    folders: Sequence[Path],
-    tries: Sequence[str],
-    groups: str | None,
-    picture: Path | None,
-    as_json: bool,
+    chosen: Chosen, folders: Sequence[Path], tries: Sequence[str], groups: str | None, picture: Path | None
 ) -> None:
     """Measure precision, recall and F1 on labelled FOLDERS.
 
@@ -172,7 +167,7 @@ def scores(
                     each.floor > UNIQUE_BELOW,
                 )
             )
-    show_wide([each.as_json() for each in evaluations], table(evaluations), as_json=as_json)
+    show_wide([each.as_json() for each in evaluations], table(evaluations))
     write_page(picture, lambda: page(evaluations))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from streamer.cli.outputs import AS_JSON
 from streamer.settings.presets import METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.settings import Settings, load
 
@@ -37,7 +38,13 @@ force_option = click.option("--force", is_flag=True, help="Overwrite an existing
 index_option = click.option(
     "--index", "directory", type=FOLDER, help="Folder of the index.  [default: index.directory of the settings]"
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+json_option = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, _, as_json: context.meta.update({AS_JSON: as_json}),
+    help="Print the result as JSON.",
+)
 since_option = click.option(
     "--since", help="Only records from this time on: 2026-01-31T18:00, or an age: 90s, 15m, 2h, 3d."
 )

@@ -39,19 +39,26 @@ def writing(path: Path) -> Iterator[None]:
         raise OutputUnwritable(f"{path}: {problem.strerror}.") from problem
 
 
-def show(
-    content: object, table: RenderableType, *, as_json: bool, soft_wrap: bool = True, columns: int | None = None
-) -> None:
-    """Print a result as JSON or as a table.
+AS_JSON = "streamer.as_json"
+"""Key of --json in the `meta` of a command's context."""
+
+
+def show(content: object, table: RenderableType, *, soft_wrap: bool = True, columns: int | None = None) -> None:
+    """Print a command's result, as JSON if it has the option --json, else as a table.
 
     soft_wrap  whether lines may exceed the terminal
     columns    width in a file or pipe; None: rich's choice
     """
-    if as_json:
+    if wants_json():
         click.echo(json_text(content))
     else:
         width = None if sys.stdout.isatty() else columns
         Console(width=width).print(table, soft_wrap=soft_wrap, highlight=False)
+
+
+def wants_json() -> bool:
+    """Whether the current command has the option --json."""
+    return bool(click.get_current_context().meta[AS_JSON])
 
 
 def json_text(content: object) -> str:

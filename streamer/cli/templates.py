@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 )
 @json_option
 @pass_chosen
-def templates(chosen: Chosen, limit: int, lost: bool, out: Path | None, as_json: bool) -> None:
+def templates(chosen: Chosen, limit: int, lost: bool, out: Path | None) -> None:
     """Show the templates of each host, and the pages kept because of them.
 
     The first pages of a template are dropped as duplicates of each other, until the index has seen enough of them. With --lost,
@@ -40,7 +40,7 @@ def templates(chosen: Chosen, limit: int, lost: bool, out: Path | None, as_json:
         pages = _lost_pages(settings, index, out) if lost and has_frames else None
         folders = [] if out is None else ["--out", str(out), "--index", str(settings.index.directory)]
         values = as_values(frames_of(index, limit) if has_frames else [], pages, folders)
-    show(values, table(values), as_json=as_json)
+    show(values, table(values))
 
 
 def _lost_pages(settings: "Settings", index: "Index", out: Path | None) -> "LostPages":

@@ -27,9 +27,7 @@ EXIT_UNSOUND = 1
 @index_option
 @json_option
 @pass_chosen
-def verify(
-    chosen: Chosen, everything: bool, sample: int, out: Path | None, directory: Path | None, as_json: bool
-) -> None:
+def verify(chosen: Chosen, everything: bool, sample: int, out: Path | None, directory: Path | None) -> None:
     """Prove that every record came out once, and right.
 
     Reads the input, the outputs and the index, and writes nothing. The service may run meanwhile. Exit code 1 if
@@ -43,5 +41,5 @@ def verify(
     output_log = output_log_of(settings, out)
     with tools.open_for_reading(settings) as index:
         findings = verify_all(settings, output_log, index, tables.progress_bar, sample=None if everything else sample)
-    show(findings.as_json(), report(findings), as_json=as_json)
+    show(findings.as_json(), report(findings))
     sys.exit(0 if findings.sound else EXIT_UNSOUND)

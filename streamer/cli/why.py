@@ -12,7 +12,7 @@ from rich.console import Console
 
 from index import Index
 from streamer.cli.options import FOLDER, Chosen, index_option, json_option, pass_chosen
-from streamer.cli.outputs import json_text
+from streamer.cli.outputs import json_text, wants_json
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
 
@@ -38,7 +38,6 @@ def why(
     full: bool,
     limit: int,
     everything: bool,
-    as_json: bool,
 ) -> None:
     """Explain why a record was kept or dropped.
 
@@ -55,7 +54,7 @@ def why(
         shown = None if everything else limit
         over_files = out is not None
         answer = explain(index, settings, name, limit=shown, over_files=over_files, records_at=records_at, full=full)
-    if as_json:
+    if wants_json():
         click.echo(json_text(answer.as_json()))
     elif answer.explanations:
         Report(Console(), over_files=out is not None).print(answer)

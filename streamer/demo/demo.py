@@ -9,6 +9,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,45 +77,46 @@ def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings]
 
     Raises InputChanged for another release's demo.
     """
+    say = partial(console.print, soft_wrap=True, highlight=False)
     documents_file = directory / _DOCUMENTS
     count = write_documents(documents_file)
-    console.print(
-        f"{documents_file} has {count} documents in Chinese and English: synthetic news, edited copies,\n"
-        "a few texts without words, and a few broken lines. Filtering them by both schemes:",
-        soft_wrap=True,
-        highlight=False,
-    )
+    say(f"{documents_file} has {count} documents in Chinese and English: synthetic news, edited copies,")
+    say("a few texts without words, and a few broken lines. Filtering them by both schemes:")
     decided_now = 0
-    for scheme in SCHEMES:
-        chosen, out = settings_for_demo(settings[scheme], directory), out_of(scheme, directory)
-        console.print(f"\n{_introduction(chosen)}\n  into {out}", soft_wrap=True, highlight=False)
+    outs = {scheme: out_of(scheme, directory) for scheme in SCHEMES}
+    for scheme, out in outs.items():
+        chosen = settings_for_demo(settings[scheme], directory)
+        say(f"\n{_introduction(chosen)}\n  into {out}")
         totals, finished = filter_files(chosen, [documents_file], out, console)
         decided_now += totals.records - totals.replayed
         if not finished:
-            console.print("Stopped. Run the same command again to resume.")
+            say("Stopped. Run the same command again to resume.")
             return EXIT_INTERRUPTED
-    outs = {scheme: out_of(scheme, directory) for scheme in SCHEMES}
     console.print()
     console.print(totals_table(outs))
     if decided_now == 0:
-        console.print(
-            "An earlier run had already decided every document, so the verdicts are the same. "
-            f"Remove {directory} to start again.",
-            soft_wrap=True,
-            highlight=False,
-        )
+        say("An earlier run had already decided every document, so the verdicts are the same.", end=" ")
+        say(f"Remove {directory} to start again.")
     console.print()
     console.print(score_table({scheme: score(out) for scheme, out in outs.items()}))
-    console.print(f"\nThree pairs by {SCHEMES['minhash']}:")
+    say(f"\nThree pairs by {SCHEMES['minhash']}:")
     for example in examples(outs["minhash"], documents_file):
         console.print(render(example), soft_wrap=True)
-    _show_differences(console, directory, outs, documents_file, settings)
+    differing = _differences(outs, documents_file, settings)
+    file = directory / _DIFFERENCES
+    file.write_bytes(b"".join(orjson.dumps(asdict(each)) + b"\n" for each in differing))
+    if not differing:
+        say("\nBoth schemes give the same verdict on every document.")
+        return 0
+    shown = shown_first(differing, DIFFERENCES_SHOWN)
+    say(f"\nThe schemes differ on {len(differing)} documents, listed in {file}. {len(shown)} of them:")
+    console.print(_difference_table(shown))
     return 0
 
 
 def settings_for_demo(settings: Settings, directory: Path) -> Settings:
     """The settings with the demo's field names, key and index folder."""
-    index_directory = _index_of(settings.fingerprint.scheme, directory)
+    index_directory = _folder("index", settings.fingerprint.scheme, directory)
     return settings.model_copy(
         update={
             "decode": Decode(metadata=settings.decode.metadata),
@@ -126,17 +128,17 @@ def settings_for_demo(settings: Settings, directory: Path) -> Settings:
 
 def out_of(scheme: str, directory: Path) -> Path:
     """A scheme's output folder."""
-    return directory / ("out" if scheme == "minhash" else f"out-{scheme}")
+    return _folder("out", scheme, directory)
 
 
 def made_in(directory: Path) -> list[Path]:
     """Files and folders that the demo creates in its directory."""
-    folders = [make(scheme, directory) for scheme in SCHEMES for make in (out_of, _index_of)]
+    folders = [_folder(kind, scheme, directory) for scheme in SCHEMES for kind in ("out", "index")]
     return [directory / _DOCUMENTS, directory / _DIFFERENCES, *folders]
 
 
-def _index_of(scheme: str, directory: Path) -> Path:
-    return directory / ("index" if scheme == "minhash" else f"index-{scheme}")
+def _folder(kind: str, scheme: str, directory: Path) -> Path:
+    return directory / (kind if scheme == "minhash" else f"{kind}-{scheme}")
 
 
 def write_documents(file: Path) -> int:
@@ -272,25 +274,11 @@ def _columns(title: str) -> Table:
     return rows
 
 
-def _show_differences(
-    console: Console, directory: Path, outs: Mapping[str, Path], documents_file: Path, settings: Mapping[str, Settings]
-) -> None:
+def _differences(outs: Mapping[str, Path], documents_file: Path, settings: Mapping[str, Settings]) -> list[Difference]:
     both = {scheme: list(verdicts(out)) for scheme, out in outs.items()}
     flagged = [verdict for lines in both.values() for verdict in lines if verdict["verdict"] == "duplicate"]
     by_id = documents_of(documents_file, {verdict[side] for verdict in flagged for side in ("id", "original")})
-    differing = differences(both["minhash"], both["simhash"], by_id, settings)
-    file = directory / _DIFFERENCES
-    file.write_bytes(b"".join(orjson.dumps(asdict(each)) + b"\n" for each in differing))
-    if not differing:
-        console.print("\nBoth schemes give the same verdict on every document.")
-        return
-    shown = shown_first(differing, DIFFERENCES_SHOWN)
-    console.print(
-        f"\nThe schemes differ on {len(differing)} documents, listed in {file}. {len(shown)} of them:",
-        soft_wrap=True,
-        highlight=False,
-    )
-    console.print(_difference_table(shown))
+    return differences(both["minhash"], both["simhash"], by_id, settings)
 
 
 def _difference_table(shown: Sequence[Difference]) -> Table:

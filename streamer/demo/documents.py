@@ -41,10 +41,6 @@ _COPY_ID = re.compile(r"(?P<article>[a-z]{2}-\d+)(?:-copy-\d+-(?P<edit>[a-z]+))?
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _BLANK = re.compile(r"\{(\w+)\}")
 _FIGURE = re.compile(r"\d[\d.,]*\d|\d")
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
 _INVISIBLE = ("\u200b", "\ufeff", "\u2060", "\u00ad")
 _FULL_WIDTH = {ord(digit): ord(digit) + 0xFEE0 for digit in "0123456789"}
 _HALF_WIDTH = str.maketrans("，：；？！（）", ",:;?!()")
@@ -75,7 +71,7 @@ class Stock:
     code: str
     between: str
     topics: list[Topic]
-    parts: dict[str, list[str]]
+    parts: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,14 +182,10 @@ class _Writer:
     def _copy(self, article: Article, edit: str) -> bytes:
         number = self._copies[article.id] = self._copies.get(article.id, 0) + 1
         copy = replace(article, id=f"{article.id}-copy-{number}-{edit}")
-        dice, text = self._dice, article.text
-        if edit == "noise":
-            return _line(copy, _noisy(text, dice))
-        if edit == "figure":
-            return _line(copy, _other_figure(text, dice))
-        if edit == "typo":
-            return _line(copy, _mistyped(text, article.stock, dice))
-        return _line(rearranged := _rearranged(copy, edit, dice), rearranged.text)
+        if edit in _REWRITTEN:
+            return _line(copy, _REWRITTEN[edit](copy, self._dice))
+        rearranged = _rearranged(copy, edit, self._dice)
+        return _line(rearranged, rearranged.text)
 
 
 def _rearranged(article: Article, edit: str, dice: Dice) -> Article:
@@ -217,7 +209,7 @@ def _rearranged(article: Article, edit: str, dice: Dice) -> Article:
     return article
 
 
-def _noisy(text: str, dice: Dice) -> str:
+def _noisy(article: Article, dice: Dice) -> str:
     """Change widths, invisible characters and white space, but not the normal form."""
 
     def noisy(character: str) -> str:
@@ -227,17 +219,18 @@ def _noisy(text: str, dice: Dice) -> str:
             character = character.translate(_FULL_WIDTH).translate(_HALF_WIDTH)
         return character + dice.one(_INVISIBLE) if dice.falls(0.05) else character
 
-    return "".join(map(noisy, text))
+    return "".join(map(noisy, article.text))
 
 
-def _other_figure(text: str, dice: Dice) -> str:
+def _other_figure(article: Article, dice: Dice) -> str:
+    text = article.text
     figure = dice.one(list(_FIGURE.finditer(text)))
     digit = figure.end() - 1
     return f"{text[:digit]}{(int(text[digit]) + dice.number(1, 9)) % 10}{text[digit + 1 :]}"
 
 
-def _mistyped(text: str, stock: Stock, dice: Dice) -> str:
-    letters = "[a-z]" if stock.between else "[\u4e00-\u9fff]"
+def _mistyped(article: Article, dice: Dice) -> str:
+    text, letters = article.text, "[a-z]" if article.stock.between else "[\u4e00-\u9fff]"
     places = [
         match.start() + 1
         for match in re.finditer(f"(?={letters}{{4}})", text)
@@ -245,6 +238,10 @@ def _mistyped(text: str, stock: Stock, dice: Dice) -> str:
     ]
     at = dice.one(places)
     return text[:at] + text[at + 1] + text[at] + text[at + 2 :]
+
+
+_REWRITTEN = {"noise": _noisy, "figure": _other_figure, "typo": _mistyped}
+"""Edits of the text as a whole."""
 
 
 def _broken(number: int) -> bytes:
@@ -285,7 +282,7 @@ def _blanks(stock: Stock, dice: Dice) -> dict[str, str]:
         "product": dice.one(stock.parts["products"]),
         "person": people[0],
         "second_person": people[1],
-        "date": f"{month}月{day}日" if stock.code == "zh" else f"{day} {_MONTHS[month - 1]}",
+        "date": stock.parts["date"].format(day=day, month=stock.parts["months"][month - 1]),
     }
 
 

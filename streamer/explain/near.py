@@ -60,7 +60,7 @@ def near_of(index: Index, parameters: Parameters, query: NearQuery, names: Mappi
         likenesses, reasons = [Likeness(similarity=1.0)], [""]
     else:
         likenesses, reasons = _judged(index, parameters, query, matches)
-    own = None if query.decided.document is None else query.decided.document.number
+    number = None if query.decided.document is None else query.decided.document.number
     return tuple(
         Near(
             match.document.id,
@@ -68,7 +68,7 @@ def near_of(index: Index, parameters: Parameters, query: NearQuery, names: Mappi
             position_text(match.document.position, names),
             match.document.time_ms,
             likeness,
-            _relation(match.document, query.original, own),
+            _relation(match.document, query.original, number),
             match.document.number >= query.decided.next_number,
             why_not,
         )
@@ -139,16 +139,16 @@ def _reasons_of_roots(index: Index, parameters: Parameters, query: NearQuery, ma
 
     A dropped member counts only while its root counts. A delivered document is an original once its root is gone.
     """
-    own = [match.document.number for match in matches]
+    members = [match.document.number for match in matches]
     numbers = [match.document.root for match in matches]
     standing = [state is EntryState.COUNTS for state in index.standings(numbers)]
     decided = index.decided_at([match.document.position for match in matches])
     dropped = [each is not None and each.verdict is Verdict.DUPLICATE for each in decided]
     lost = [
         root != number and not counts and is_dropped
-        for root, number, counts, is_dropped in zip(numbers, own, standing, dropped, strict=True)
+        for root, number, counts, is_dropped in zip(numbers, members, standing, dropped, strict=True)
     ]
-    numbers = [root if counts else number for root, number, counts in zip(numbers, own, standing, strict=True)]
+    numbers = [root if counts else number for root, number, counts in zip(numbers, members, standing, strict=True)]
     documents = index.documents(numbers)
     roots = [root or match.document for root, match in zip(documents, matches, strict=True)]
     distances = parameters.root_distances(
@@ -169,11 +169,11 @@ def look_of(documents: Sequence[Document]) -> npt.NDArray[np.uint8]:
     return np.frombuffer(joined, np.uint8).reshape(len(documents), len(joined) // len(documents))
 
 
-def _relation(document: Document, original: int | None, own: int | None) -> str:
+def _relation(document: Document, original: int | None, number: int | None) -> str:
     if original is not None and document.number == original:
         return "original"
     if original is not None and document.root == original:
         return "member"
-    if own is not None and document.root == own:
+    if number is not None and document.root == number:
         return "copy"
     return "other"

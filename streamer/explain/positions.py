@@ -34,10 +34,10 @@ def positions_of(text: str, names: Mapping[str, str], *, over_files: bool = Fals
 
     names  name of each stream, oldest first
     """
-    if found := _POSITION.fullmatch(text):
-        name, partition, offset = found[1], int(found[2]), int(found[3])
-    elif over_files and (found := _LINE.fullmatch(text)) and int(found[2]):
-        name, partition, offset = found[1], 0, int(found[2]) - 1
+    if match := _POSITION.fullmatch(text):
+        name, partition, offset = match[1], int(match[2]), int(match[3])
+    elif over_files and (match := _LINE.fullmatch(text)) and int(match[2]):
+        name, partition, offset = match[1], 0, int(match[2]) - 1
     else:
         return []
     streams = [stream for stream, of_stream in names.items() if name in (of_stream, stream)]

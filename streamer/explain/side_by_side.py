@@ -95,19 +95,19 @@ def printable(text: str) -> str:
     return str(_HARMFUL.sub(_escape, _BLANK.sub(" ", text)))
 
 
-def _escape(found: "regex.Match[str]") -> str:
-    number = ord(found[0])
+def _escape(harmful: "regex.Match[str]") -> str:
+    number = ord(harmful[0])
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
 
 def _words(text: str) -> list[tuple[str, str]]:
     """Words: the compared form, and the written one with everything up to the next. Joined, they are the printable text."""
     shown = printable(text).strip()
-    found = list(_WORD.finditer(shown))
-    bounds = [0, *(match.start() for match in found[1:]), len(shown)] if found else []
+    matches = list(_WORD.finditer(shown))
+    bounds = [0, *(match.start() for match in matches[1:]), len(shown)] if matches else []
     return [
         (unicode_form("NFKC", match[0].replace("\u2019", "'")).casefold(), shown[begin:end])
-        for match, (begin, end) in zip(found, pairwise(bounds), strict=True)
+        for match, (begin, end) in zip(matches, pairwise(bounds), strict=True)
     ]
 
 
@@ -161,7 +161,7 @@ def common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
         matching = row & places.get(word, 0)
         row = ((row + matching) | (row - matching)) & everything
         rows.append(row)
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     at, new_at = len(old), len(new)
     while at and new_at:
         bit = new_at - 1
@@ -171,8 +171,8 @@ def common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
         at -= 1
         if rows[at] >> bit & 1:
             new_at -= 1
-            found.append((at, new_at))
-    return found[::-1]
+            pairs.append((at, new_at))
+    return pairs[::-1]
 
 
 def _merged(steps: Iterable[_Opcode], words: Sequence[str]) -> list[_Opcode]:

@@ -84,11 +84,11 @@ class _Reader:
         if not _may_be_read(explanation):
             missing = _UNREAD[Reason(explanation.decided.reason)]
             return replace(explanation, texts=Texts(self._side(explanation, None, missing)))
-        own, problem = self._document(explanation)
-        notes = *explanation.notes, *self._notes(explanation, own)
-        explanation = replace(explanation, notes=notes, texts=self._texts(explanation, own, problem, partner))
-        if explanation.near is None and isinstance(own, Document):
-            return self._with_near(explanation, own)
+        document, problem = self._document(explanation)
+        notes = *explanation.notes, *self._notes(explanation, document)
+        explanation = replace(explanation, notes=notes, texts=self._texts(explanation, document, problem, partner))
+        if explanation.near is None and isinstance(document, Document):
+            return self._with_near(explanation, document)
         return explanation
 
     def _document(self, place: Place) -> tuple[Document | DeadLetter | None, str]:
@@ -102,27 +102,27 @@ class _Reader:
             return None, f"its position now has another id, {now!r}: the input, or decode.id, changed since"
         return document, ""
 
-    def _notes(self, explanation: Explanation, own: Document | DeadLetter | None) -> Iterator[str]:
-        if isinstance(own, DeadLetter):
-            yield f"Decoding it again fails: {printable(own.detail)}."
-        elif own is not None:
+    def _notes(self, explanation: Explanation, document: Document | DeadLetter | None) -> Iterator[str]:
+        if isinstance(document, DeadLetter):
+            yield f"Decoding it again fails: {printable(document.detail)}."
+        elif document is not None:
             if explanation.decided.kind is Kind.DEAD_LETTER:
                 yield "The settings in force decode it: other settings, or another version, refused it."
-            for share in self._index.watched_hosts(_HOSTS_WATCHED).worst if own.host else []:
-                if share.beyond and share.host == own.host:
+            for share in self._index.watched_hosts(_HOSTS_WATCHED).worst if document.host else []:
+                if share.beyond and share.host == document.host:
                     yield (
                         f"Its site exceeds the guard's limits: {share.unequal:,} of the latest {share.documents:,} documents "
                         f"of {printable(share.host)} were near-duplicates, not copies. Is a template taken for their text?"
                     )
 
-    def _with_near(self, explanation: Explanation, own: Document) -> Explanation:
+    def _with_near(self, explanation: Explanation, document: Document) -> Explanation:
         if self._scheme is None:
             try:
                 self._scheme = comparable_scheme(self._index, self._settings)
             except errors.ParametersDiffer:
                 note = "Near documents are unknown: the settings give other fingerprints than those in the index."
                 return replace(explanation, notes=(*explanation.notes, note))
-        prints = self._scheme.fingerprint([own.text], [own.title], [own.metadata])
+        prints = self._scheme.fingerprint([document.text], [document.title], [document.metadata])
         looks = np.zeros((1, 0), np.uint8) if prints.looks is None else prints.looks
         original = explanation.original
         of_original = original.decided.document if original and original.decided else None
@@ -142,19 +142,19 @@ class _Reader:
         return replace(explanation, near=near, fingerprint=fingerprint, likeness=likeness, measure=measure)
 
     def _texts(
-        self, explanation: Explanation, own: Document | DeadLetter | None, problem: str, partner: _Partner | None
+        self, explanation: Explanation, document: Document | DeadLetter | None, problem: str, partner: _Partner | None
     ) -> Texts:
-        own_side = self._side(explanation, own, problem)
-        if partner is None or isinstance(own, DeadLetter):
+        own_side = self._side(explanation, document, problem)
+        if partner is None or isinstance(document, DeadLetter):
             return Texts(own_side)
         place, role = partner
         other, problem = self._document(place)
         if isinstance(other, DeadLetter):
             other, problem = None, "the settings in force do not decode it"
         other_side = replace(self._side(place, other, problem), role=role)
-        if own is None or other is None:
+        if document is None or other is None:
             return Texts(own_side, other_side)
-        words = side_by_side(self._text(other), self._text(own), full=self._full)
+        words = side_by_side(self._text(other), self._text(document), full=self._full)
         sides = replace(own_side, spans=words.after), replace(other_side, spans=words.before)
         return Texts(*sides, words.changes, words.hidden)
 

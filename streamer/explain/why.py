@@ -169,16 +169,16 @@ def _problem(index: Index, asked: str, positions: Sequence[Position]) -> str:
         end = applied.get(position.source)
         where = position_text(position, names)
         if end is None:
-            return f"{where}: this index has decided nothing of this partition"
+            return f"{where}: this index has no decision on this partition"
         if position.offset >= end.offset:
             name, _, _ = where.rpartition("/")
-            return f"{where}: not decided yet; of {name} all is decided below offset {end.offset}"
+            return f"{where}: not decided yet; {name} is decided below offset {end.offset}"
         return (
-            f"{where}: all below offset {end.offset} is decided, but nothing is known of this one: it has expired, it is no "
-            "record (transactions leave gaps), or this index was restored, which knows fewer duplicates"
+            f"{where}: decided, as all below offset {end.offset}, but unknown: it has expired, is a gap that a transaction "
+            "left, or is a duplicate and the index was restored"
         )
-    known = ", ".join(sorted({name for name in names.values() if name})) or "none"
+    inputs = ", ".join(sorted({name for name in names.values() if name})) or "none"
     return (
-        f"nothing is known of {asked!r}: no record with this id came, or its decision has expired, or it is a duplicate and the "
-        f"index was restored; a position is TOPIC/PARTITION/OFFSET of an input that the index knows ({known})"
+        f"nothing is known of {asked!r}: no record has this id, its decision has expired, or it is a duplicate and the index "
+        f"was restored; a position is TOPIC/PARTITION/OFFSET of an input of the index ({inputs})"
     )

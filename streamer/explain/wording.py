@@ -94,25 +94,26 @@ def _keys_of(wording: Wording, parameters: Parameters) -> list[str]:
 
 
 def _stamped(parameters: Parameters) -> dict[str, Any]:
+    """The index's values of settings, by section.key."""
     look, root = parameters.look, parameters.root
-    found: dict[str, Any] = {"index.insert": parameters.insert}
+    values: dict[str, Any] = {"index.insert": parameters.insert}
     if "features_min" in parameters.fingerprint:
         section = "minhash" if parameters.scheme == "minhash" else "fingerprint"
-        found[f"{section}.features_min"] = parameters.fingerprint["features_min"]
+        values[f"{section}.features_min"] = parameters.fingerprint["features_min"]
     if parameters.scheme == "minhash":
-        found["minhash.similarity_min"] = minhash.similarity_of(parameters.distance_max)
+        values["minhash.similarity_min"] = minhash.similarity_of(parameters.distance_max)
         if root is not None:
-            found["index.root_similarity_min"] = minhash.similarity_of(root.distance_max)
-        return found
-    found["index.distance_max"] = parameters.distance_max
+            values["index.root_similarity_min"] = minhash.similarity_of(root.distance_max)
+        return values
+    values["index.distance_max"] = parameters.distance_max
     if root is not None:
-        found["index.root_distance_max"] = root.distance_max
+        values["index.root_distance_max"] = root.distance_max
     if isinstance(look, second_look.CosineLook):
-        found["second_look.cosine_min"] = look.cosine_min
+        values["second_look.cosine_min"] = look.cosine_min
     elif isinstance(look, second_look.MetadataLook):
-        found["second_look.similarity_min"] = look.similarity_min
-        found["second_look.content_weight"] = look.content_weight
-    return found
+        values["second_look.similarity_min"] = look.similarity_min
+        values["second_look.content_weight"] = look.content_weight
+    return values
 
 
 def _value_text(value: Any) -> str:
@@ -129,7 +130,7 @@ def measure_of(role: str | None, likeness: Likeness | None, parameters: Paramete
     if role != ORIGINAL:
         return "" if likeness is None else f"It is {alike(likeness)} {_PARTNERS[role]}."
     if likeness is None:
-        return "How alike they are is not known: the decision was restored from the outputs."
+        return "Their likeness is unknown: the decision was restored from the outputs."
     partner = "its match, the original or another duplicate of it" if parameters.insert == "all" else "the original"
     if likeness.distance == 0 or likeness.similarity == 1:
         return f"It equals {partner} in all that is compared."
@@ -137,45 +138,48 @@ def measure_of(role: str | None, likeness: Likeness | None, parameters: Paramete
         return _minhash_measure(likeness, partner, parameters)
     if likeness.similarity is not None:
         least = f"{parameters.look.similarity_min:g}" if isinstance(parameters.look, second_look.MetadataLook) else "?"
-        return f"It is {likeness.similarity:g} similar to {partner} by text and metadata, where {least} is enough."
+        return f"It is {likeness.similarity:g} similar to {partner} by text and metadata; the minimum is {least}."
     return _simhash_measure(likeness, partner, parameters)
 
 
 def alike(likeness: Likeness) -> str:
-    """Likeness of two documents, in words before a name."""
-    told = []
+    """Likeness of two documents, in words before a name.
+
+    >>> alike(Likeness(similarity=0.9))
+    '0.9 similar to'
+    """
+    measures = []
     if likeness.similarity is not None:
-        told.append(f"{likeness.similarity:g} similar to")
+        measures.append(f"{likeness.similarity:g} similar to")
     if likeness.distance is not None:
-        told.append("1 bit apart from" if likeness.distance == 1 else f"{likeness.distance} bits apart from")
-    return " and ".join(told)
+        measures.append("1 bit apart from" if likeness.distance == 1 else f"{likeness.distance} bits apart from")
+    return " and ".join(measures)
 
 
 def _minhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -> str:
     assert likeness.similarity is not None
     least, root = minhash.similarity_of(parameters.distance_max), parameters.root
-    told = f"It is {likeness.similarity:g} similar to {partner}"
+    measure = f"It is {alike(likeness)} {partner}"
     if likeness.similarity >= least:
-        return f"{told}, where {least:g} is enough."
+        return f"{measure}; the minimum is {least:g}."
     of_root = None if root is None else minhash.similarity_of(root.distance_max)
     if of_root is None or likeness.similarity < of_root:
-        return f"{told}, which was enough then; the settings in force ask for {least:g}."
-    return f"{told}, and at least {least:g} to another duplicate of it, which made it one; to the original {of_root:g} is enough."
+        return f"{measure}, enough at that time; the current settings require {least:g}."
+    return f"{measure}, at least the {of_root:g} that an original needs, and at least {least:g} to another duplicate of it."
 
 
 def _simhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -> str:
     assert likeness.distance is not None
-    bits = "1 bit" if likeness.distance == 1 else f"{likeness.distance} bits"
-    told = f"Its fingerprint is {bits} apart from that of {partner}"
+    measure, root = f"It is {alike(likeness)} {partner}", parameters.root
     look = ""
     if isinstance(parameters.look, second_look.CosineLook):
         cosine = "" if likeness.cosine is None else f" of {likeness.cosine:.2f}"
-        look = f", and the second look agreed: a cosine{cosine}, where {parameters.look.cosine_min:g} is enough"
+        look = f". The second look agreed: a cosine{cosine}; the minimum is {parameters.look.cosine_min:g}"
     if likeness.distance <= parameters.distance_max:
-        return f"{told}, where up to {parameters.distance_max} is near enough{look}."
-    if parameters.root is None or likeness.distance > parameters.root.distance_max:
-        return f"{told}, which was near enough then; the settings in force ask for at most {parameters.distance_max}."
+        return f"{measure}; the maximum is {parameters.distance_max}{look}."
+    if root is None or likeness.distance > root.distance_max:
+        return f"{measure}, near enough at that time; the current settings require at most {parameters.distance_max}."
     return (
-        f"{told}, and at most {parameters.distance_max} from that of another duplicate of it, which made it one; from the "
-        f"original's {parameters.root.distance_max} is enough{look}."
+        f"{measure}, at most the {root.distance_max} that an original allows, and at most {parameters.distance_max} from "
+        f"another duplicate of it{look}."
     )

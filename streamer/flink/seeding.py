@@ -102,12 +102,12 @@ def _runs(records: Iterator[Record], keys: _Keys, parameters: Parameters) -> Ite
         lost = document.root != document.number and root is None
         if lost and parameters.insert == "root" and record.verdict == Verdict.DUPLICATE and document.kind == Kind.NEAR:
             continue
-        own, offset = plain_source(record.source), record.offset
-        joins = run and own == source and offset > run[-1].document.position.offset and len(run) < DOCUMENTS_MAX
+        its_source, offset = plain_source(record.source), record.offset
+        joins = run and its_source == source and offset > run[-1].document.position.offset and len(run) < DOCUMENTS_MAX
         if not joins or not keys.ascends(document.number):
             if run:
                 yield source, run
-            source, run = own, []
+            source, run = its_source, []
             keys.begin(source, offset)
         keys.add(document.number)
         run.append(_Entry(document, root))
@@ -139,8 +139,8 @@ def _seeds(taken: Snapshot, run: Sequence[_Entry]) -> Seeds:
     looks = np.zeros((len(members), parameters.look_bytes), np.uint8)
     if members and parameters.root is not None:
         numbers = [run[row].document.root for row in members]
-        found = taken.documents(np.array(numbers, np.uint64))
-        fingerprints[:] = [found[number].fingerprint for number in numbers]
-        looks[:] = [np.frombuffer(found[number].look, np.uint8) for number in numbers]
+        roots = taken.documents(np.array(numbers, np.uint64))
+        fingerprints[:] = [roots[number].fingerprint for number in numbers]
+        looks[:] = [np.frombuffer(roots[number].look, np.uint8) for number in numbers]
     keys = np.array([run[row].root for row in members], np.uint64).reshape(-1, 2)
     return Seeds(np.array(members, np.int64), keys, fingerprints, looks)

@@ -78,13 +78,13 @@ def read_header(export_lines: Iterator[bytes], name: str) -> tuple[Parameters, l
         version = header["neardup_index_export"]
         if version != EXPORT_VERSION:
             raise InputUnreadable(
-                f"{name}: an export of version {version}; this program knows version {EXPORT_VERSION} alone. Import it "
+                f"{name}: an export of version {version}; this program reads only version {EXPORT_VERSION}. Import it "
                 "with the program that wrote it, or rebuild the index from files or topics."
             )
         streams = [(stream, stream_name) for stream, stream_name in header["streams"]]
         return Parameters.from_fields(header["parameters"]), streams, header["positions"]
     except (ValueError, KeyError, TypeError) as problem:
-        raise InputUnreadable(f"{name}: is no export of an index: its first line is not that of one.") from problem
+        raise InputUnreadable(f"{name}: not an export of an index: its first line is another.") from problem
 
 
 def take_in(
@@ -104,24 +104,24 @@ def take_in(
     taking = Importer(loading)
     taking.begin(streams)
     lines = _Lines(export_lines, [stream for stream, _ in streams], index.parameters.bits, name)
-    entered = known = 0
+    entered = existing = 0
     for portion in portions(lines.records(), ROWS_A_TRANSACTION):
         try:
             done = taking.add(portion)
         except ValueError as problem:
             raise InputUnreadable(f"{name}: line {lines.line}: {problem}.") from problem
-        entered, known = entered + done.entered, known + done.already_known
-        progress(entered + known)
+        entered, existing = entered + done.entered, existing + done.already_known
+        progress(entered + existing)
     if lines.applied is None:
-        raise InputUnreadable(f"{name}: ends too early, behind line {lines.line}. What was read is in the index.")
-    if entered + known != positions:
+        raise InputUnreadable(f"{name}: ends too early, after line {lines.line}. The index has the lines before.")
+    if entered + existing != positions:
         raise InputUnreadable(
-            f"{name}: has {entered + known} positions of {positions}: lines are missing. What was read is in the index."
+            f"{name}: has {entered + existing} positions of {positions}: lines are missing. The index has the others."
         )
     taking.add_samples(lines.samples)
     taking.finish(lines.applied)
     loading.finish()
-    return entered, known
+    return entered, existing
 
 
 @dataclass
@@ -141,7 +141,7 @@ class _Lines:
             self.line += 1
             try:
                 if self.applied is not None:
-                    raise ValueError("there is more behind the last line")
+                    raise ValueError("more lines follow the last one")
                 fields = _loaded(line)
                 if "applied" in fields:
                     self.applied = {
@@ -272,7 +272,7 @@ def _loaded(line: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         fields = json.loads(line)
     if not isinstance(fields, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     return fields
 
 

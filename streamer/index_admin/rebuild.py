@@ -50,7 +50,7 @@ def rebuild_from_files(
 
     Raises InputUnreadable, InputChanged, IndexProblem.
     """
-    read = known = 0
+    read = skipped = 0
     index, fingerprinter = open_with_scheme(settings)
     with index:
         prepared = partial(prepare, Decoder(settings.decode), fingerprinter)
@@ -58,7 +58,7 @@ def rebuild_from_files(
             with closing(LineReader(file)) as reader:
                 source = _source_of(file, index, running)
                 index.begin(source, str(file), 0)
-                known += _skipped(reader, index.applied()[source])
+                skipped += _skipped(reader, index.applied()[source])
                 while not reader.ended:
                     begin = reader.count
                     lines = reader.lines(settings.batch.records_max, settings.batch.bytes_max)
@@ -69,21 +69,21 @@ def rebuild_from_files(
                     if records:
                         index.admit(prepared(records), {source: reader.count}, {source: reader.digest()})
                         read += len(records)
-                        progress(known + read)
-    return Rebuilt(known + read, known)
+                        progress(skipped + read)
+    return Rebuilt(skipped + read, skipped)
 
 
 def _source_of(file: Path, index: Index, running: Index | None) -> Source:
     name = str(file)
     for stream in index.streams(name):
         return Source(stream, 0)
-    known = {} if running is None or file == STANDARD_INPUT else _known(running, name)
-    digests = digests_at(file, [at.offset for at in known.values()]) if known else {}
-    same = [source for source, at in known.items() if digests.get(at.offset) == at.mark]
+    applied = {} if running is None or file == STANDARD_INPUT else _applied_of(running, name)
+    digests = digests_at(file, [at.offset for at in applied.values()]) if applied else {}
+    same = [source for source, at in applied.items() if digests.get(at.offset) == at.mark]
     return same[-1] if same else Source(uuid.uuid4().hex, 0)
 
 
-def _known(running: Index, name: str) -> dict[Source, Applied]:
+def _applied_of(running: Index, name: str) -> dict[Source, Applied]:
     streams = set(running.streams(name))
     return {source: at for source, at in running.applied().items() if source.stream in streams and at.mark}
 

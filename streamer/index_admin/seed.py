@@ -46,7 +46,9 @@ def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> W
         str(settings.index.directory),
     )
     partitions, topic = partitions_between(settings), seed_topic(settings)
-    _require_told(settings, snapshot(index, lambda taken: {at: each.offset for at, each in taken.applied().items()}))
+    _require_published(
+        settings, snapshot(index, lambda taken: {at: each.offset for at, each in taken.applied().items()})
+    )
     create_seed_topic(settings, partitions)
     entries = 0
 
@@ -81,20 +83,20 @@ def taken_in(settings: Settings, written: Written) -> bool:
     return all(committed.get(partition, 0) >= end for partition, end in written.ends.items())
 
 
-def _require_told(settings: Settings, applied: Mapping[Source, int]) -> None:
+def _require_published(settings: Settings, applied: Mapping[Source, int]) -> None:
     """Raise SettingsError for unpublished verdicts: the next decider would never publish them."""
-    told = {source: claim.offset for source, claim in claims_of_group(settings).items()}
+    published = {source: claim.offset for source, claim in claims_of_group(settings).items()}
     for at, claim in claims_of_group(settings_of(settings, "decide")).items():
         if claim.place is not None:
             source = Source(claim.place.stream, at.partition)
-            told[source] = max(claim.place.offset, told.get(source, 0))
-    behind = [(source, offset) for source, offset in applied.items() if source in told and offset > told[source]]
-    if behind:
-        lines = "; ".join(
-            f"partition {source.partition}: decided up to {offset}, told up to {told[source]}"
-            for source, offset in behind
-        )
+            published[source] = max(claim.place.offset, published.get(source, 0))
+    lines = "; ".join(
+        f"partition {source.partition}: decided up to {offset}, published up to {published[source]}"
+        for source, offset in applied.items()
+        if source in published and offset > published[source]
+    )
+    if lines:
         raise SettingsError(
-            f"index.directory: the index in {settings.index.directory} decided more than it told ({lines}). Start the "
-            "service that uses it once more, stop it with SIGTERM, and seed then."
+            f"index.directory: the index in {settings.index.directory} has unpublished decisions ({lines}). Start the service "
+            "that uses it once more, stop it with SIGTERM, and seed then."
         )

@@ -25,7 +25,7 @@ from streamer.settings.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class Query:
     """A query's target: kind and fingerprint, uint64 [1, words]; for an id, a decision on it.
 
     A record that entered nothing has no known fingerprint.
@@ -160,21 +160,21 @@ def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
     }
 
 
-def seek_text(index: Index, settings: Settings, text: str) -> Sought:
+def seek_text(index: Index, settings: Settings, text: str) -> Query:
     """A text's fingerprint, as in the service. Raises ParametersDiffer if the settings give others than the index has."""
     fingerprints = comparable_scheme(index, settings).fingerprint([text])
-    return Sought(Kind(int(fingerprints.kinds[0])), fingerprints.fingerprints)
+    return Query(Kind(int(fingerprints.kinds[0])), fingerprints.fingerprints)
 
 
-def seek_fingerprint(index: Index, text: str) -> Sought:
+def seek_fingerprint(index: Index, text: str) -> Query:
     """Target of a hexadecimal fingerprint. Raises ValueError."""
-    return Sought(Kind.NEAR, from_hexadecimal(text, index.parameters.bits))
+    return Query(Kind.NEAR, from_hexadecimal(text, index.parameters.bits))
 
 
-def seek_id(index: Index, id_: str) -> list[Sought]:
+def seek_id(index: Index, id_: str) -> list[Query]:
     """Decisions on an id, oldest first."""
     return [
-        Sought(
+        Query(
             each.kind,
             None if each.document is None else np.array([each.document.fingerprint], np.uint64),
             each,
@@ -183,25 +183,25 @@ def seek_id(index: Index, id_: str) -> list[Sought]:
     ]
 
 
-def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) -> list[Match]:
+def nearest(index: Index, query: Query, distance_max: int | None, limit: int) -> list[Match]:
     """Entries nearest to the target; the earliest equal one for an EXACT target, none for an undecidable one."""
-    if sought.fingerprint is None:
+    if query.fingerprint is None:
         return []
-    if sought.kind is Kind.NEAR:
-        return index.query(sought.fingerprint, distance_max, limit)[0]
-    if sought.kind is not Kind.EXACT:
+    if query.kind is Kind.NEAR:
+        return index.query(query.fingerprint, distance_max, limit)[0]
+    if query.kind is not Kind.EXACT:
         return []
-    return [match for match in index.query_exact(sought.fingerprint) if match is not None]
+    return [match for match in index.query_exact(query.fingerprint) if match is not None]
 
 
-def answer(sought: Sought, matches: list[Match], names: Mapping[str, str], parameters: Parameters) -> dict[str, Any]:
+def answer(query: Query, matches: list[Match], names: Mapping[str, str], parameters: Parameters) -> dict[str, Any]:
     """Target and matches for machines, with the scheme's measure."""
     by_similarity = parameters.scheme == "minhash"
-    fields: dict[str, Any] = {"kind": sought.kind.name.lower(), "fingerprint": None}
-    if sought.fingerprint is not None:
-        fields["fingerprint"] = hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)[0]
-    if sought.decided is not None:
-        fields["document"] = _decided(sought.decided, names, parameters)
+    fields: dict[str, Any] = {"kind": query.kind.name.lower(), "fingerprint": None}
+    if query.fingerprint is not None:
+        fields["fingerprint"] = hexadecimal(np.array([query.kind], np.uint8), query.fingerprint)[0]
+    if query.decided is not None:
+        fields["document"] = _decided(query.decided, names, parameters)
     fields["matches"] = [
         {
             **_measured(match.distance, by_similarity=by_similarity),

@@ -223,7 +223,7 @@ def test_a_query_of_simhash_looks_as_far_as_it_is_told(simhash_index: Path) -> N
         (["rebuild", "somewhere"], 2, "give one of FILES, --topics, --export"),
         (["export", "/nonexistent/export.jsonl"], 73, "No such file or directory"),
         (["backup", "."], 73, "is not empty"),
-        (["import", "pyproject.toml"], 66, "is no export of an index"),
+        (["import", "pyproject.toml"], 66, "not an export of an index"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_says_so_by_words_and_exit_code(

@@ -194,7 +194,7 @@ def test_an_import_that_ends_too_early_keeps_what_was_read(index: Path, here: Pa
     lines = (here / "export.jsonl").read_bytes().splitlines(keepends=True)
     (here / "cut.jsonl").write_bytes(b"".join(lines[:-1]))
     (here / "wrong.jsonl").write_bytes(lines[0] + b"rubbish\n")
-    assert "What was read is in the index" in run("index", "--directory", "some", "import", "cut.jsonl").err
+    assert "The index has the" in run("index", "--directory", "some", "import", "cut.jsonl").err
     assert (here / "some").is_dir()
     assert run("index", "--directory", "none", "import", "wrong.jsonl").code == os.EX_NOINPUT
     assert not (here / "none").exists()

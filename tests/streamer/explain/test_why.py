@@ -223,8 +223,8 @@ def test_what_is_not_known_says_why(tmp_path: Path) -> None:
     with decided(tmp_path, [Row(0, A, id="one"), Row(5, 0, id="two")]) as index:
         for asked, words in {
             "nobody": "nothing is known of 'nobody'",
-            "news/0/6": "not decided yet; of news/0 all is decided below offset 6",
-            "news/0/3": "nothing is known of this one",
+            "news/0/6": "not decided yet; news/0 is decided below offset 6",
+            "news/0/3": "decided, as all below offset 6, but unknown",
             "news/1/0": "nothing of this partition",
             "elsewhere/0/0": "(news)",
         }.items():

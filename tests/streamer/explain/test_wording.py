@@ -80,7 +80,7 @@ def test_a_stricter_threshold_of_the_settings_decides_and_a_looser_one_does_not(
     assert (first.value, first.from_, [rule.from_ for rule in others]) == ("0.9", "settings", ["index"])
     assert deciding(MINHASH, looser) == MINHASH
     assert measure_of(ORIGINAL, Likeness(0.8), deciding(MINHASH, stricter)) == (
-        "It is 0.8 similar to the original, which was enough then; the settings in force ask for 0.9."
+        "It is 0.8 similar to the original, enough at that time; the current settings require 0.9."
     )
 
 
@@ -98,44 +98,42 @@ def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_sett
 @pytest.mark.parametrize(
     ("parameters", "likeness", "expected"),
     [
-        (MINHASH, Likeness(0.8), "It is 0.8 similar to the original, where 0.75 is enough."),
+        (MINHASH, Likeness(0.8), "It is 0.8 similar to the original; the minimum is 0.75."),
         (
             MINHASH_ROOT,
             Likeness(0.6),
-            "It is 0.6 similar to the original, and at least 0.75 to another duplicate of it, which made it one; to the "
-            "original 0.5 is enough.",
+            "It is 0.6 similar to the original, at least the 0.5 that an original needs, and at least 0.75 to another "
+            "duplicate of it.",
         ),
         (MINHASH, Likeness(1.0), "It equals the original in all that is compared."),
         (
             COSINE,
             Likeness(distance=1, cosine=0.91),
-            "Its fingerprint is 1 bit apart from that of the original, where up to 7 is near enough, and the second look "
-            "agreed: a cosine of 0.91, where 0.85 is enough.",
+            "It is 1 bit apart from the original; the maximum is 7. The second look agreed: a cosine of 0.91; the minimum "
+            "is 0.85.",
         ),
         (
             COSINE_ROOT,
             Likeness(distance=5),
-            "Its fingerprint is 5 bits apart from that of the original, and at most 3 from that of another duplicate of it, "
-            "which made it one; from the original's 6 is enough, and the second look agreed: a cosine, where 0.85 is enough.",
+            "It is 5 bits apart from the original, at most the 6 that an original allows, and at most 3 from another "
+            "duplicate of it. The second look agreed: a cosine; the minimum is 0.85.",
         ),
         (
             COSINE_ROOT,
             Likeness(distance=7),
-            "Its fingerprint is 7 bits apart from that of the original, which was near enough then; the settings in force "
-            "ask for at most 3.",
+            "It is 7 bits apart from the original, near enough at that time; the current settings require at most 3.",
         ),
         (
             METADATA,
             Likeness(0.4),
-            "It is 0.4 similar to the original by text and metadata, where 0.25 is enough.",
+            "It is 0.4 similar to the original by text and metadata; the minimum is 0.25.",
         ),
         (
             Parameters(distance_max=3, insert="all"),
             Likeness(distance=2),
-            "Its fingerprint is 2 bits apart from that of its match, the original or another duplicate of it, where up to 3 is "
-            "near enough.",
+            "It is 2 bits apart from its match, the original or another duplicate of it; the maximum is 3.",
         ),
-        (MINHASH, None, "How alike they are is not known: the decision was restored from the outputs."),
+        (MINHASH, None, "Their likeness is unknown: the decision was restored from the outputs."),
     ],
 )
 def test_the_measure_stands_beside_its_threshold(

@@ -176,11 +176,11 @@ def test_an_export_of_an_index_that_another_process_writes_is_of_one_moment(tmp_
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda found: found[:-1], r"ends too early, behind line 61"),
-        (lambda found: [*found, found[-2]], r"line 63 cannot be read: there is more behind the last line"),
-        (lambda found: found[1:], r"is no export of an index"),
-        (lambda _: [], r"is no export of an index"),
-        (lambda found: [found[0].replace(b"_export\":5", b"_export\":2"), *found[1:]], r"version 2; .* knows version 5"),
+        (lambda found: found[:-1], r"ends too early, after line 61"),
+        (lambda found: [*found, found[-2]], r"line 63 cannot be read: more lines follow the last one"),
+        (lambda found: found[1:], r"not an export of an index"),
+        (lambda _: [], r"not an export of an index"),
+        (lambda found: [found[0].replace(b"_export\":5", b"_export\":2"), *found[1:]], r"version 2; .* reads only version 5"),
         (lambda found: [found[0], b"{", *found[1:]], r"line 2 cannot be read"),
         (lambda found: [found[0], found[1].replace(b'"stream":0', b'"stream":9'), *found[2:]], r"line 2 cannot be read"),
         (lambda found: [found[0], b'{"offset": 3}', *found[1:]], r"line 2 cannot be read: 'stream'"),

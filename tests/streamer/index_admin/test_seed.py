@@ -119,6 +119,6 @@ def test_an_index_that_decided_more_than_it_told_is_refused(kafka: SimpleNamespa
     consumer.close()
     with (
         open_for_reading(settings) as index,
-        pytest.raises(SettingsError, match=r"partition 2: decided up to \d+, told up to 17"),
+        pytest.raises(SettingsError, match=r"partition 2: decided up to \d+, published up to 17"),
     ):
         seed(settings, index, lambda _: None)
