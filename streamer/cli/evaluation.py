@@ -86,34 +86,31 @@ def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float, run: i
     run = run or tokens_in_a_run(texts)
     pairs = similar_pairs(texts, floor, run)
     largest, rows = pairs.nearest(len(documents))
-    ids = [str(row) for row in range(len(documents))]
     head = f"#Jaccard similarity of runs of {run} tokens, exact; none below {floor:g}"
-    lines = [head, "id\tmax_j\tbest_earlier_id"]
-    lines += [
-        f"{identity}\t{similarity:.4f}\t{ids[row] if row >= 0 else ''}"
-        for identity, similarity, row in zip(ids, largest.tolist(), rows.tolist(), strict=True)
-    ]
-    pair_lines = [head, "id1\tid2\tjaccard"]
-    pair_lines += [
-        f"{ids[earlier]}\t{ids[later]}\t{similarity:.4f}"
-        for later, earlier, similarity in zip(
-            pairs.later.tolist(), pairs.earlier.tolist(), pairs.similarities.tolist(), strict=True
-        )
-    ]
+    largest_lines = [head, "id\tmax_j\tbest_earlier_id"]
+    for row, (similarity, earlier) in enumerate(zip(largest.tolist(), rows.tolist(), strict=True)):
+        largest_lines.append(f"{row}\t{similarity:.4f}\t{earlier if earlier >= 0 else ''}")
+    of_pairs = zip(pairs.earlier.tolist(), pairs.later.tolist(), pairs.similarities.tolist(), strict=True)
+    pair_lines = [f"{earlier}\t{later}\t{similarity:.4f}" for earlier, later, similarity in of_pairs]
     document_lines = [
         orjson.dumps(
-            {"id": identity, "title": each.title, "text": each.text, "metadata": each.metadata, "source_id": each.id}
+            {"id": str(row), "title": each.title, "text": each.text, "metadata": each.metadata, "source_id": each.id},
+            option=orjson.OPT_APPEND_NEWLINE,
         )
-        for identity, each in zip(ids, documents, strict=True)
+        for row, each in enumerate(documents)
     ]
     with NoLeftovers(scratch=[out]), writing(out):
         out.mkdir(parents=True)
-        (out / "docs.jsonl.xz").write_bytes(lzma.compress(b"\n".join(document_lines) + b"\n", preset=1))
-        (out / "stream_truth.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode() + b"\n", mtime=0))
-        (out / "pairs.tsv.gz").write_bytes(gzip.compress("\n".join(pair_lines).encode() + b"\n", mtime=0))
+        (out / "docs.jsonl.xz").write_bytes(lzma.compress(b"".join(document_lines), preset=1))
+        _write_lines(out / "stream_truth.tsv.gz", largest_lines)
+        _write_lines(out / "pairs.tsv.gz", [head, "id1\tid2\tjaccard", *pair_lines])
     click.echo(
         f"{len(documents)}\tdocuments\t{len(pairs.later)}\tpairs\t{int((largest >= 0.8).sum())}\tduplicates\t{out}"
     )
+
+
+def _write_lines(path: Path, lines: Sequence[str]) -> None:
+    path.write_bytes(gzip.compress("\n".join([*lines, ""]).encode(), mtime=0))
 
 
 @evaluate.command()

@@ -15,22 +15,9 @@ import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response as Response
 from starlette.routing import Route as Path
 from starlette.types import Receive, Scope, Send
-
-__all__ = [
-    "JSON",
-    "PROBES",
-    "REQUEST_SECONDS",
-    "TEXT",
-    "Application",
-    "Response",
-    "Route",
-    "error_body",
-    "problem",
-    "respond",
-]
 
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"

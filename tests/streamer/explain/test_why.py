@@ -225,7 +225,7 @@ def test_what_is_not_known_says_why(tmp_path: Path) -> None:
             "nobody": "nothing is known of 'nobody'",
             "news/0/6": "not decided yet; news/0 is decided below offset 6",
             "news/0/3": "decided, as all below offset 6, but unknown",
-            "news/1/0": "nothing of this partition",
+            "news/1/0": "no decision on this partition",
             "elsewhere/0/0": "(news)",
         }.items():
             answer = explain(index, SETTINGS, asked)
