@@ -23,14 +23,22 @@ PAIRS_MAX = 50
 
 
 class AskReply(NamedTuple):
-    """HTTP status and JSON body."""
+    """HTTP status and JSON body.
+
+    >>> AskReply(HTTPStatus.OK, b"{}").status.phrase
+    'OK'
+    """
 
     status: HTTPStatus
     body: bytes
 
 
 class Refused(Exception):
-    """A question without an answer. `field` names the invalid part; "" is the whole body."""
+    """A question without an answer. `field` names the invalid part; "" is the whole body.
+
+    >>> Refused(HTTPStatus.BAD_REQUEST, "documents", "it is empty").reply.body
+    b'{"error":{"field":"documents","message":"it is empty"}}'
+    """
 
     def __init__(self, status: HTTPStatus, field: str, message: str) -> None:
         super().__init__(message)

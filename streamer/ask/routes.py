@@ -49,7 +49,11 @@ class Rate:
 
 
 class Authorizer:
-    """Admits requests with the token; without one set, those whose Host header names this machine."""
+    """Admits requests with the token; without one set, requests with a Host header that names this machine.
+
+    >>> Authorizer(Ask(), "127.0.0.1").refuse({"host": "localhost:8000"}) is None
+    True
+    """
 
     def __init__(self, ask: Ask, host: str) -> None:
         """Raises SettingsError for an unusable token file."""

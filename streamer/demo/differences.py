@@ -24,6 +24,9 @@ class Difference:
     similarity  MinHash's estimate; None for texts too short to compare
     distance    SimHash's distance in bits; None likewise
     truth       COPY or OTHER
+
+    >>> Difference("en-0001-copy-1-typo", "en-0001", True, False, 0.9, 8, COPY).in_words()
+    ('duplicate, 0.90', 'unique, 8 bits')
     """
 
     id: str

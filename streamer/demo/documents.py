@@ -48,7 +48,11 @@ _WORDLESS = ("", "……！！！", " \n\t ", "—— * * * ——", "🙂🙂�
 
 
 class Label(NamedTuple):
-    """Article and edit in a document's id; no edit for the article itself."""
+    """Article and edit in a document's id; no edit for the article itself.
+
+    >>> label_of("en-0007")
+    Label(article='en-0007', edit=None)
+    """
 
     article: str
     edit: str | None

@@ -16,6 +16,9 @@ class State(Enum):
     WRONG      the service misbehaves until a setting or right changes
     AWAY       a broker or the registry does not answer now
     UNCHECKED  the check could not run
+
+    >>> exit_code([wrong("clock", "is ahead"), away("broker", "does not answer")])
+    78
     """
 
     OK = "ok"

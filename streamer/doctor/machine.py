@@ -40,6 +40,9 @@ class IndexFolder:
     file_system  as Linux names it
     used_bytes   index file size; 0 if missing
     writer       process with the writer lock
+
+    >>> inspect_folder(Path("/")).free_bytes > 0
+    True
     """
 
     problem: str

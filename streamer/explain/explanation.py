@@ -50,7 +50,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A record with its position, which is name/partition/offset in `where`."""
+    """A record with its position, which is name/partition/offset in `where`.
+
+    >>> from index import Source
+    >>> Place("a", Position(Source("stream", 0), 7), "news/0/7", 0).where
+    'news/0/7'
+    """
 
     id: str
     position: Position
@@ -94,7 +99,11 @@ class Near(Place):
 
 
 class Span(NamedTuple):
-    """Neighbouring words of one kind: `same`, `differing`, or `gap` for omitted ones."""
+    """Neighbouring words of one kind: `same`, `differing`, or `gap` for omitted ones.
+
+    >>> Span("same", "a rose is ").kind
+    'same'
+    """
 
     kind: str
     text: str
@@ -108,6 +117,9 @@ class Side:
     role        the document's relation: as in a `Link`, or "nearest"
     missing     why there is no text
     characters  the text's length; gaps mark the parts that `spans` omit
+
+    >>> as_json(Side("a", "news/0/7", spans=(Span("same", "a rose"),)))["spans"]
+    [['same', 'a rose']]
     """
 
     id: str
@@ -125,6 +137,9 @@ class Texts:
 
     changes  number of differing places; None if not compared
     hidden   number of omitted changes
+
+    >>> Texts(Side("a", "news/0/7", missing="it was deleted")).changes is None
+    True
     """
 
     own: Side
@@ -180,6 +195,9 @@ class Answer:
     left_out      omitted older decisions
     problem       why nothing is known
     no_texts      why requested texts are missing
+
+    >>> Answer("news/0/7", [], problem="not decided yet").as_json()["decisions"]
+    []
     """
 
     asked: str

@@ -35,7 +35,11 @@ _HARMFUL = regex.compile(r"[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]")
 
 
 class Compared(NamedTuple):
-    """Spans of both texts, and the numbers of differing and of omitted places."""
+    """Spans of both texts, and the numbers of differing and of omitted places.
+
+    >>> side_by_side("the old harbour", "the new harbour").changes
+    1
+    """
 
     before: tuple[Span, ...]
     after: tuple[Span, ...]

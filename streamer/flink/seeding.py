@@ -23,7 +23,11 @@ Key = tuple[int, int]
 
 
 class Seed(NamedTuple):
-    """A batch, its partition, its record's time, and its document count."""
+    """A batch, its partition, its record's time, and its document count.
+
+    >>> Seed(partition=3, time_ms=1, content=b"", documents=0).partition
+    3
+    """
 
     partition: int
     time_ms: int

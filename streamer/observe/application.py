@@ -72,7 +72,10 @@ def error_body(field: str, message: str) -> bytes:
 
 
 class Application:
-    """ASGI application for the routes."""
+    """ASGI application for the routes.
+
+    >>> Application([Route("/live", "GET", lambda _: respond(HTTPStatus.OK, TEXT, b"yes"))]).close()
+    """
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._paths = ", ".join(dict.fromkeys(route.path.replace(":path", "") for route in routes))

@@ -57,6 +57,9 @@ class BatchReport:
     candidates        int64 [newly decided documents], entries compared with each
     unequal           near but unequal duplicates
     replayed          verdicts from the journal
+
+    >>> BatchReport(records=2, value_bytes=900, step_seconds={}, step_cpu_seconds={}).replayed
+    0
     """
 
     records: int
