@@ -1,7 +1,7 @@
 """Entries near a fingerprint now, and why each would make a document a duplicate, or would not."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from index import (
 )
 from streamer.explain.explanation import Likeness, Near
 from streamer.explain.positions import position_text
+from streamer.fingerprint.fingerprints import hexadecimal
 
 NEAR_MAX = 5
 """Most shown entries."""
@@ -34,23 +35,34 @@ _BITS_BEYOND = 2
 class NearQuery:
     """A document's fingerprint, uint64 [1, words], and its look, uint8 [1, look bytes].
 
-    original  number of its original; None if unknown to the index
+    original  None if there is none, or the index lacks it
     """
 
     decided: Decided
     kind: Kind
     fingerprint: npt.NDArray[np.uint64]
     look: npt.NDArray[np.uint8]
-    original: int | None
+    original: Document | None
 
 
-def query_of(decided: Decided, document: Document, original: int | None) -> NearQuery:
+def query_of(decided: Decided, document: Document, original: Document | None) -> NearQuery:
     """The query for an entered document."""
     fingerprint = np.array([document.fingerprint], np.uint64)
-    return NearQuery(decided, document.kind, fingerprint, look_of([document]), original)
+    return NearQuery(decided, document.kind, fingerprint, _look_of([document]), original)
 
 
-def near_of(index: Index, parameters: Parameters, query: NearQuery, names: Mapping[str, str]) -> tuple[Near, ...]:
+def resembling(
+    index: Index, parameters: Parameters, query: NearQuery
+) -> tuple[Likeness | None, tuple[Near, ...], str | None]:
+    """The likeness that decided, the entries near now, and the fingerprint in hexadecimal."""
+    likeness = likeness_of(query.decided.distance, parameters)
+    if likeness and query.original and parameters.insert != "all":
+        likeness = replace(likeness, cosine=_cosine(query.look, query.original, parameters))
+    (fingerprint,) = hexadecimal(np.array([query.kind], np.uint8), query.fingerprint)
+    return likeness, _near(index, parameters, query, index.stream_names()), fingerprint
+
+
+def _near(index: Index, parameters: Parameters, query: NearQuery, names: Mapping[str, str]) -> tuple[Near, ...]:
     """Other entries near now, the nearest first, with some beyond the threshold."""
     matches = [match for match in _matches(index, query) if match.document.position != query.decided.position]
     matches = matches[:NEAR_MAX]
@@ -68,7 +80,7 @@ def near_of(index: Index, parameters: Parameters, query: NearQuery, names: Mappi
             position_text(match.document.position, names),
             match.document.time_ms,
             likeness,
-            _relation(match.document, query.original, number),
+            _relation(match.document, query.original and query.original.number, number),
             match.document.number >= query.decided.next_number,
             why_not,
         )
@@ -85,11 +97,10 @@ def likeness_of(distance: int | None, parameters: Parameters) -> Likeness | None
     return Likeness(distance=distance)
 
 
-def cosine_of(look: npt.NDArray[np.uint8], other: Document, parameters: Parameters) -> float | None:
-    """Cosine of a second look, uint8 [1, look bytes], with another document; None without such a look."""
+def _cosine(look: npt.NDArray[np.uint8], other: Document, parameters: Parameters) -> float | None:
     if not isinstance(parameters.look, second_look.CosineLook):
         return None
-    return float(second_look.cosine(look.view(np.int8), look_of([other]).view(np.int8))[0])
+    return float(second_look.cosine(look.view(np.int8), _look_of([other]).view(np.int8))[0])
 
 
 def _matches(index: Index, query: NearQuery) -> list[Match]:
@@ -107,7 +118,7 @@ def _judged(
     """Each match's likeness to a NEAR document, and why it would not count."""
     count = len(matches)
     distances = np.array([match.distance for match in matches], np.int16)
-    looks = look_of([match.document for match in matches])
+    looks = _look_of([match.document for match in matches])
     own_looks = np.repeat(query.look, count, axis=0)
     reasons = ["" if distance <= parameters.distance_max else "not near enough" for distance in distances.tolist()]
     judged_distances, cosines = distances, [None] * count
@@ -155,7 +166,7 @@ def _reasons_of_roots(index: Index, parameters: Parameters, query: NearQuery, ma
         np.repeat(query.fingerprint, len(matches), axis=0),
         np.array([root.fingerprint for root in roots], np.uint64),
         np.repeat(query.look, len(matches), axis=0),
-        look_of(roots),
+        _look_of(roots),
     )
     return [
         "its original is gone" if is_lost else ("" if distance != NO_DISTANCE else "too far from its original")
@@ -163,7 +174,7 @@ def _reasons_of_roots(index: Index, parameters: Parameters, query: NearQuery, ma
     ]
 
 
-def look_of(documents: Sequence[Document]) -> npt.NDArray[np.uint8]:
+def _look_of(documents: Sequence[Document]) -> npt.NDArray[np.uint8]:
     """Looks, uint8 [n, look bytes]."""
     joined = b"".join(document.look for document in documents)
     return np.frombuffer(joined, np.uint8).reshape(len(documents), len(joined) // len(documents))

@@ -12,10 +12,9 @@ import numpy as np
 from index import Index, Kind, errors
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.explain.explanation import Answer, Explanation, Place, Side, Texts
-from streamer.explain.near import NearQuery, cosine_of, near_of
+from streamer.explain.near import NearQuery, resembling
 from streamer.explain.side_by_side import excerpt, printable, side_by_side
 from streamer.explain.wording import deciding, measure_of
-from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme, key_for, parameters_for, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
@@ -124,20 +123,10 @@ class _Reader:
                 return replace(explanation, notes=(*explanation.notes, note))
         prints = self._scheme.fingerprint([document.text], [document.title], [document.metadata])
         looks = np.zeros((1, 0), np.uint8) if prints.looks is None else prints.looks
-        original = explanation.original
-        of_original = original.decided.document if original and original.decided else None
-        query = NearQuery(
-            explanation.decided,
-            Kind(int(prints.kinds[0])),
-            prints.fingerprints,
-            looks,
-            of_original.number if of_original else None,
-        )
-        (fingerprint,) = hexadecimal(prints.kinds, prints.fingerprints)
-        likeness, parameters = explanation.likeness, deciding(self._index.parameters, self._settings)
-        if likeness and of_original and parameters.insert != "all":
-            likeness = replace(likeness, cosine=cosine_of(looks, of_original, parameters))
-        near = near_of(self._index, parameters, query, self._index.stream_names())
+        original, parameters = explanation.original, deciding(self._index.parameters, self._settings)
+        entered = original.decided.document if original and original.decided else None
+        query = NearQuery(explanation.decided, Kind(int(prints.kinds[0])), prints.fingerprints, looks, entered)
+        likeness, near, fingerprint = resembling(self._index, parameters, query)
         measure = measure_of(original.role if original else None, likeness, parameters)
         return replace(explanation, near=near, fingerprint=fingerprint, likeness=likeness, measure=measure)
 

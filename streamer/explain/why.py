@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from index import Decided, EntryState, Index, Kind, Position, Verdict
 from streamer.explain.explanation import Answer, Explanation, Link, Near
-from streamer.explain.near import cosine_of, likeness_of, look_of, near_of, query_of
+from streamer.explain.near import likeness_of, query_of, resembling
 from streamer.explain.positions import position_text, positions_of
 from streamer.explain.texts import with_texts
 from streamer.explain.wording import LOOKALIKE, deciding, measure_of, rules_of, wording_of
-from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
@@ -74,12 +71,8 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
     # A record that entered nothing, but has a fingerprint: its text is needed to know what is near.
     near: tuple[Near, ...] | None = None if decided.kind in (Kind.NEAR, Kind.EXACT) else ()
     if entered is not None:
-        if likeness is not None and original and parameters.insert != "all":
-            likeness = replace(likeness, cosine=cosine_of(look_of([entered]), original, parameters))
         (standing,) = index.standings([entered.number])
-        query = query_of(decided, entered, original.number if original else None)
-        (fingerprint,) = hexadecimal(np.array([query.kind], np.uint8), query.fingerprint)
-        near = near_of(index, parameters, query, names)
+        likeness, near, fingerprint = resembling(index, parameters, query_of(decided, entered, original))
         if wording.role == LOOKALIKE:
             near = tuple(_of_one_template(each) for each in near)
     return Explanation(
