@@ -36,7 +36,7 @@ def shingle(
 ) -> npt.NDArray[np.uint64]:
     """Shingle hashes, uint64 [shingles, lanes]; text i has the shingles shingle_bounds[i]:shingle_bounds[i + 1]."""
     lanes = hashes.shape[1]
-    found = np.empty((shingle_bounds[-1], lanes), np.uint64)
+    shingles = np.empty((shingle_bounds[-1], lanes), np.uint64)
     for text in range(len(bounds) - 1):
         for row in range(shingle_bounds[text], shingle_bounds[text + 1]):
             begin = bounds[text] + row - shingle_bounds[text]
@@ -44,8 +44,8 @@ def shingle(
                 chain = np.uint64(0)
                 for word in range(begin, min(begin + size, bounds[text + 1])):
                     chain = mix(chain + hashes[word, lane])
-                found[row, lane] = chain
-    return found
+                shingles[row, lane] = chain
+    return shingles
 
 
 @compiled

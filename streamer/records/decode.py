@@ -182,14 +182,14 @@ class Decoder:
         # Most fields are keys of an object: one step each.
         at_top = self._are_keys and type(tree) is dict
         values = map(tree.get, self._keys) if at_top else [_resolve(tree, parts) for parts in self._fields]
-        text, title, own, time, *hosts = values
+        text, title, field_id, time, *hosts = values
         if self._lists:
             text, title = (_joined(each) if type(each) is list else each for each in (text, title))
-            own, time, *hosts = (
-                (each[:1] or [None])[0] if type(each) is list else each for each in (own, time, *hosts)
+            field_id, time, *hosts = (
+                (each[:1] or [None])[0] if type(each) is list else each for each in (field_id, time, *hosts)
             )
-        own = None if own is None else _identity(own)
-        identity = own or _key_text(record)
+        field_id = None if field_id is None else _identity(field_id)
+        identity = field_id or _key_text(record)
         if type(text) is not str:
             raise self._no_text(tree, text, identity)
         time_ms = None if time is None else _time_ms(time)
@@ -197,8 +197,8 @@ class Decoder:
         for value in hosts:
             if value is not None and (host := self._host_of(value)) is not None:
                 break
-        if host is None and own is not None and "://" in own:
-            host = self._host_of(own)
+        if host is None and field_id is not None and "://" in field_id:
+            host = self._host_of(field_id)
         return Document(
             identity or record.position,
             text,
@@ -206,7 +206,7 @@ class Decoder:
             record.timestamp_ms if time_ms is None else time_ms,
             host,
             self._keywords(tree) if self._metadata else (),
-            own is not None,
+            field_id is not None,
         )
 
     def _no_text(self, tree: Any, text: Any, identity: str | None) -> Undecodable:

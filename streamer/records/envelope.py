@@ -67,11 +67,11 @@ def differing(ours: str, theirs: str) -> str:
     """Difference between two stamps, in words; empty if equal."""
     if ours == theirs:
         return ""
-    own, other = _stamp(ours), _stamp(theirs)
+    our_stamp, their_stamp = _stamp(ours), _stamp(theirs)
     return ", ".join(
-        f"{name} is {own.get(name, 'not set')!s} here and {other.get(name, 'not set')!s} there"
-        for name in sorted(own.keys() | other.keys())
-        if own.get(name) != other.get(name)
+        f"{name} is {our_stamp.get(name, 'not set')!s} here and {their_stamp.get(name, 'not set')!s} there"
+        for name in sorted(our_stamp.keys() | their_stamp.keys())
+        if our_stamp.get(name) != their_stamp.get(name)
     )
 
 

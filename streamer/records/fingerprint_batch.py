@@ -43,8 +43,8 @@ def pack_fingerprints(batch: FingerprintBatch) -> bytes:
     packer.column(entries.fingerprints, "<u8")
     packer.column(_digests(entries), "<u8")
     packer.column(entries.look_rows, "u1")
-    own = _positions(heading, entries.offsets.tolist())
-    packer.texts([None if given == position else given for given, position in zip(entries.ids, own, strict=True)])
+    positions = _positions(heading, entries.offsets.tolist())
+    packer.texts([None if given == position else given for given, position in zip(entries.ids, positions, strict=True)])
     packer.texts([None] * len(entries) if entries.hosts is None else [host or None for host in entries.hosts])
     packer.texts(batch.details)
     return packer.sealed()
@@ -65,7 +65,7 @@ def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
     unpacker.finish()
     if count and int(kinds.max()) > max(Kind):
         raise unpacker.unreadable(f"a document in it is of the unknown kind {int(kinds.max())}")
-    own_ids = _positions(heading, offsets.tolist())
+    positions = _positions(heading, offsets.tolist())
     entries = Entries(
         sources=(Source(heading.stream, heading.partition),),
         source_numbers=np.zeros(count, np.uint32),
@@ -74,7 +74,7 @@ def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
         reasons=reasons,
         fingerprints=fingerprints,
         times_ms=times_ms,
-        ids=[own if given is None else given for given, own in zip(ids, own_ids, strict=True)],
+        ids=[position if given is None else given for given, position in zip(ids, positions, strict=True)],
         looks=look_rows if looks else None,
         hosts=hosts,
         named=named.astype(np.bool_),

@@ -41,12 +41,12 @@ class OutputHeaders:
 
 def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
     """Parse an output's headers."""
-    own = {name: value or b"" for name, value in headers if name.startswith(route.PREFIX)}
-    texts = {name: value.decode(errors="replace") for name, value in own.items()}
+    added = {name: value or b"" for name, value in headers if name.startswith(route.PREFIX)}
+    texts = {name: value.decode(errors="replace") for name, value in added.items()}
     verdict = verdict_of(texts.get(route.VERDICT, ""), texts.get(route.REASON, ""))
     kept = tuple(header for header in headers if not header[0].startswith(route.PREFIX))
     contradictions = []
-    if len(own) < len(headers) - len(kept):
+    if len(added) < len(headers) - len(kept):
         contradictions.append("a header stands twice")
     shadow = route.SHADOW in texts
     if verdict is None:

@@ -95,20 +95,20 @@ def explain(
         if verdict is Verdict.UNIQUE:
             explained.append(Decision(verdict, label_text, identity, fingerprint, replayed=replayed))
         elif verdict.names_original:
-            known = distance != NO_DISTANCE
+            is_measured = distance != NO_DISTANCE
             explained.append(
                 Decision(
                     verdict,
                     label_text,
                     identity,
                     fingerprint,
-                    distance if known and not by_similarity else None,
+                    distance if is_measured and not by_similarity else None,
                     original_id,
                     None if original is None else _position_text(original, stream_names),
                     None,
                     replayed,
                     None if original is None else original.source.stream,
-                    minhash.similarity_of(distance) if known and by_similarity else None,
+                    minhash.similarity_of(distance) if is_measured and by_similarity else None,
                 )
             )
         else:
@@ -209,8 +209,8 @@ _NAMING = (POSITION, STREAM, ID, ORIGINAL_ID, ORIGINAL_POSITION, ORIGINAL_STREAM
 
 def replayed(kept: Headers, headers: Headers) -> Headers:
     """Headers for a replayed dead letter, with `headers`: the input's, `kept`, and its previous position."""
-    own = dict(headers)
-    return (*kept, (REPLAYED, own[POSITION]), (REPLAYED_STREAM, own[STREAM]))
+    values = dict(headers)
+    return (*kept, (REPLAYED, values[POSITION]), (REPLAYED_STREAM, values[STREAM]))
 
 
 def restoring_outputs(insert: Insert) -> list[tuple[Destination, Verdict]]:

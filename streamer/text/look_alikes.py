@@ -41,9 +41,9 @@ def look_alikes() -> LookAlikes:
     alphabets, forms = np.zeros(TABLED, np.uint8), np.zeros((len(ALPHABETS), TABLED), np.uint32)
     for number, name in enumerate(ALPHABETS):
         is_letter = regex.compile(rf"(?=\p{{L}})\p{{Script={name}}}", regex.VERSION1).match
-        own = [ord(letter) for letter in letters if is_letter(letter)]
-        alphabets[own] = 1 << number
-        forms[number, own] = own
+        codepoints = [ord(letter) for letter in letters if is_letter(letter)]
+        alphabets[codepoints] = 1 << number
+        forms[number, codepoints] = codepoints
     others = [letter for letter in letters if alphabets[ord(letter)] > 1 and _is_normal(letter) and letter != _MICRO]
     for shown in (str, str.upper):
         for letter in others:
@@ -63,8 +63,8 @@ def _is_normal(letter: str) -> bool:
 
 def _confusable(letter: str) -> list[str]:
     """A letter's look-alikes, casefolded; a capital's only if capitals."""
-    found = [each["c"] for each in confusables_data.get(letter, ())]
-    return [each.casefold() for each in found if each.isupper() == letter.isupper()]
+    letters = [each["c"] for each in confusables_data.get(letter, ())]
+    return [each.casefold() for each in letters if each.isupper() == letter.isupper()]
 
 
 def _is_small_latin(letter: str) -> bool:

@@ -76,10 +76,10 @@ def jieba_file(path: str) -> bytes:
 
 
 def _jieba_path(path: str) -> Path:
-    found = importlib.util.find_spec("jieba")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent / path
+    spec = importlib.util.find_spec("jieba")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / path
 
 
 def _segmenter(name: Name, entries: Sequence[tuple[str, int | None]]) -> Segmenter:
@@ -95,15 +95,15 @@ def _segmenter(name: Name, entries: Sequence[tuple[str, int | None]]) -> Segment
 
 def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Dictionary:
     """jieba's dictionary with `entries`, and its model, for the kernels. Raises SettingsError."""
-    known = list(entries)
+    weighted = list(entries)
     if any(frequency is None for _, frequency in entries):
         tokenizer = _tokenizer(())
-        known = []
+        weighted = []
         for word, frequency in entries:
             tokenizer.add_word(word, frequency)
-            known.append((word, tokenizer.FREQ[word]))
+            weighted.append((word, tokenizer.FREQ[word]))
     # A word with other than Han characters never occurs in a run, but its frequency counts in the sum.
-    lines = "".join(f"{word if _HAN_WORD.fullmatch(word) else '-'} {frequency}\n" for word, frequency in known)
+    lines = "".join(f"{word if _HAN_WORD.fullmatch(word) else '-'} {frequency}\n" for word, frequency in weighted)
     octets = np.frombuffer(content + lines.encode(), np.uint8)
     size = _ENTRIES
     while True:
@@ -138,11 +138,11 @@ def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Di
 @cache
 def _model() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     starts = _probabilities("prob_start")
-    moves, found = _probabilities("prob_trans"), _probabilities("prob_emit")
+    moves, emitted = _probabilities("prob_trans"), _probabilities("prob_emit")
     transitions = [[moves[one].get(other, _IMPOSSIBLE) for other in _STATES] for one in _STATES]
     emissions = np.full((HAN_LAST - HAN_FIRST + 1, len(_STATES)), _IMPOSSIBLE)
     for column, state in enumerate(_STATES):
-        for character, logarithm in found[state].items():
+        for character, logarithm in emitted[state].items():
             if HAN_FIRST <= ord(character) <= HAN_LAST:
                 emissions[ord(character) - HAN_FIRST, column] = logarithm
     return np.array([starts[state] for state in _STATES]), np.array(transitions), emissions
@@ -155,8 +155,8 @@ def _probabilities(name: str) -> dict[str, Any]:
     assert spec.loader is not None
     module: ModuleType = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found: dict[str, Any] = module.P
-    return found
+    table: dict[str, Any] = module.P
+    return table
 
 
 # --- jieba -----------------------------------------------------------------------------------------------------------

@@ -203,12 +203,12 @@ def _find_states(
     b, e = dictionary.starts[_B] + of_first[_B], dictionary.starts[_E] + of_first[_E]
     m, s = dictionary.starts[_M] + of_first[_M], dictionary.starts[_S] + of_first[_S]
     for place in range(begin + 1, end):
-        own = emissions[np.int64(codepoints[place]) - HAN_FIRST]
+        emitted = emissions[np.int64(codepoints[place]) - HAN_FIRST]
         to = before[place - begin]
-        next_b, to[_B] = _better(e + moves[_E, _B] + own[_B], s + moves[_S, _B] + own[_B], _E, _S)
-        next_e, to[_E] = _better(b + moves[_B, _E] + own[_E], m + moves[_M, _E] + own[_E], _B, _M)
-        next_m, to[_M] = _better(b + moves[_B, _M] + own[_M], m + moves[_M, _M] + own[_M], _B, _M)
-        s, to[_S] = _better(e + moves[_E, _S] + own[_S], s + moves[_S, _S] + own[_S], _E, _S)
+        next_b, to[_B] = _better(e + moves[_E, _B] + emitted[_B], s + moves[_S, _B] + emitted[_B], _E, _S)
+        next_e, to[_E] = _better(b + moves[_B, _E] + emitted[_E], m + moves[_M, _E] + emitted[_E], _B, _M)
+        next_m, to[_M] = _better(b + moves[_B, _M] + emitted[_M], m + moves[_M, _M] + emitted[_M], _B, _M)
+        s, to[_S] = _better(e + moves[_E, _S] + emitted[_S], s + moves[_S, _S] + emitted[_S], _E, _S)
         b, e, m = next_b, next_e, next_m
     state = _better(e, s, _E, _S)[1]
     for offset in range(end - begin - 1, -1, -1):

@@ -41,9 +41,9 @@ def runs(
             first, rule = place, rules[codepoints[place]]
             place += 1
             if rule == _UNSPACED:
-                known, place = _letters(codepoints, first, end, rules, letters)
-                for letter in range(max(known - shingle_size + 1, 1)):
-                    last = letters[min(letter + shingle_size, known)]
+                letter_count, place = _letters(codepoints, first, end, rules, letters)
+                for letter in range(max(letter_count - shingle_size + 1, 1)):
+                    last = letters[min(letter + shingle_size, letter_count)]
                     starts[count], lengths[count] = letters[letter], last - letters[letter]
                     are_han[count] = False
                     count += 1
@@ -103,7 +103,7 @@ def places_of(
     keys   uint64, ascending and spread evenly
     edges  as in `word_tables.WordTable`
     """
-    found = np.full(len(asked), -1, np.int64)
+    places = np.full(len(asked), -1, np.int64)
     bits = 0
     while 1 << bits < len(edges):
         bits += 1
@@ -112,8 +112,8 @@ def places_of(
         while place < len(keys) and keys[place] < asked[row]:
             place += 1
         if place < len(keys) and keys[place] == asked[row]:
-            found[row] = place
-    return found
+            places[row] = place
+    return places
 
 
 @compiled

@@ -43,8 +43,8 @@ class Words:
         written = decode(spaced[:-1])
         for apostrophe in APOSTROPHES:
             written = written.replace(apostrophe, "'")
-        found = written.split(" ")
-        return [found[begin:end] for begin, end in pairwise(self.bounds.tolist())]
+        listed = written.split(" ")
+        return [listed[begin:end] for begin, end in pairwise(self.bounds.tolist())]
 
 
 def words(texts: Sequence[str], name: segmentation.Name, character_shingle_size: int) -> list[list[str]]:

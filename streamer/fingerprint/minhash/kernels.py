@@ -44,7 +44,7 @@ def shingle(
     # Prefix polynomials: any run's polynomial follows from two of them.
     before = np.zeros(len(codepoints) + 1, np.uint64)
     wide_power, narrow_power = _power(multiplier, wide_size), _power(multiplier, narrow_size)
-    found = np.int64(0)
+    filled = np.int64(0)
     for text in range(len(bounds) - 1):
         count = 0
         for place in range(bounds[text], bounds[text + 1]):
@@ -54,16 +54,16 @@ def shingle(
                 before[count + 1] = before[count] * multiplier + np.uint64(codepoints[place])
                 count += 1
         if count > 0 and count < (wide_size if are_wide[0] else narrow_size):
-            hashes[found] = mix(before[count] ^ mask)
-            found += 1
+            hashes[filled] = mix(before[count] ^ mask)
+            filled += 1
         else:
             for first in range(count):
                 size, power = (wide_size, wide_power) if are_wide[first] else (narrow_size, narrow_power)
                 if first + size <= count:
-                    hashes[found] = mix((before[first + size] - before[first] * power) ^ mask)
-                    found += 1
-        hash_bounds[text + 1] = found
-    return hashes[:found], hash_bounds
+                    hashes[filled] = mix((before[first + size] - before[first] * power) ^ mask)
+                    filled += 1
+        hash_bounds[text + 1] = filled
+    return hashes[:filled], hash_bounds
 
 
 @compiled
@@ -107,17 +107,17 @@ def bin_values(
     minima, cells = np.empty(bins, np.uint64), np.empty(longest, np.int64)
     seen, largest = np.empty(max(2, 2 * longest), np.uint8), np.uint64((1 << bin_bits) - 1)
     for text in range(count):
-        own = hashes[bounds[text] : bounds[text + 1]]
-        for place in range(len(own)):
-            cells[place] = np.int64(own[place] >> shift)
+        shingles = hashes[bounds[text] : bounds[text + 1]]
+        for place in range(len(shingles)):
+            cells[place] = np.int64(shingles[place] >> shift)
         minima[:] = NOTHING
-        smallest(cells[: len(own)], own, minima)
-        if len(own):
-            distinct = _distinct(own, seen)
+        smallest(cells[: len(shingles)], shingles, minima)
+        if len(shingles):
+            distinct = _distinct(shingles, seen)
             mean = np.float64(np.uint64(1) << shift) * bins / distinct
             if _too_many_low(minima, shift, mean, suspect):
                 crafted[text] = _too_many_low(minima, shift, mean, certain)
-                if _cut_runs(own, cells, minima, shift, mean, distinct):
+                if _cut_runs(shingles, cells, minima, shift, mean, distinct):
                     crafted[text] = True
                 if _too_many_low(minima, shift, mean, certain):
                     minima[:] = NOTHING

@@ -32,15 +32,15 @@ def gather(
     # The feature's row in each slot. Rows below a text's first row belong to earlier texts and count as empty, so the table is
     # never cleared.
     slots = np.full(1 << bits, _EMPTY, np.int64)
-    found = np.empty(hashes.shape, np.uint64)
+    distinct = np.empty(hashes.shape, np.uint64)
     counts, totals = np.empty(len(hashes), np.int64), np.empty(len(hashes), np.int64)
-    found_bounds = np.zeros(len(bounds), np.int64)
+    distinct_bounds = np.zeros(len(bounds), np.int64)
     count = np.int64(0)
     for text in range(len(bounds) - 1):
-        first, own_bits = count, 1
-        while (1 << own_bits) < 2 * (bounds[text + 1] - bounds[text]):
-            own_bits += 1
-        shift, mask = np.uint64(64 - own_bits), (1 << own_bits) - 1
+        first, text_bits = count, 1
+        while (1 << text_bits) < 2 * (bounds[text + 1] - bounds[text]):
+            text_bits += 1
+        shift, mask = np.uint64(64 - text_bits), (1 << text_bits) - 1
         for feature in range(bounds[text], bounds[text + 1]):
             weight = weights[feature] if len(weights) else np.int64(1)
             slot = np.int64((hashes[feature, 0] * multiplier) >> shift)
@@ -48,7 +48,7 @@ def gather(
             while row >= first:
                 equal = True
                 for lane in range(lanes):
-                    equal &= found[row, lane] == hashes[feature, lane]
+                    equal &= distinct[row, lane] == hashes[feature, lane]
                 if equal:
                     break
                 slot = (slot + 1) & mask
@@ -57,13 +57,13 @@ def gather(
                 row = slots[slot] = count
                 count += 1
                 for lane in range(lanes):
-                    found[row, lane] = hashes[feature, lane]
+                    distinct[row, lane] = hashes[feature, lane]
                 counts[row], totals[row] = 1, weight
             else:
                 counts[row] += 1
                 totals[row] += weight
-        found_bounds[text + 1] = count
-    return found[:count], counts[:count], totals[:count], found_bounds
+        distinct_bounds[text + 1] = count
+    return distinct[:count], counts[:count], totals[:count], distinct_bounds
 
 
 @compiled
@@ -80,9 +80,9 @@ def bit_sums(
             total += weight
             for lane in range(lanes):
                 value = np.int64(hashes[feature, lane])
-                own = sums[text, 64 * lane : 64 * lane + 64]
+                lane_sums = sums[text, 64 * lane : 64 * lane + 64]
                 for bit in range(64):
-                    own[bit] += weight & -(value >> bit & 1)
+                    lane_sums[bit] += weight & -(value >> bit & 1)
         for bit in range(64 * lanes):
             sums[text, bit] = 2 * sums[text, bit] - total
     return sums

@@ -119,13 +119,13 @@ def in_title(
     keys, title_keys    uint64 [features]
     texts, title_texts  int64 [features], each feature's text number
     """
-    known = np.unique(title_keys)
-    if len(known) == 0:
+    distinct = np.unique(title_keys)
+    if len(distinct) == 0:
         return np.zeros(len(keys), np.bool_)
     # One number holds a feature's rank and its text, so that no feature meets the title of another text.
-    ranks = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    pairs = np.unique(title_texts * len(known) + np.searchsorted(known, title_keys))
-    return np.asarray((known[ranks] == keys) & np.isin(texts * len(known) + ranks, pairs))
+    ranks = np.minimum(np.searchsorted(distinct, keys), len(distinct) - 1)
+    pairs = np.unique(title_texts * len(distinct) + np.searchsorted(distinct, title_keys))
+    return np.asarray((distinct[ranks] == keys) & np.isin(texts * len(distinct) + ranks, pairs))
 
 
 def shingle_weights(weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
@@ -151,7 +151,7 @@ def feature_weights(
 
 
 def _is_any(codepoints: npt.NDArray[np.uint32], wanted: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    found = np.zeros(len(codepoints), np.bool_)
+    matches = np.zeros(len(codepoints), np.bool_)
     for codepoint in wanted:
-        found |= codepoints == codepoint
-    return found
+        matches |= codepoints == codepoint
+    return matches

@@ -119,8 +119,8 @@ class WordFactors:
         for phrase in self._phrases:
             last = len(keys) - len(phrase) + 1
             if last > 0:
-                found = numbers[len(phrase) - 1 :] == numbers[:last]
+                matches = numbers[len(phrase) - 1 :] == numbers[:last]
                 for place, key in enumerate(phrase.tolist()):
-                    found &= keys[place : place + last] == np.uint64(key)
-                opens[:last] |= found
+                    matches &= keys[place : place + last] == np.uint64(key)
+                opens[:last] |= matches
         return opens

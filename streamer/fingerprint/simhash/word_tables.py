@@ -129,7 +129,7 @@ def dictionary_words(file: Path, normalise: Normalise) -> tuple[list[DictionaryW
     Words with other than Han characters never reach the segmenter, so their lines have no effect.
     """
     content = _read(file, "fingerprint.dictionary")
-    found: list[DictionaryWord] = []
+    entries: list[DictionaryWord] = []
     for number, line in _lines(content, str(file), "fingerprint.dictionary"):
         match = re.fullmatch(r"(?P<word>\S+)(?:\s+(?P<frequency>[0-9]{1,9}))?(?:\s+(?P<tag>[a-zA-Z]{1,8}))?", line)
         if match is None:
@@ -137,10 +137,10 @@ def dictionary_words(file: Path, normalise: Normalise) -> tuple[list[DictionaryW
                 f"fingerprint.dictionary: {file}: line {number}: must be `word [frequency] [tag]`, not {line!r}"
             )
         frequency = int(match["frequency"]) if match["frequency"] else None
-        found.append(DictionaryWord(match["word"], frequency, match["tag"] or ""))
-    normal = normalise([entry.word for entry in found])
+        entries.append(DictionaryWord(match["word"], frequency, match["tag"] or ""))
+    normal = normalise([entry.word for entry in entries])
     words = [
-        DictionaryWord(word, entry.frequency, entry.tag) for word, entry in zip(normal, found, strict=True) if word
+        DictionaryWord(word, entry.frequency, entry.tag) for word, entry in zip(normal, entries, strict=True) if word
     ]
     return words, _digest(content)
 
