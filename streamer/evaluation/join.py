@@ -27,7 +27,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class SimilarPairs:
-    """Row pairs, int64 [pairs], and their similarities, float64 [pairs]; sorted by `later`, then `earlier`."""
+    """Row pairs, int64 [pairs], and their similarities, float64 [pairs]; sorted by `later`, then `earlier`.
+
+    >>> similar_pairs(["杭州的春天到了", "杭州的春天到", "北京"], floor=0.5, run=5).nearest(3)[1].tolist()
+    [-1, 0, -1]
+    """
 
     later: npt.NDArray[np.int64]
     earlier: npt.NDArray[np.int64]

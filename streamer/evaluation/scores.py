@@ -30,7 +30,11 @@ _BATCH_DOCUMENTS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Truth about n documents or pairs, bool [n] each. Rows with neither flag are in the grey zone."""
+    """Truth about n documents or pairs, bool [n] each. Rows with neither flag are in the grey zone.
+
+    >>> score(np.array([True, True]), truth_of_labels(["dup", "neg"])).precision.value
+    0.5
+    """
 
     duplicate: npt.NDArray[np.bool_]
     different: npt.NDArray[np.bool_]

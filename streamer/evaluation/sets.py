@@ -78,6 +78,11 @@ class EvaluationSet:
     floor    see `scores.truth_of_similarities`
     nearest  in a stream, each document's most similar earlier row, or -1
     groups   as a stream's truth, int64 [n], group or -1
+
+    >>> truth = truth_of_labels(["dup"])
+    >>> pairs = EvaluationSet("one pair", [Document("", "a text")], [Document("", "A text")], truth)
+    >>> int(pairs.truth.duplicate.sum())
+    1
     """
 
     name: str

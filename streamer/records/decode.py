@@ -84,6 +84,10 @@ class DeadLetter:
 
     detail  a few words for people, at most DETAIL_CHARACTERS_MAX characters
     id      None if unreadable
+
+    >>> from index import Source
+    >>> Decoder(Decode()).decode([Record(Source("stream", 0), "pages", 7, key=b"k", value=None, timestamp_ms=0)])
+    [DeadLetter(reason=<Reason.TOMBSTONE: 16>, detail='the record has no value', id='k')]
     """
 
     reason: Reason
@@ -92,7 +96,15 @@ class DeadLetter:
 
 
 class Decoder:
-    """Decodes records by the settings."""
+    """Decodes records by the settings.
+
+    >>> from index import Source
+    >>> value = b'{"id": "a", "text": "The harbour.", "url": "https://example.org/a"}'
+    >>> record = Record(Source("stream", 0), "pages", 7, key=None, value=value, timestamp_ms=0)
+    >>> (document,) = Decoder(Decode()).decode([record])
+    >>> document.id, document.text, document.host
+    ('a', 'The harbour.', 'example.org')
+    """
 
     def __init__(self, settings: Decode) -> None:
         """Raises SettingsError without the format's package."""

@@ -40,7 +40,12 @@ def remedy(decode: Decode) -> str:
 
 
 class MissingHosts:
-    """Counts documents without a host, and warns once if a run's first ones all lack it."""
+    """Counts documents without a host, and warns once if a run's first ones all lack it.
+
+    >>> look = MissingHosts(Decode(), expected=True)
+    >>> look.see([Document("a", "text", "", 0, None, ()), Document("b", "text", "", 0, "example.org", ())])
+    1
+    """
 
     def __init__(self, decode: Decode, *, expected: bool) -> None:
         """`expected`: whether documents should have hosts, see `needs_hosts`."""

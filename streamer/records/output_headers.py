@@ -21,6 +21,11 @@ class OutputHeaders:
     offsets      covered input offsets from its position on; above 1 for unreadable records
     shadow       whether shadow mode kept it out of another output
     settings     digest of the settings for text, id and fingerprint
+
+    >>> headers = (("neardup.verdict", b"unique"), ("neardup.reason", b"no-match"), ("neardup.position", b"pages/0/7"))
+    >>> parsed = parse_headers((*headers, ("neardup.stream", b"id")), Destination.UNIQUE)
+    >>> parsed.position, parsed.contradicts
+    (Position(source=Source(stream='id', partition=0), offset=7), '')
     """
 
     verdict: Verdict | None

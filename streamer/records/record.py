@@ -113,6 +113,10 @@ class Batch:
     marks     by source, an opaque proof of the content up to that end (files; Kafka needs none)
     snapshot  the transport's proof, for `deliver`, that this worker owned the sources at the read; without records, proof
               of membership in the group
+
+    >>> records = [Record(Source("stream", 0), "pages", offset, None, b"{}", 0) for offset in (7, 8)]
+    >>> Batch(records, {Source("stream", 0): 9}).first(1).ends
+    {Source(stream='stream', partition=0): 8}
     """
 
     records: Sequence[Record]

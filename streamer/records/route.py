@@ -125,6 +125,11 @@ class Router:
     settings_digest          digest of the settings for texts, ids and fingerprints; None: no such header
     with_headers             False for a transport without headers
     shadow                   see `destination_of`; a header names the avoided output
+
+    >>> record = Record(Source("id", 0), "pages", 7, key=None, value=b"{}", timestamp_ms=0)
+    >>> (outgoing,) = Router("neardup", "0").route([record], [Decision(Verdict.UNIQUE, "no-match", "a")])
+    >>> outgoing.destination, outgoing.headers[:2]
+    (<Destination.UNIQUE: 'unique'>, (('neardup.verdict', b'unique'), ('neardup.reason', b'no-match')))
     """
 
     connector_name: str

@@ -19,17 +19,17 @@ class Ask(Section):
     )
     """Token that a request must bear (`Authorization: Bearer`); never printed. Unset, anyone who reaches the port may ask."""
     token_file: File | None = None
-    """File with this token, in its place; read once, at the start."""
+    """File with the token, instead of `ask.token`; read once, at the start."""
     documents_max: int = Field(100, ge=1, le=1_000)
-    """Documents in a request at most."""
+    """Maximum documents in a request."""
     body_bytes_max: int = Field(16 * 2**20, ge=2**10)
-    """Bytes of a request's body at most."""
+    """Maximum bytes in a request's body."""
     requests_per_second: int = Field(500, ge=1, le=100_000)
-    """Requests a second at most, of all callers together; as many may come at once."""
+    """Maximum requests a second, from all callers together; also the largest burst."""
     timeout_ms: Milliseconds = 10_000
     """Longest time for an answer; the process that exceeds it is restarted."""
     texts: bool = False
-    """Whether answers may show words of documents, which are read from the topics."""
+    """Whether answers may show words of documents, read from the topics."""
 
 
 def is_loopback(host: str) -> bool:

@@ -42,21 +42,21 @@ class Decode(Section):
     registry_password: SecretStr | None = None
     """This user's password; never printed."""
     registry_cafile: File | None = None
-    """Certificates of the authorities that the registry is trusted by."""
+    """Certificates of the authorities that sign the registry's certificate."""
     # The process that tries records waits a little longer than this for an answer.
     registry_timeout_ms: int = Field(3_000, ge=1, le=5_000)
-    """A registry without an answer for this long is down."""
+    """A registry that gives no answer for this long is down."""
     text: Pointer | None = None
     """Pointer to the text."""
     title: Pointer | None = None
     """Pointer to the title."""
     id: Pointer | None = None
-    """Pointer to the id; where there is none the record's key, then its position, is the id."""
+    """Pointer to the id. Without one, the record's key is the id, else its position."""
     time: Pointer | None = None
-    """Pointer to the time: ISO 8601, or seconds or milliseconds since 1970; where there is none the record's timestamp."""
+    """Pointer to the time: ISO 8601, or seconds or milliseconds since 1970. Without one, the record's timestamp counts."""
     host: Pointer | None = None
-    """Pointer to the host or URL that the document came from. The guard counts by it, and templates are learnt by it. An id
-    that is a URL names a host, too.
+    """Pointer to the document's host or URL. The guard counts by it, and templates are learnt by it. An id that is a URL
+    also names a host.
     """
     host_scope: Literal["host", "registrable-domain", "none"] = "host"
     """What counts as one host: the host itself; the domain that its owner registered, by the list of public suffixes
@@ -68,7 +68,7 @@ class Decode(Section):
     value_bytes_max: int = Field(8 * 2**20, ge=1)
     """A larger value is a dead letter."""
     characters_max: int = Field(8 * 2**20, ge=1)
-    """A document whose title and text have more characters is a dead letter."""
+    """A document with more characters in title and text is a dead letter."""
 
 
 @dataclass(frozen=True, slots=True)

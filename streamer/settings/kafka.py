@@ -35,9 +35,9 @@ class Kafka(Section):
     ssl_keyfile: File | None = None
     """This client's key."""
     session_timeout_ms: Milliseconds = 45_000
-    """The group drops a worker after this long without a heartbeat."""
+    """The group drops a worker without a heartbeat for this long."""
     max_poll_interval_ms: Milliseconds = 300_000
-    """The group drops a worker after this long without a read."""
+    """The group drops a worker that reads nothing for this long."""
     delivery_timeout_ms: Milliseconds = 30_000
     """A batch not delivered within this time is in doubt."""
     transaction_timeout_ms: Milliseconds = 90_000
@@ -48,5 +48,5 @@ class Kafka(Section):
     """Codec of the output records."""
     request_bytes_max: int = Field(64 * 2**20, ge=2**10)
     """Largest record to send, before compression. A larger one cannot be delivered, not even as a dead letter: keep it
-    above the largest record of the input topic.
+    above the input topic's largest record.
     """

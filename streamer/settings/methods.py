@@ -13,7 +13,7 @@ class Fingerprint(Section):
 
     scheme: Literal["minhash", "simhash"] = "minhash"
     """MinHash compares sets of shingles, by the section minhash. SimHash compares words, by index.distance_max and the
-    settings below; where nothing else is set, it is the preset simhash-best.
+    settings below; at their defaults, they are the preset simhash-best.
     """
     bits: Literal[64, 128] = 64
     """Length of the fingerprint."""
@@ -24,15 +24,15 @@ class Fingerprint(Section):
     weight: Literal["tf", "log-tf"] = "log-tf"
     """Weight of a feature that occurs tf times: tf, or 1 + ln tf."""
     segmenter: Literal["compiled", "jieba"] = "compiled"
-    """What cuts Han text into words: jieba's algorithm as machine code, or jieba. Both give the same words."""
+    """Splits Han text into words: jieba's algorithm as machine code, or jieba. Both give the same words."""
     character_shingle_size: int = Field(2, ge=1, le=8)
     """Characters in a feature of scripts without spaces."""
     features_min: int = Field(20, ge=1)
-    """A document with fewer distinct features is matched only by equal normalised text."""
+    """A document with fewer distinct features matches only equal normalised text."""
     idf: str | None = Field(None, min_length=1, title='"jieba" or the path of a table')
     """Rare words count more, by jieba's table for Chinese or a table of `streamer idf build`."""
     topic_length: bool = False
-    """Words as long as topic words are count up to twice (1 + len)."""
+    """Words as long as topic words usually are count up to twice (1 + len)."""
     word_length: bool = False
     """The longest words of a document count twice, the shortest once."""
     part_of_speech: TagFactors | None = None
@@ -48,30 +48,30 @@ class Fingerprint(Section):
     stop_words: str | None = Field(None, min_length=1, title='"particles" or the path of a file')
     """Words to leave out: the particles that the package brings, or a file, one on each line."""
     markup: Markup = "none"
-    """Both schemes: HTML counts without its tags, or by its main text alone (extra html)."""
+    """Both schemes: compare HTML without its tags, or by its main text alone (extra html)."""
     simplify: bool = False
     """Both schemes: Traditional characters count as their Simplified forms."""
     key: Literal["secret", "public"] = "secret"
     """Both schemes: hashes depend on a secret key, so that texts cannot be crafted to match others, or to hide. A new index
-    makes its own. The public key gives the same fingerprints everywhere, for work that is to be repeated.
+    makes its own. The public key gives the same fingerprints everywhere, for reproducible work.
     """
     key_file: File | None = None
-    """File with the secret key, 32 hexadecimal digits, where several hosts, parts or Flink must agree on one. `streamer
-    index key` prints that of an index.
+    """File with the secret key, 32 hexadecimal digits, for hosts, parts or Flink that share one. `streamer index key`
+    prints an index's key.
     """
     second_look: LookKind = "none"
-    """SimHash: further test of a match, by cosine of feature weights, or by metadata."""
+    """SimHash: further test of a match, by the cosine of feature weights, or by metadata."""
 
 
 class Minhash(Section):
     """Signatures of shingles, with `fingerprint.scheme = "minhash"`."""
 
     similarity_min: float = Field(0.7, ge=0.3, le=1.0)
-    """Documents at least this similar are near-duplicates, by the estimated Jaccard similarity of their shingles. The bands
-    follow from it. A larger one than the index's is set by a restart.
+    """Minimum estimated Jaccard similarity of near-duplicates, by their shingles. The bands follow from it. A restart
+    applies a larger value.
     """
     shingles: Literal["characters", "words"] = "characters"
-    """Shingles of a document: runs of letters or runs of words (docs/minhash.md)."""
+    """Shingles of a document: runs of letters, or runs of words (docs/minhash.md)."""
     shingle_words: int = Field(3, ge=1, le=10)
     """Words in a shingle of words."""
     shingle_characters_wide: int = Field(5, ge=1, le=32)
@@ -83,4 +83,4 @@ class Minhash(Section):
     bin_bits: Literal[4, 8] = 8
     """Bits of each value."""
     features_min: int = Field(8, ge=1, le=64)
-    """A document that fills fewer bins is matched only by equal normalised text."""
+    """A document that fills fewer bins matches only equal normalised text."""

@@ -22,12 +22,12 @@ class SecondLook(Section):
     """A second look at matches within the distance, chosen by `fingerprint.second_look`. A stricter one is set by a restart."""
 
     cosine_min: float = Field(0.85, ge=0.0, le=1.0)
-    """With "cosine": documents match from this cosine of their feature weights on."""
+    """With "cosine": minimum cosine between the feature weights of a match."""
     cosine_cells: int = Field(128, ge=16, le=1_024)
     """Cells of the vectors that estimate the cosine: bytes of each entry."""
     similarity_min: float = Field(0.25, ge=0.01, le=1.0)
-    """With "metadata": documents match from this similarity on: content_weight / (1 + distance) + (1 - content_weight) *
-    Jaccard similarity of their metadata.
+    """With "metadata": minimum similarity of a match: content_weight / (1 + distance) + (1 - content_weight) * Jaccard
+    similarity of their metadata.
     """
     content_weight: float = Field(0.9, ge=0.5, le=1.0)
     """Weight of the distance in that similarity; the metadata have the rest."""

@@ -47,14 +47,14 @@ class Batching(Section):
     """Size of a batch, which is decided and delivered at once."""
 
     records_max: int = Field(1_000, ge=1, le=100_000)
-    """Records in a batch at most."""
+    """Maximum records in a batch."""
     bytes_max: int = Field(16 * 2**20, ge=1)
-    """Bytes of values in a batch at most (one record may exceed it)."""
+    """Maximum bytes of values in a batch; a single record may exceed it."""
     wait_ms: Milliseconds = 200
-    """Wait for new records at most this long."""
+    """Maximum wait for new records."""
     idle_ms: Milliseconds | None = None
-    """`run --part fingerprint`: write an empty batch for a partition that gave no record for this long, so that an engine
-    which decides in the order of time need not wait for it.
+    """`run --part fingerprint`: write an empty batch for a partition without a record for this long, so that an engine that
+    decides in the order of time need not wait for it.
     """
 
 
@@ -64,33 +64,33 @@ class Index(Section):
     directory: File = Path("index-data")
     """Folder of the index; one index serves many workers of one host."""
     distance_max: int = Field(DISTANCES["none"], ge=0, le=7)
-    """SimHash: documents this many bits apart or nearer are near-duplicates, where a second look agrees. A smaller one than
-    the index's is set by a restart. It follows from the section second_look where fingerprint.second_look = "metadata".
+    """SimHash: near-duplicates differ in at most this many bits, and a second look must agree. A restart applies a smaller
+    value. With fingerprint.second_look = "metadata" it follows from the section second_look.
     """
     insert: Literal["unique", "root", "all"] = "root"
     """Documents that enter the index: unique ones; also duplicates, but a match on one counts only if the document is
     similar enough to the original too; or all duplicates.
     """
     root_similarity_min: float = Field(ROOT_SIMILARITY_MIN, ge=0.01, le=1)
-    """MinHash with insert = "root": a duplicate is at least so similar to its root."""
+    """MinHash with insert = "root": minimum similarity between a duplicate and its root."""
     root_distance_max: int | None = Field(None, ge=0, le=128)
-    """SimHash with insert = "root": a duplicate is at most so many bits from its root; unset, twice distance_max. A second
-    look judges the root as it judges a match.
+    """SimHash with insert = "root": maximum bits between a duplicate and its root; unset, twice distance_max. A second look
+    judges the root like a match.
     """
     templates: bool = True
     """MinHash with insert = "root": learn what the pages of a site share, and keep pages that add a text of their own."""
     recrawl: Literal["duplicate", "update", "as-new"] = "update"
-    """A document whose id (decode.id) and host are known with another text, unless it resembles another document more: it
-    is an update, and takes the older version's place; or it is unique, and both versions stay; or ids play no role, and it
-    is a duplicate where it resembles its older version.
+    """A document whose id (decode.id) and host the index has, with another text, unless it resembles another document more.
+    "update": it replaces the older version. "as-new": it is unique, and both versions stay. "duplicate": ids play no role,
+    and it is a duplicate if it resembles the older version.
     """
     recrawl_minor: Literal["duplicate", "unique"] = "duplicate"
-    """A document whose id is known with the same text but for counters and dates (reason update-minor): it goes to the
-    duplicate topic, or it is treated as any other update.
+    """A document whose id the index has, with the same text but for counters and dates (reason update-minor): it goes to
+    the duplicate topic, or counts as any other update.
     """
     recrawl_history: int = Field(4, ge=0, le=255)
-    """A document that returns to an earlier text is an update at most so many times, until it has a new text; after that it
-    is an update-minor.
+    """A document that returns to an earlier text is an update at most this many times before it has a new text; after that
+    it is an update-minor.
     """
     map_bytes_max: int = Field(2**40, ge=2**20)
     """The index file never grows beyond this."""
@@ -160,11 +160,11 @@ class Workers(Section):
     restart_backoff_max_ms: Milliseconds = 15_000
     """Longest wait before a restart."""
     deaths_max: int = Field(3, ge=1)
-    """After so many deaths of workers over a batch each of its records is tried in a process of its own; one that ends it
-    is a dead letter.
+    """After this many worker deaths over a batch, each of its records is tried in its own process; one that ends it becomes
+    a dead letter.
     """
     document_timeout_ms: Milliseconds = 5_000
-    """There, decoding and fingerprinting a record may take this long."""
+    """Maximum time to decode and fingerprint a record in that trial."""
 
 
 class Observe(Section):
@@ -175,11 +175,11 @@ class Observe(Section):
     port: Port = 9464
     """Port of these; 0 picks a free one."""
     tls_certificate_file: File | None = None
-    """Certificate of the port, and what leads to its authority, in PEM; unset, the port has no TLS."""
+    """Certificate of the port with its chain, in PEM; unset, the port has no TLS."""
     tls_key_file: File | None = None
-    """Key of this certificate, in PEM, without a password."""
+    """Private key for this certificate, in PEM, without a password."""
     user: str | None = Field(None, min_length=1)
-    """User who may read /metrics, by basic authentication; unset, everybody may."""
+    """User who may read /metrics, by basic authentication; unset, anyone may."""
     password_file: File | None = None
     """File with this user's password; read once, at the start."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -38,7 +38,11 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A rule between two settings, and whether it holds: keys[0] `rule` keys[1]."""
+    """A rule between two settings, and whether it holds: keys[0] `rule` keys[1].
+
+    >>> RelationsBroken([Relation(False, ("batch.records_max", "index.entries_max"), "must not exceed")])
+    RelationsBroken('batch.records_max must not exceed index.entries_max')
+    """
 
     holds: bool
     keys: tuple[str, str]

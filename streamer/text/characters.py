@@ -75,6 +75,9 @@ class Characters:
 
     codepoints  uint32 [characters]
     bounds      int64 [n + 1], text i is codepoints[bounds[i]:bounds[i + 1]]
+
+    >>> fold(["Ｃafé", "NOIR"]).bounds.tolist()
+    [0, 4, 8]
     """
 
     codepoints: npt.NDArray[np.uint32]

@@ -48,6 +48,11 @@ class Segmenter:
     segment     (code points uint32, starts of runs int64 [runs], their lengths int64 [runs], which are Han bool [runs])
                 -> starts and lengths of words, int64 [words] twice, ascending; a run that is not Han is one word
     dictionary  names the dictionary and its release; equal names give equal words, by either segmenter
+
+    >>> codepoints = np.array(list(map(ord, "北京大学生")), np.uint32)
+    >>> starts, lengths = segmenter("compiled").segment(codepoints, np.array([0]), np.array([5]), np.array([True]))
+    >>> lengths.tolist()
+    [2, 3]
     """
 
     segment: Callable[[npt.NDArray[np.uint32], Numbers, Numbers, npt.NDArray[np.bool_]], tuple[Numbers, Numbers]]

@@ -26,6 +26,9 @@ class Words:
     starts      int64 [words], ascending
     lengths     int64 [words], code points
     bounds      int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
+
+    >>> split(fold(["The harbour of 杭州"]), segmenter("compiled"), 2).strings()
+    [['the', 'harbour', 'of', '杭州']]
     """
 
     codepoints: npt.NDArray[np.uint32]

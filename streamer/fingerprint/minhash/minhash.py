@@ -108,6 +108,10 @@ class WordShingles:
 
     In scripts without spaces, except Han, every letter is a word. The key makes the hashes secret (`word_shingles.shingle`). A
     text with fewer words than `size` is one shingle.
+
+    >>> from streamer.text.characters import fold
+    >>> WordShingles(2).of(fold(["the old harbour", "harbour"])).bounds.tolist()
+    [0, 2, 3]
     """
 
     def __init__(self, size: int, key: HashKey = PUBLIC) -> None:

@@ -29,6 +29,10 @@ class Shingles:
 
     hashes  uint64 [shingles]
     bounds  int64 [n + 1], text i has hashes[bounds[i]:bounds[i + 1]]
+
+    >>> from streamer.text.characters import fold
+    >>> shingle_characters(fold(["harbour", "杭州西湖"]), wide_size=2, narrow_size=5).bounds.tolist()
+    [0, 3, 6]
     """
 
     hashes: npt.NDArray[np.uint64]

@@ -12,7 +12,14 @@ from streamer.fingerprint.simhash.word_tables import IDF_VERSION
 
 
 class DocumentFrequencies:
-    """Number of documents with each word."""
+    """Number of documents with each word.
+
+    >>> from streamer.settings.settings import Fingerprint
+    >>> counted = DocumentFrequencies(Fingerprinter(Fingerprint()))
+    >>> counted.add(["the harbour", "the ferry"])
+    >>> list(counted.lines(documents_min=2))
+    ['# streamer idf 1 documents 2 unknown 0.693147', 'the 0.000000']
+    """
 
     def __init__(self, fingerprinter: Fingerprinter) -> None:
         """`fingerprinter` splits texts into words; its weights play no part."""

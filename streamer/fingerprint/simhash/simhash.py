@@ -31,6 +31,9 @@ class Distinct:
     hashes  text after text, by first occurrence
     counts  int64 [features], occurrences in the text (tf)
     totals  int64 [features], sum of their weights
+
+    >>> count_distinct(np.array([[7], [9], [7]], np.uint64), np.array([0, 3])).counts.tolist()
+    [2, 1]
     """
 
     hashes: npt.NDArray[np.uint64]
