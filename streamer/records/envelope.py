@@ -22,8 +22,7 @@ DOCUMENTS_MAX = 256
 """Maximum documents per written batch. Readers take any number."""
 
 _FIXED = struct.Struct("<4sHHIIQQ")
-_LENGTH = struct.Struct("<I")
-_CHECKSUM = struct.Struct("<I")
+_NUMBER = struct.Struct("<I")
 _NO_TEXT = 2**32 - 1
 _ALL_ABSENT, _SOME_PRESENT = 0, 1
 
@@ -102,12 +101,12 @@ class Packer:
 
     def number(self, value: int) -> None:
         """A 32-bit number."""
-        self._parts.append(_LENGTH.pack(value))
+        self._parts.append(_NUMBER.pack(value))
 
     def text(self, text: str) -> None:
         """A text: its length in bytes, then UTF-8."""
         encoded = text.encode(errors="backslashreplace")
-        self._parts += [_LENGTH.pack(len(encoded)), encoded]
+        self._parts += [_NUMBER.pack(len(encoded)), encoded]
 
     def column(self, column: npt.NDArray[Any], kind: str) -> None:
         """Items of any shape, row by row, as the little-endian numpy type `kind`."""
@@ -125,7 +124,7 @@ class Packer:
     def sealed(self) -> bytes:
         """The batch's bytes, with the checksum."""
         body = b"".join(self._parts)
-        return body + _CHECKSUM.pack(zlib.crc32(body))
+        return body + _NUMBER.pack(zlib.crc32(body))
 
 
 class Unpacker:
@@ -136,10 +135,10 @@ class Unpacker:
         self._content = content or b""
         self._where = where
         self._at = 0
-        self._end = len(self._content) - _CHECKSUM.size
+        self._end = len(self._content) - _NUMBER.size
         if self._content[:4] != magic:
             raise self.unreadable(f"it does not begin with {magic.decode()}: something else was written to this topic")
-        if len(self._content) < _FIXED.size + _CHECKSUM.size:
+        if len(self._content) < _FIXED.size + _NUMBER.size:
             raise self.unreadable(f"it was cut to {len(self._content)} bytes")
         _, version, flags, partition, self.count, begin, end = _FIXED.unpack_from(self._content)
         if version != VERSION or flags:
@@ -147,7 +146,7 @@ class Unpacker:
                 f"its format is version {version} with flags {flags:#x}, and this program reads version {VERSION} without: "
                 "update the older one of the two programs"
             )
-        if zlib.crc32(memoryview(self._content)[: self._end]) != _CHECKSUM.unpack_from(self._content, self._end)[0]:
+        if zlib.crc32(memoryview(self._content)[: self._end]) != _NUMBER.unpack_from(self._content, self._end)[0]:
             raise self.unreadable("it is damaged or was cut: its checksum does not fit")
         self._at = _FIXED.size
         stamp, stream, topic = self.text(), self.text(), self.text()
@@ -161,7 +160,7 @@ class Unpacker:
 
     def number(self) -> int:
         """See `Packer.number`."""
-        value: int = _LENGTH.unpack(self._take(_LENGTH.size))[0]
+        value: int = _NUMBER.unpack(self._take(_NUMBER.size))[0]
         return value
 
     def text(self) -> str:

@@ -69,11 +69,8 @@ def pack_verdicts(batch: VerdictBatch) -> bytes:
 
 
 def _pack_originals(packer: Packer, batch: VerdictBatch) -> None:
-    rows, named = [], []
-    for row, position in enumerate(batch.original_positions):
-        if position is not None:
-            rows.append(row)
-            named.append(position)
+    rows = [row for row, position in enumerate(batch.original_positions) if position is not None]
+    named = [position for position in batch.original_positions if position is not None]
     numbers: dict[Source, int] = {}
     source_numbers = [numbers.setdefault(position.source, len(numbers)) for position in named]
     packer.number(len(numbers))

@@ -20,8 +20,10 @@ white space collapsed.
 """
 
 import re
+import tomllib
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -29,29 +31,8 @@ import numpy.typing as npt
 from streamer.text import passage_kernels as kernels
 from streamer.text.characters import CODE_POINTS, Characters, decode
 
-_READERS = (
-    r"阅读|閱讀|浏览|瀏覽|点击|點擊|访问|訪問|评论|評論|留言|回复|回覆|点赞|點讚|按讚|喜欢|喜歡|赞|讚|转发|轉發|分享|"
-    r"收藏|播放|观看|觀看|下载|下載|人气|人氣|热度|熱度|围观|圍觀|跟帖|粉丝|閲覧|コメント|いいね|再生|シェア|조회|"
-    r"댓글|공감|좋아요"
-)
-_WORDS = (
-    r"views?|reads?|hits|visits?|visitors?|clicks?|plays?|comments?|replies|likes?|shares?|reposts?|retweets?|"
-    r"bookmarks?|favou?rites?|downloads?|followers?|subscribers?|aufrufe|kommentare?|leser|vues?|commentaires?|"
-    r"partages?|lectures?|vistas?|visitas?|comentarios?|compartidos?|lecturas?|visualizações|comentários?|"
-    r"visualizzazioni|commenti|condivisioni|просмотр(?:ов|ы|а)?|комментари(?:ев|и|й|я)|лайк(?:ов|а|и)?"
-)
-_MONTHS = (
-    r"jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|mar(?:ch|s|zo)?|apr(?:il|ile)?|may|mai|mayo|june?|juni|july?|juli|"
-    r"aug(?:ust)?|sept?(?:ember)?|oct(?:ober|ubre)?|okt(?:ober)?|nov(?:ember)?|dec(?:ember)?|dez(?:ember)?|janvier|"
-    r"février|avril|juin|juillet|août|septembre|octobre|novembre|décembre|enero|febrero|abril|junio|julio|agosto|"
-    r"septiembre|noviembre|diciembre"
-)
-_PUBLISHED = (
-    r"last updated?|last modified|published|updated?|posted|modified|edited|发布于|发布时间|发布|發布於|發佈於|"
-    r"發布時間|更新于|更新於|更新时间|更新時間|最后更新|最後更新|更新日|更新|发表于|發表於|发表时间|编辑于|編輯於|"
-    r"修改于|時間|时间|日期|date|aktualisiert|veröffentlicht|publié(?: le)?|mis à jour(?: le)?|publicado|actualizado|"
-    r"обновлено|опубликовано|公開日"
-)
+_LISTS = tomllib.loads(Path(__file__).with_name("items.toml").read_text("utf-8"))
+_READERS, _WORDS, _MONTHS, _PUBLISHED = ("|".join(_LISTS[name]) for name in ("readers", "words", "months", "published"))
 
 _NUMBER = (
     r"\d+(?:[.,'’ ]\d{3})*(?:[.,]\d+)?(?:\s?(?:[万萬亿億千]|[kmw](?![^\W\d_])))?\+?"

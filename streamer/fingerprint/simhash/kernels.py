@@ -70,7 +70,10 @@ def gather(
 def bit_sums(
     hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Kernel of `simhash.bit_sums`."""
+    """Sums for every text: sum i adds the weights of the features whose bit i is 1 and subtracts all others.
+
+    Returns int64 [n, 64 * lanes], exact while a text's weights add up to less than 2**62.
+    """
     lanes = hashes.shape[1]
     sums = np.zeros((len(bounds) - 1, 64 * lanes), np.int64)
     for text in range(len(bounds) - 1):

@@ -63,21 +63,11 @@ def log_weights(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def simhash(
     hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint64]:
-    """Fingerprint of every text, uint64 [n, lanes]: bit i is 1 if sum i in `bit_sums` is above 0, else 0.
+    """Fingerprint of every text, uint64 [n, lanes]: bit i is 1 if sum i in `kernels.bit_sums` is above 0, else 0.
 
     >>> hashes, bounds = np.array([[0b01], [0b11]], np.uint64), np.array([0, 2])
     >>> simhash(hashes, np.array([1, 2]), bounds)
     array([[3]], dtype=uint64)
     """
-    positive = bit_sums(hashes, weights, bounds) > 0
+    positive = kernels.bit_sums(hashes, weights, bounds) > 0
     return np.packbits(positive, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
-
-
-def bit_sums(
-    hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Sums for every text: sum i adds the weights of the features whose bit i is 1 and subtracts all others.
-
-    Returns int64 [n, 64 * lanes], exact while a text's weights add up to less than 2**62.
-    """
-    return kernels.bit_sums(hashes, weights, bounds)

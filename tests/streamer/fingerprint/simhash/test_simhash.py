@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.fingerprint.simhash.simhash import WEIGHT_UNIT, bit_sums, count_distinct, log_weights, simhash
+from streamer.fingerprint.simhash.kernels import bit_sums
+from streamer.fingerprint.simhash.simhash import WEIGHT_UNIT, count_distinct, log_weights, simhash
 from tests.support.paths import ROOT
 from tests.support.plain_simhash import HASHES, bounds_of, column, plain_sums
 
