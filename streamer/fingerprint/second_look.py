@@ -8,11 +8,16 @@ the standard deviation is about (1 - c^2) / sqrt(cells).
 Set signature: a set's MinHash (Broder 1997), one value for each hash function.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from index import second_look
+from streamer.fingerprint.hashing import hash_strings
+from streamer.fingerprint.key import HashKey
 from streamer.fingerprint.shingle_kernels import GOLDEN_RATIO, mix_column
+from streamer.text.characters import fold
 
 FORMAT_VERSION = 1
 """Raised whenever equal documents begin to give other vectors or signatures."""
@@ -20,6 +25,32 @@ FORMAT_VERSION = 1
 _PEAK = 127
 _CELLS_AT_ONCE = 2**22
 _LOW = np.uint64(0xFFFF_FFFF)
+
+
+def looks_of(
+    look: second_look.Look | None,
+    hashes: npt.NDArray[np.uint64],
+    weights: npt.NDArray[np.int64],
+    bounds: npt.NDArray[np.int64],
+    metadata: Sequence[Sequence[str]] | None,
+    key: HashKey,
+) -> npt.NDArray[np.uint8] | None:
+    """What a second look compares: uint8 [n, look bytes]; None without one.
+
+    hashes    uint64 [features, lanes], with `weights` and `bounds` as in `feature_vectors`
+    metadata  a set of texts for each text; those with an empty normal form do not count
+    """
+    if isinstance(look, second_look.CosineLook):
+        return feature_vectors(hashes[:, 0], weights, bounds, look.cells).view(np.uint8)
+    if not isinstance(look, second_look.MetadataLook):
+        return None
+    sets: Sequence[Sequence[str]] = [()] * (len(bounds) - 1) if metadata is None else metadata
+    folded = fold([member for members in sets for member in members])
+    members = [folded.text(row) for row in range(len(folded.bounds) - 1)]
+    counted = np.concatenate([[0], np.cumsum([bool(member) for member in members], dtype=np.int64)])
+    ends = np.concatenate([[0], np.cumsum([len(members) for members in sets], dtype=np.int64)])
+    hashed = key.keyed(hash_strings([member for member in members if member], lanes=1))
+    return set_signatures(hashed[:, 0], counted[ends], look.functions)
 
 
 def feature_vectors(

@@ -14,7 +14,6 @@ from streamer.fingerprint import second_look
 from streamer.fingerprint.fingerprints import Fingerprints, Scheme, slices
 from streamer.fingerprint.hashing import hash_strings, hash_words
 from streamer.fingerprint.key import PUBLIC, HashKey
-from streamer.fingerprint.second_look import feature_vectors, set_signatures
 from streamer.fingerprint.simhash.simhash import count_distinct, log_weights, simhash
 from streamer.fingerprint.simhash.weights import feature_weights, in_title, shingle_weights
 from streamer.fingerprint.simhash.word_factors import WordFactors
@@ -109,8 +108,9 @@ class Fingerprinter(Scheme):
     ) -> Fingerprints:
         characters = self._normaliser.characters(texts)
         weighted, weighty = self._weighted(characters, titles)
-        looks = self._looks(*weighted, metadata)
-        return self._classified(characters, simhash(*weighted), weighty, self._settings.features_min, looks)
+        fingerprints = simhash(*weighted)
+        looks = second_look.looks_of(self._look, *weighted, metadata, self._key)
+        return self._classified(characters, fingerprints, weighty, self._settings.features_min, looks)
 
     def _weighted(self, characters: Characters, titles: Sequence[str] | None) -> tuple[Weighted, npt.NDArray[np.int64]]:
         hashes, bounds, weights = self._features(characters)
@@ -129,26 +129,6 @@ class Fingerprinter(Scheme):
         if weights is not None:
             weighty = np.bincount(distinct.texts[totals > 0], minlength=len(weighty))
         return (distinct.hashes, totals, distinct.bounds), weighty
-
-    def _looks(
-        self,
-        hashes: npt.NDArray[np.uint64],
-        weights: npt.NDArray[np.int64],
-        bounds: npt.NDArray[np.int64],
-        metadata: Sequence[Sequence[str]] | None,
-    ) -> npt.NDArray[np.uint8] | None:
-        if isinstance(self._look, looks.CosineLook):
-            return feature_vectors(hashes[:, 0], weights, bounds, self._look.cells).view(np.uint8)
-        if not isinstance(self._look, looks.MetadataLook):
-            return None
-        given: Sequence[Sequence[str]] = [()] * (len(bounds) - 1) if metadata is None else metadata
-        folded = fold([member for members in given for member in members])
-        members = [folded.text(row) for row in range(len(folded.bounds) - 1)]
-        # A member whose normal form is empty does not count.
-        until = np.concatenate([[0], np.cumsum([bool(member) for member in members], dtype=np.int64)])
-        ends = np.concatenate([[0], np.cumsum([len(members) for members in given], dtype=np.int64)])
-        hashed = self._key.keyed(hash_strings([member for member in members if member], lanes=1))
-        return set_signatures(hashed[:, 0], until[ends], self._look.functions)
 
     def _features(
         self, characters: Characters
