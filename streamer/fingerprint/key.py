@@ -1,4 +1,4 @@
-"""The secret key of the hashes. Without it, anybody can compute which letters win every bin in a signature."""
+"""The secret key of the hashes. Without it, anyone can compute which letters win every bin in a signature."""
 
 import hashlib
 from collections.abc import Mapping

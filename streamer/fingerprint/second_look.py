@@ -1,9 +1,8 @@
 """An entry's data for the second look at matches, a batch at a time; `index.matching.second_look` compares it.
 
-Feature vector: a text's weighted features in a fixed number of cells. A feature's hash chooses its cell, and whether its weight
-is added or subtracted (signed feature hashing: Weinberger, Dasgupta, Langford, Smola, Attenberg, "Feature Hashing for Large Scale
-Multitask Learning", ICML 2009). Inner products of such vectors estimate those of the whole vectors without bias. For a cosine c
-the standard deviation is about (1 - c^2) / sqrt(cells).
+Feature vector: a text's weighted features in a fixed number of cells. A feature's hash chooses its cell and sign (Weinberger,
+Dasgupta, Langford, Smola, Attenberg, "Feature Hashing for Large Scale Multitask Learning", ICML 2009). Inner products are
+unbiased estimates. For a cosine c the standard deviation is about (1 - c^2) / sqrt(cells).
 
 Set signature: a set's MinHash (Broder 1997), one value for each hash function.
 """

@@ -1,7 +1,4 @@
-"""SplitMix64, and compiled loops over the hashes of words; `word_shingles` defines the results.
-
-`index.kernels` says how kernels are written.
-"""
+"""SplitMix64, and compiled loops over the hashes of words; `word_shingles` defines the results."""
 
 from typing import Any
 

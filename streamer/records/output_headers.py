@@ -52,7 +52,7 @@ def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
     kept = tuple(header for header in headers if not header[0].startswith(route.PREFIX))
     contradictions = []
     if len(added) < len(headers) - len(kept):
-        contradictions.append("a header stands twice")
+        contradictions.append("a header occurs twice")
     shadow = route.SHADOW in texts
     if verdict is None:
         contradictions.append("there is no verdict")
@@ -70,7 +70,7 @@ def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
             contradictions.append("the headers of Kafka Connect are missing")
     offsets = texts.get(route.OFFSETS, "1")
     if not (offsets.isascii() and offsets.isdigit() and 0 < len(offsets) < 20):
-        contradictions.append(f"it stands for {offsets!r} offsets")
+        contradictions.append(f"it covers {offsets!r} offsets")
         offsets = "1"
     original = route.parse_original_position(headers)
     # A given-back record may name the document that caused its drop.

@@ -63,7 +63,7 @@ def relations(value: Lookup, *, over_files: bool = False) -> list[Relation]:
         Relation(
             value("guard.policy") == "alert" or value("index.insert") != "unique",
             ("guard.policy", "index.insert"),
-            "lets documents pass only where duplicates enter the index, and must not be set with",
+            "passes documents only if duplicates enter the index, and must not be set with",
         ),
     ]
 
@@ -139,6 +139,6 @@ def _ask(value: Lookup) -> Iterator[Relation]:
     yield Relation(
         not value("ask.enabled") or has_token or is_loopback(value(host)),
         (file, host),
-        "must be set where ask.enabled lets other machines ask, by",
+        "must be set, as ask.enabled lets other machines ask, by",
     )
     yield Relation(value(token) is None or value(file) is None, (token, file), "must not be set together with")

@@ -1,7 +1,4 @@
-"""Compiled loops from code points to their normal form; `characters` defines it.
-
-`index.kernels` says how kernels are written.
-"""
+"""Compiled loops from code points to their normal form; `characters` defines it."""
 
 from typing import Any, NamedTuple
 

@@ -1,7 +1,7 @@
 """Text as arrays: normal forms for a batch of texts, and every character's script rule.
 
-A batch is one array of code points, so table look-ups replace `unicodedata` for nearly every text. The few texts whose characters
-act upon one another go through the definition itself (`_fold_by_definition`).
+A batch is one array of code points, and tables replace `unicodedata`. Only texts whose characters act upon one another go through
+the definition itself (`_fold_by_definition`).
 """
 
 import unicodedata

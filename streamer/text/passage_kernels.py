@@ -1,6 +1,6 @@
 """Compiled loops over texts' characters: collapse white space, and cut out passages that may hold counters and dates.
 
-`index.kernels` says how kernels are written; `substance` defines passages and items.
+`substance` defines passages and items.
 """
 
 from typing import Any, NamedTuple

@@ -184,7 +184,7 @@ def _segment_by_jieba(
 
 
 def _tokenizer(entries: Sequence[tuple[str, int | None]]) -> Any:
-    """jieba's tokenizer, without lines on standard error, and without its cache file in /tmp, where anybody may write."""
+    """jieba's tokenizer, without lines on standard error, and without its cache file in /tmp, where anyone may write."""
     with warnings.catch_warnings():
         # jieba's own sources and its use of pkg_resources raise warnings.
         warnings.simplefilter("ignore")

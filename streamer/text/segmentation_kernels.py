@@ -1,6 +1,6 @@
 """Compiled loops for jieba's segmentation: its dictionary as a trie in arrays, the likeliest path, the hidden Markov model.
 
-`segmentation` defines the results and builds the arrays. `index.kernels` says how kernels are written.
+`segmentation` defines the results and builds the arrays.
 
 A trie node represents a word's beginning: a single character by its code point, every other node by SYMBOLS plus its place
 in `children`, a hash table with open addressing. An entry is one 64-bit number. Its key holds the parent node and the next

@@ -1,8 +1,7 @@
 """The substance of a text: the text without its counters and dates.
 
-A page changes at every visit: its number of readers, its time of update. Only certain items are left out, so that no fact is: a
-price, a score, a number in a sentence. A passage is a piece of text between line breaks and sentence ends, with at most
-LETTERS_MAX letters. In a passage with digits these are items:
+Counters and dates change at every visit to a page. Facts stay: a price, a score, a number in a sentence. A passage is the text
+between line breaks and sentence ends, with at most LETTERS_MAX letters. In a passage with digits these are items:
 
 - a counter: a number next to a word for readers' actions, as in "1,204 views", "评论(33)" or "阅读:1.2万"
 - a date, with a time or without: "2024-05-01 12:30", "May 5, 2024", "5月1日", "3 hours ago"

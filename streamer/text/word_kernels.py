@@ -1,7 +1,4 @@
-"""Compiled loops from characters to words and their hashes; `words` and `fingerprint.hashing` define the results.
-
-`index.kernels` says how kernels are written.
-"""
+"""Compiled loops from characters to words and their hashes; `words` and `fingerprint.hashing` define the results."""
 
 from typing import Any
 

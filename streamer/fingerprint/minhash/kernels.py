@@ -1,7 +1,6 @@
 """Compiled loops from characters to MinHash; `shingles` and `minhash` define the results.
 
-`index.kernels` says how kernels are written. `mix` is in another file, which numba's cache does not watch: after a
-change there, a process keeps the old one. SplitMix64 is fixed, so one copy is worth that.
+numba's cache does not watch the file of `mix`, so a change there would keep the old code. SplitMix64 never changes.
 """
 
 from typing import Any

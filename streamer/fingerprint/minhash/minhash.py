@@ -4,8 +4,8 @@ Every shingle is hashed once (Li, Owen, Zhang, "One Permutation Hashing", NIPS 2
 bins, and each bin keeps its smallest hash. The signature stores a `bin_bits`-bit value for that hash (Li, König, "b-Bit Minwise
 Hashing", WWW 2010).
 
-A bin without a shingle is marked empty. Empty bins show how small the text is, so similarity estimates for short texts are far
-better than from filled-up signatures. index/matching/minhash.py has the formulas, and fills empty bins for the bands only.
+A bin without a shingle stays empty, which shows how short the text is and improves estimates for short texts.
+index/matching/minhash.py has the formulas, and fills empty bins for the bands only.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""Compiled loops from feature hashes to bit sums; `simhash` defines the results.
-
-`index.kernels` says how kernels are written.
-"""
+"""Compiled loops from feature hashes to bit sums; `simhash` defines the results."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ WEIGHT_UNIT = FACTOR_UNIT
 
 _MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
 """Chooses slots in the hash table of features (multiply-shift hashing: Dietzfelbinger, Hagerup, Katajainen, Penttonen 1997).
-A random one keeps anybody from writing texts whose features all collide. No result depends on it.
+A random one keeps anyone from writing texts whose features all collide. No result depends on it.
 """
 
 _UNWEIGHED = np.zeros(0, np.int64)

@@ -882,7 +882,7 @@ def test_a_number_of_offsets_that_is_none_is_found(tmp_path: Path) -> None:
     world = with_damage(tmp_path)
     log, offset, record = outputs(world, "documents-dead-letter")[-1]
     log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.offsets", "many"))
-    assert "it stands for 'many' offsets" in wrong(verified(world))["contradiction"][0]
+    assert "it covers 'many' offsets" in wrong(verified(world))["contradiction"][0]
 
 
 BY_OTHER_SETTINGS = "texts and fingerprints of outputs that other decode or fingerprint settings made"
