@@ -98,9 +98,15 @@ def test_a_line_beyond_the_bound_stops_the_reader_behind_the_lines_before_it(tmp
         reader.close()
 
 
-def test_a_compressed_run_of_zeros_stops_at_the_bound_and_not_at_the_end_of_memory(tmp_path: Path) -> None:
-    packed = b"".join(gzip.compress(b"\0" * 2**20) for _ in range(64))
-    reader = LineReader(write(tmp_path / "in.gz", packed), line_bytes_max=2**21)
+@pytest.mark.parametrize(
+    ("suffix", "packed"),
+    [(".gz", 64 * gzip.compress(b"\0" * 2**20)), (".zst", 64 * zstandard.compress(b"\0" * 2**24))],
+    ids=[".gz", ".zst"],
+)
+def test_a_compressed_run_of_zeros_stops_at_the_bound_and_not_at_the_end_of_memory(
+    tmp_path: Path, suffix: str, packed: bytes
+) -> None:
+    reader = LineReader(write(tmp_path / f"in{suffix}", packed), line_bytes_max=2**21)
     with pytest.raises(InputUnreadable, match="longer"):
         reader.lines(10, 2**20)
     assert reader.bytes_read < len(packed) / 2

@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet as arrow_parquet
 
 from streamer.errors import InputUnreadable
+from streamer.transports.files import parquet
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, lines
 from tests.support.file_filter import pipe_of
 
@@ -76,6 +77,27 @@ def test_a_file_gives_the_same_lines_and_the_same_digest_every_time(tmp_path: Pa
 def test_a_table_without_rows_gives_no_line(tmp_path: Path) -> None:
     arrow_parquet.write_table(arrow.table({"text": arrow.array([], arrow.string())}), tmp_path / "rows.parquet")
     assert list(lines(tmp_path / "rows.parquet")) == []
+
+
+@pytest.mark.parametrize(("rows_at_once", "copies_max"), [(None, 10), (64, None)])
+def test_a_value_that_all_rows_share_is_held_for_a_few_rows_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_at_once: int | None, copies_max: int | None
+) -> None:
+    """With 64 rows at once, the same file takes more than 60 copies."""
+    if rows_at_once is not None:
+        monkeypatch.setattr(parquet, "_ROWS_AT_ONCE", rows_at_once)
+    size, count = 2**20, 100
+    shared = arrow.DictionaryArray.from_arrays(arrow.array([0] * count, arrow.int32()), ["x" * size])
+    arrow_parquet.write_table(
+        arrow.table({"text": shared}), tmp_path / "rows.parquet", dictionary_pagesize_limit=2**30, store_schema=False
+    )
+    assert (tmp_path / "rows.parquet").stat().st_size < 2**17
+    before, held_bytes, read = arrow.total_allocated_bytes(), 0, 0
+    for line, _ in parquet.json_lines(tmp_path / "rows.parquet"):
+        held_bytes, read = max(held_bytes, arrow.total_allocated_bytes() - before), read + 1
+        assert len(json.loads(line)["text"]) == size
+    assert read == count
+    assert held_bytes < copies_max * size if copies_max is not None else held_bytes > 60 * size
 
 
 def test_damaged_pages_stop_the_reader_behind_the_rows_before_them(tmp_path: Path) -> None:
