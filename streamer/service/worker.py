@@ -31,6 +31,8 @@ from streamer.transports.kafka.transport import KafkaTransport
 
 log = structlog.get_logger(__name__)
 
+_TOO_LITTLE_MEMORY = "not enough memory for data or threads: raise the container's limits or ulimit -v; nothing is lost"
+
 STATISTICS_PERIOD_SECONDS = 5.0
 OWED_PERIOD_SECONDS = 1.0
 
@@ -158,10 +160,13 @@ def work(
     except (StreamerError, errors.IndexProblem) as error:
         log.error("worker ends", error=type(error).__name__, reason=str(error))
         raise SystemExit(exit_code_of(error)) from None
-    except OSError as error:
-        if error.errno not in FILE_LIMITS:
+    except (OSError, MemoryError, RuntimeError) as error:
+        # A thread that the system refuses has no error class of its own.
+        is_of_memory = isinstance(error, MemoryError) or str(error) == "can't start new thread"
+        if not is_of_memory and getattr(error, "errno", None) not in FILE_LIMITS:
             raise
-        log.error("worker ends", error=type(error).__name__, reason=TOO_MANY_FILES)
+        reason = _TOO_LITTLE_MEMORY if is_of_memory else TOO_MANY_FILES
+        log.error("worker ends", error=type(error).__name__, reason=reason)
         raise SystemExit(os.EX_OSERR) from None
 
 

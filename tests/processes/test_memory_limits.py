@@ -6,12 +6,17 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import orjson
 import pytest
 
+from deploy.kafka_run import Outputs, Run, fill
 from streamer.cli.main import ADDRESS_SPACE_BYTES_MIN
+from streamer.demo.demo import documents
+from tests.support.services import Started, make_run, require_every_position_once, wait_until
 
 DOCUMENTS = 200
 
@@ -65,3 +70,28 @@ def test_too_little_memory_ends_the_command_and_the_same_command_goes_on(
     done = filtered(tmp_path / "documents.jsonl.gz", tmp_path, None)
     assert done.returncode == 0, done.stderr
     assert identities(tmp_path) == [str(number) for number in range(DOCUMENTS)]
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("client", ["kafka-python", "confluent-kafka"])
+def test_a_service_at_the_least_address_space_says_what_it_lacks_or_delivers_and_loses_nothing(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started], client: str
+) -> None:
+    run = make_run(kafka.bootstrap_servers, tmp_path, f"kafka.client={client}")
+    fill(kafka.bootstrap_servers, run.input_topic, documents(DOCUMENTS))
+    service = start(run)
+    # Interpreters start slowly: the limit comes before the first module of the service.
+    resource.prlimit(service.process.pid, resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES_MIN, ADDRESS_SPACE_BYTES_MIN))
+    wait_until(
+        lambda: (
+            "memory" in service.log.read_text() or run.delivered() == DOCUMENTS or service.process.poll() is not None
+        )
+    )
+    log = service.log.read_text()
+    assert "Traceback" not in log
+    if run.delivered() < DOCUMENTS:
+        assert "memory" in log
+        wait_until(lambda: not run.ready())
+    service.end()
+    start(run)
+    require_every_position_once(Outputs(run), DOCUMENTS)
