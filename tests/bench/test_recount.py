@@ -1,11 +1,14 @@
 """The second count of the run under faults, on its own: every kind of error is found, and sound topics have none."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from bench.chaos.recount import Recount, Seen
+from tests.support.paths import ROOT
 
 Topics = dict[str, list[Seen]]
 
@@ -100,3 +103,10 @@ def test_a_duplicate_may_be_named_where_an_update_replaced_its_original() -> Non
     topics = changed("duplicate", 1, naming("in/0/1"))
     topics["unique"][1] = output("u/0/1", "in/0/2", "update", "in/0/0", b"two")
     assert Recount(inputs(), topics).run() == []
+
+
+def test_the_second_count_uses_no_code_of_the_product() -> None:
+    code = "import sys, bench.chaos.recount; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "bench" in done.stdout.split()
+    assert not {"streamer", "index"} & set(done.stdout.split())

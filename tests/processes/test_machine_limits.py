@@ -5,18 +5,25 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from deploy.kafka_run import Outputs, Run, fill
+from streamer.demo.demo import documents
 from streamer.errors import SettingsError
 from streamer.fingerprint.scheme import scheme_for
 from streamer.service.wiring import open_index
 from streamer.settings.settings import Settings
 from tests.support.paths import ROOT
+from tests.support.services import Started, make_run, require_every_position_once, wait_until
 
 pytestmark = pytest.mark.timeout(600)
+
+COUNT = 100
 
 
 def streamer(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
@@ -69,3 +76,29 @@ def test_files_are_filtered_and_verified_with_few_open_files_or_the_limit_is_nam
         return
     assert (filtering.returncode, verifying.returncode) == (0, 0), filtering.stderr + verifying.stderr
     assert len((tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()) == 50
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("client", ["kafka-python", "confluent-kafka"])
+@pytest.mark.parametrize("files", [32, 64])
+def test_a_service_with_few_open_files_says_so_or_delivers_and_loses_nothing(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started], files: int, client: str
+) -> None:
+    run = make_run(kafka.bootstrap_servers, tmp_path, f"kafka.client={client}", partitions=2)
+    fill(kafka.bootstrap_servers, run.input_topic, documents(COUNT))
+    service = start(run)
+    # Interpreters start slowly: the limit comes before the first file of the service.
+    resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, (files, files))
+
+    def seen() -> bool:
+        return "ulimit -n" in service.log.read_text() or run.delivered() == COUNT or service.process.poll() is not None
+
+    wait_until(seen)
+    log = service.log.read_text()
+    assert "Traceback" not in log
+    if run.delivered() < COUNT:
+        assert "ulimit -n" in log
+        assert not run.ready()
+    service.end()
+    start(run)
+    require_every_position_once(Outputs(run), COUNT)
