@@ -176,6 +176,7 @@ def run_it(inside: Container) -> None:
     expect("... and the next start loads them", warm_up)
     extras = ("--set", "kafka.client=confluent-kafka", "--set", "fingerprint.markup=html-main")
     expect("the extras that settings need are installed", inside.streamer(*extras, "config", "check"))
+    expect("... and those of WARC and Parquet", inside.command("python", "-c", "import pyarrow.parquet, w3lib, warcio"))
     expect("its demo runs", inside.streamer("demo", "--directory", str(VOLUME / "demo")))
 
 

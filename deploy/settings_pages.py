@@ -16,7 +16,7 @@ from streamer.settings.presets import METHOD_DETAILS
 from streamer.settings.second_look import DISTANCES, LOOK_OF_SIMHASH, ROOT_SIMILARITY_MIN
 from streamer.settings.settings import Settings
 from streamer.settings.toml import toml_value
-from streamer.settings.values import fields, section_model, variable, wanted
+from streamer.settings.values import fields, section_model, wanted
 
 _DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -26,7 +26,7 @@ PAGES = {
 }
 """Keys of the settings that each page lists."""
 
-_COLUMNS = "| Key | Value | Default | Variable | Meaning |\n|---|---|---|---|---|\n"
+_COLUMNS = "| Key | Meaning | Value | Default |\n|---|---|---|---|\n"
 _FOLLOWS = {
     "index.root_similarity_min": f"`{ROOT_SIMILARITY_MIN}`, or `minhash.similarity_min` where that is less",
     "index.insert": '`"root"`, with SimHash `"unique"`',
@@ -46,7 +46,7 @@ def with_tables(page: str, keys: Collection[str]) -> str:
 
 
 def _settings(keys: Collection[str]) -> str:
-    """A table for each section with one of these keys: type, bounds, default, variable and meaning."""
+    """A table for each section with one of these keys: meaning, type, bounds and default."""
     text = ""
     for section, holder in Settings.model_fields.items():
         model = section_model(holder)
@@ -61,7 +61,7 @@ def _settings(keys: Collection[str]) -> str:
 def _row(key: str, field: FieldInfo) -> str:
     default = field.get_default()
     shown = _FOLLOWS.get(key) or ("unset" if default is None else f"`{toml_value(default)}`")
-    cells = [f"`{key}`", wanted(field), shown, f"`{variable(key)}`", field.description or ""]
+    cells = [f"`{key}`", field.description or "", wanted(field), shown]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 

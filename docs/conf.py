@@ -1,5 +1,8 @@
 """How `make docs` builds the site: the pages as they stand in the repository, README first."""
 
+from pathlib import Path
+from shutil import copyfile
+
 from sphinx.application import Sphinx
 
 project = "Streaming near-duplicate filter"
@@ -13,13 +16,10 @@ exclude_patterns = [".*", "build", "demo-output", "filtered*", "site"]
 myst_heading_anchors = 4
 nitpicky = True
 
-html_theme = "alabaster"
-html_theme_options = {
-    "description": "Kafka or files in, unique and duplicate documents out, exactly once.",
-    "fixed_sidebar": True,
-    "page_width": "1280px",
-}
-html_sidebars = {"**": ["about.html", "searchfield.html", "navigation.html"]}
+html_theme = "furo"
+html_title = project
+html_static_path = ["static"]
+html_css_files = ["tables.css"]
 html_extra_path = ["index.html"]
 html_copy_source = False
 html_show_sphinx = False
@@ -73,6 +73,13 @@ def add_contents(_app: Sphinx, page: str, source: list[str]) -> None:
     source[0] += {"README": CONTENTS, "docs/decisions/README": DECISIONS}.get(page, "")
 
 
+def add_runbook(app: Sphinx, problem: Exception | None) -> None:
+    """Alerts name sections by the page's path in the repository: the site answers to it too."""
+    if problem is None:
+        copyfile(Path(app.srcdir, "docs", "runbook.md"), Path(app.outdir, "docs", "runbook.md"))
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", add_contents)
+    app.connect("build-finished", add_runbook)

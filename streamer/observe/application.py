@@ -104,7 +104,7 @@ class Application:
     async def _refuse(self, _: Request, refused: Exception) -> Response:
         assert isinstance(refused, HTTPException)
         if refused.status_code == HTTPStatus.NOT_FOUND:
-            return problem(HTTPStatus.NOT_FOUND, "", f"no such path; use one of {self._paths}")
+            return problem(HTTPStatus.NOT_FOUND, "", f"no such path; use one of {self._paths}; / needs ask.enabled")
         allowed = ", ".join(sorted((refused.headers or {})["Allow"].split(", ")))
         return problem(HTTPStatus.METHOD_NOT_ALLOWED, "", f"only {allowed}", {"Allow": allowed})
 

@@ -56,7 +56,7 @@ def test_the_image_has_what_any_setting_may_ask_for() -> None:
     (wanted,) = re.findall(r"pip install .*'\.\[(\w+)]'", DOCKERFILE)
     (extras,) = PROJECT["optional-dependencies"][wanted]
 
-    assert {"html", "confluent"} <= set(re.findall(r"[\w-]+", extras.split("[")[1]))
+    assert {"html", "confluent", "registry", "warc", "parquet"} <= set(re.findall(r"[\w-]+", extras.split("[")[1]))
 
 
 def test_the_manifests_name_the_image_of_this_version() -> None:
@@ -133,7 +133,7 @@ def test_whatever_needs_no_person_is_started_again_for_ever() -> None:
     services = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]
 
     assert {name: each["restart"] for name, each in services.items() if "restart" in each} == dict.fromkeys(
-        ("kafka", "streamer", "prometheus", "grafana"), "unless-stopped"
+        ("kafka", "streamer", "prometheus", "alertmanager", "grafana"), "unless-stopped"
     )
     assert "\nStartLimitIntervalSec=0\n" in UNIT_TEXT
     assert "\nRestart=on-failure\n" in UNIT_TEXT

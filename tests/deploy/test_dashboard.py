@@ -184,6 +184,27 @@ def test_the_runbook_has_a_section_for_every_alert_and_for_no_other() -> None:
     assert re.findall(r"^### (\w+)$", RUNBOOK, re.MULTILINE) == [rule["alert"] for rule in read_rules()]
 
 
+def test_every_alert_names_its_section_of_the_runbook() -> None:
+    urls = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in read_rules()}
+    assert urls == {alert: f"docs/runbook.md#{alert.lower()}" for alert in urls}
+
+
+def test_compose_sends_alerts_through_a_route_with_a_receiver() -> None:
+    services = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]
+    (mount,) = services["alertmanager"]["volumes"]
+    source, inside, _ = mount.split(":")
+    assert f"--config.file={inside}" in services["alertmanager"]["command"]
+    route = yaml.safe_load((ROOT / "deploy" / source).read_text())
+    named = {route["route"]["receiver"], *(each["receiver"] for each in route["route"]["routes"])}
+    assert named == {receiver["name"] for receiver in route["receivers"]}
+    prometheus = yaml.safe_load((RULES.parent / "prometheus.yml").read_text())
+    assert prometheus["alerting"]["alertmanagers"][0]["static_configs"] == [{"targets": ["alertmanager:9093"]}]
+    severities = {rule["labels"]["severity"] for rule in read_rules()}
+    assert all(
+        re.fullmatch(r'severity = "(\w+)"', each)[1] in severities for each in route["route"]["routes"][0]["matchers"]
+    )
+
+
 def test_every_alert_has_a_test_in_which_it_fires() -> None:
     text = (RULES.parent / "rules_test.yml").read_text()
     fired = set(re.findall(r'alertname="(\w+)"', text))

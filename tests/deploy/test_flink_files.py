@@ -26,7 +26,7 @@ ALERTS = yaml.safe_load((FOLDER / "rules.yml").read_text(encoding="utf-8"))["gro
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
 def test_alerts_on_flink_are_whole_and_their_queries_can_be_parsed(alert: dict[str, object]) -> None:
     promql_parser.parse(str(alert["expr"]))
-    assert set(alert["annotations"]) == {"summary", "description", "action"}  # type: ignore[call-overload]
+    assert set(alert["annotations"]) == {"summary", "description", "action", "runbook_url"}  # type: ignore[call-overload]
 
 
 def test_the_versions_that_are_installed_are_those_that_are_told() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from selectolax.lexbor import LexborHTMLParser
 
 ROOT = Path(__file__).parents[2]
 SVG = ROOT / "docs" / "picture.svg"
@@ -33,7 +34,9 @@ def test_every_link_and_anchor_leads_somewhere(pages: Path) -> None:
     built = build(pages)
     assert (built.returncode, built.stderr) == (0, "")
     assert "url=README.html" in (pages / "site" / "index.html").read_text()
-    names = {path.relative_to(pages).with_suffix("") for path in pages.rglob("*.md")}
+    # Alerts name the page by its path in the repository.
+    assert (pages / "site" / "docs" / "runbook.md").read_text() == (pages / "docs" / "runbook.md").read_text()
+    names = {path.relative_to(pages).with_suffix("") for path in pages.rglob("*.md") if "site" not in path.parts}
     assert {name for name in names if not (pages / "site" / f"{name}.html").exists()} == set()
 
 
@@ -79,3 +82,15 @@ def test_a_page_that_nobody_leads_to_fails_the_build(pages: Path) -> None:
 def test_the_picture_names_the_six_verbs_in_order() -> None:
     verbs = re.findall(r'class="verb"[^>]*>(\w+)<', SVG.read_text())
     assert verbs == ["read", "decode", "fingerprint", "decide", "route", "commit"]
+
+
+def test_the_meaning_of_a_setting_comes_right_after_its_name_and_the_theme_is_read_on_a_phone(pages: Path) -> None:
+    assert build(pages).returncode == 0
+    site = LexborHTMLParser((pages / "site" / "docs" / "settings.html").read_text())
+    heads = [[cell.text() for cell in table.css("th")] for table in site.css("table")]
+    assert len(heads) > 5
+    assert all(head[:2] == ["Key", "Meaning"] for head in heads if head[0] == "Key")
+    assert "width=device-width" in site.css_first('meta[name="viewport"]').attributes["content"]
+    # Both colour schemes, by the reader's choice.
+    assert site.css(".theme-toggle")
+    assert any("tables.css" in link.attributes["href"] for link in site.css('link[rel="stylesheet"]'))

@@ -88,7 +88,9 @@ def test_a_query_string_changes_nothing(server: HttpServer) -> None:
 def test_an_unknown_path_is_not_found(server: HttpServer, path: str) -> None:
     status, content_type, body = ask(server, path)
     assert (status, content_type) == (404, "application/json")
-    assert "/metrics, /healthz, /readyz" in orjson.loads(body)["error"]["message"]
+    message = orjson.loads(body)["error"]["message"]
+    assert "/metrics, /healthz, /readyz" in message
+    assert "/ needs ask.enabled" in message
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Verification: a service that worked is sound, and every planted error is found and named."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
@@ -24,10 +25,12 @@ from streamer.records.route import Router
 from streamer.service.pipeline import prepare
 from streamer.settings.settings import Batching, Minhash, Route, Settings
 from streamer.settings.settings import Index as IndexSettings
+from streamer.verification.findings import CHECKS
 from streamer.verification.report import report
 from tests.support.memory_broker import MemoryBroker, Partition, Stored, stored
 from tests.support.memory_output_log import MemoryOutputLog
 from tests.support.memory_service import SENTENCES, World, document
+from tests.support.paths import ROOT
 from tests.support.verified import outputs, position_of, verified, with_header, wrong
 
 PUBLIC_KEY = {"fingerprint": {"key": "public"}}
@@ -943,3 +946,12 @@ def test_a_service_whose_threshold_became_stricter_is_sound(tmp_path: Path) -> N
     assert wrong(verified(world)) == {}
     world.settings = world.settings.model_copy(update={"minhash": Minhash(similarity_min=0.3)})
     assert "near-uniques" in wrong(verified(world))
+
+
+def test_the_page_of_questions_names_every_check_in_order() -> None:
+    rows = re.findall(r"^\| (`.*?) \| [^|]* \|$", (ROOT / "docs" / "questions.md").read_text(), re.MULTILINE)
+    named = []
+    for first, *suffixes in (re.findall(r"`([\w-]+)`", cell) for cell in rows):
+        # "`update-id`, `-equal`" stands for update-id and update-equal.
+        named += [first, *(first.split("-")[0] + each if each.startswith("-") else each for each in suffixes)]
+    assert [each for each in named if each in CHECKS] == list(CHECKS)
