@@ -35,8 +35,7 @@ class ChatterFilter(logging.Filter):
         """Whether to log the line; other loggers' always pass."""
         if not _is_client(record.name):
             return True
-        place = (record.pathname, record.lineno)
-        now = self._clock()
+        place, now = (record.pathname, record.lineno), self._clock()
         shown_at = self._shown_at.get(place)
         if shown_at is not None and now - shown_at < self._period_seconds:
             self._held_back[place] = self._held_back.get(place, 0) + 1
@@ -87,6 +86,8 @@ def configure_logging(
         )
     )
     handler.addFilter(ChatterFilter(CHATTER_PERIOD_SECONDS))
+    # The client's loop warns of itself, as of a task that ran for 0.1 s: no operator can act on that.
+    handler.addFilter(lambda line: debug or line.name != "kafka.net.selector" or line.levelno > logging.WARNING)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())

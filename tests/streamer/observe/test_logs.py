@@ -127,6 +127,18 @@ def test_the_level_holds_and_the_client_is_heard_from_warnings_on() -> None:
     assert "at error" not in out.getvalue()
 
 
+@pytest.mark.parametrize(("level", "shown"), [("info", False), ("debug", True)])
+def test_a_busy_loop_of_the_client_is_heard_of_at_level_debug_alone(
+    level: Literal["info", "debug"], shown: bool
+) -> None:
+    stream = io.StringIO()
+    configure_logging(level, "console", stream=stream)
+    logging.getLogger("kafka.net.selector").warning("Task %r ran for %.3fs", 7, 0.116)
+    logging.getLogger("kafka.net.selector").error("Unhandled exception in task 7")
+    assert ("ran for" in stream.getvalue()) is shown
+    assert "Unhandled exception" in stream.getvalue()
+
+
 def test_configuring_twice_prints_every_line_once() -> None:
     out = io.StringIO()
     configure_logging("info", "console", stream=out)
