@@ -10,9 +10,9 @@ import click
 import orjson
 from rich.table import Table
 
-from streamer.cli.methods import scores, show_wide
+from streamer.cli.methods import scores
 from streamer.cli.options import FILE, FOLDER, Chosen, files_argument, json_option, pass_chosen, settings_options
-from streamer.cli.outputs import NoLeftovers, require_absent, write_page, writing
+from streamer.cli.outputs import NoLeftovers, require_absent, show, write_page, writing
 from streamer.errors import NoDocuments
 from streamer.settings.settings import Settings
 
@@ -145,7 +145,7 @@ def judges(chosen: Chosen, folders: Sequence[Path]) -> None:
             *(f"{value:.4f}" for value in (each.mean_duplicates, each.mean_different, each.threshold)),
             *(f"{value:.4f}" for value in (each.precision, each.recall, each.f1)),
         )
-    show_wide([each.as_json() for each in judgements], rows)
+    show([each.as_json() for each in judgements], rows, soft_wrap=False)
 
 
 @evaluate.command("time")
@@ -173,7 +173,7 @@ def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) ->
         rows.add_column(column, justify="right")
     for each in measured:
         rows.add_row(f"{each.documents:,}", f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}")
-    show_wide([each._asdict() for each in measured], rows)
+    show([each._asdict() for each in measured], rows, soft_wrap=False)
     write_page(picture, lambda: timing_page(measured, parameters))
 
 
@@ -212,5 +212,5 @@ def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) -
         shares = zip(each.missed.tolist(), each.false.tolist(), strict=True)
         cells = (f"{missed:.2f} / {false:.4f}" for missed, false in shares)
         rows.add_row(f"{each.least}-{each.most}", f"{each.texts:,}", *cells)
-    show_wide([each.as_json(thresholds) for each in rates], rows)
+    show([each.as_json(thresholds) for each in rates], rows, soft_wrap=False)
     write_page(picture, lambda: short_page(rates, parameters))

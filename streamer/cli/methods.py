@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace as replaced
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,6 @@ from streamer.settings.settings import Settings, idle_line, without_use
 
 REPORT_COLUMNS = 190
 """Width of a table in a file or pipe."""
-
-show_wide = partial(show, soft_wrap=False, columns=REPORT_COLUMNS)
 
 
 class _FiniteRange(click.FloatRange):
@@ -167,7 +164,7 @@ def scores(
                     each.floor > UNIQUE_BELOW,
                 )
             )
-    show_wide([each.as_json() for each in evaluations], table(evaluations))
+    show([each.as_json() for each in evaluations], table(evaluations), soft_wrap=False)
     write_page(picture, lambda: page(evaluations))
 
 

@@ -14,11 +14,14 @@ from typing import Self
 import click
 import orjson
 from rich.console import Console, RenderableType
+from rich.measure import Measurement
 
 from index import errors
 from streamer.errors import DeliveryDoubtful, OutputUnwritable, StreamerError
 
 _HARMFUL = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+_ANY_COLUMNS = 100_000
 
 _FAILURES = (
     StreamerError,
@@ -43,17 +46,18 @@ AS_JSON = "streamer.as_json"
 """Key of --json in the `meta` of a command's context."""
 
 
-def show(content: object, table: RenderableType, *, soft_wrap: bool = True, columns: int | None = None) -> None:
-    """Print a command's result, as JSON if it has the option --json, else as a table.
+def show(content: object, table: RenderableType, *, soft_wrap: bool = True) -> None:
+    """Print a command's result, as JSON if it has the option --json, else as a table: in a file or pipe as wide as its words.
 
     soft_wrap  whether lines may exceed the terminal
-    columns    width in a file or pipe; None: rich's choice
     """
     if wants_json():
         click.echo(json_text(content))
     else:
-        width = None if sys.stdout.isatty() else columns
-        Console(width=width).print(table, soft_wrap=soft_wrap, highlight=False)
+        console = Console()
+        if not sys.stdout.isatty():
+            console.width = Measurement.get(console, console.options.update(max_width=_ANY_COLUMNS), table).maximum
+        console.print(table, soft_wrap=soft_wrap, highlight=False)
 
 
 def wants_json() -> bool:
