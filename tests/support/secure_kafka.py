@@ -84,8 +84,8 @@ def _write(leaf: trustme.LeafCert, folder: Path, name: str) -> tuple[Path, Path]
     return certificate, key_file
 
 
-def make_certificates(folder: Path) -> Certificates:
-    authority, other = trustme.CA(), trustme.CA()
+def make_certificates(folder: Path, authority: trustme.CA) -> Certificates:
+    other = trustme.CA()
     yesterday = datetime.now(UTC) - timedelta(days=1)
     _write(authority.issue_cert(HOST, "localhost"), folder, "right")
     _write(authority.issue_cert("localhost"), folder, "elsewhere")
@@ -109,6 +109,8 @@ def _settings(folder: Path) -> dict[str, str]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         # Who comes by the open listener, the controller among them.
         "super.users": "User:ANONYMOUS",
+        # Certificates name their user as common name.
+        "ssl.principal.mapping.rules": "RULE:^CN=([^,]+),.*$/$1/,DEFAULT",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "group.max.session.timeout.ms": "60000",
         "transaction.max.timeout.ms": "120000",
@@ -178,7 +180,8 @@ class SecureKafka:
 
     def __init__(self, folder: Path) -> None:
         (folder / "certificates").mkdir()
-        self.certificates = make_certificates(folder / "certificates")
+        self._authority = trustme.CA()
+        self.certificates = make_certificates(folder / "certificates", self._authority)
         self._ports = {name: free_port() for name in PROTOCOLS}
         self.broker = LocalKafka(folder / "broker", overrides=_settings(folder / "certificates"), listeners=self._ports)
 
@@ -189,6 +192,11 @@ class SecureKafka:
 
     def address(self, listener: str) -> str:
         return f"{HOST}:{self._ports[listener]}"
+
+    def client_certificate(self, folder: Path, user: str, expires: datetime) -> tuple[Path, Path]:
+        """A user's certificate and key."""
+        leaf = self._authority.issue_cert("client.example", common_name=user, not_after=expires)
+        return _write(leaf, folder, f"{user}-until-{expires:%d-%H-%M-%S}")
 
     def connection(self, listener: str, user: str = PLAIN_USER, mechanism: str = "SCRAM-SHA-512") -> dict[str, object]:
         """Settings of the section kafka that are right for a listener."""
