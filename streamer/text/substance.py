@@ -91,7 +91,7 @@ _ROLES = {
     kernels.SEPARATOR: _SEPARATORS,
 }
 _IN_DATES = (
-    "a|ago|am|at|cest|cet|cst|day|de|edt|er|est|fri|gmt|hour|hrs?|k|las|le|m|min|mon|month|nd|on|p|pdt|pm|pst|rd|sat|sec|st|sun|"
+    "a|ago|am|at|cest|cet|cst|day|de|edt|er|est|fri|gmt|hour|hr|hrs|k|las|le|m|min|mon|month|nd|on|p|pdt|pm|pst|rd|sat|sec|st|sun|"
     "t|th|thu|times|tt|ttt|tue|um|utc|w|wed|week|year|z"
 )
 
