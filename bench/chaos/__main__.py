@@ -172,6 +172,7 @@ def main(
             "parts": in_parts,
             "partitions": world.traffic.partitions,
             "problems": len(outcome.found),
+            "broker_restarts_by_hand": world.broker_restarts,
             "ready_untrue_seconds_max": round(world.readiness.untrue_seconds_max, 1),
             "planted_errors": outcome.planted,
             "not_struck": skipped,

@@ -6,15 +6,19 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import orjson
 import pytest
+from kafka import KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
 
 from bench.chaos.kinds import KINDS
 from bench.chaos.ledger import Ledger, longest_without_output
@@ -23,7 +27,8 @@ from bench.chaos.readiness import UNTRUE_SECONDS_MAX, Readiness
 from bench.chaos.report import AT_ONCE, by_kind
 from bench.chaos.sequence import Failure, Struck, choose
 from bench.chaos.traffic import records
-from bench.chaos.world import World
+from bench.chaos.world import World, offsets_are_pending
+from deploy.kafka_run import create_topics
 from deploy.local_kafka import HOST, free_port
 from tests.support.paths import ROOT
 
@@ -253,6 +258,21 @@ def test_a_partition_stands_still_from_its_last_output_or_from_its_first_waiting
     assert longest_without_output(waiting, {0: 20.0}) == ((1, 3), 12.0)
     assert longest_without_output(waiting, {0: 20.0, 1: 30.0}) == ((0, 7), 20.0)
     assert longest_without_output({}, {0: 20.0}) is None
+
+
+@pytest.mark.kafka
+def test_offsets_are_pending_as_long_as_their_transaction_is_open(kafka: SimpleNamespace) -> None:
+    name = f"pending-{uuid.uuid4().hex}"
+    create_topics(kafka.bootstrap_servers, [name], 1)
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=name)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction({TopicPartition(name, 0): OffsetAndMetadata(7, "", -1)}, name)
+    producer.flush()
+    assert offsets_are_pending(kafka.bootstrap_servers, name, [TopicPartition(name, 0)])
+    producer.commit_transaction()
+    producer.close()
+    assert not offsets_are_pending(kafka.bootstrap_servers, name, [TopicPartition(name, 0)])
 
 
 @pytest.mark.kafka
