@@ -12,7 +12,7 @@ from streamer.settings.settings import Batching
 class RecordBuffer:
     """Records in reading order.
 
-    gate  per source: records below this offset are ready, later ones wait. None: no limit
+    gate  per source: limit of the ready records' offsets; None: no limit
 
     >>> buffer = RecordBuffer(Batching(records_max=2))
     >>> buffer.add(Record(Source("stream", 0), "pages", offset, None, b"{}", 0) for offset in range(3))
@@ -43,7 +43,7 @@ class RecordBuffer:
         return len(self._waiting.get(source, ()))
 
     def hold_back(self, share: int) -> dict[Source, int]:
-        """Drop waiting records beyond `share` per source; returns the end of each full share."""
+        """Drop waiting records beyond `share` per source. Returns the end of each full share."""
         ends: dict[Source, int] = {}
         for source, records in self._waiting.items():
             if len(records) >= share:
@@ -62,7 +62,7 @@ class RecordBuffer:
         self.release()
 
     def release(self) -> None:
-        """Move records that the gate now passes to the ready ones."""
+        """Make records ready that the gate now passes."""
         if self._gate is None:
             return
         for source, records in self._waiting.items():
@@ -89,7 +89,7 @@ class RecordBuffer:
         return firsts
 
     def peek(self) -> Batch | None:
-        """Next batch if full, else None. `cut` returns the same `records` unless `forget` intervenes."""
+        """Next batch if full, else None. `cut` returns the same `records`, unless `forget` intervenes."""
         count, is_full = self._next_count()
         if self._peeked is None and is_full:
             self._peeked = self._take(count)

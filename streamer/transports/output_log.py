@@ -1,7 +1,7 @@
-"""Seam for reading input and outputs back by position, and for appending earlier records.
+"""Reading input and outputs back by position, and appending earlier records.
 
-Reading is safe during delivery. `extent` asks for committed offsets, then the outputs' ends, then the input's: the outputs
-hold everything below a committed offset, and the input every output's record.
+Reading is safe during delivery. `extent` asks for committed offsets, then the outputs' ends, then the input's: so
+everything committed is in the outputs, and every output's record in the input.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,10 +30,7 @@ class Absent(NamedTuple):
 RecordsByPosition = Mapping[Position, Record | Absent]
 
 RecordsAt = Callable[[Sequence[Position]], RecordsByPosition]
-"""The record at each position, or why there is none. Each takes a request, so ask for a handful.
-
-A file may have changed since the first read.
-"""
+"""The record at each position, or why there is none: one request each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +41,10 @@ class Extent:
     first      first readable offset per source
     end        offset after the last readable record, per source
     committed  committed offset per source; absent without a commit
-    outputs    upper bound for output records, for a progress bar
-    inputs     the same for input records
-    compacted  whether input positions may have lost their records to compaction
-    trimmed    destination of each output log without its first records
+    outputs    upper bound for output records
+    inputs     upper bound for input records
+    compacted  whether compaction may have removed input records
+    trimmed    destinations of output logs without their first records
 
     >>> source = Source("stream", 0)
     >>> Extent({"stream": "pages"}, {source: 3}, {source: 9}, {source: 9}, outputs=6, inputs=6).compacted
@@ -68,9 +65,9 @@ class Extent:
 class Output:
     """A record of an output.
 
-    log      the topic's partition, or the file, that holds it
+    log      partition or file
     offset   its place in the log
-    record   with its input position and all output headers; None without a position
+    record   with its input position and all headers; None without a position
     """
 
     destination: Destination
@@ -88,7 +85,7 @@ class Output:
 class Way(NamedTuple):
     """A kind of append.
 
-    name    of the sender; one per group runs at a time
+    name    sender; one per group runs at a time
     target  output to append to; None: the input
 
     >>> GIVE_BACK.target.value, REPLAY.target
@@ -106,31 +103,30 @@ REPLAY = Way("replay", None)
 class OutputLog(Protocol):
     """Input and outputs of a service.
 
-    Each appended record names the position for which it was sent, so the target shows progress. One process appends at a time;
-    a successor with the same way takes over.
+    Each appended record names its position, so the target shows progress. One process appends at a time.
     """
 
     has_headers: bool
     """Whether outputs keep keys, timestamps and headers."""
 
     def open(self, way: Way | None) -> None:
-        """Connect. `way`: take over its appending, and end what a predecessor left open.
+        """Connect. `way`: take over from a predecessor.
 
         Raises BrokerUnavailable, SettingsError, TransactionHanging.
         """
 
     def extent(self) -> Extent:
-        """Fix the end of later `inputs` and `outputs`; without it, each call reads to the current end."""
+        """Fix the end of later `inputs` and `outputs`, otherwise each call's own."""
 
     def claims(self) -> Mapping[Source, Claim]:
-        """The group's committed offsets, with their claims on an index."""
+        """The group's committed offsets as claims."""
 
     def inputs(self, since_ms: int | None = None, /) -> Iterator[list[Record]]:
         """Committed input records in batches, in offset order within a source.
 
-        A record with `lost` represents unreadable ones, and may come out of order.
+        Unreadable ones (`lost`) may come out of order.
 
-        since_ms  all from this timestamp on, perhaps with earlier ones
+        since_ms  first timestamp; earlier records may come too
         """
 
     def outputs(
@@ -139,7 +135,7 @@ class OutputLog(Protocol):
         """Committed output records in batches, in offset order within a log. `since_ms`: as in `inputs`."""
 
     def append(self, records: Sequence[Record]) -> None:
-        """Append all records, with exactly these headers, or none.
+        """Append all records with exactly these headers, or none.
 
         Raises DeliveryDoubtful, SettingsError; then stop.
         """
@@ -149,7 +145,7 @@ class OutputLog(Protocol):
 
 
 def portions(records: Iterable[Record], bounds: Batching, *, ascending: bool = True) -> Iterator[list[Record]]:
-    """Lists within a batch's bounds; if `ascending`, a source's offsets increase strictly in each.
+    """Lists within a batch's bounds, by default with strictly ascending offsets per source.
 
     Yields at least one list, empty without records, so that the reader sees time pass.
     """

@@ -1,11 +1,10 @@
 """Lines of a file or a pipe, plain or compressed, with a running digest.
 
-A line ends at b"\\n" only; a b"\\r" before it belongs to the line. A last line without b"\\n" counts. The first bytes identify
-compression, WARC, WET and Parquet; a WARC page or Parquet row becomes a JSON line. A file named .gz or .zst must be
-compressed.
+A line ends at b"\\n" only; a b"\\r" before it belongs to the line. A last line without b"\\n" counts. The first bytes
+identify compression, WARC, WET and Parquet; a WARC page or Parquet row becomes a JSON line. A file named .gz or .zst
+must be compressed.
 
-Memory: a line stays whole, since even an undecodable one is delivered byte for byte. LINE_BYTES_MAX bounds what a damaged file
-can take.
+A line stays whole in memory, since even an undecodable one is delivered byte for byte.
 """
 
 import io
@@ -29,10 +28,9 @@ from streamer.errors import InputUnreadable
 from streamer.transports.files import parquet, warc
 
 LINE_BYTES_MAX = 256 * 2**20
-"""Longest readable line."""
+"""Longest readable line: bounds the memory that a damaged file takes."""
 
 STANDARD_INPUT = Path("-")
-"""Name of standard input."""
 
 _PLAIN_READ_BYTES = 256 * 2**10
 _SPLIT_BYTES_MAX = 2**20  # most plain text that is cut into lines ahead of use
@@ -54,18 +52,16 @@ _TABLES = {
     ".csv": ("CSV", ","),
     ".tsv": ("TSV", "\\t"),
 }
-"""Delimiter by suffix. Names decide: a first line with commas may be text."""
+"""Delimiter by suffix: in text, a first line may have commas too."""
 
 _AS_JSON_LINES = (
     "{reads} {name} | python -c 'import csv,json,sys; csv.field_size_limit(2**31-1); "
     '[print(json.dumps(row)) for row in csv.DictReader(sys.stdin, delimiter="{delimiter}")]\' | streamer filter - --out DIR'
 )
-"""Command that turns a table into JSON Lines, named by its first line."""
 
 _READS = {".gz": "gzip -dc", ".zst": "zstd -dc"}
 
 _NAMED = {".warc": "WARC", ".wet": "WET", ".wat": "WAT", ".parquet": "Parquet", ".arc": "ARC"}
-"""File suffixes that promise a magic number."""
 
 _REFUSED_MAGIC = {
     b"\xfd7zXZ": "xz",
@@ -90,10 +86,10 @@ class _Frame(Protocol):
 
 
 class _Decompressor:
-    """Decompressor for consecutive frames, in blocks of any size."""
+    """Decompressor for consecutive frames."""
 
     def __init__(self, new_frame: Callable[[], _Frame], *, padding: bytes) -> None:
-        """`padding`: bytes to ignore between frames; gzip allows zeros."""
+        """`padding`: ignored bytes between frames. Gzip allows zeros."""
         self._new_frame = new_frame
         self._padding = padding
         self._frame: _Frame | None = None
@@ -147,7 +143,6 @@ class LineReader:
         self._path = path
         self.count = 0
         self.ended = False
-        """Whether all readable lines were returned."""
         self._line_bytes_max = line_bytes_max
         try:
             self._raw = io.FileIO(standard_input, closefd=False) if path == STANDARD_INPUT else io.FileIO(path)
@@ -171,7 +166,6 @@ class LineReader:
         self._fragment = bytearray()
         self._digest = xxhash.xxh3_128()
         self.bytes_read = 0
-        """Bytes read before decompression."""
 
     def lines(self, count_max: int, bytes_max: int, wait_ms: int | None = None, *, whole: bool = False) -> list[bytes]:
         """The next lines without b"\\n", within both limits, but at least one.
@@ -179,8 +173,7 @@ class LineReader:
         wait_ms  longest wait for a pipe; None: no limit
         whole    return nothing until the request is full or the input ends
 
-        Empty after `wait_ms` without a line, and at the end (`ended`). InputUnreadable comes after all lines before the
-        damage.
+        Empty after `wait_ms` without a line, and at the end (`ended`). Raises InputUnreadable after all sound lines.
         """
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
         while not self._exhausted and not self._has(count_max, bytes_max):
@@ -216,19 +209,19 @@ class LineReader:
         return taken
 
     def skip(self, count: int) -> int:
-        """Skip `count` lines, without a time limit. Returns the number skipped."""
+        """Skip up to `count` lines, without a time limit. Returns the number skipped."""
         begin = self.count
         while self.count - begin < count and self.lines(min(4096, count - self.count + begin), 2**24):
             pass
         return self.count - begin
 
     def digest(self) -> bytes:
-        """XXH3-128 (16 bytes) over the lines returned or skipped, each followed by b"\\n"."""
+        """XXH3-128 (16 bytes) over all returned and skipped lines, each with b"\n"."""
         return self._digest.digest()
 
     @property
     def left_out(self) -> Counter[str]:
-        """Number of input records without a document, by kind."""
+        """Input records without a document, by kind."""
         return Counter() if self._warc is None else self._warc.left_out
 
     def close(self) -> None:
@@ -245,7 +238,7 @@ class LineReader:
             self.ended = True
 
     def _fill(self, deadline: float | None) -> bool:
-        """Decompress and cut one block, or read the next. False if none came in time."""
+        """Decompress and cut one block, or read the next. False after the deadline."""
         try:
             if (page := next(self._pages, None)) is not None:
                 self._append([page])
@@ -378,7 +371,7 @@ def _require_lines(first: bytes, path: Path) -> None:
 
 
 def _needs_more_bytes(head: bytes, suffix: str) -> bool:
-    """Whether further bytes may reveal compression; only a first line that starts like it waits for them."""
+    """Whether further bytes may reveal compression."""
     if suffix == ".zst":
         return len(head) < len(_ZSTD_MAGIC)
     magics = (_GZIP_MAGIC, _ZSTD_MAGIC, parquet.BEGIN, *_REFUSED_MAGIC)
@@ -386,7 +379,7 @@ def _needs_more_bytes(head: bytes, suffix: str) -> bool:
 
 
 def lines(path: Path, left_out: Counter[str] | None = None) -> Iterator[bytes]:
-    """Every line of a file or standard input ('-') without b"\\n". Updates `left_out`. Raises InputUnreadable."""
+    """All lines of a file or standard input ('-'), without b"\n". Updates `left_out`. Raises InputUnreadable."""
     with closing(LineReader(path)) as reader:
         while taken := reader.lines(4096, 2**24):
             yield from taken
@@ -395,7 +388,7 @@ def lines(path: Path, left_out: Counter[str] | None = None) -> Iterator[bytes]:
 
 
 def digests_at(path: Path, counts: Sequence[int]) -> dict[int, bytes]:
-    """Digest of the first n lines, for every n in `counts` within the file. Raises InputUnreadable."""
+    """Digest of the first n lines per n in `counts`, within the file. Raises InputUnreadable."""
     digests: dict[int, bytes] = {}
     with closing(LineReader(path)) as reader:
         for count in sorted(counts):

@@ -5,7 +5,7 @@
     DIR/dead-letter.jsonl   input lines: undecodable
     DIR/verdicts.jsonl      one JSON line per input line
     DIR/checkpoint.json     lengths of the four files, and lines delivered per input
-    DIR/lock                held by the running filter; contains its process id
+    DIR/lock                process id of the running filter, which holds it
 
 A delivery:
     1. append to the four files
@@ -13,7 +13,7 @@ A delivery:
     3. write and sync a new checkpoint, and rename it over the old one
     4. sync the rename
 
-The rename delivers. `open` cuts off bytes beyond the checkpoint's lengths: they were never delivered.
+The rename delivers. `open` cuts off undelivered bytes beyond the checkpoint's lengths.
 """
 
 import contextlib
@@ -49,10 +49,10 @@ class Delivered:
     """Progress of one input.
 
     path    absolute path, or '-'; the input's identity
-    name    name at its first run, for verdict lines and the index
+    name    name at its first run
     stream  id of its content
-    lines   lines delivered; None: never committed
-    mark    hexadecimal digest of these lines; empty: none
+    lines   delivered lines; None: never committed
+    mark    hexadecimal digest of these lines, or empty
 
     >>> Delivered("/data/pages.jsonl", "pages.jsonl", "stream").lines is None
     True
@@ -74,7 +74,7 @@ class _Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryHooks:
-    """Callables between the steps of a delivery. Crash tests raise or kill here.
+    """Callables between the steps of a delivery; a crash test raises in one.
 
     >>> DeliveryHooks(before_outputs=lambda: print("begins")).before_outputs()
     begins
@@ -101,14 +101,13 @@ class OutputFolder:
     def __init__(self, folder: Path, hooks: DeliveryHooks) -> None:
         self.folder = folder
         self.sources: dict[str, Delivered] = {}
-        """Inputs by path; `register` and `append` update it."""
         self._hooks = hooks
         self._lengths: dict[str, int] = dict.fromkeys(OUTPUTS, 0)
         self._descriptors: dict[str, int] = {}
         self._lock: int | None = None
 
     def open(self) -> None:
-        """Lock the folder, creating it if missing, and truncate the outputs to the delivered lengths.
+        """Lock the folder, create it if missing, and truncate the outputs to the delivered lengths.
 
         Raises SettingsError for an unusable or locked folder, and RecoveryRefused if outputs contradict the checkpoint.
         """
@@ -126,7 +125,7 @@ class OutputFolder:
             raise SettingsError(f"--out {self.folder}: cannot be used: {error}.") from error
 
     def look(self) -> tuple[Mapping[str, int], list[Delivered]]:
-        """Delivered lengths by file name, and the inputs, without a lock.
+        """Delivered lengths by file name, and the inputs. Takes no lock.
 
         Raises SettingsError without a checkpoint, and RecoveryRefused if it is damaged.
         """
@@ -138,7 +137,7 @@ class OutputFolder:
         return self._lengths, list(self.sources.values())
 
     def register(self, source: Delivered) -> None:
-        """Write an input and its progress into the checkpoint. Raises DeliveryDoubtful."""
+        """Write an input's progress into the checkpoint. Raises DeliveryDoubtful."""
         sources = {**self.sources, source.path: source}
         try:
             self._save(self._lengths, sources)
@@ -147,7 +146,7 @@ class OutputFolder:
         self.sources = sources
 
     def append(self, contents: Mapping[str, bytes], source: Delivered | None) -> None:
-        """Append the contents to the outputs by name, and commit `source` in the checkpoint.
+        """Append to the outputs by name, and commit `source`.
 
         After an error (DeliveryDoubtful, or a hook's), close and reopen the folder.
         """
@@ -240,7 +239,7 @@ class OutputFolder:
             os.ftruncate(self._descriptors[name], self._lengths[name])
 
     def _require_a_verdict_for_every_line(self) -> None:
-        """Raise RecoveryRefused for impossible lengths, before any truncation."""
+        """Raise RecoveryRefused for impossible lengths."""
         counts = {name: _lines_within(self._descriptors[name], length) for name, length in self._lengths.items()}
         if counts.pop(VERDICTS) != sum(counts.values()):
             raise self._damaged()
@@ -273,12 +272,12 @@ class OutputFolder:
 
 
 def files_of(folder: Path) -> set[str]:
-    """Names of a filter's own files in a folder."""
+    """Names of a filter's files in a folder."""
     return {name for name in _FILES if os.path.lexists(folder / name)}
 
 
 def remove_undelivered(folder: Path, kept: Set[str]) -> bool:
-    """Remove a filter's files from an unused folder without delivered lines. True if only `kept` remain."""
+    """Empty a folder of a filter's files if no line was delivered. True if only `kept` remain."""
     made = files_of(folder) - kept
     if any((folder / name).stat().st_size for name in made & set(OUTPUTS)):
         return False

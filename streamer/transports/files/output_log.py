@@ -30,7 +30,7 @@ _GONE = Absent("neither the input nor the outputs have its line any more")
 class FileOutputLog:
     """See `OutputLog`. Raises SettingsError without a checkpoint, and RecoveryRefused for a damaged one.
 
-    `inputs` leaves out pipes: they cannot be read again.
+    `inputs` leaves out pipes.
     """
 
     has_headers = False
@@ -41,7 +41,7 @@ class FileOutputLog:
         self._fixed: tuple[Mapping[str, int], list[Delivered]] | None = None
 
     def open(self, way: Way | None) -> None:
-        """See `OutputLog`. `way` is GIVE_BACK: from duplicate.jsonl to unique.jsonl. Refused during a filter's run."""
+        """See `OutputLog`. `way` is GIVE_BACK. Refused during a filter's run."""
         # Refuses an empty folder instead of initialising it.
         self._folder.look()
         if way is not None:
@@ -68,7 +68,7 @@ class FileOutputLog:
         return {Source(each.stream, 0): Claim(each.lines, "", True) for each in inputs if each.lines is not None}
 
     def inputs(self, _since_ms: int | None = None) -> Iterator[list[Record]]:
-        """See `OutputLog`: all lines, since they have no timestamps. Also raises InputUnreadable."""
+        """See `OutputLog`. Lines have no timestamps: reads all. Also raises InputUnreadable."""
         _, inputs = self._delivered()
         for each in inputs:
             if each.lines and Path(each.path).is_file():
@@ -121,7 +121,7 @@ class FileOutputLog:
         return filter(None, portions(self._delivered_in(ranges, destinations), self._batch))
 
     def records_at(self, positions: Sequence[Position]) -> RecordsByPosition:
-        """See `RecordsAt`. Reads each input up to the last requested line; missing records come from the outputs."""
+        """See `RecordsAt`. Reads each input up to the last requested line, and missing records from the outputs."""
         inputs = {each.stream: each for each in self._delivered()[1]}
         records: dict[Position, Record | Absent] = {}
         for stream in dict.fromkeys(position.source.stream for position in positions):
@@ -139,7 +139,7 @@ class FileOutputLog:
         return records
 
     def append(self, records: Sequence[Record]) -> None:
-        """See `OutputLog`: appends lines to unique.jsonl, with verdicts that mark them as given back."""
+        """See `OutputLog`: appends to unique.jsonl, marked as given back."""
         lines = b"".join((record.value or b"") + b"\n" for record in records)
         verdicts = b"".join(_verdict(record) + b"\n" for record in records)
         self._folder.append({f"{Destination.UNIQUE}.jsonl": lines, VERDICTS: verdicts}, None)

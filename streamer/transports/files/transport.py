@@ -1,17 +1,17 @@
 """Transport over files and pipes: lines in, four files out, exactly once.
 
-Inputs are read in the given order. A record is one line (`line_reader`); its offset is the line number, from 0. The checkpoint
-of `output_folder` has the committed offset.
+Inputs are read in the given order. A record is one line (`line_reader`); its offset is the line number, from 0. The
+checkpoint of `output_folder` has the committed offset.
 
 The stream of an input:
     path in the checkpoint               its noted stream
     new path, known name in the index    the known stream, and the same verdicts, if it is a regular file
                                          that begins with exactly the decided lines
     otherwise, and for any new pipe      a new stream
-The checkpoint gets the stream before the first record leaves: a pipe fed again after a crash must not count as another input.
+The checkpoint notes the stream before the first record leaves. So a pipe fed again after a crash is the same input.
 
-The digest of the first n lines, `mark`, proves that an input is unchanged. The checkpoint holds it for delivered lines, the
-index for decided ones. A file may grow, but an unterminated last line may not.
+The digest of the first n lines, `mark`, proves that an input is unchanged. The checkpoint holds it for delivered lines,
+the index for decided ones. A file may grow, but an unterminated last line may not.
 """
 
 import os
@@ -38,7 +38,7 @@ TAIL_RECORDS_MAX = 200_000
 
 @dataclass(slots=True)
 class _Reading:
-    """The current input. `decided`: the index's applied offset and mark, until reached."""
+    """The current input. `decided`: the index's progress in it, until reached."""
 
     source: Source
     name: str
@@ -48,7 +48,7 @@ class _Reading:
 
 
 class FileTransport(Transport):
-    """Transport over files and standard input. The folder's lock admits one job, and `open` refuses one that lost lines."""
+    """Transport over files and standard input."""
 
     def __init__(
         self,
@@ -60,9 +60,7 @@ class FileTransport(Transport):
         hooks: DeliveryHooks | None = None,
         standard_input: int = 0,
     ) -> None:
-        """Touches nothing before `open`.
-
-        known_streams   indexed streams by name, each with applied offset and mark
+        """known_streams   the index's streams by name, with its progress
         hooks           for crash tests
         standard_input  file descriptor for '-'
         """
@@ -79,33 +77,32 @@ class FileTransport(Transport):
         self._left_out_before: Counter[str] = Counter()
 
     takes_headers = False
-    """Lines have no headers."""
 
     @property
     def bytes_total(self) -> int:
-        """Bytes on disk of all regular input files; 0 if all inputs are pipes."""
+        """Size of all regular input files on disk; 0 if all are pipes."""
         return sum(path.stat().st_size for path in self._paths if path.is_file())
 
     @property
     def bytes_read(self) -> int:
-        """Bytes read from the inputs, before decompression."""
+        """Bytes read before decompression."""
         at_work = self._reading.reader if self._reading else None
         return self._bytes_read_before + (at_work.bytes_read if at_work else 0)
 
     @property
     def left_out(self) -> Counter[str]:
-        """Number of input records without a document, by kind."""
+        """Input records without a document, by kind."""
         at_work = self._reading.reader if self._reading else None
         return self._left_out_before + (at_work.left_out if at_work else Counter())
 
     @property
     def lines_delivered(self) -> int:
-        """Delivered lines of these inputs, including earlier runs."""
+        """Delivered lines of these inputs, over all runs."""
         keys = set(map(_key, self._paths))
         return sum(each.lines or 0 for key, each in self._folder.sources.items() if key in keys)
 
     def open(self) -> None:
-        """Check all inputs, then lock the folder and truncate its files to the delivered lengths.
+        """Check all inputs, then open the folder. Admits one job, and refuses one that lost lines.
 
         Raises InputUnreadable, SettingsError, RecoveryRefused.
         """
@@ -145,7 +142,7 @@ class FileTransport(Transport):
             self._close_input()
 
     def peek(self) -> Batch | None:
-        """See Transport. Reads from disk; from a pipe only what is buffered."""
+        """See Transport. A pipe's batch comes from the buffer only."""
         reading = self._reading
         if self._peeked is None and reading and reading.reader and reading.decided is None:
             begin = reading.reader.count
@@ -159,11 +156,11 @@ class FileTransport(Transport):
         return {source: delivered.get(source.stream) for source in sources}
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """0 per source: files keep their lines."""
+        """0 per source."""
         return dict.fromkeys(sources, 0)
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """Known lines per source, delivered or read. More may follow."""
+        """Known lines per source, delivered or read."""
         ends = {source: lines or 0 for source, lines in self.committed(sources).items()}
         if self._reading and self._reading.reader and self._reading.source in ends:
             ends[self._reading.source] = max(ends[self._reading.source], self._reading.reader.count)
@@ -172,9 +169,9 @@ class FileTransport(Transport):
     def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
         """Compare the lines before `offset` with the mark, then read on from there.
 
-        Decided lines beyond `offset`, up to `applied.offset`, form the first batch, whatever its size, if the index's mark
-        agrees. A crash leaves at most TAIL_RECORDS_MAX such lines. With more, a file is compared at once and read in ordinary
-        batches; a pipe is refused. An empty mark is ignored. Raises InputChanged, InputUnreadable, RecoveryRefused.
+        If the index's mark agrees, decided lines from `offset` to `applied.offset` form the first batch. A crash leaves
+        at most TAIL_RECORDS_MAX. With more, a file is compared at once and read in ordinary batches; a pipe is refused.
+        An empty mark is ignored. Raises InputChanged, InputUnreadable, RecoveryRefused.
         """
         reading = self._reading
         if reading is None or reading.source != source or reading.reader is not None:
@@ -193,7 +190,7 @@ class FileTransport(Transport):
             raise self._changed(reading, offset)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
-        """Append lines and verdicts, and move the checkpoint, atomically. Raises DeliveryDoubtful."""
+        """See Transport: appends lines and verdicts, and moves the checkpoint. Raises DeliveryDoubtful."""
         if not batch.records:
             return
         ((source, end),) = batch.ends.items()
@@ -208,9 +205,9 @@ class FileTransport(Transport):
         self._folder.append(contents, replace(delivered, lines=end, mark=batch.marks[source].hex()))
 
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:  # noqa: ARG002
-        """Write start offsets into the checkpoint, as delivered, for sources without one.
+        """Commit start offsets in the checkpoint, for sources without one.
 
-        Raises DeliveryDoubtful, and RecoveryRefused if another offset was committed: lines would be lost or doubled.
+        Raises DeliveryDoubtful, and RecoveryRefused for another committed offset: lines would be lost or doubled.
         """
         ((source, offset),) = offsets.items()
         delivered = self._delivered(source)
@@ -226,7 +223,7 @@ class FileTransport(Transport):
         return FileOutputLog(self._folder.folder, self._batch).changelog(ranges, destinations)
 
     def close(self) -> None:
-        """Release inputs, outputs and the lock."""
+        """See Transport."""
         self._close_input()
         self._folder.close()
 
@@ -240,7 +237,7 @@ class FileTransport(Transport):
         return _Reading(Source(delivered.stream, 0), delivered.name, path)
 
     def _free_name(self, path: Path) -> str:
-        """The path as given; the absolute path if another input has that name."""
+        """The path as given, or the absolute path if another input has that name."""
         taken = {each.name for each in self._folder.sources.values()}
         free = [name for name in (_text(path), _key(path)) if name not in taken]
         if not free:
@@ -331,5 +328,4 @@ def _key(path: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    r"""Printable path; bytes outside UTF-8 appear as \xNN."""
     return os.fsencode(path).decode(errors="backslashreplace")

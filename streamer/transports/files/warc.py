@@ -2,7 +2,7 @@
 
     WARC bytes ──► record by record ──► {"id": ..., "url": ..., "time": ..., "type": "response", ..., "text": ...}
 
-A line depends on its record alone, so positions and digests hold as for any file. Its members, in this order, if present:
+A line depends on its record alone. Its members, in this order, if present:
 
     id            WARC-Record-ID, unchanged
     url           WARC-Target-URI
@@ -10,16 +10,16 @@ A line depends on its record alone, so positions and digests hold as for any fil
     type          WARC-Type: response, resource or conversion
     refers_to     WARC-Refers-To: the response that was converted
     content_type  of the page, by HTTP or by the record
-    truncated     WARC-Truncated: why the crawler stored only a part
+    truncated     WARC-Truncated: why the page is incomplete
     text          the page as sent, without HTTP codings, in Unicode
     no_text       in place of `text`: why it is unreadable. The line becomes a dead letter
 
 Records without a page (requests, redirects, pictures) are only counted, by kind. WAT has no texts, and is refused.
 
-Framing (headers, length, block) happens here, because warcio pulls from a file, and a pipe must not block. warcio parses
-chunks and headers; w3lib detects the charset, as Scrapy does.
+Framing (headers, length, block) happens here, because warcio pulls from a file, and a pipe must not block. warcio
+parses chunks and headers; w3lib detects the charset, as Scrapy does.
 
-Memory: records up to RECORD_BYTES_MAX stay whole. Of longer ones only the headers are read.
+Only the headers are read from records above RECORD_BYTES_MAX.
 """
 
 import importlib.util
@@ -34,10 +34,9 @@ import orjson
 import zstandard
 
 BEGIN = b"WARC/"
-"""First bytes of WARC, WET and WAT records."""
 
 RECORD_BYTES_MAX = 64 * 2**20
-"""Longest record whose text is read, both stored and decoded."""
+"""Longest record with a text, stored and decoded."""
 
 _HEADERS_BYTES_MAX = 64 * 2**10
 _LOOK_BYTES = 64 * 2**10  # enough for the HTTP headers of a record that is too long
@@ -54,15 +53,15 @@ _WAT = b'"Envelope"'
 
 
 class Unreadable(Exception):
-    """No WARC from here on, or no documents. The message says which, and what to do."""
+    """The rest is no WARC, or has no documents. The message names the remedy."""
 
 
 class _LeftOut(Exception):
-    """A record without a page. The message is its kind."""
+    """A record without a page, with its kind."""
 
 
 class WarcLines:
-    """Cutter of WARC blocks into JSON lines. `left_out` counts records without a line, by kind.
+    """Cutter of WARC blocks into JSON lines. `left_out`: records without a line, by kind.
 
     >>> list(WarcLines().cut(b"WARC/1.0\\r\\nWARC-Type: warcinfo\\r\\nContent-Length: 0\\r\\n\\r\\n"))
     []
@@ -115,7 +114,7 @@ class WarcLines:
             raise Unreadable(f"the file ends within WARC record {self._records + 1}: it is truncated")
 
     def _end_of_record(self, begin: int) -> int | None:
-        """End offset of the needed part; None if more bytes must come first."""
+        """End of the needed part; None if it needs more bytes."""
         held = self._held
         if not held.startswith(BEGIN, begin):
             if BEGIN.startswith(bytes(held[begin : begin + len(BEGIN)])):
@@ -137,7 +136,7 @@ class WarcLines:
         return headers.end() + looked_at
 
     def _line(self, record: bytes, *, is_whole: bool) -> bytes:
-        """Line of a record. Raises _LeftOut without a page, and Unreadable for WAT."""
+        """Raises _LeftOut without a page, and Unreadable for WAT."""
         parsed = self._loader.parse_record_stream(
             BytesIO(record.lstrip(b"\r\n")), known_format="warc", no_record_parse=True
         )
@@ -203,9 +202,9 @@ def _mime(content_type: str | None) -> str:
 
 
 def _body(stream: Any, http: Any) -> tuple[bytes, str | None]:
-    """Decoded body, and why it is unreadable, or None.
+    """Decoded body, and None or why it is unreadable.
 
-    Crawlers may store decoded pages under the original headers, so a body that begins as a page stays as it is.
+    Some crawlers store decoded pages under the original headers, so a body that begins as a page stays.
     """
     if http is None:
         return stream.read(), None
@@ -231,7 +230,7 @@ def _body(stream: Any, http: Any) -> tuple[bytes, str | None]:
 
 
 class _Incomplete(Exception):
-    """A decoded page that is too long, or cut short. The message ends up in `no_text`."""
+    """A decoded page that is too long or cut short."""
 
 
 def _inflated(body: bytes, window_bits: int) -> bytes:

@@ -1,7 +1,6 @@
 """Seam between the Kafka transport and its client, `kafka_python` or `confluent`.
 
-`transport` decides what to read, keep and deliver, `writer` when to commit, a client only how. Partitions of the input go by
-number.
+Input partitions go by number.
 """
 
 import importlib.util
@@ -15,21 +14,21 @@ from streamer.records.record import Headers, Record
 from streamer.settings.settings import Settings
 
 Commits = Mapping[int, tuple[int, str]]
-"""Offset to commit and its note, by partition of the input."""
+"""Offset to commit and its note, by input partition."""
 
 NOTE_END = "\0"
 """Ends every committed note: confluent-kafka adds it, and reads a note without it past its end."""
 
 Changes = deque[tuple[bool, frozenset[int]]]
-"""Assignment changes in order: True and partitions gained, or False and partitions lost."""
+"""Assignment changes in order: True and gained partitions, or False and lost ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
     """This worker's membership in the group.
 
-    id     assigned by the group; changes after an expulsion
-    proof  the client's own, for the writer
+    id     given by the group; changes after an expulsion
+    proof  client's proof for the writer
     """
 
     id: str
@@ -48,7 +47,7 @@ def require_client(settings: Settings) -> None:
 class Reader(Protocol):
     """Static group member that reads the input. Calls raise BrokerUnavailable, SettingsError, DeliveryDoubtful.
 
-    It reads only committed records, and never commits or resets by itself. Gained partitions wait for `begin`.
+    Reads only committed records, and never commits or resets by itself. Gained partitions wait for `begin`.
     """
 
     def join(self) -> None:
@@ -56,20 +55,20 @@ class Reader(Protocol):
 
     @property
     def changes(self) -> Changes:
-        """Pending assignment changes; the caller removes those it has followed."""
+        """Pending assignment changes; the caller removes followed ones."""
 
     def poll(self, wait_ms: int, records_max: int) -> Mapping[int, Sequence[Record]]:
-        """Records by partition, in offset order; none after a bounded wait. Serves as the group's heartbeat.
+        """Records by partition, in offset order; none after a bounded wait. Also the group's heartbeat.
 
         May include partitions that `changes` takes away.
         """
 
     @property
     def gone(self) -> frozenset[int]:
-        """Partitions whose next record the brokers no longer have, until `forget`."""
+        """Partitions without their next record at the brokers, until `forget`."""
 
     def member(self) -> Member | None:
-        """Membership at the last poll; None without one, or if it may be changing."""
+        """Membership at the last poll; None if missing or perhaps changing."""
 
     def is_steady(self) -> bool:
         """False during a known rebalance."""
@@ -85,22 +84,22 @@ class Reader(Protocol):
         """Read a partition from `offset` on."""
 
     def forget(self, partition: int) -> None:
-        """Drop a partition's state: it was lost, or begins again."""
+        """Drop the state of a lost or restarted partition."""
 
     def assignment(self) -> frozenset[int]:
-        """Partitions that this member owns."""
+        """This member's partitions."""
 
     def committed(self, partition: int) -> tuple[int, str] | None:
-        """The group's committed offset with its note, or None."""
+        """The group's committed offset and note, or None."""
 
     def commit(self, commits: Commits) -> None:
         """Commit atomically without a transaction. Raises kafka-python's KafkaError."""
 
     def progress(self, partition: int) -> tuple[int, int] | None:
-        """Offset after the last polled record, and the known end; None if unknown."""
+        """Offset after the last polled record, and the end; None if unknown."""
 
     def rejoin(self) -> None:
-        """Rejoin the group with the next polls, which starts a rebalance."""
+        """Rejoin the group at the next polls, in a rebalance."""
 
     def close(self) -> None:
         """Release every resource quickly; never raises or commits."""
@@ -116,14 +115,14 @@ class Send(NamedTuple):
 
 
 class Producer(Protocol):
-    """Transactional producer. Calls raise kafka-python's KafkaError and ValueError; then only `close` is allowed."""
+    """Transactional producer. After kafka-python's KafkaError or ValueError, only `close` is allowed."""
 
     @property
     def identity(self) -> tuple[int, int] | None:
         """Id and epoch from the coordinator; None if it cannot be asked."""
 
     def has_lost_connection(self) -> bool:
-        """Whether a connection was lost since the last call."""
+        """Whether it lost a connection since the last call."""
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -141,4 +140,4 @@ class Producer(Protocol):
         """As `commit`."""
 
     def close(self) -> None:
-        """Release every resource quickly, in any state; never raises."""
+        """Release every resource quickly; never raises."""

@@ -1,7 +1,7 @@
-"""Broker clients with safe settings, and their errors as the streamer's.
+"""Broker clients with safe settings, and the streamer's errors.
 
-kafka-python is pinned; `kafka.transport` has the rules for it. Clients are not fork-safe: create them in the process that uses
-them.
+`kafka.transport` has the rules for the pinned kafka-python. Clients are not fork-safe: create them in the process that
+uses them.
 """
 
 import platform
@@ -26,17 +26,17 @@ from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.unreadable import TolerantConsumer
 
 NULL_VALUE: Any = object()
-"""`send` value for a record without one: the client refuses None without a key."""
+"""Value for a record without one: the client refuses None without a key."""
 
 BATCH_BYTES_MAX = 1_000_000
 """Batch size for one partition: just below a topic's default max.message.bytes.
 
-The client wakes its thread for every record after a partition's first batch. CPU time per document: 51 microseconds at this
-size, 59 at 256 KiB, 125 at the client's default of 16 KiB.
+The client wakes its thread for every record after a partition's first batch. CPU microseconds per document: 51 at this
+size, 59 at 256 KiB, 125 at the default of 16 KiB.
 """
 
 LINGER_MS_MAX = 1_000
-"""Longer than handing over a batch takes, so client batches fill up; `flush` sends them at once."""
+"""Longer than a batch's sends, so client batches fill up; `flush` sends them at once."""
 
 _READING = {
     # Even for an input without transactions: only then does a client fetch stable committed offsets.
@@ -48,7 +48,7 @@ _READING = {
 _HEARTBEAT_INTERVAL_MS_MAX = 3_000
 CLOSE_MS_MAX = 1_000
 METADATA_AGE_MS_MAX = 3_000
-"""Longest wait until the client sees an added input partition."""
+"""Longest time until the client sees a new input partition."""
 RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
 _TRANSACTION_MS_MAX_DEFAULT = 900_000
@@ -60,7 +60,6 @@ _MESSAGE_BYTES_MAX = "max.message.bytes"
 NetworkSelector.DEFAULT_CONFIG["slow_task_threshold_secs"] = 0
 
 Producers = list[tuple[TopicPartition, ProducerState]]
-"""Producers, each with a partition it writes to."""
 
 _dropped: list[KafkaProducer] = []
 
@@ -71,7 +70,7 @@ class _NullValueSerializer(Serializer):  # type: ignore[misc]
 
 
 def require_fast_checksums() -> None:
-    """Raise SettingsError without crc32c's C code: the client would silently be ten times slower."""
+    """Raise SettingsError without crc32c's C code: Python's is ten times slower."""
     if record_checksums.crc32c_c is None:
         raise SettingsError(
             f"the package crc32c has no working C code in this Python ({platform.python_version()}, "
@@ -172,12 +171,12 @@ def member_options(settings: Settings, instance: str) -> dict[str, Any]:
 
 
 def ask_for_rejoin(consumer: KafkaConsumer) -> None:
-    """Make a consumer rejoin its group at its next poll; it keeps its partitions meanwhile."""
+    """Make a consumer rejoin at its next poll; it keeps its partitions meanwhile."""
     consumer._coordinator.request_rejoin()
 
 
 def make_detached_consumer(settings: Settings, *, committed_only: bool = True) -> TolerantConsumer:
-    """Consumer without a group, for any offset of any topic."""
+    """Consumer without a group."""
     isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}
     return TolerantConsumer(
         **_connection(settings),
@@ -208,12 +207,12 @@ def _writing(settings: Settings) -> dict[str, Any]:
 
 
 def transactional_id(settings: Settings, instance: str) -> str:
-    """Transactional id of a group's instance; as client id, it identifies workers to each other."""
+    """Transactional id of a group's instance, and its client id."""
     return f"{settings.kafka.group}-{instance}"
 
 
 def make_transactional_producer(settings: Settings, instance: str) -> KafkaProducer:
-    """Producer of the outputs. It fences an earlier one with the same group and instance."""
+    """Producer of the outputs. Fences its predecessor with the same id."""
     identity = transactional_id(settings, instance)
     return KafkaProducer(
         **_connection(settings),
@@ -225,17 +224,17 @@ def make_transactional_producer(settings: Settings, instance: str) -> KafkaProdu
 
 
 def make_loader(settings: Settings) -> KafkaProducer:
-    """Producer without transactions, to fill an input topic by hand."""
+    """Producer without transactions, to fill a topic by hand."""
     return KafkaProducer(**_connection(settings), **_writing(settings), client_id=f"{settings.kafka.group}-loader")
 
 
 def connections_of(producer: KafkaProducer) -> frozenset[object]:
-    """A producer's current connections; reconnecting gives another object."""
+    """A producer's connections; a new one is another object."""
     return frozenset(tuple(producer._sender._client._manager._conns.values()))
 
 
 def drop_producer(producer: KafkaProducer) -> None:
-    """Stop a producer quickly in any state, without its unsent records. Never raises."""
+    """Stop a producer quickly, without its unsent records. Never raises."""
     # A producer's finaliser mutes its module's logger, so producers live as long as the process.
     _dropped.append(producer)
     try:
@@ -246,9 +245,9 @@ def drop_producer(producer: KafkaProducer) -> None:
 
 
 def make_admin(settings: Settings) -> KafkaAdminClient:
-    """Client for topics, groups and transactions, after a test of the login.
+    """Client for topics, groups and transactions, after a test login.
 
-    Raises SettingsError if it is refused, and the client's errors.
+    Raises SettingsError if that is refused, and the client's errors.
     """
     require_login(settings)
     return KafkaAdminClient(**_connection(settings), client_id=f"{settings.kafka.group}-admin")
@@ -261,13 +260,13 @@ def close_quickly(client: KafkaAdminClient | KafkaConsumer, **options: Any) -> N
 
 
 def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | None]:
-    """Id per topic (a UUID as text); None for a missing topic. Raises AuthorizationError."""
+    """Topic id (a UUID as text), or None, by name. Raises AuthorizationError."""
     existing = existing_topics(admin, names)
     return {name: str(existing[name]["topic_id"]) if name in existing else None for name in names}
 
 
 def existing_topics(admin: KafkaAdminClient, names: list[str]) -> dict[str, Any]:
-    """The client's description of each existing topic. Raises AuthorizationError."""
+    """Descriptions of the existing topics. Raises AuthorizationError."""
     described = {topic["name"]: topic for topic in admin.describe_topics(names)}
     for name, topic in described.items():
         if topic["error_code"] == errors.TopicAuthorizationFailedError.errno:
@@ -276,7 +275,7 @@ def existing_topics(admin: KafkaAdminClient, names: list[str]) -> dict[str, Any]
 
 
 def identity_of(admin: KafkaAdminClient, producer_id: int) -> str | None:
-    """Transactional id of a producer; None if unknown. Raises KafkaError."""
+    """A producer's transactional id; None if unknown. Raises KafkaError."""
     listed = admin.list_transactions(producer_id_filters=[producer_id])
     return next((each.transactional_id for listings in listed.values() for each in listings), None)
 
@@ -294,7 +293,7 @@ def open_producers(admin: KafkaAdminClient, partitions: list[TopicPartition]) ->
 def transaction_ms_max(settings: Settings) -> int:
     """The brokers' limit for an open transaction, in milliseconds.
 
-    Kafka's default without the right to ask. Raises SettingsError, BrokerUnavailable.
+    Kafka's default if the right to ask is missing. Raises SettingsError, BrokerUnavailable.
     """
     with broker_errors(settings, "asking for the longest transaction"), make_admin(settings) as admin:
         brokers = [str(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]]
@@ -303,13 +302,13 @@ def transaction_ms_max(settings: Settings) -> int:
 
 
 def output_bytes_max(admin: KafkaAdminClient, topics: Collection[str]) -> int | None:
-    """Largest batch that every topic accepts, in bytes; None without the right to ask. Raises KafkaError."""
+    """Largest batch that every topic accepts, in bytes; None if the right to ask is missing. Raises KafkaError."""
     taken = topic_settings(admin, topics, [_MESSAGE_BYTES_MAX]).values()
     return min((int(held[_MESSAGE_BYTES_MAX]) for held in taken), default=None)
 
 
 def compacted_topics(settings: Settings, topics: Collection[str]) -> list[str]:
-    """Topics with compaction; none without the right to ask.
+    """Topics with compaction; none if the right to ask is missing.
 
     Raises SettingsError, BrokerUnavailable.
     """
@@ -321,7 +320,7 @@ def compacted_topics(settings: Settings, topics: Collection[str]) -> list[str]:
 def topic_settings(
     admin: KafkaAdminClient, topics: Collection[str], keys: Collection[str]
 ) -> dict[str, dict[str, str]]:
-    """Settings by topic and key, as far as this user may ask. Raises KafkaError."""
+    """Visible settings by topic and key. Raises KafkaError."""
     try:
         return _settings_of(admin, "topic", topics, keys)
     except errors.AuthorizationError:
@@ -338,7 +337,7 @@ def _settings_of(
 
 
 def abort_commands(settings: Settings, starts: Mapping[TopicPartition, int]) -> str:
-    """Kafka's commands to abort open transactions, given their first offsets."""
+    """Kafka's commands that abort open transactions, by their first offsets."""
     servers = ",".join(settings.kafka.bootstrap_servers)
     return "; ".join(
         f"kafka-transactions.sh --bootstrap-server {servers} abort --topic {at.topic} --partition {at.partition} "
@@ -353,7 +352,7 @@ def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> N
 
 
 class Attempt:
-    """A call that may never return, started now on another thread. `step`: its step in the transaction."""
+    """A call on another thread that may never return. `step`: its step in the transaction."""
 
     def __init__(self, call: Callable[[], None], step: str) -> None:
         self._make = call
@@ -371,7 +370,7 @@ class Attempt:
             raise self._error
 
     def make(self, caller: "_Caller") -> None:
-        """Make the call. Frees the thread before notifying the waiter; re-raises unexpected errors."""
+        """Make the call, and free the thread before the waiter wakes. Re-raises unexpected errors."""
         try:
             self._make()
             self._error = None
@@ -384,7 +383,7 @@ class Attempt:
 
 
 class _Caller:
-    """A reused thread for attempts: a new one would wait for the interpreter's lock twice."""
+    """A reused thread for attempts: a new one waits for the interpreter's lock twice."""
 
     def __init__(self) -> None:
         self.attempts: SimpleQueue[Attempt] = SimpleQueue()

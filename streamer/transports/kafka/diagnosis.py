@@ -1,7 +1,6 @@
 """Broker facts for `streamer doctor`: rights, topics, timeouts. Changes nothing.
 
-Rights on transactional ids and the brokers' timeouts may be hidden. Two requests test them, which the broker checks and then
-must refuse:
+Two requests test rights and timeouts. The broker checks them, and then must refuse:
 
     JoinGroup       by an unknown member: rights on the group, then the session timeout
     InitProducerId  for an outdated producer: rights on the id, then the transaction timeout
@@ -41,7 +40,7 @@ _UNKNOWN_PRODUCER = 2**62
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic's partitions, replicas per partition, and settings; None without the right to ask."""
+    """Partitions, replicas per partition, and visible settings."""
 
     partitions: int
     replicas: int
@@ -54,9 +53,9 @@ class Facts:
 
     topics     by name; None for a missing or hidden topic
     refused    keys of timeouts beyond the brokers' limits
-    untried    keys of timeouts untested for lack of a right
-    newest_ms  latest input timestamp; None without records or answer
-    withheld, withheld_from_parts  missing rights, and those that only a service in parts uses
+    untried    keys of untested timeouts
+    newest_ms  latest input timestamp, or None
+    withheld, withheld_from_parts  missing rights, of the service and of parts
     """
 
     withheld: Sequence[Right]
@@ -68,7 +67,7 @@ class Facts:
 
 
 def diagnose(settings: Settings) -> Facts:
-    """Collect all facts. Raises SettingsError, BrokerUnavailable."""
+    """Raises SettingsError, BrokerUnavailable."""
     rights = rights_of(settings)
     topics = settings.topics
     with broker_errors(settings, "looking into rights and topics"), make_admin(settings) as admin:
@@ -105,7 +104,7 @@ def _denied_to_parts(settings: Settings, admin: KafkaAdminClient) -> list[Right]
 
 
 def codecs() -> dict[str, bool]:
-    """Availability of checksums in C code, and of each codec by name."""
+    """Whether C code for checksums, and each codec, is installed."""
     return {
         "crc32c": record_checksums.crc32c_c is not None,
         "gzip": has_gzip(),
@@ -140,7 +139,6 @@ _TIMEOUTS: dict[Resource, tuple[str, type[Exception]]] = {
     Resource.GROUP: ("kafka.session_timeout_ms", errors.InvalidSessionTimeoutError),
     Resource.TRANSACTIONAL_ID: ("kafka.transaction_timeout_ms", errors.InvalidTransactionTimeoutError),
 }
-"""Setting that each request tests, and its error."""
 
 
 def _tried(settings: Settings, admin: KafkaAdminClient) -> dict[Resource, type[Exception]]:

@@ -31,7 +31,7 @@ from streamer.transports.output_log import ALL_OUTPUTS, Absent, Extent, Output, 
 from streamer.transports.transport import Claim
 
 REQUEST_MS_MAX = 5_000
-"""Longest wait of `records_at` for one answer: a person waits."""
+"""Longest wait of `records_at` for one answer."""
 
 RECORDS_AT_SECONDS_MAX = 20.0
 
@@ -39,7 +39,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class KafkaOutputLog:
-    """See `OutputLog`. Every method raises BrokerUnavailable; reading waits for open transactions."""
+    """See `OutputLog`. Every method raises BrokerUnavailable. Reading waits for open transactions."""
 
     has_headers = True
 
@@ -117,9 +117,7 @@ class KafkaOutputLog:
                         yield [self._output(destination, at, record) for record in records]
 
     def records_at(self, positions: Sequence[Position], names: Mapping[str, str]) -> RecordsByPosition:
-        """See `RecordsAt`. Reads committed records.
-
-        names  topic per stream
+        """See `RecordsAt`.
 
         Raises BrokerUnavailable without a timely answer, and SettingsError for a refusal.
         """
@@ -169,7 +167,7 @@ class KafkaOutputLog:
 
 
 def read_inputs(settings: Settings, positions: Collection[Position]) -> Iterator[list[Record]]:
-    """See `Transport.inputs_at`: positions in `topics.input`. Reads each partition once, from first to last position.
+    """See `Transport.inputs_at`. Reads each partition once, from first to last position.
 
     Raises BrokerUnavailable, RecordsUnreadable.
     """

@@ -1,15 +1,14 @@
-"""Check of the group: reclaims unread partitions, and names other programs.
+"""Group check: reclaims unread partitions, and names other programs.
 
-In a cooperative rebalance, moving partitions lose their owner in the first round, and get one in the second. Members that die
-in between and return within the session timeout prevent the second: the broker hands static members the first round's
-assignment, and calls the group stable.
+In a cooperative rebalance, moving partitions lose their owner in the first round, and get one in the second. A static
+member that dies in between and soon returns gets its old assignment. The group is then stable without a second round.
 
     describe the group, stable  ->  partitions without an owner  ->  the same after an interval  ->  ask to rejoin
 
 Every member asks: only a rejoin of the group's leader starts a rebalance (Kafka 4.3.1).
 
-Another program in the group keeps partitions like any worker. Only a worker's client id names the group and its own instance
-(`kafka.clients`).
+Another program in the group keeps partitions like any worker. Only a worker's client id names the group and its own
+instance (`kafka.clients`).
 """
 
 import math
@@ -33,20 +32,19 @@ from streamer.transports.kafka.topics import same_topic_partitions
 log = structlog.get_logger(__name__)
 
 CHECK_SECONDS = 5.0
-"""Interval between looks: longer than a rebalance's second round."""
+"""Interval between looks, above a rebalance's second round."""
 
 
 Member = Mapping[str, Any]
-"""The broker's description of a member."""
 
 
 def silence_ms_max(settings: Settings) -> int:
-    """Longest silence of healthy brokers: the next look, its answer and a read."""
+    """Longest silence of healthy brokers: a look, its answer and a read."""
     return int(CHECK_SECONDS * 1000) + settings.kafka.request_timeout_ms + settings.batch.wait_ms
 
 
 class OwnershipWatch:
-    """Periodic comparison of the group's assignments with the input's partitions."""
+    """Periodic look at the group's assignments."""
 
     def __init__(self, settings: Settings, part: Part | None = None) -> None:
         self._settings = settings
@@ -59,16 +57,16 @@ class OwnershipWatch:
         self.unowned: tuple[int, ...] = ()
         """Partitions unread for longer than an interval, ascending."""
         self.strangers: tuple[str, ...] = ()
-        """Members that are other programs, in words: client, host and partitions."""
+        """Other programs in the group: client, host and partitions in words."""
         self._seen_seconds = -math.inf
         self.answered_seconds = -math.inf
-        """Monotonic time of the broker's last answer, even an error."""
+        """Monotonic time of the last answer, even an error."""
 
     def look(self, admin: KafkaAdminClient, reader: Reader, topic_id: str) -> None:
-        """Look, if due; the reader rejoins at its next poll if partitions stay without an owner.
+        """Look, if due. The reader rejoins at its next poll if partitions stay without an owner.
 
-        Without an answer, the last result stays valid. Raises SettingsError for changed passwords or withdrawn rights, and
-        DeliveryDoubtful for a changed topic id, which an idle consumer may miss.
+        Without an answer, the last result stays valid. Raises SettingsError for a refusal, and DeliveryDoubtful for a
+        changed topic id: an idle consumer may miss it.
         """
         if time.monotonic() < self._due_seconds:
             return
@@ -89,14 +87,14 @@ class OwnershipWatch:
         self.unowned = unowned
 
     def ask_for_strangers(self, admin: KafkaAdminClient) -> tuple[str, ...]:
-        """Other programs in the group, from a recent look or a new request."""
+        """Other programs in the group, by a recent look or a new request."""
         if time.monotonic() - self._seen_seconds > 2 * CHECK_SECONDS:
             with suppress(KafkaError):
                 self._members(admin)
         return self.strangers
 
     def _answer(self, admin: KafkaAdminClient, topic_id: str) -> tuple[frozenset[int], Sequence[Member] | None]:
-        """Partitions of the input, and as `_members`."""
+        """Input partitions, and members."""
         try:
             answer = self._partitions(admin, topic_id), self._members(admin)
         except KafkaError as error:
@@ -120,7 +118,7 @@ class OwnershipWatch:
             raise
 
     def _members(self, admin: KafkaAdminClient) -> Sequence[Member] | None:
-        """None in a rebalance or without an answer. Raises KafkaError."""
+        """None without an answer from a stable group. Raises KafkaError."""
         group = admin.describe_groups([self._group])[self._group]
         self.answered_seconds = time.monotonic()
         if group["error"] is not None:

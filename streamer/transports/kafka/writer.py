@@ -1,6 +1,7 @@
-"""Delivery in transactions with either client: the steps' order, and each error's meaning.
+"""Delivery in transactions, with either client.
 
-take over -> (marks of the last transaction set? -> note -> begin -> records and offsets -> note -> commit), for each batch
+take over -> (marks of the last transaction set? -> note -> begin -> records and offsets -> note -> commit), for each
+batch
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,14 +22,13 @@ from streamer.transports.kafka.transactions.hanging import require_all_ended, ta
 _ATTEMPTS_MAX = 3
 
 MakeProducer = Callable[[Settings, str, KafkaAdminClient, KafkaProducer, int], Producer]
-"""Makes an instance's producer from the client that took over, and the batch size."""
 
 
 class Writer:
-    """Writer under an instance's transactional id; a new one fences its predecessor.
+    """Writer under an instance's transactional id.
 
     topics          its own and its predecessor's outputs
-    note            path for the steps' note; None: no note
+    note            path of the note, or None
     by_coordinator  as in `take_over`
 
     Raises BrokerUnavailable, SettingsError, TransactionHanging.
@@ -57,9 +57,9 @@ class Writer:
         self._note = CommitNote(note)
 
     def deliver(self, sends: Sequence[Send], commits: Commits, proof: object) -> None:
-        """Write all `sends` and commit, in one transaction; `proof` of group membership for `commits`.
+        """Write `sends` and commit, in one transaction. `proof`: of group membership.
 
-        Raises DeliveryDoubtful, and SettingsError if no retry helps; then only `close` is allowed. The instance's next writer
+        Raises DeliveryDoubtful, and SettingsError if no retry helps; then only `close` is allowed. The next writer
         aborts.
         """
         producer, settings = self.producer, self._settings
@@ -81,7 +81,7 @@ class Writer:
         raise DeliveryDoubtful(f"the rebalance did not finish within {_ATTEMPTS_MAX} attempts to commit")
 
     def close(self) -> None:
-        """Release every resource quickly, in any state; never raises."""
+        """Release every resource quickly; never raises."""
         self.producer.close()
         self._note.close()
 
@@ -97,7 +97,7 @@ class Writer:
             raise DeliveryDoubtful(str(error)) from error
 
     def _withheld(self, error: errors.AuthorizationError) -> str:
-        """Missing rights, in words. confluent-kafka does not name the topic."""
+        """Missing rights. confluent-kafka does not name the topic."""
         if isinstance(error, errors.TopicAuthorizationFailedError):
             required = [right for right in rights_of(self._settings, self._part) if right.required]
             with broker_errors(self._settings, "asking what is allowed"):

@@ -19,7 +19,7 @@ _dropped: list[Producer] = []
 
 
 class ConnectionLines(Lines):
-    """A producer's log lines, the only prompt sign of lost connections."""
+    """A producer's log lines, the only prompt sign of a lost connection."""
 
     def __init__(self) -> None:
         self.lost = 0
@@ -32,7 +32,7 @@ class ConnectionLines(Lines):
 
 
 class ConfluentProducer:
-    """See `Producer`. Fences the kafka-python client that ended the predecessor's transactions."""
+    """See `Producer`. Fences the kafka-python client that settled the takeover."""
 
     def __init__(
         self, settings: Settings, instance: str, admin: KafkaAdminClient, taken: KafkaProducer, batch_bytes: int
@@ -91,7 +91,7 @@ class ConfluentProducer:
             self.client.abort_transaction(-1)
 
     def close(self) -> None:
-        """See `Producer`. The client's own close would wait, and abort a doubtful transaction."""
+        """See `Producer`. The client's close would wait, and abort a doubtful transaction."""
         self.client.purge(blocking=False)
 
     def _produce(self, sends: Sequence[Send]) -> None:

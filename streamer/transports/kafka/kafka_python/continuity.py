@@ -1,12 +1,12 @@
-"""Detection of skipped records: compares offsets with requests, and gaps with the log.
+"""Detection of skipped records.
 
-Offsets have gaps at transaction ends, aborted records and in compacted topics. Another consumer looks for committed records in
-the gap:
+Offsets have gaps at transaction ends, aborted records and in compacted topics. Another consumer looks into the gap:
 
     asked for 1094, got 1233 -> look from 1094 on -> 1094 is a record: the client lost it
                                                   -> the next one is 1233: the gap is the log's own
 
-The first record after a start is always compared. Later gaps are checked once in LOOK_SECONDS: every transaction leaves one.
+The first record after a start is always compared. Later gaps are checked once in LOOK_SECONDS: every transaction leaves
+one.
 """
 
 import time
@@ -23,13 +23,13 @@ from streamer.transports.kafka.topic_reader import TopicReader
 from streamer.transports.kafka.unreadable import Damage
 
 LOOK_SECONDS = 1.0
-"""Least time between looks into later gaps; a look takes milliseconds."""
+"""Least time between looks; one takes milliseconds."""
 
 _offset_of = attrgetter("offset")
 
 
 class Continuity:
-    """Expected offset per partition, compared with its records."""
+    """Expected offset per partition."""
 
     def __init__(self, settings: Settings, reader: TopicReader) -> None:
         self._settings = settings
@@ -40,7 +40,7 @@ class Continuity:
         self._reader = reader
 
     def begin(self, partition: int, offset: int) -> None:
-        """Expect a partition's records from `offset` on."""
+        """Expect records from `offset` on."""
         self._next[partition] = offset
         self._fresh.add(partition)
 
@@ -67,12 +67,12 @@ class Continuity:
         self._next[partition] = records[-1].end
 
     def forget(self, partition: int) -> None:
-        """Expect nothing from this partition."""
+        """Expect nothing from a partition."""
         self._next.pop(partition, None)
         self._fresh.discard(partition)
 
     def _look(self, partition: int, gap: range) -> None:
-        """Raise DeliveryDoubtful if the gap has a committed record, or the broker dropped it."""
+        """Raise DeliveryDoubtful if the gap has a committed record, or is gone."""
         at, name = TopicPartition(self._topic, partition), self._name(partition)
 
         def refuse(_at: TopicPartition, damage: Damage, _end: int) -> None:

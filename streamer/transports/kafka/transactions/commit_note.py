@@ -1,12 +1,11 @@
 """Step of a worker's last transaction, noted in the index folder.
 
-A worker that dies before asking for the commit leaves a transaction to abort. The brokers may have lost its end and its state
+A worker that dies before it asks for the commit leaves a transaction to abort. The brokers may have lost its state
 (`kafka.transactions.hanging`), so the successor reads the step here.
 
     begin: positions, producer, "begun"  ->  send records and offsets  ->  "asked"  ->  commit
 
-Nothing is synced to disk. Notes from an earlier boot or another producer are void: the worker may have run on another host
-since.
+Nothing is synced. Notes from another boot or producer are void: the worker may have run on another host since.
 """
 
 import os
@@ -47,14 +46,14 @@ class Unasked:
     before: Mapping[int, int]
 
     def is_of(self, position: Position | None) -> bool:
-        """Whether the producer's output at this input position belongs to this transaction."""
+        """Whether the output at this input position belongs to it."""
         return position is not None and position.offset >= self.firsts.get(
             position.source.partition, position.offset + 1
         )
 
 
 class CommitNote:
-    """A worker's note. Does nothing without a path or folder, as for a part without an index.
+    """A worker's note. Does nothing without a path or folder.
 
     >>> CommitNote(None).begin([], (9, 0))
     """
@@ -69,7 +68,7 @@ class CommitNote:
                 os.posix_fallocate(self._file, 0, _NOTE_BYTES)
 
     def begin(self, records: Sequence[Record], producer: tuple[int, int]) -> None:
-        """Note a transaction before its first write. Raises DeliveryDoubtful on failure."""
+        """Note a new transaction. Raises DeliveryDoubtful."""
         firsts: dict[int, int] = {}
         for record in records:
             firsts[record.source.partition] = min(record.offset, firsts.get(record.source.partition, record.offset))
@@ -79,7 +78,7 @@ class CommitNote:
         self._write((step + content).ljust(_NOTE_BYTES)[:_NOTE_BYTES])
 
     def ask(self) -> None:
-        """Note that the commit is about to be asked for. Raises DeliveryDoubtful on failure."""
+        """Note the request to commit. Raises DeliveryDoubtful."""
         self._write(_ASKED)
 
     def committed(self, commits: Commits) -> None:
@@ -102,7 +101,7 @@ class CommitNote:
 
 
 def unasked(settings: Settings, instance: str) -> Unasked | None:
-    """An instance's last transaction if its commit was certainly never asked for, else None."""
+    """An instance's last transaction if it certainly never asked for the commit, else None."""
     try:
         content = note_path(settings, instance).read_bytes()
     except OSError:
