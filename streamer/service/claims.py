@@ -1,15 +1,15 @@
 """Claims: one index per group, or no decisions.
 
-Each of two indexes in a group would silently miss the other's documents. So every committed offset claims its partition for an
-index, in use or restoring. A lost index returns under a new id, and takes over the group by itself:
+Two indexes in a group would miss each other's documents. So every committed offset claims its partition for an index,
+in use or restoring. A lost index returns under a new id, and takes over by itself:
 
     1  announce   the worker claims its own sources for a restoring index
     2  restore    ... until no source lags
     3  take       the worker claims its own sources for an index in use
     4  look       the worker checks all other sources, and begins without a rival claim in use
 
-Two indexes cannot both pass 4: the later one sees the other's claim. A dead index's partitions get new owners within its
-members' session timeout. A longer claim, or an offset that keeps moving, shows a live rival, and a person has to decide.
+Two indexes cannot both pass 4: the later one sees the other's claim. A claim beyond the session timeout, or an offset
+that keeps moving, shows a live rival: a person decides.
 """
 
 import time
@@ -27,17 +27,17 @@ LOOK_SECONDS = 5.0
 """Interval between checks while sources wait to begin."""
 
 MARGIN_SECONDS = 20.0
-"""Wait beyond the session timeout for dead members' claims: a rebalance may need a second try."""
+"""Wait beyond the session timeout: a rebalance may need a second try."""
 
 _MOVES_MAX = 2
-"""Moves of a rival's offset that count as life: a dying worker may deliver its last batch."""
+"""A rival's moves that prove life: a dying worker may deliver its last batch."""
 
 
 class Claims:
     """One worker's claims on its group's sources."""
 
     def __init__(self, transport: Transport, identity: str, patience_seconds: float) -> None:
-        """identity: id of this worker's index; patience_seconds: longest life of a dead member's claims."""
+        """patience_seconds: longest life of a dead member's claims."""
         self._transport = transport
         self._identity = identity
         self._patience_seconds = patience_seconds
@@ -65,7 +65,7 @@ class Claims:
         self._judge(assigned, claims)
 
     def lacking(self, assigned: Assigned) -> set[Source]:
-        """Assigned sources whose committed offset does not yet claim this index as in use."""
+        """Assigned sources without a committed claim for this index in use."""
         claims = self._transport.claims(assigned.sources)
         return {
             source
@@ -74,7 +74,7 @@ class Claims:
         }
 
     def have_no_rivals(self, assigned: Assigned) -> bool:
-        """Whether no other index in use claims another source. Raises RecoveryRefused for a live rival."""
+        """Whether no other index in use claims a source. Raises RecoveryRefused for a live rival."""
         self._judge(assigned, self._transport.claims(assigned.others))
         return not self._rivals
 

@@ -1,4 +1,4 @@
-"""Totals of a run over files, for people and machines."""
+"""Totals of a run over files."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Totals:
 
     before    records delivered by earlier runs
     shadow    whether duplicates go with the unique ones (route.shadow)
-    left_out  WARC records without a page, by kind, from each file's beginning
+    left_out  WARC records without a page, by kind
 
     >>> Totals(records=500, seconds=2.0).records_per_second
     250.0
@@ -48,11 +48,11 @@ class Totals:
 
     @property
     def records_per_second(self) -> float:
-        """Records per second of wall time, including the clients' start and end."""
+        """Records per second of wall time, with start and end."""
         return self.records / self.seconds if self.seconds else 0.0
 
     def cpu_us_by_step(self) -> dict[str, float]:
-        """This process's CPU time, in microseconds per record, by verb."""
+        """CPU microseconds per record, by verb."""
         return {step: 1e6 * self.step_cpu_seconds[step] / self.records for step in STEPS if self.records}
 
     def as_json(self, out: Path) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def table(totals: Totals, out: Path) -> Table:
 
 
 def left_out_in_words(left_out: Counter[str]) -> str:
-    """Omitted records, the most frequent kind first.
+    """Omitted records, most frequent kind first.
 
     >>> left_out_in_words(Counter({"request": 4, "response, image/png": 1_200}))
     'response, image/png 1,200; request 4'

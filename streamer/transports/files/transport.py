@@ -60,7 +60,8 @@ class FileTransport(Transport):
         hooks: DeliveryHooks | None = None,
         standard_input: int = 0,
     ) -> None:
-        """known_streams   the index's streams by name, with its progress
+        """
+        known_streams   the index's streams by name, with its progress
         hooks           for crash tests
         standard_input  file descriptor for '-'
         """
