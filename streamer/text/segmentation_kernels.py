@@ -1,11 +1,8 @@
-"""Compiled loops for jieba's segmentation: its dictionary as a trie in arrays, the likeliest path, the hidden Markov model.
+"""Compiled loops for jieba's segmentation.
 
-`segmentation` defines the results and builds the arrays.
-
-A trie node represents a word's beginning: a single character by its code point, every other node by SYMBOLS plus its place
-in `children`, a hash table with open addressing. An entry is one 64-bit number. Its key holds the parent node and the next
-character; the low bits number the weight of the word that ends there. 0 is empty. So a step down the trie reads one place in
-memory.
+A trie node is a word's beginning: a code point, or SYMBOLS plus its place in `children`, a hash table with open
+addressing. A 64-bit entry's key is the parent node and the next character; the low bits number the weight of the word
+that ends there. 0 is empty. So one step reads one place in memory.
 """
 
 from typing import Any, NamedTuple
@@ -19,12 +16,12 @@ HAN_FIRST, HAN_LAST = 0x4E00, 0x9FD5
 SYMBOLS = 1 << 16
 WEIGHT_BITS = 24
 ENTRIES_MAX = 1 << 23
-"""The most entries that the 24 bits for the parent node can number, besides single characters."""
+"""Most entries for the 24 bits of a parent node."""
 
 _WEIGHT_MASK = np.uint64((1 << WEIGHT_BITS) - 1)
 
 _B, _E, _M, _S = range(4)
-"""A character's place in its word: beginning, end, middle, or the whole word. jieba settles ties in this order."""
+"""Places in a word: beginning, end, middle, whole. jieba settles ties in this order."""
 
 
 class Dictionary(NamedTuple):
@@ -63,7 +60,7 @@ def _first_place(children: npt.NDArray[np.uint64], key: Any) -> Any:
 
 @compiled
 def _place(children: npt.NDArray[np.uint64], key: Any) -> Any:
-    """Place of a key's entry, or the empty place at which its search ends."""
+    """Place of a key's entry, or of the first empty one."""
     place = _first_place(children, key)
     while children[place] != 0 and children[place] >> np.uint64(WEIGHT_BITS) != key:
         place = (place + 1) & (len(children) - 1)
@@ -72,7 +69,7 @@ def _place(children: npt.NDArray[np.uint64], key: Any) -> Any:
 
 @compiled
 def _han_at(octets: npt.NDArray[np.uint8], at: int) -> Any:
-    """The Han character, three bytes of UTF-8, at byte `at`; 0 for any other."""
+    """The Han character (three bytes of UTF-8) at a byte, else 0."""
     if not 0xE4 <= octets[at] <= 0xE9:
         return 0
     symbol = (np.int64(octets[at]) & 0xF) << 12 | (np.int64(octets[at + 1]) & 0x3F) << 6
@@ -84,12 +81,11 @@ def _han_at(octets: npt.NDArray[np.uint8], at: int) -> Any:
 def read(octets: npt.NDArray[np.uint8], children: npt.NDArray[np.uint64]) -> Any:
     """Read a dictionary into a trie whose weights are still 0.
 
-    octets    lines of UTF-8: word, space, frequency; the rest of a line is ignored. A repeated word's last line counts.
+    octets    lines of UTF-8: word, space, frequency, ignored rest. A repeated word's last line counts.
     children  uint64 [a power of two], zeros, to fill
 
-    Returns each node's frequency, int64 [nodes], 0 for no word; whether it had a word with frequency 0, bool [nodes]; the sum of
-    all frequencies; and whether the table had room. Without room nothing else holds. Words with other than Han characters count
-    in the sum only.
+    Returns frequencies, int64 [nodes], 0 for no word; which words have frequency 0, bool [nodes]; the sum; and whether
+    the table had room, without which nothing else holds. Other than Han words count in the sum only.
     """
     size = len(children)
     frequencies, struck = np.zeros(SYMBOLS + size, np.int64), np.zeros(SYMBOLS + size, np.bool_)
@@ -138,7 +134,7 @@ def _find_path(
     rests: npt.NDArray[np.float64],
     ends: npt.NDArray[np.int64],
 ) -> None:
-    """Write to ends[place - begin] the end of the likeliest word from each character; the longest on ties.
+    """Write each character's likeliest word end to ends[place - begin], the longest on ties.
 
     rests  float64, longer than the run: scratch
     """
@@ -169,7 +165,7 @@ def _find_path(
 
 @compiled
 def _node_of(codepoints: npt.NDArray[np.uint32], begin: int, end: int, children: npt.NDArray[np.uint64]) -> Any:
-    """Node of two or more characters; 0 if no word begins with them."""
+    """Node of two or more characters, or 0."""
     node = np.int64(codepoints[begin])
     for place in range(begin + 1, end):
         reached = _place(children, _key(node, codepoints[place]))
@@ -181,7 +177,7 @@ def _node_of(codepoints: npt.NDArray[np.uint32], begin: int, end: int, children:
 
 @compiled
 def _better(one: float, other: float, state_one: int, state_other: int) -> tuple[float, int]:
-    """The larger number with its state; the second on ties."""
+    """The larger number and its state; the second on ties."""
     return (other, state_other) if other >= one else (one, state_one)
 
 
@@ -220,7 +216,7 @@ def _find_states(
 def _add(
     begin: int, end: int, is_whole: bool, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], count: int
 ) -> int:
-    """Append a word, or each character in it; returns the number of words so far."""
+    """Append a word, or its characters; returns the count."""
     if is_whole:
         starts[count], lengths[count] = begin, end - begin
         return count + 1
@@ -242,7 +238,7 @@ def _recognise(
     lengths: npt.NDArray[np.int64],
     count: int,
 ) -> int:
-    """Append words from characters that the path leaves single; returns the number of words so far."""
+    """Append words from single characters; returns the count."""
     node = _node_of(codepoints, begin, end, dictionary.children)
     if node != 0 and dictionary.children[node - SYMBOLS] & _WEIGHT_MASK != 0:
         return _add(begin, end, False, starts, lengths, count)

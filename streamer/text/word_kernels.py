@@ -1,4 +1,4 @@
-"""Compiled loops from characters to words and their hashes; `words` and `fingerprint.hashing` define the results."""
+"""Compiled loops from characters to words and their hashes."""
 
 from typing import Any
 
@@ -21,8 +21,7 @@ _APOSTROPHES = tuple(map(ord, APOSTROPHES))
 def runs(
     codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], rules: npt.NDArray[np.uint8], shingle_size: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Words in n texts, and Han runs for the segmenter: starts int64 [runs], ascending, lengths int64 [runs], and which are Han,
-    bool [runs].
+    """Words and Han runs in n texts: ascending starts and lengths, int64 [runs], and which are Han, bool [runs].
 
     bounds        int64 [n + 1], text i is codepoints[bounds[i]:bounds[i + 1]]
     rules         uint8 [all code points], each one's `Rule`
@@ -59,7 +58,7 @@ def runs(
 
 @compiled
 def _word_end(codepoints: npt.NDArray[np.uint32], place: int, end: int, rules: npt.NDArray[np.uint8]) -> Any:
-    """End of a word, in a script with spaces, that begins before `place`."""
+    """End of a word in a script with spaces."""
     while place < end:
         rule = rules[codepoints[place]]
         if rule in (_WORD, _MARK):
@@ -79,7 +78,7 @@ def _letters(
     rules: npt.NDArray[np.uint8],
     letters: npt.NDArray[np.int64],
 ) -> Any:
-    """Count and end of the letters without spaces from `place` on. Writes their starts, and the end, to `letters`."""
+    """Write starts and end of the letters without spaces; returns their count and end."""
     count = 0
     while place < end and rules[codepoints[place]] == _UNSPACED:
         letters[count] = place
@@ -117,7 +116,7 @@ def places_of(
 def hashes(
     codepoints: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], lanes: int
 ) -> npt.NDArray[np.uint64]:
-    """Kernel for `fingerprint.hashing.hash_words`: uint64 [words, lanes]. Every apostrophe counts as U+0027."""
+    """See `fingerprint.hashing.hash_words`: uint64 [words, lanes]. Every apostrophe counts as U+0027."""
     hashed = np.empty((len(starts), lanes), np.uint64)
     longest = 0
     for word in range(len(starts)):
