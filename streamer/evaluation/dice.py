@@ -1,4 +1,4 @@
-"""Seeded random choices, equal in every Python release."""
+"""Seeded choices, equal in every Python release."""
 
 import random
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ Item = TypeVar("Item")
 
 
 class Dice:
-    """Random choices from a seed alone. Only `random()` is stable across Python releases.
+    """Random choices from a seed, by `random()` alone: only that is stable.
 
     >>> Dice(1).some("abcd", 4) == Dice(1).some("abcd", 4)
     True
@@ -18,7 +18,7 @@ class Dice:
         self._random = random.Random(seed)
 
     def number(self, low: int, high: int) -> int:
-        """An integer from `low` to `high`, inclusive."""
+        """Integer from `low` to `high`, inclusive."""
         return low + int(self._random.random() * (high - low + 1))
 
     def one(self, items: Sequence[Item]) -> Item:

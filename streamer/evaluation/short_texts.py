@@ -1,6 +1,6 @@
-"""Error rates on short texts by length and threshold, for one replaced word and for different texts.
+"""Error rates on short texts, by length and threshold.
 
-In a short text, one word changes much of the fingerprint.
+One replaced word changes much of a short text's fingerprint.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,13 +21,13 @@ from streamer.text.segmentation import segmenter
 from streamer.text.words import Words, split
 
 LENGTHS = ((8, 12), (13, 20), (21, 30), (31, 45), (80, 120), (300, 500))
-"""Minimum and maximum characters per row: the published range in four parts, and two rows for comparison."""
+"""Least and most characters per row: the published range in four parts, and two for comparison."""
 
 TEXTS_MAX = 2_000
-"""Maximum texts in each row."""
+"""Most texts per row."""
 
 OTHERS = 10
-"""Comparisons per text with other texts."""
+"""Comparisons with other texts, per text."""
 
 _SHINGLE_CHARACTERS = 2
 _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -60,7 +60,7 @@ class Misjudged:
 
 
 def thresholds_of(parameters: Parameters) -> dict[float, int]:
-    """Largest accepted distance by threshold (bits or similarities)."""
+    """Largest accepted distance by threshold."""
     if parameters.by_similarity:
         return {similarity: minhash.distance_of(similarity) for similarity in _SIMILARITIES}
     return {distance: distance for distance in range(DISTANCE_MAX + 1)}
@@ -93,7 +93,7 @@ def misjudged(texts: Sequence[str], scheme: Scheme, parameters: Parameters, seed
 
 
 def drawn(rates: Sequence[Misjudged], parameters: Parameters) -> str:
-    """SVG with miss rates by length, a line per threshold."""
+    """SVG with miss rates by length."""
     title = (
         f"share missed by characters; a line for each threshold, {'similarity' if parameters.by_similarity else 'bits'}"
     )

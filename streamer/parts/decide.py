@@ -1,4 +1,4 @@
-"""decide: fingerprint batches become verdict batches. Read, decide, commit; no text.
+"""decide: fingerprint batches become verdict batches.
 
 The index knows documents by their own positions, as in a service without parts.
 """
@@ -28,7 +28,7 @@ class DecidePart(Loop):
     def __init__(
         self, transport: DecidingTransport, index: Index, stamp: str, recoverer: StartingOffsets, listener: Listener
     ) -> None:
-        """stamp: required fingerprint stamp, as text."""
+        """stamp: required fingerprint stamp."""
         super().__init__(transport, recoverer, listener)
         self._deciding = transport
         self._index = index
@@ -66,7 +66,7 @@ class DecidePart(Loop):
         return decisions
 
     def _in_place(self, records: Sequence[Record], batches: Sequence[FingerprintBatch]) -> list[FingerprintBatch]:
-        """The batches; an engine's heartbeats take the preceding documents' end as their position."""
+        """The batches; heartbeats end with the preceding documents."""
         reached: dict[int, tuple[str, int]] = {}
         placed = []
         for record, batch in zip(records, batches, strict=True):
@@ -137,7 +137,7 @@ def _verdicts(
 def _runs(batches: Sequence[FingerprintBatch]) -> Iterator[tuple[int, int]]:
     """Runs of batches for one decision: a source's offsets ascend, and a partition has one source.
 
-    Mostly one. Repeated fingerprints or a replaced input topic cause more.
+    Mostly one, unless fingerprints repeat or the input topic changed.
     """
     begin, reached = 0, dict[int, tuple[str, int]]()
     for row, batch in enumerate(batches):

@@ -32,7 +32,7 @@ from streamer.transports.transport import Assigned, Claim, Place, Trimmed
 _KNOWN_SECONDS = 5.0
 
 _NO_END = 2**62
-"""Document end: more fingerprints may come at any time."""
+"""Document end: more may come at any time."""
 
 
 class DecidingTransport(KafkaTransport):
@@ -51,16 +51,16 @@ class DecidingTransport(KafkaTransport):
         self._known_seconds = 0.0
 
     def read(self) -> Batch | Assigned:
-        """See Transport. Records are fingerprint batches; assigned sources are the documents'."""
+        """See Transport. Records are fingerprint batches; sources are the documents'."""
         event = super().read()
         return self._of_documents(event) if isinstance(event, Assigned) else event
 
     def stream_of(self, partition: int) -> str:
-        """Id of the input topic whose documents this partition decides."""
+        """Id of the input topic."""
         return self._streams.get(partition, "")
 
     def decided_to(self, partition: int) -> int:
-        """Committed document offset in this partition: all documents below have verdicts."""
+        """Committed document offset: all below have verdicts."""
         claim = self._own_claim(partition)
         return claim.place.offset if claim is not None and claim.place is not None else 0
 

@@ -1,6 +1,6 @@
 """The ledger: one row for every readable input record, in a `PositionTable`.
 
-A source's rows are contiguous, in offset order, so memory does not grow with the rows.
+A source's rows are contiguous, in offset order.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,14 +29,13 @@ from streamer.verification.position_table import (
 )
 
 ELSEWHERE = -2
-"""Row value for a record that can no longer be read, or is from another stream."""
+"""Row for a record of another stream, or gone."""
 
 FRAMED = 1
 FRAME_UNKNOWN = 2
 
 DIGESTS = ("key", "value", "headers", "timestamp")
 DIGEST = np.dtype([(name, "<u8") for name in DIGESTS])
-"""Digests of a record's parts, to compare with its output."""
 
 STATE = np.dtype(
     [
@@ -79,7 +78,7 @@ rank         its place in the index's decision order; NONE for an unknown positi
 """
 
 OffsetRanges = dict[Source, list[range]]
-"""Offset ranges by source; few, in any order."""
+"""Offset ranges by source, in any order."""
 
 
 def within(ranges: OffsetRanges, source: Source, offsets: Words) -> Flags:
@@ -96,9 +95,9 @@ def within(ranges: OffsetRanges, source: Source, offsets: Words) -> Flags:
 
 
 def digests_of(record: Record, headers: Headers) -> tuple[int, int, int, int]:
-    """Digests for a record's key, value, headers and timestamp; 0 for a missing part.
+    """Digests of key, value, headers and timestamp; 0 for a missing part.
 
-    A header's missing value is empty. Another filter's headers do not count: they go no further.
+    A header's missing value is empty. Another filter's headers do not count.
     """
     kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
     return (
@@ -110,7 +109,7 @@ def digests_of(record: Record, headers: Headers) -> tuple[int, int, int, int]:
 
 
 def digest_of_text(text: str) -> int:
-    """Digest for an id; 0 for the empty one."""
+    """Digest of an id; 0 if empty."""
     return _digest(text.encode(errors="surrogatepass")) if text else 0
 
 
@@ -124,7 +123,7 @@ def _packed(headers: Headers) -> bytes:
 
 
 class LedgerWriter:
-    """Writer for the input's rows, in offset order per source.
+    """Writer of the input's rows.
 
     >>> import tempfile
     >>> source = Source("stream", 0)
@@ -143,7 +142,7 @@ class LedgerWriter:
         self._unreadable: OffsetRanges = {}
 
     def add(self, source: Source, records: Sequence[Record]) -> None:
-        """Append one source's records, none `lost`."""
+        """Append a source's records, none `lost`, in offset order."""
         if source not in self._written:
             number = len(self._written)
             paths = self._folder / f"offsets-{number}", self._folder / f"digests-{number}"
@@ -168,7 +167,7 @@ class LedgerWriter:
 
 
 class Ledger(PositionTable):
-    """Rows for the input. Checks write their `state`, STATE [rows], and problems into `findings`.
+    """The input's rows. Checks write `state`, STATE [rows], and `findings`.
 
     `unreadable`: offsets without readable records now.
     """
@@ -206,18 +205,18 @@ class Ledger(PositionTable):
         return self.rows
 
     def sources(self) -> Iterator[tuple[Source, int, Words]]:
-        """Every source with its first row and its rows' offsets, uint64 [n] ascending."""
+        """Source, first row and offsets (uint64 [n], ascending)."""
         for source, (offsets, _) in self._columns.items():
             yield source, self._bases[source], offsets
 
     def are_of_one_source(self, rows: Rows, others: Rows) -> Flags:
-        """Whether each pair of rows has one source: int64 [n] twice -> bool [n]."""
+        """Whether pairs have one source: int64 [n] twice -> bool [n]."""
         bases = np.array([base for _, base, _ in self.sources()], np.int64)
         same: Flags = np.searchsorted(bases, rows, "right") == np.searchsorted(bases, others, "right")
         return same
 
     def digests(self, source: Source, rows: Rows) -> npt.NDArray[np.void]:
-        """Digests for one source's rows, DIGEST [n]."""
+        """Digests of a source's rows, DIGEST [n]."""
         return self._columns[source][1][rows - self._bases[source]]
 
     def position(self, row: int) -> Position:

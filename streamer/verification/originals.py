@@ -9,7 +9,7 @@ from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows, 
 
 
 def check_originals(ledger: Ledger, insert: Insert) -> None:
-    """Check every delivered duplicate's original; after the outputs and the index are in the ledger.
+    """Check originals; after the outputs and the index are in the ledger.
 
     insert  not "unique": an original may be an entered duplicate without a live original
     """
@@ -46,7 +46,6 @@ def _are_given_back(ledger: Ledger, rows: Rows) -> Flags:
 
 
 def _count(ledger: Ledger, rows: Rows) -> Flags:
-    """Whether each row's entry matches: bool [n]."""
     state = ledger.state[rows]
     return np.asarray((rows >= 0) & (state["rank"] != NONE) & (state["retired"] == 0))
 
@@ -57,7 +56,7 @@ def _verdicts(ledger: Ledger, rows: Rows) -> npt.NDArray[np.uint8]:
 
 
 def _is_later(ledger: Ledger, rows: Rows, originals: Rows) -> Flags:
-    """Whether each original came after its duplicate: by offset in a source, else by an index with both.
+    """Whether originals came after: by offset in a source, else by an index with both.
 
     A restored index has dropped documents last.
     """

@@ -1,6 +1,6 @@
 """Verification of a service: input, outputs and index compared.
 
-It reads outputs and input first, and the index last, so a running service's work shows as in flight.
+It reads the index last, so a running service's work shows as in flight.
 """
 
 import tempfile
@@ -31,7 +31,7 @@ from streamer.verification.updates import check_updates
 Item = TypeVar("Item")
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
-"""A phase's progress bar: title and total; the callable takes the amount done."""
+"""A phase's progress bar, by title and total; the callable takes the amount done."""
 
 
 def verify(
@@ -39,8 +39,7 @@ def verify(
 ) -> Findings:
     """Verify a service, with `index` open for reading.
 
-    sample  approximate number of documents to fingerprint and compare with all others; None: all, as a second look and
-            outputs without headers need
+    sample  approximate number of compared documents; None: all, as a second look and outputs without headers need
 
     Raises ParametersDiffer, NoDocuments before the first commit, IndexDamaged, and the output log's errors.
     """
@@ -52,7 +51,7 @@ def verify(
 
 
 def extent_of(output_log: OutputLog, progress: Progress, purpose: str) -> Extent:
-    """Fix the end for reading. `purpose` completes "nothing ...". Raises NoDocuments before the first commit."""
+    """Fix the reading's end. `purpose` completes "nothing ...". Raises NoDocuments before the first commit."""
     with progress("asking how far all is committed", None):
         extent = output_log.extent()
     if not extent.committed:
@@ -65,7 +64,7 @@ def extent_of(output_log: OutputLog, progress: Progress, purpose: str) -> Extent
 
 
 def counted(batches: Iterable[Sequence[Item]], done: Callable[[int], None]) -> Iterator[Sequence[Item]]:
-    """The same batches; after each, `done` takes the items so far."""
+    """The same batches; `done` takes the items so far."""
     count = 0
     for batch in batches:
         yield batch
