@@ -1,4 +1,4 @@
-"""The secret key of the hashes. Without it, anyone can compute which letters win every bin in a signature."""
+"""The secret key of the hashes. Without one, anyone can compute a signature's winning letters."""
 
 import hashlib
 from collections.abc import Mapping
@@ -14,23 +14,23 @@ from streamer.fingerprint import shingle_kernels
 KEY_BYTES = 16
 
 _PUBLIC_MULTIPLIER = 0xD6E8FEB86659FD93
-"""For the polynomial: an odd number with well-spread bits, from Wang Yi's and Pelle Evensen's mixers."""
+"""Odd number with well-spread bits, from Wang Yi's and Pelle Evensen's mixers."""
 
 
 @dataclass(frozen=True, slots=True)
 class HashKey:
-    """Numbers that make feature hashes secret, each uint64.
+    """Secret numbers for hashes, each uint64.
 
     multiplier  for the polynomial of letters, odd
     mask        XORed with every polynomial before mixing
     lanes       XORed with word hashes, lane by lane; empty: no second mixing
     seed        for the hash of a whole text
-    digest      identifies the key without revealing it; empty for the public key
+    digest      identifies the key; empty for the public one
 
-        >>> HashKey.of(bytes(16)).digest
-        '6a7ab8be707cd088'
-        >>> HashKey.public().stamp()
-        {}
+    >>> HashKey.of(bytes(16)).digest
+    '6a7ab8be707cd088'
+    >>> HashKey.public().stamp()
+    {}
     """
 
     multiplier: int
@@ -44,12 +44,12 @@ class HashKey:
 
     @classmethod
     def public(cls) -> "HashKey":
-        """The public key: the same fingerprints everywhere."""
+        """Key with the same fingerprints everywhere."""
         return cls(_PUBLIC_MULTIPLIER, 0, (), 0, "")
 
     @classmethod
     def of(cls, secret: bytes) -> "HashKey":
-        """The key derived from a secret of KEY_BYTES bytes, by BLAKE2b."""
+        """Key from a secret of KEY_BYTES bytes, by BLAKE2b."""
         numbers = np.frombuffer(_derived(secret, b"numbers", 40), "<u8").tolist()
         return cls(
             numbers[0] | 1, numbers[1], (numbers[2], numbers[3]), numbers[4], _derived(secret, b"digest", 8).hex()
@@ -61,11 +61,11 @@ class HashKey:
         return stamp.get("key", "")
 
     def stamp(self) -> dict[str, str]:
-        """The key's part of a scheme's stamp; empty for the public key."""
+        """The key's part of a stamp; empty for the public key."""
         return {"key": self.digest} if self.digest else {}
 
     def keyed(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """Feature hashes, uint64 [features, lanes], made secret one to one: mix(hash ^ lane's number)."""
+        """Hashes, uint64 [features, lanes], made secret one to one: mix(hash ^ lane's number)."""
         if self.lanes:
             hashes = np.ascontiguousarray(hashes)
             shingle_kernels.key(hashes, np.array(self.lanes, np.uint64))
@@ -76,7 +76,7 @@ PUBLIC = HashKey.public()
 
 
 def read_key(path: Path) -> bytes:
-    """The secret of a key file: 32 hexadecimal digits. Raises SettingsError."""
+    """Secret from a key file: 32 hexadecimal digits. Raises SettingsError."""
     try:
         secret = bytes.fromhex(path.read_text("ascii").strip())
     except OSError as error:

@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 EXAMPLES_MAX = 3
 SHOWN_BYTES_MAX = 4_096
-"""Maximum shown bytes of a value or header."""
+"""Most shown bytes of a value or header."""
 
 _WITHOUT_BYTES = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 
@@ -32,7 +32,7 @@ _WITHOUT_BYTES = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 class ReasonSummary:
     """Dead letters with one reason.
 
-    replayed_before  how many failed again after a replay
+    replayed_before  failed again after a replay
     examples         first positions
 
     >>> ReasonSummary(count=2).examples
@@ -79,7 +79,7 @@ def summarize(output_log: OutputLog, selection: Selection) -> dict[str, ReasonSu
 
 
 def describe(output_log: OutputLog, name: str) -> list[dict[str, Any]]:
-    """Full contents of dead letters with this position (`topic/partition/offset`) or id."""
+    """Full contents of dead letters with this position or id."""
     return [
         _description(output, record)
         for output, record in _matching(output_log, Selection(), None)
@@ -95,7 +95,7 @@ def replay(
     dry_run: bool = False,
     progress: Callable[[int], None] = lambda _count: None,
 ) -> ReplayCounts:
-    """Send matching dead letters to the input, each once. Raises the transport's errors."""
+    """Send matching dead letters to the input, once each. Raises the transport's errors."""
     counts, times_ms = ReplayCounts(), []
     for output, record in _matching(output_log, selection, selection.since_ms):
         counts.matched += 1

@@ -51,9 +51,9 @@ class Survey:
     originals    matching duplicates by id of the original; "" without one
     first_ms     earliest timestamp; None without a match, or if one is in the future
     given_back   records sent now
-    before       records given back by earlier commands
+    before       as `given_back`, by earlier commands
     finished     records sent now and decided by an earlier command
-    gone         earlier decided positions without a record to send
+    gone         decided positions without a record
 
     >>> Survey(hosts=Counter({"a.example": 1, "b.example": 2})).hosts.most_common(1)
     [('b.example', 2)]
@@ -75,7 +75,7 @@ class GiveBack:
     """One give-back command.
 
     bounds    limits of a batch
-    progress  takes the number of records given back so far
+    progress  takes the records so far
     """
 
     output_log: OutputLog
@@ -105,7 +105,7 @@ class GiveBack:
         return survey
 
     def preview(self, selection: Selection) -> Survey:
-        """`survey`, with the number of records given back before."""
+        """`survey`, with records given back before."""
         survey = self.survey(selection)
         if survey.matched:
             undelivered = set(self.index.undelivered())
@@ -156,7 +156,7 @@ class GiveBack:
         survey.before += len(batch) - len(chosen)
 
     def _settle(self) -> tuple[int, list[Position]]:
-        """Deliver an earlier command's decisions; returns their number, and positions without a record."""
+        """Deliver an earlier command's decisions; returns their number, and positions without record."""
         decided = self.index.undelivered()
         if not decided:
             return 0, []
@@ -182,7 +182,7 @@ class GiveBack:
         }
 
     def matching(self, selection: Selection, since_ms: int | None) -> Iterator[tuple[Output, str | None]]:
-        """Duplicates that match a selection, with hosts."""
+        """Matching duplicates, with hosts."""
         for outputs in self.output_log.outputs([Destination.DUPLICATE], since_ms):
             chosen = [output for output in outputs if selection.may_match(output)]
             records = [output.record for output in chosen if output.record is not None]
@@ -209,9 +209,9 @@ class GiveBack:
 
 @contextmanager
 def lock_give_back(directory: Path) -> Iterator[None]:
-    """Hold this index's lock for give-back commands, until the process ends. Raises GivingBack for a held lock.
+    """Hold this index's lock for give-back commands. Raises GivingBack for a held lock.
 
-    The brokers alone would not fence a command with another kafka.instance.
+    The brokers do not fence another kafka.instance.
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -1,4 +1,4 @@
-"""Routes of the HTTP port: methods, limits, and the common error form. The only importer of Starlette.
+"""Routes of the HTTP port: methods, limits and errors.
 
 Each queue has its own threads, so a slow request never delays a probe.
 """
@@ -23,13 +23,12 @@ TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
 REQUEST_SECONDS = 10
-"""Maximum time for a request's body, and before the next request on a connection."""
+"""Most seconds for a body, and before a connection's next request."""
 
 WAITING_MAX = 64
-"""Maximum requests in one queue, before 503. Probes are exempt."""
+"""Most requests in a queue, before 503. Probes are exempt."""
 
 PROBES = "probes"
-"""Queue for probes."""
 
 _ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
@@ -57,17 +56,17 @@ class Route:
 
 
 def respond(status: HTTPStatus, content_type: str, body: bytes, headers: Mapping[str, str] | None = None) -> Response:
-    """Response that caches do not store."""
+    """Response outside caches."""
     return Response(body, status, {"Content-Type": content_type, **_ALWAYS, **(headers or {})})
 
 
 def problem(status: HTTPStatus, field: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Error response. `field` names the invalid part; "" is the whole request."""
+    """Error response. `field`: the invalid part; "": the request."""
     return respond(status, JSON, error_body(field, message), headers)
 
 
 def error_body(field: str, message: str) -> bytes:
-    """Common error form, as JSON."""
+    """Error form, as JSON."""
     return orjson.dumps({"error": {"field": field, "message": message}})
 
 
@@ -93,7 +92,7 @@ class Application:
         self._starlette.router.redirect_slashes = False
 
     def close(self) -> None:
-        """Stop idle threads; busy ones finish their request."""
+        """Stop idle threads; busy ones finish."""
         for threads in self._queues.values():
             threads.shutdown(wait=False, cancel_futures=True)
 

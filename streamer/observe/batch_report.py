@@ -14,12 +14,12 @@ from streamer.records.reason import Reason, label
 from streamer.records.record import Batch
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
-"""The six verbs, in order, as in metrics, dashboard and documentation."""
+"""The six verbs, in order."""
 
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Wall and CPU seconds per step of one batch. `entered` receives each step's name.
+    """Wall and CPU seconds per step. `entered` takes each step's name.
 
     beside_seconds  CPU time of the prefetch thread so far, which no step pays
 
@@ -47,7 +47,7 @@ class Stopwatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """Figures of one delivered batch, for metrics, progress bars and tables.
+    """Figures of a delivered batch.
 
     step_seconds      wall time per step in STEPS, including waits
     step_cpu_seconds  CPU time per step, on any thread
@@ -77,7 +77,7 @@ class BatchReport:
 def report(
     batch: Batch, stopwatch: Stopwatch, decisions: Decisions | None = None, *, by_similarity: bool = False
 ) -> BatchReport:
-    """A delivered batch's figures. `decisions`: None in a part that decides nothing."""
+    """Figures. `decisions`: None in a part without."""
     figures = BatchReport(
         records=len(batch.records),
         value_bytes=sum([len(record.value) for record in batch.records if record.value]),

@@ -1,6 +1,6 @@
 """Limits on the port's open connections.
 
-At a limit, a new connection replaces the oldest idle one. So silent clients displace each other, never a prompt one.
+At a limit, a new connection replaces the oldest idle one, so silent clients displace each other.
 """
 
 import socket
@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 ADDRESS_CONNECTIONS_MAX = 64
-"""Maximum idle connections per address."""
+"""Most idle connections per address."""
 
 CONNECTIONS_MAX = 400
-"""Maximum connections in all, idle and busy."""
+"""Most connections."""
 
 
 class _Connection(NamedTuple):

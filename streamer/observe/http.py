@@ -1,7 +1,7 @@
 """The service's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes, and further routes.
 
-The only importer of uvicorn, which serves HTTP and TLS on one thread; slow handlers run on others. This module accepts
-connections itself: uvicorn's limit answers 503 even to probes, and its TLS handshake may take a minute.
+uvicorn serves HTTP and TLS on one thread; slow handlers run on others. This module accepts connections: uvicorn's limit
+answers 503 even to probes, and its TLS handshake may take a minute.
 """
 
 import asyncio
@@ -29,12 +29,11 @@ Check = Callable[[], tuple[bool, str]]
 """Whether the check passes, with a short message for people."""
 
 HEAD_SECONDS = 2
-"""Maximum time for the TLS handshake, and again for a request's head."""
+"""Most seconds for the TLS handshake, and again for a request's head."""
 
 _ACCEPT_PAUSE_SECONDS = 1
 
 _STOP_SECONDS = 2
-"""Maximum time that `close` waits for open requests."""
 
 
 class HttpServer:
@@ -65,7 +64,7 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The listening port; the system's choice for port 0."""
+        """The listening port."""
         return self._port
 
     def start(self) -> None:
@@ -117,12 +116,12 @@ def _observing(exposition: Callable[[], bytes], health: Check, ready: Check, aut
 
 
 class _Protocol(H11Protocol):
-    """HTTP on one connection, with a time limit for each request's head, which uvicorn lacks."""
+    """HTTP on a connection, with a time limit for heads."""
 
     _overdue: asyncio.TimerHandle | None = None
 
     def is_answering(self) -> bool:
-        """Whether a complete request awaits its response, and the client still reads."""
+        """Whether a request awaits its response, and the client reads."""
         return self._has_request() and not self.cycle.more_body and not self.flow.write_paused
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""Counts and exposes every metric of `definitions`. The only importer of prometheus_client.
+"""Counts and exposes the metrics of `definitions`.
 
 Each process counts in memory-mapped files, under a name that survives restarts. The scraped process adds up all files:
 
@@ -44,24 +44,22 @@ from streamer.observe.metrics_folder import MetricsFolder
 from streamer.records import reason
 
 WORKER_STATES = ("starting", "restoring", "running", "draining", "stopped")
-"""Values of label `state`."""
 
 RESTART_CAUSES = ("transport", "hanging-transaction", "no-progress", "killed", "error")
 """Values of label `cause`: delivery in doubt or broker away; a transaction that a person must end; a stalled worker; a
 signal; an error."""
 
 HOSTS_SHOWN = 10
-"""Maximum hosts in metrics: each adds a series."""
+"""Most hosts in metrics: each adds a series."""
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-"""Content type of `Metrics.exposition`."""
 
 # The files cannot hold the library's additional creation time series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class _Name(str):
-    """A process's name in file names. Objects are never equal, and the library reopens files for an unequal name."""
+    """A process's name in file names. Objects are never equal: the library then reopens files."""
 
     __slots__ = ()
     __eq__ = object.__eq__
@@ -96,7 +94,7 @@ def prepare(directory: Path, worker: int | None) -> None:
 def restore_files() -> bool:
     """Restore this process's removed files with all counts; True if any was missing. Raises NoRoomForMetrics.
 
-    Call it often from the counting thread: until then, scrapes miss these counts.
+    Call it often, from the counting thread.
     """
     global _name
     if _folder is None or not _folder.restore():
@@ -142,7 +140,7 @@ def restart_cause(exit_code: int) -> str:
 
 
 def observe_many(histogram: Histogram, observed: npt.NDArray[Any]) -> None:
-    """Observe every finite number in an array in one pass."""
+    """Observe every finite number in an array."""
     bounds = histogram._upper_bounds
     # A bucket includes its upper bound; the last bound is infinity.
     counts = np.bincount(np.searchsorted(bounds, observed, side="left"), minlength=len(bounds))
@@ -200,7 +198,7 @@ _OF_HOSTS = {
 
 
 class _Hosts(Collector):
-    """The worst hosts. Files would keep every past host for ever."""
+    """The worst hosts: files would keep past ones for ever."""
 
     def __init__(self) -> None:
         self.watched: WatchedHosts | None = None
@@ -278,7 +276,7 @@ class Metrics:
         self.set(definitions.LAST_DELIVERY, time.time())
 
     def observe_lags(self, lags: Mapping[tuple[str, int], int]) -> None:
-        """Set the lag per owned (topic, partition), and withdraw former ones."""
+        """Set the lag per owned (topic, partition); withdraw former ones."""
         for topic, partition in self._lags_shown - lags.keys():
             self._withdraw(self._metrics[definitions.LAG_RECORDS], topic, partition)
         for (topic, partition), lag in lags.items():
@@ -292,7 +290,7 @@ class Metrics:
         self._hosts.watched = watched
 
     def show_workers(self, states: Mapping[str, int]) -> None:
-        """Set the workers in each of `WORKER_STATES`; missing states count 0."""
+        """Set the workers in each of `WORKER_STATES`."""
         for state in WORKER_STATES:
             self.set(definitions.WORKERS, states.get(state, 0), state)
 

@@ -150,7 +150,7 @@ class DecidingTransport(KafkaTransport):
         return delivered, decided
 
     def _of_documents(self, assigned: Assigned) -> Assigned:
-        """Sources of the documents in these partitions, cached for a moment because every read assigns them until they begin."""
+        """Document sources in these partitions, cached for a moment."""
         now_seconds = time.monotonic()
         if self._known is None or self._known[0] != assigned or now_seconds - self._known_seconds > _KNOWN_SECONDS:
             self._known, self._known_seconds = (assigned, self._looked_up(assigned)), now_seconds
@@ -175,7 +175,7 @@ class DecidingTransport(KafkaTransport):
         )
 
     def _stream_at(self, partition: int, current: str) -> str:
-        """Stream of the next batch to decide; without one, the current input's."""
+        """Stream of the next batch, by default the current input's."""
         extent, claim = self._batches.extent(partition), self._own_claim(partition)
         begin = extent.start if claim is None or claim.place is None else max(extent.start, claim.offset)
         if begin > extent.stop:

@@ -1,14 +1,13 @@
 """Transport for `route`: releases an input record once its verdict is known.
 
-Prefetched documents wait here, so every read is a heartbeat to the group. A committed offset's note names the place of its
-verdicts; without one, the transport searches for it. Each partition has separate bounds, so none can block another's records
-or verdicts:
+A committed offset's note names the place of its verdicts; without one, the transport searches. Bounds are per
+partition, so none blocks another:
 
     records   once two batches wait, each partition keeps at most its share, and continues when half of it has left
     verdicts  a partition prefetches its share of BATCHES_AHEAD batches of documents, and one fetch
 
-A partition with a waiting next record always continues: its verdicts all concern earlier records, and are dropped before the
-next poll. So every record with a readable verdict comes out.
+A partition with a waiting next record always continues: its verdicts all concern earlier records, and are dropped
+before the next poll. So every record with a readable verdict comes out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,7 +62,7 @@ class RoutingTransport(KafkaTransport):
         return max(offsets, default=-1) + 1
 
     def waiting(self) -> int:
-        """Number of read records without a verdict."""
+        """Read records without a verdict."""
         return self._buffer.waiting_count()
 
     def verdicts_on(self, batch: Batch) -> VerdictRows:
@@ -102,7 +101,7 @@ class RoutingTransport(KafkaTransport):
         super().close()
 
     def _bound_waiting(self) -> None:
-        """Pause partitions with a full share of waiting records; resume those with half of it free."""
+        """Pause partitions with a full share; resume those with half of it free."""
         bound = BATCHES_KEPT * self._settings.batch.records_max
         share = max(1, bound // max(1, len(self._begun)))
         if self._buffer.waiting_count() >= bound:

@@ -1,7 +1,7 @@
 """Feature hashes and weights -> fingerprints: SimHash (Charikar 2002; Manku, Jain, Das Sarma 2007).
 
-All sums are integers, so neither feature order nor batch nor machine changes a fingerprint. Features have hashes uint64
-[features, lanes] and weights int64 [features], 0 or more; text i has the features bounds[i]:bounds[i + 1].
+Integer sums do not depend on order, batch or machine. Features have hashes uint64 [features, lanes] and weights int64
+[features], 0 or more; text i has the features bounds[i]:bounds[i + 1].
 """
 
 import secrets
@@ -14,11 +14,12 @@ from streamer.fingerprint.simhash import kernels
 from streamer.fingerprint.simhash.weights import FACTOR_UNIT
 
 WEIGHT_UNIT = FACTOR_UNIT
-"""Logarithmic weights are whole numbers of 1 / WEIGHT_UNIT."""
+"""Logarithmic weights count 1 / WEIGHT_UNIT."""
 
 _MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
-"""Chooses slots in the hash table of features (multiply-shift hashing: Dietzfelbinger, Hagerup, Katajainen, Penttonen 1997).
-A random one keeps anyone from writing texts whose features all collide. No result depends on it.
+"""Chooses slots in the hash table (multiply-shift hashing:
+
+Dietzfelbinger, Hagerup, Katajainen, Penttonen 1997). Random, so that no text can provoke collisions.
 """
 
 _UNWEIGHED = np.zeros(0, np.int64)
@@ -50,12 +51,12 @@ class Distinct:
 def count_distinct(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], weights: npt.NDArray[np.int64] | None = None
 ) -> Distinct:
-    """Gather each text's equal features. Without weights every occurrence weighs 1."""
+    """Gather each text's equal features. Without weights each occurrence weighs 1."""
     return Distinct(*kernels.gather(hashes, bounds, _UNWEIGHED if weights is None else weights, _MULTIPLIER))
 
 
 def log_weights(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """1 + ln tf in units of 1 / WEIGHT_UNIT, rounded to the nearest: int64 [features]."""
+    """1 + ln tf in units of 1 / WEIGHT_UNIT, rounded: int64 [features]."""
     every_count = np.arange(1, int(counts.max(initial=1)) + 1)
     return np.rint((1.0 + np.log(every_count)) * WEIGHT_UNIT).astype(np.int64)[counts - 1]
 

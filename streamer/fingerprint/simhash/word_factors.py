@@ -1,6 +1,6 @@
-"""Optional factors for words: from tables, and from a word's place in its text.
+"""Optional factors for words.
 
-`weights` has the formulas, `word_tables` the tables; this module combines them and stamps the result.
+Combines formulas (`weights`) and tables (`word_tables`).
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ from streamer.text.words import Words
 Keys = npt.NDArray[np.uint64]
 
 _TOPIC_LENGTH_FACTORS = np.array([topic_length_factor(characters) for characters in range(32)], np.int64)
-"""By a word's number of characters; the last entry, for all longer words, is 1."""
+"""By a word's characters; the last, for all longer words, is 1."""
 
 
 class WordFactors:
@@ -86,11 +86,11 @@ class WordFactors:
         return bool(self._tables) or settings.topic_length or settings.word_length or settings.marker_factor > 1
 
     def stamp(self) -> dict[str, str]:
-        """The factors in use, by name, with their tables' digests."""
+        """Factors in use, by name, with their tables' digests."""
         return self._stamp
 
     def of_occurrences(self, keys: Keys, words: Words, texts_bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Every word occurrence's weight: int64 [words], in units of 1 / FACTOR_UNIT.
+        """Occurrences' weights, int64 [words], in units of 1 / FACTOR_UNIT.
 
         keys  uint64 [words], the low 64 bits of the words' hashes
         """
@@ -110,11 +110,11 @@ class WordFactors:
         return factors
 
     def kept(self, keys: Keys) -> npt.NDArray[np.bool_] | None:
-        """False for stop words: bool [words]; None if the settings name none."""
+        """False for stop words: bool [words]; None without a list."""
         return ~present(keys, self._stop_words) if len(self._stop_words) else None
 
     def _openings(self, keys: Keys, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """True at the first word of a marker: bool [words]. A phrase must lie within one sentence."""
+        """First words of markers: bool [words]. A phrase lies within a sentence."""
         opens = present(keys, self._markers)
         for phrase in self._phrases:
             last = len(keys) - len(phrase) + 1

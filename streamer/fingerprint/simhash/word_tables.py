@@ -25,18 +25,17 @@ _IDF_HEAD = re.compile(r"# streamer idf (?P<version>\d+) documents (?P<documents
 _WEIGHT_MAX = 100.0
 
 MARKERS = "markers"
-"""Name for the list with words and phrases that sum up or turn a text."""
+"""List of words and phrases that sum up or turn a text."""
 
 PARTICLES = "particles"
-"""Name for the list of words without a topic, which published methods leave out."""
+"""List of words without a topic, left out by published methods."""
 
 Normalise = Callable[[Sequence[str]], list[str]]
-"""Normalises every word in a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordTable:
-    """A whole number for each word, in a few bytes a word.
+    """A whole number per word.
 
     keys    uint64 [words], XXH3 of the words, ascending
     edges   int32 [a power of two], edges[b] is the place of the first key whose high bits are b or more
@@ -50,7 +49,7 @@ class WordTable:
     digest: str
 
     def of(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Words' numbers, by their 64-bit XXH3: int64 [keys]."""
+        """Numbers by the words' 64-bit XXH3: int64 [keys]."""
         # An unknown word has place -1, the index of the last value.
         return self.values[word_kernels.places_of(keys, self.keys, self.edges)]
 
@@ -92,8 +91,7 @@ def idf_table(source: str, normalise: Normalise) -> WordTable:
 def tag_factors(factors: str, extra: Sequence["DictionaryWord"], extra_digest: str, normalise: Normalise) -> WordTable:
     """Factor for each word by its part of speech, as in jieba's dictionary; 1 without a tag or factor.
 
-    factors  `tag=factor` pairs with commas between. A tag covers all tags that begin with it (n: n, nr, ns, nt ...), and the
-             longest match counts.
+    factors  `tag=factor` pairs with commas between. A tag covers longer ones (n: nr, ns, nt ...); the longest match counts.
     extra    the user's own words; their tags override jieba's
     """
     by_prefix = {tag: fixed(float(factor)) for tag, _, factor in (pair.partition("=") for pair in factors.split(","))}
@@ -116,7 +114,7 @@ def tag_factors(factors: str, extra: Sequence["DictionaryWord"], extra_digest: s
 
 @dataclass(frozen=True, slots=True)
 class DictionaryWord:
-    """A line in a user dictionary, in jieba's form: `word [frequency] [tag]`."""
+    """Line in a user dictionary, as in jieba: `word [frequency] [tag]`."""
 
     word: str
     frequency: int | None
@@ -126,7 +124,7 @@ class DictionaryWord:
 def dictionary_words(file: Path, normalise: Normalise) -> tuple[list[DictionaryWord], str]:
     """Words in a user dictionary, and the file's digest. Raises SettingsError.
 
-    Words with other than Han characters never reach the segmenter, so their lines have no effect.
+    Only words in Han characters have an effect.
     """
     content = _read(file, "fingerprint.dictionary")
     entries: list[DictionaryWord] = []
