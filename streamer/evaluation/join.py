@@ -65,7 +65,7 @@ def tokens_in_a_run(texts: Sequence[str]) -> int:
 
 
 def similar_pairs(texts: Sequence[str], floor: float, run: int) -> SimilarPairs:
-    """All pairs with similar runs of `run` tokens, by 64-bit hashes."""
+    """All pairs whose runs of `run` tokens, by 64-bit hashes, are at least `floor` similar, above 0."""
     members, bounds = _members(texts, run)
     sizes = np.diff(bounds)
     # Look up only prefixes, and only members in another prefix.

@@ -21,7 +21,7 @@ Workers share one index, so one lagging source (C > A) concerns all: the index i
 worker with the turn restores all sources, also unowned ones.
 
 A first start at the end commits all partitions at once: none may look added later. The lowest partition's owner does
-this, and the others wait.
+this, and the others wait: an offset committed for another worker must never fall below a delivery.
 """
 
 import time
