@@ -1,7 +1,7 @@
 """Transport for `route`: releases an input record once its verdict is known.
 
-A committed offset's note names the place of its verdicts; without one, the transport searches. Bounds are per
-partition, so none blocks another:
+Prefetched documents wait here, so every read is a heartbeat to the group. A committed offset's note names the place of
+its verdicts; without one, the transport searches. Bounds are per partition, so none blocks another:
 
     records   once two batches wait, each partition keeps at most its share, and continues when half of it has left
     verdicts  a partition prefetches its share of BATCHES_AHEAD batches of documents, and one fetch

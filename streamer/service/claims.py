@@ -8,8 +8,9 @@ in use or restoring. A lost index returns under a new id, and takes over by itse
     3  take       the worker claims its own sources for an index in use
     4  look       the worker checks all other sources, and begins without a rival claim in use
 
-Two indexes cannot both pass 4: the later one sees the other's claim. A claim beyond the session timeout, or an offset
-that keeps moving, shows a live rival: a person decides.
+Two indexes cannot both pass 4: the later one sees the other's claim. A dead index's partitions get new
+owners within its members' session timeout. A claim beyond that, or an offset that keeps moving, shows a live rival: a
+person decides.
 """
 
 import time

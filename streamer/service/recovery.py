@@ -5,7 +5,7 @@
 
     C = A          continue
     C < A          continue at C: the journal repeats the decided verdicts
-    C > A          the index lost commits: enter [A, C) from the outputs, continue at C
+    C > A          the index lost commits or is an old copy: enter [A, C) from the outputs, continue at C
     C, no A        the index is new: as C > A, from the beginning
     A, no C        the group lost its offsets: a person decides (recovery.committed_missing)
     neither        first start (recovery.first_start), all partitions of the stream together
@@ -18,7 +18,7 @@
 `plan` is pure; `recover` executes a plan, with the same result if repeated.
 
 Workers share one index, so one lagging source (C > A) concerns all: the index is "restoring", and no worker begins. The
-worker with the turn restores all sources, also unowned ones.
+worker with the turn restores all sources, also unowned ones. A dead worker's turn passes to another.
 
 A first start at the end commits all partitions at once: none may look added later. The lowest partition's owner does
 this, and the others wait: an offset committed for another worker must never fall below a delivery.
@@ -337,7 +337,7 @@ class Recoverer:
         return Unrecovered.RESTORING
 
     def _foreign(self, source: Source, committed: int, applied: Mapping[Source, Applied]) -> Foreign:
-        """Reads outputs back as far as records may be undelivered."""
+        """Data on a foreign offset, from the outputs: as far back as records may be undelivered."""
         strangers = self._transport.strangers()
         if source not in applied:
             return Foreign(self._transport.first_offsets([source])[source], strangers)

@@ -65,8 +65,8 @@ class OwnershipWatch:
     def look(self, admin: KafkaAdminClient, reader: Reader, topic_id: str) -> None:
         """Look, if due. The reader rejoins at its next poll if partitions stay without an owner.
 
-        Without an answer, the last result stays valid. Raises SettingsError for a refusal, and DeliveryDoubtful for a
-        changed topic id: an idle consumer may miss it.
+        Without an answer, the last result stays valid. Raises SettingsError for changed passwords or withdrawn rights, and
+        DeliveryDoubtful for a changed topic id: an idle consumer may miss it.
         """
         if time.monotonic() < self._due_seconds:
             return

@@ -65,7 +65,7 @@ _COMMITTED: dict[TransactionState, bool] = {
     # The request for a producer id aborts it.
     TransactionState.ONGOING: False,
 }
-"""Whether a transaction in each state ends committed."""
+"""Whether a transaction in each state ends committed. An empty one no longer shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +304,7 @@ def _open_in(
 ) -> Producers:
     """Producers with an open transaction in the chosen partitions.
 
-    None, with a warning, if the brokers do not answer that.
+    None, with a warning, without the right to ask or with an old broker.
     """
     try:
         return open_producers(admin, choose(_partitions_of(admin, topics)))
@@ -347,7 +347,8 @@ def never_asked(
 ) -> bool:
     """Whether everything open belongs to the noted transaction, whose commit was never asked for.
 
-    The producer's earlier transaction must not be aborted with it. Its outputs lie below the noted one's first records.
+    The producer's earlier transaction must not be aborted with it. Its outputs lie below the noted one's first records; the
+    noted one's open offsets are not committed yet.
     """
     if noted is None or {(forgotten.producer_id, epoch) for epoch in forgotten.epochs} != {noted.producer}:
         return False
