@@ -27,6 +27,9 @@ EXIT_NOTHING = 1
     is_flag=True,
     help="Only pages that the template of their host would keep now, learnt after their drop.",
 )
+@click.option(
+    "--once", is_flag=True, help="Only the newest record of each id, for a page that was dropped several times."
+)
 @click.option("--dry-run", is_flag=True, help="Show the matching documents, and change nothing.")
 @click.option("--out", type=FOLDER, help="Use the outputs of `streamer filter` in this folder, not a topic.")
 @index_option
@@ -39,6 +42,7 @@ def give_back(
     host: str | None,
     since: str | None,
     for_template: bool,
+    once: bool,
     dry_run: bool,
     out: Path | None,
     directory: Path | None,
@@ -66,7 +70,7 @@ def give_back(
     settings = chosen.load(index=directory, over_files=out is not None)
     configure_logging(settings.observe.log_level, settings.observe.log_format)
     output_log = output_log_of(settings, out)
-    selection = Selection(id_, original, host, since_ms, for_template)
+    selection = Selection(id_, original, host, since_ms, for_template, once=once)
     if dry_run:
         opened = tools.open_for_reading(settings)
         scheme = scheme_for(settings, key_for(settings, opened.secret))

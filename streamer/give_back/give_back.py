@@ -106,6 +106,7 @@ class GiveBack:
 
     def preview(self, selection: Selection) -> Survey:
         """`survey`, with records given back before."""
+        selection = self._newest(selection)
         survey = self.survey(selection)
         if survey.matched:
             undelivered = set(self.index.undelivered())
@@ -118,13 +119,14 @@ class GiveBack:
     def run(self, selection: Selection) -> Survey:
         """Give back the matching records. Raises GivingBack, IndexProblem, SettingsError, and the transport's errors."""
         finished, gone = self._settle()
+        filters = {name: value for name, value in asdict(selection).items() if value is not None and value is not False}
+        selection = self._newest(selection)
         survey = self.survey(selection)
         survey.finished, survey.gone = finished, gone
         if survey.matched:
             for batch, sent in self._batches(selection, survey):
                 self._give_back(batch, sent, survey)
                 self.progress(survey.given_back)
-        filters = {name: value for name, value in asdict(selection).items() if value is not None and value is not False}
         log.info(
             "gave back",
             **filters,
@@ -134,6 +136,19 @@ class GiveBack:
             finished=survey.finished,
         )
         return survey
+
+    def _newest(self, selection: Selection) -> Selection:
+        """A selection with `once` as positions: of each id the latest record, of equal times the last one read."""
+        if not selection.once:
+            return selection
+        newest: dict[str, Record] = {}
+        for output, _ in self.matching(selection, selection.since_ms):
+            record = output.record
+            assert record is not None, "matching outputs have a record"
+            # A record without an id is a page of its own.
+            page = output.headers.id or record.position
+            newest[page] = max(record, newest.get(page, record), key=lambda each: each.timestamp_ms)
+        return replace(selection, positions=frozenset(map(position_of, newest.values())))
 
     def _batches(self, selection: Selection, survey: Survey) -> Iterator[tuple[list[Record], set[Position]]]:
         since_ms = selection.since_ms if survey.first_ms is None else survey.first_ms

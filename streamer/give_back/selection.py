@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from index import Position
 from streamer.errors import SettingsError
 from streamer.records.decode import Document
 from streamer.records.hosts import host_of as host_of_name
@@ -22,6 +23,8 @@ class Selection:
 
     since_ms      earliest record timestamp
     for_template  near duplicates that their hosts' frames would keep now
+    once          the newest record of each page, by id
+    positions     input positions
     """
 
     id: str | None = None
@@ -30,6 +33,8 @@ class Selection:
     since_ms: int | None = None
     for_template: bool = False
     reason: str | None = None
+    once: bool = False
+    positions: frozenset[Position] | None = None
 
     def may_match(self, output: Output) -> bool:
         """Whether all filters match except host, which needs a decoded record."""
@@ -42,6 +47,7 @@ class Selection:
             and self.reason in (None, headers.reason)
             and (self.since_ms is None or record.timestamp_ms >= self.since_ms)
             and not (self.for_template and headers.distance == 0)
+            and (self.positions is None or Position(record.source, record.offset) in self.positions)
         )
 
     def matches_host(self, host: str | None) -> bool:

@@ -82,6 +82,21 @@ def test_a_page_that_came_back_is_not_dropped_for_another_and_a_lost_index_knows
     assert told("--original", "page-0", "--host", SITE)["given_back"] == 0
 
 
+def test_of_a_page_that_was_dropped_several_times_once_takes_the_newest_and_stays_at_it() -> None:
+    versions = [page(number, f"crawl {crawl}") for crawl in range(3) for number in (20, 21)]
+    Path("crawls.jsonl").write_bytes(b"".join(version + b"\n" for version in versions))
+    Path("crawled.jsonl").write_bytes(page(20, "crawl 3") + b"\n")
+    assert run("filter", "crawls.jsonl", "crawled.jsonl", *FOLDERS, "--set", "index.recrawl=duplicate").code == 0
+    every = told("--host", "other.example", "--dry-run", "--set", "index.recrawl=duplicate")
+    assert every["matched"] == 9
+    found = told("--host", "other.example", "--once", "--dry-run")
+    assert (found["matched"], found["given_back"]) == (4, 0)
+    assert told("--host", "other.example", "--once")["given_back"] == 4
+    assert sorted(lines("unique.jsonl")[1:]) == sorted([page(8), page(9), versions[5], page(20, "crawl 3")])
+    again = told("--host", "other.example", "--once")
+    assert (again["given_back"], again["given_back_before"]) == (0, 4)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
