@@ -365,12 +365,14 @@ class Index:
         """
         return self._opened.read(lambda session: find.decided(session, frozenset(ids)))
 
-    def newest_near(self, limit: int) -> list[Decided]:
+    def newest_near(self, limit: int, host: str = "") -> list[Decided]:
         """Up to `limit` (at least 1) decisions on near but unequal duplicates, newest first.
+
+        With `host`, only those of documents of that host, by its 32-bit digest.
 
         Reads the last hundred batches: some milliseconds at any index size.
         """
-        return self._opened.read(lambda session: find.newest_near(session, limit))
+        return self._opened.read(lambda session: find.newest_near(session, limit, host))
 
     def decided_at(self, positions: Sequence[Position]) -> list[Decided | None]:
         """Decision on each position, in order; None if the journal does not have it, or no longer."""

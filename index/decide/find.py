@@ -16,6 +16,7 @@ from index.entry import (
     Verdict,
     naming_originals,
 )
+from index.matching.host_sketch import host_keys
 from index.session import ReadSession
 from index.storage import documents, journal, log
 from index.storage.documents import Document
@@ -89,12 +90,15 @@ def standings(session: ReadSession, asked: Sequence[int]) -> list[EntryState]:
     ]
 
 
-def newest_near(session: ReadSession, limit: int) -> list[Decided]:
+def newest_near(session: ReadSession, limit: int, host: str) -> list[Decided]:
     """Implementation of `Index.newest_near`."""
     newest: list[Decided] = []
+    digest = host_keys([host]).astype(np.uint32)
     for batch in islice(log.backwards(session.transaction, session.words), BATCHES_LOOKED_AT_MAX):
         columns = batch.rows
         near = naming_originals(columns["verdict"]) & (columns["kind"] == Kind.NEAR) & (columns["distance"] > 0)
+        if host:
+            near &= columns["host"] == digest
         # The last rows of the batch, newest first: rows [3, 8] with limit 1 give 8.
         newest += reversed(list(_decided(session, batch, np.flatnonzero(near)[len(newest) - limit :])))
         if len(newest) == limit:

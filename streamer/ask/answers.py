@@ -67,6 +67,7 @@ class Answers:
             "check": self._check,
             "document": self._document,
             "pairs": self._pairs,
+            "texts": self._texts,
         }
 
     def warm_up(self) -> None:
@@ -74,7 +75,10 @@ class Answers:
         self._filter.check([{"text": "杭研大厦 in spring, with more than a few words. " * count} for count in (1, 20)])
 
     def answer(self, question: str, payload: bytes) -> AskReply:
-        """Answer a question: `check` (payload: request body), `document` (id or position) or `pairs` (empty)."""
+        """Answer a question.
+
+        Payloads: request body for `check`, id or position for `document` and `texts`, host or nothing for `pairs`.
+        """
         try:
             return AskReply(HTTPStatus.OK, orjson.dumps(self._questions[question](payload)))
         except Refused as refused:
@@ -84,17 +88,21 @@ class Answers:
         answers = self._filter.check(parse_documents(payload, self._documents_max))
         return {"answers": [_checked(answer) for answer in answers]}
 
-    def _document(self, payload: bytes) -> dict[str, object]:
+    def _texts(self, payload: bytes) -> dict[str, object]:
+        return self._document(payload, full=True)
+
+    def _document(self, payload: bytes, *, full: bool = False) -> dict[str, object]:
         asked = payload.decode(errors="replace")
-        why = explain(self._filter.index, self._settings, asked, records_at=self._records_at)
+        why = explain(self._filter.index, self._settings, asked, records_at=self._records_at, full=full)
         if not why.explanations:
             raise Refused(HTTPStatus.NOT_FOUND, "id", why.problem)
         return why.as_json()
 
-    def _pairs(self, _: bytes) -> dict[str, object]:
+    def _pairs(self, payload: bytes) -> dict[str, object]:
         index = self._filter.index
+        newest = index.newest_near(PAIRS_MAX, payload.decode(errors="replace"))
         names, by_similarity = index.stream_names(), index.parameters.by_similarity
-        return {"pairs": [_pair(each, names, by_similarity=by_similarity) for each in index.newest_near(PAIRS_MAX)]}
+        return {"pairs": [_pair(each, names, by_similarity=by_similarity) for each in newest]}
 
 
 def parse_documents(payload: bytes, documents_max: int) -> list[Value]:

@@ -117,15 +117,12 @@ def routes_for(
             refused = problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type", f"must be {JSON}")
         return refused
 
+    queue = "document" if chosen.texts else "check"
     return [
         Route("/v1/check", "POST", asking("check"), refuse_form, chosen.body_bytes_max, queue="check"),
-        Route(
-            "/v1/documents/{id:path}",
-            "GET",
-            asking("document"),
-            authorizer.refuse,
-            queue="document" if chosen.texts else "check",
-        ),
+        Route("/v1/documents/{id:path}", "GET", asking("document"), authorizer.refuse, queue=queue),
+        Route("/v1/texts/{id:path}", "GET", asking("texts"), authorizer.refuse, queue=queue),
+        Route("/v1/pairs/{host:path}", "GET", asking("pairs"), authorizer.refuse, queue="check"),
         Route("/v1/pairs", "GET", asking("pairs"), authorizer.refuse, queue="check"),
         Route("/v1/status", "GET", lambda _: respond(HTTPStatus.OK, JSON, status()), authorizer.refuse_unauthorized),
         Route("/v1/openapi.json", "GET", lambda _: respond(HTTPStatus.OK, JSON, described)),

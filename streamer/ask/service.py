@@ -48,4 +48,4 @@ class AskService:
         if not self._is_whole:
             message = "the service is starting, or its index is being restored: try again later"
             return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, "", message)
-        return (self._with_texts if question == "document" else self._answerer).ask(question, payload)
+        return (self._with_texts if question in {"document", "texts"} else self._answerer).ask(question, payload)

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import orjson
 
@@ -21,6 +21,11 @@ SAMPLE_SECONDS = 5.0
 
 SAMPLES_MAX = 120
 """Ten minutes."""
+
+DAY_SECONDS_BETWEEN = 300.0
+
+DAY_SAMPLES_MAX = 289
+"""A day between the first and the last sample."""
 
 _SHOWN = (DOCUMENTS, INDEX_BYTES, INDEX_BYTES_MAX, INDEX_ENTRIES, LAG_RECORDS, LAST_DELIVERY)
 
@@ -42,12 +47,19 @@ class Status:
         self._texts = texts
         self._due_seconds = 0.0
         self._samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=SAMPLES_MAX)
+        self._day_due_seconds = 0.0
+        self._day: deque[tuple[float, dict[str, int]]] = deque(maxlen=DAY_SAMPLES_MAX)
 
     def sample(self) -> None:
-        """Record the delivered documents every SAMPLE_SECONDS."""
-        if time.monotonic() >= self._due_seconds:
-            self._due_seconds = time.monotonic() + SAMPLE_SECONDS
-            self._samples.append((time.time(), _by_verdict(self._measures.seen([DOCUMENTS]))))
+        """Record the delivered documents every SAMPLE_SECONDS, and every DAY_SECONDS_BETWEEN for the day."""
+        now_seconds = time.monotonic()
+        if now_seconds >= self._due_seconds:
+            self._due_seconds = now_seconds + SAMPLE_SECONDS
+            sampled = time.time(), _by_verdict(self._measures.seen([DOCUMENTS]))
+            self._samples.append(sampled)
+            if now_seconds >= self._day_due_seconds:
+                self._day_due_seconds = now_seconds + DAY_SECONDS_BETWEEN
+                self._day.append(sampled)
 
     def as_json(self) -> bytes:
         """JSON object, as in docs/api.md."""
@@ -63,7 +75,8 @@ class Status:
                 "words": message,
                 "documents": _by_verdict(seen),
                 "reasons": sorted(reasons, key=lambda each: -each["documents"]),
-                "history": [{"time_seconds": at, "documents": counts} for at, counts in list(self._samples)],
+                "history": _history(self._samples),
+                "day": _history(self._day),
                 "lags": sorted(lags, key=lambda each: -each["records"]),
                 "last_delivery_seconds": _one(seen[LAST_DELIVERY.name]),
                 "index": {
@@ -76,6 +89,10 @@ class Status:
                 "texts": self._texts,
             }
         )
+
+
+def _history(samples: Collection[tuple[float, dict[str, int]]]) -> list[dict[str, object]]:
+    return [{"time_seconds": at, "documents": counts} for at, counts in list(samples)]
 
 
 def _by_verdict(seen: dict[str, list[tuple[dict[str, str], float]]]) -> dict[str, int]:

@@ -110,3 +110,33 @@ def test_the_newest_unequal_pairs_are_told_newest_first(known: Filter) -> None:
     pairs = told(known, "pairs", b"")[1]["pairs"]
     assert [each["id"] for each in pairs] == [f"near {number}" for number in range(PAIRS_MAX + 4, 4, -1)]  # type: ignore[attr-defined]
     assert {each["original_id"] for each in pairs} == {"original"}  # type: ignore[attr-defined]
+
+
+def test_the_pairs_of_a_host_are_those_of_no_other(tmp_path: Path) -> None:
+    with Filter.open(tmp_path, load(None, ["decode.host=/url"], {})) as opened:
+        hosts = ["a.example", "a.example", "b.example"]
+        opened.admit(
+            [{"id": str(at), "text": f"{TEXT} {at} boats", "url": f"https://{host}/"} for at, host in enumerate(hosts)]
+        )
+        assert [each["id"] for each in told(opened, "pairs", b"a.example")[1]["pairs"]] == ["1"]  # type: ignore[attr-defined]
+        assert [each["id"] for each in told(opened, "pairs", b"b.example")[1]["pairs"]] == ["2"]  # type: ignore[attr-defined]
+        assert told(opened, "pairs", b"c.example")[1]["pairs"] == []
+
+
+def test_whole_texts_have_all_places_that_differ(known: Filter) -> None:
+    lines = [" ".join(f"word{at}x{number}" for number in range(100)) + " {} boat" for at in range(12)]
+    documents = [{"id": name, "text": "\n".join(line.format(name) for line in lines)} for name in ("old", "new")]
+    known.admit(documents)
+
+    def records_at(positions: Sequence[Position]) -> RecordsByPosition:
+        return {
+            at: Record(at.source, "known", at.offset, None, orjson.dumps(documents[at.offset]), 0) for at in positions
+        }
+
+    asked = Answers(known, Settings(), records_at)
+    marked = {}
+    for question in ("document", "texts"):
+        texts = orjson.loads(asked.answer(question, b"new").body)["decisions"][0]["texts"]
+        assert texts["changes"] == 12
+        marked[question] = sum(kind == "differing" for kind, _ in texts["own"]["spans"]), texts["hidden"]
+    assert marked == {"document": (6, 6), "texts": (12, 0)}

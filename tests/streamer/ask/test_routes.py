@@ -55,11 +55,15 @@ def test_questions_reach_the_one_who_answers() -> None:
         assert headers["Content-Type"] == "application/json"
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert ask(server, "GET", "/v1/pairs")[1] == '["pairs",""]'
+        assert ask(server, "GET", "/v1/pairs/a%2Fb.example")[1] == '["pairs","a/b.example"]'
+        assert ask(server, "GET", "/v1/texts/a%2Fb")[1] == '["texts","a/b"]'
         assert ask(server, "GET", "/v1/documents/")[0] == 404
         assert ask(server, "GET", "/v1/check")[0] == 405
 
 
-@pytest.mark.parametrize("path", ["/v1/documents/a", "/v1/pairs", "/v1/status", "/v1/check"])
+@pytest.mark.parametrize(
+    "path", ["/v1/documents/a", "/v1/texts/a", "/v1/pairs", "/v1/pairs/a", "/v1/status", "/v1/check"]
+)
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x"])
 def test_who_has_not_the_token_hears_nothing(path: str, given: str) -> None:
     with serving(f"ask.token={TOKEN}") as server:

@@ -38,3 +38,14 @@ def test_the_page_is_told_what_the_metrics_say(monkeypatch: pytest.MonkeyPatch) 
         now[0] += 5
         shown.sample()
     assert len(orjson.loads(shown.as_json())["history"]) == SAMPLES_MAX
+
+
+def test_a_day_has_a_sample_every_five_minutes_and_no_more_than_a_day_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(status.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(status.time, "time", lambda: now[0])
+    shown = Status(Metrics(), lambda: (True, "ok"), lambda: None)
+    for now[0] in range(0, 2 * 86_400, 60):
+        shown.sample()
+    times = [each["time_seconds"] for each in orjson.loads(shown.as_json())["day"]]
+    assert times == list(range(172_500 - 86_400, 172_501, 300))
