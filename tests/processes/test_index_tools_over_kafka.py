@@ -71,7 +71,8 @@ def test_an_index_is_looked_at_rebuilt_from_the_topics_though_it_was_damaged_and
     arguments = [*run.arguments()[3:-1], *(part for one in changed for part in ("--set", one))]
     arguments += ["index", "rebuild", str(tmp_path / "new"), "--topics"]
     assert exit_code_of(command, "after", 6, arguments) == -signal.SIGKILL
-    assert wrong(tmp_path / "new") == {}
+    # Applied offsets move at the end: duplicates may still name undelivered originals.
+    assert wrong(tmp_path / "new").keys() == {"applied"}
     # The index in place may be damaged meanwhile: the group knows how far to go.
     in_place = run.directory / run.name / DATA_FILE
     in_place.write_bytes(in_place.read_bytes()[:-4_096])

@@ -54,7 +54,7 @@ def identities(folder: Path) -> list[str]:
     ("limit_bytes", "longest", "message"),
     [
         (ADDRESS_SPACE_BYTES_MIN - 2**20, 10, "address space is limited"),
-        (ADDRESS_SPACE_BYTES_MIN + 200 * 2**20, 250 * 10**6, "not enough memory"),
+        (ADDRESS_SPACE_BYTES_MIN + 2**20, 250 * 10**6, "not enough memory"),
     ],
 )
 def test_too_little_memory_ends_the_command_and_the_same_command_goes_on(
