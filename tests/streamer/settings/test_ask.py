@@ -12,7 +12,7 @@ SECRET = "correct horse battery staple"
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "filter.example"])
 def test_without_a_token_only_this_machine_may_ask(host: str) -> None:
-    with pytest.raises(SettingsError, match=r"^ask\.token_file \(unset\) must be set .* observe\.host") as refused:
+    with pytest.raises(SettingsError, match=r"^ask\.token_file \(unset\) must be set, .* observe\.host") as refused:
         load(None, ["ask.enabled=true", f"observe.host={host}"], {})
     assert refused.value.exit_code == 78
     assert load(None, ["ask.enabled=true", f"observe.host={host}", f"ask.token={SECRET}"], {}).ask.enabled
