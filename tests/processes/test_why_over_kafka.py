@@ -83,7 +83,7 @@ def test_texts_come_by_position_and_what_is_gone_says_why(world: KafkaWorld, tmp
     assert copy["near"][0]["relation"] == "original"
     assert copy["position"] == f"{settings.topics.input}/0/1"
     dead = told(settings, tmp_path, f"{settings.topics.input}/0/2")
-    assert dead["notes"][0].startswith("Decoding it again says")
+    assert dead["notes"][0].startswith("Decoding it again fails")
     assert told(settings, tmp_path, "later")["texts"]["own"]["characters"] == len(f"{BODY} finish again")
 
     open_producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers, transactional_id=stream)
