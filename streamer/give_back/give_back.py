@@ -141,14 +141,16 @@ class GiveBack:
         """A selection with `once` as positions: of each id the latest record, of equal times the last one read."""
         if not selection.once:
             return selection
-        newest: dict[str, Record] = {}
+        newest: dict[str, tuple[int, Position]] = {}
         for output, _ in self.matching(selection, selection.since_ms):
             record = output.record
             assert record is not None, "matching outputs have a record"
             # A record without an id is a page of its own.
             page = output.headers.id or record.position
-            newest[page] = max(record, newest.get(page, record), key=lambda each: each.timestamp_ms)
-        return replace(selection, positions=frozenset(map(position_of, newest.values())))
+            # Texts of many pages would not fit into memory.
+            at = record.timestamp_ms, position_of(record)
+            newest[page] = max(at, newest.get(page, at), key=lambda each: each[0])
+        return replace(selection, positions=frozenset(position for _, position in newest.values()))
 
     def _batches(self, selection: Selection, survey: Survey) -> Iterator[tuple[list[Record], set[Position]]]:
         since_ms = selection.since_ms if survey.first_ms is None else survey.first_ms
