@@ -3,7 +3,7 @@
 In a cooperative rebalance, moving partitions lose their owner in the first round, and get one in the second. A static
 member that dies in between and soon returns gets its old assignment. The group is then stable without a second round.
 
-    describe the group, stable  ->  partitions without an owner  ->  the same after an interval  ->  ask to rejoin
+    describe the group, stable  ->  partitions without an owner  ->  the same CONFIRM_SECONDS later  ->  ask to rejoin
 
 Every member asks: only a rejoin of the group's leader starts a rebalance (Kafka 4.3.1).
 
@@ -32,7 +32,10 @@ from streamer.transports.kafka.topics import same_topic_partitions
 log = structlog.get_logger(__name__)
 
 CHECK_SECONDS = 5.0
-"""Interval between looks, above a rebalance's second round."""
+"""Interval between looks."""
+
+CONFIRM_SECONDS = 2.5
+"""Time until the look that confirms unread partitions, above a rebalance's second round."""
 
 
 Member = Mapping[str, Any]
@@ -55,7 +58,7 @@ class OwnershipWatch:
         self._suspects: frozenset[int] = frozenset()
         self._answered = True
         self.unowned: tuple[int, ...] = ()
-        """Partitions unread for longer than an interval, ascending."""
+        """Partitions unread for CONFIRM_SECONDS, ascending."""
         self.strangers: tuple[str, ...] = ()
         """Other programs in the group: client, host and partitions in words."""
         self._seen_seconds = -math.inf
@@ -77,6 +80,8 @@ class OwnershipWatch:
             return
         workers = [member for member in members if self._is_worker(member)]
         unread = partitions - self._partitions_of(workers)
+        if unread - self._suspects:
+            self._due_seconds = time.monotonic() + CONFIRM_SECONDS
         unowned = tuple(sorted(unread & self._suspects))
         self._suspects = unread
         if free := sorted(frozenset(unowned) - self._partitions_of(members)):

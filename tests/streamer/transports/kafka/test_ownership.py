@@ -13,7 +13,7 @@ from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.settings.settings import Kafka
 from streamer.transports.kafka import ownership
 from streamer.transports.kafka.client import Reader
-from streamer.transports.kafka.ownership import CHECK_SECONDS, OwnershipWatch
+from streamer.transports.kafka.ownership import CHECK_SECONDS, CONFIRM_SECONDS, OwnershipWatch
 from tests.support.secure_kafka import SecureKafka
 from tests.support.transport_worlds import make_settings
 
@@ -106,6 +106,16 @@ def test_what_stays_without_an_owner_for_an_interval_is_told_and_claimed_until_i
     assert group.rejoins == 2
     assert group.at_next_look(WHOLE) == ()
     assert group.rejoins == 2
+
+
+def test_the_second_look_comes_early_so_that_ready_is_not_untrue_for_two_intervals(group: Group) -> None:
+    assert group.at_next_look(HALF) == ()
+    group.seconds += CONFIRM_SECONDS
+    group.look()
+    assert group.watch.unowned == (2, 3)
+    group.seconds += CONFIRM_SECONDS
+    group.look()
+    assert group.looks == 2, "what is known already waits for the usual look"
 
 
 def test_another_program_is_named_and_what_it_owns_counts_as_read_by_no_worker(group: Group) -> None:
