@@ -5,6 +5,7 @@
 1. Take Chromium from the PATH, or unpack Debian's package into the project's cache (nothing is installed).
 2. Serve the page with synthetic answers full of markup, scripts and long words; or use the service at --target.
 3. Check the DOM in Chromium: all parts are present, no data became markup, and the console is empty.
+4. Walk through it on a phone (`page_walk`): nothing overflows or breaks, links and buttons show what they promise.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import orjson
 from selectolax.lexbor import LexborHTMLParser
 
 from deploy.debian_packages import CheckFailed, unpacked
+from deploy.page_walk import on_a_phone, walked
 from streamer.ask.answers import AskReply
 from streamer.ask.routes import routes_for
 from streamer.observe.http import HttpServer
@@ -35,6 +37,8 @@ ADVICE = "put Chromium on the PATH (Debian and Ubuntu: apt install chromium)"
 HOSTILE = (
     "<script>document.title='struck'</script><img src=x onerror=\"document.title='struck'\">&amp;'\"\u202e" + "長" * 300
 )
+QUOTED = "O'Brien's \"<b>page</b>\" $(false) `false` \\ 100%s.html"
+"""An id that a shell would take apart."""
 POSITION = "documents/0/17"
 SHOWN_SECONDS = 4
 
@@ -46,6 +50,7 @@ def made_up_status() -> bytes:
         {"time_seconds": 1_800_000_000 + 5 * at, "documents": {name: at * count for name, count in documents.items()}}
         for at in range(60)
     ]
+    day = [{**sample, "time_seconds": 1_800_000_000 + 300 * at} for at, sample in enumerate(history)]
     return orjson.dumps(
         {
             "time_seconds": 1_800_000_300,
@@ -54,6 +59,7 @@ def made_up_status() -> bytes:
             "documents": documents,
             "reasons": [{"verdict": name, "reason": HOSTILE, "documents": count} for name, count in documents.items()],
             "history": history,
+            "day": day,
             "lags": [{"topic": HOSTILE, "partition": "0", "records": 12_345}],
             "last_delivery_seconds": 1_800_000_290,
             "index": {"entries": 1_234_567, "bytes": 2**30, "bytes_max": 2**40},
@@ -64,16 +70,19 @@ def made_up_status() -> bytes:
     )
 
 
-def made_up_answer(question: str, _: bytes) -> AskReply:
-    """Synthetic `Answers.answer` on one pair."""
-    place = {"id": HOSTILE, "position": POSITION, "stream": HOSTILE, "time": "2026-01-02T03:04:05.678Z"}
+def made_up_answer(question: str, payload: bytes) -> AskReply:
+    """Synthetic `Answers.answer` on one pair, which depends on the host, the id, and whether texts are whole."""
+    asked = payload.decode()
+    id_ = f"only of {asked}" if question == "pairs" and asked else QUOTED if asked == QUOTED else HOSTILE
+    place = {"id": id_, "position": POSITION, "stream": HOSTILE, "time": "2026-01-02T03:04:05.678Z"}
     content: dict[str, object]
     if question == "pairs":
         verdict = {"verdict": "duplicate", "reason": "similar", "similarity": 0.91, "distance": None}
         content = {"pairs": [{**place, **verdict, "original_id": HOSTILE, "original_position": HOSTILE}]}
     else:
         side = {"id": HOSTILE, "position": HOSTILE, "title": HOSTILE, "characters": 9, "missing": ""}
-        spans = [["same", HOSTILE], ["differing", HOSTILE], ["gap", HOSTILE]]
+        one, more = [["same", HOSTILE], ["differing", HOSTILE]], [["gap", HOSTILE]]
+        spans = one + (one if question == "texts" else more)
         decision = {
             **place,
             "verdict": "duplicate",
@@ -82,7 +91,7 @@ def made_up_answer(question: str, _: bytes) -> AskReply:
             "original": {"id": HOSTILE, "position": HOSTILE},
             "rules": [{"setting": HOSTILE, "value": HOSTILE, "meaning": HOSTILE}],
             "notes": [HOSTILE],
-            "texts": {"own": {**side, "spans": spans}, "other": {**side, "spans": spans}, "changes": 1, "hidden": 0},
+            "texts": {"own": {**side, "spans": spans}, "other": {**side, "spans": spans}, "changes": 2, "hidden": 0},
         }
         content = {"asked": POSITION, "decisions": [decision], "left_out": 0, "problem": ""}
     return AskReply(HTTPStatus.OK, orjson.dumps(content))
@@ -105,6 +114,7 @@ def problems(page: str, console: str) -> list[str]:
         "the page did not finish": document.css_first("body[data-shown=yes]") is not None,
         "the tiles are missing": len(document.css("#tiles b")) == 6,
         "the chart is empty": len(document.css("#chart rect")) > 100,
+        "the day is empty": len(document.css("#day rect")) > 100,
         "the verdicts are missing": len(document.css("#verdicts tr")) == 6,
         "the host is missing": HOSTILE in _text(document, "#hosts"),
         "the pair is missing": HOSTILE in _text(document, "#pairs"),
@@ -116,6 +126,13 @@ def problems(page: str, console: str) -> list[str]:
     }
     complaints = [line for line in console.splitlines() if ":CONSOLE" in line]
     return [problem for problem, holds in checks.items() if not holds] + complaints
+
+
+def problems_on_a_phone(url: str, asked: str) -> list[str]:
+    """Problems on a walk through the page at `url` that searches for the id `asked`."""
+    program, variables = chromium()
+    with on_a_phone(url, str(program), variables) as (evaluate, complaints):
+        return walked(evaluate, HOSTILE, asked) + complaints
 
 
 def _text(document: LexborHTMLParser, selector: str) -> str:
@@ -178,11 +195,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 dark = ["--blink-settings=preferredColorScheme=0"] if options.dark else []
                 size = f"--window-size={options.width},{options.height}"
                 run_in_chromium(url, f"--screenshot={options.screenshot.resolve()}", size, "--hide-scrollbars", *dark)
-            wrong = (
-                []
-                if options.target
-                else problems(*run_in_chromium(f"{url}#why={quote(POSITION, safe='')}", "--dump-dom"))
-            )
+            wrong = []
+            if not options.target:
+                wrong = problems(*run_in_chromium(f"{url}#why={quote(POSITION, safe='')}", "--dump-dom"))
+                for asked in (QUOTED, HOSTILE):
+                    wrong += problems_on_a_phone(url, asked)
     except CheckFailed as error:
         print(error, file=sys.stderr)
         return 1

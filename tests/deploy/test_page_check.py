@@ -10,7 +10,8 @@ from deploy.page_check import HOSTILE, POSITION, made_up_service, problems
 WORDS = html.escape(HOSTILE)
 ROWS = "<tr></tr>" * 6
 SOUND = f"""<title>Near-duplicate filter</title><body data-shown=yes><div id=tiles>{"<b>1</b>" * 6}</div>
-<svg id=chart>{"<rect></rect>" * 200}</svg><table id=verdicts>{ROWS}</table><table id=hosts><tr><td>{WORDS}</table>
+<svg id=chart>{"<rect></rect>" * 200}</svg>
+<svg id=day>{"<rect />" * 200}</svg><table id=verdicts>{ROWS}</table><table id=hosts><tr><td>{WORDS}</table>
 <table id=pairs><tr><td>{WORDS}<a href="#why=documents%2F0%2F17">why</a><mark>{WORDS}</mark><mark>{WORDS}</mark></table>
 <div id=found>{WORDS}</div><script></script>"""
 
@@ -25,6 +26,7 @@ def test_a_sound_page_has_no_problems() -> None:
         (" data-shown=yes", "", "the page did not finish"),
         ("<b>1</b>", "<p>1</p>", "the tiles are missing"),
         ("<rect>", "<path>", "the chart is empty"),
+        ("<rect />", "<path />", "the day is empty"),
         (f"<mark>{WORDS}</mark>", "", "differing words are not marked"),
         (f"<div id=found>{WORDS}", f"<div id=found>{HOSTILE}", "words became markup"),
         ("<title>Near-duplicate filter", "<title>struck", "a script of a document ran"),
