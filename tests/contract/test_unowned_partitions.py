@@ -121,7 +121,10 @@ def test_a_rebalance_whose_members_died_half_way_is_finished_by_those_that_come_
     patiently(nobody_tells_of_any_more)
 
 
-def test_the_broker_still_leaves_partitions_without_an_owner_until_the_leader_joins_anew(world: KafkaWorld) -> None:
+def test_the_broker_still_leaves_partitions_without_an_owner_until_the_leader_joins_anew(
+    world: KafkaWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership, "CHECK_SECONDS", 600.0)
     members = left_half_way(world)
     for _ in range(20):
         read_once(world, members)

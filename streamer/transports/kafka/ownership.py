@@ -49,8 +49,9 @@ def silence_ms_max(settings: Settings) -> int:
 class OwnershipWatch:
     """Periodic look at the group's assignments."""
 
-    def __init__(self, settings: Settings, part: Part | None = None) -> None:
+    def __init__(self, settings: Settings, instance: str, part: Part | None = None) -> None:
         self._settings = settings
+        self._instance = instance
         self._part = part
         self._group = settings.kafka.group
         self._topic = settings.topics.input
@@ -79,7 +80,9 @@ class OwnershipWatch:
             self._suspects = frozenset()
             return
         workers = [member for member in members if self._is_worker(member)]
-        unread = partitions - self._partitions_of(workers)
+        # The broker names a static member's partitions before, or without, its client's learning of them.
+        owned_here = self._partitions_of(self._own(workers))
+        unread = partitions - self._partitions_of(workers) | owned_here - reader.assignment()
         if unread - self._suspects:
             self._due_seconds = time.monotonic() + CONFIRM_SECONDS
         unowned = tuple(sorted(unread & self._suspects))
@@ -145,6 +148,9 @@ class OwnershipWatch:
     def _is_worker(self, member: Member) -> bool:
         instance = member["group_instance_id"]
         return instance is not None and member["client_id"] == transactional_id(self._settings, instance)
+
+    def _own(self, workers: Sequence[Member]) -> Sequence[Member]:
+        return [worker for worker in workers if worker["group_instance_id"] == self._instance]
 
     def _words(self, member: Member) -> str:
         named = ", ".join(map(str, sorted(self._partitions_of([member])))) or "none"

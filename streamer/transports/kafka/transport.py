@@ -105,7 +105,7 @@ class KafkaTransport:
         self._part = part
         self._index = index
         self._stream = ""
-        self._ownership = OwnershipWatch(settings, part)
+        self._ownership = OwnershipWatch(settings, instance, part)
         self._again = TopicReader(settings, "the input again", timeout_ms=settings.kafka.delivery_timeout_ms)
         self._continuity = Continuity(settings, self._again)
         self._buffer = RecordBuffer(settings.batch, gate)

@@ -37,10 +37,12 @@ class Group:
         self.topic_id: str | None = "begun with"
         self.foreign: set[int] = set()
         """Members, by their place, that are other programs."""
+        self.unlearnt: set[int] = set()
+        """Partitions of the watch's own member whose assignment has not arrived."""
         self.turned_away = 0
         """So many questions about topics are refused."""
         monkeypatch.setattr(ownership, "time", SimpleNamespace(monotonic=lambda: self.seconds))
-        self.watch = OwnershipWatch(self.settings)
+        self.watch = OwnershipWatch(self.settings, "0-0")
 
     def at_next_look(self, found: Found) -> tuple[int, ...]:
         self._found = found
@@ -95,6 +97,10 @@ class Group:
     def rejoin(self) -> None:
         self.rejoins += 1
 
+    def assignment(self) -> frozenset[int]:
+        owned = WHOLE[0] if isinstance(self._found, (str, Exception)) else self._found[0]
+        return frozenset(owned) - self.unlearnt
+
 
 @pytest.fixture
 def group(monkeypatch: pytest.MonkeyPatch) -> Group:
@@ -116,6 +122,16 @@ def test_the_second_look_comes_early_so_that_ready_is_not_untrue_for_two_interva
     group.seconds += CONFIRM_SECONDS
     group.look()
     assert group.looks == 2, "what is known already waits for the usual look"
+
+
+def test_what_the_group_gave_to_this_worker_and_it_never_heard_of_counts_as_unread_but_needs_no_rejoin(
+    group: Group,
+) -> None:
+    group.unlearnt = {1}
+    assert [group.at_next_look(WHOLE) for _ in range(2)] == [(), (1,)]
+    assert group.rejoins == 0, "the group's answer is under way"
+    group.unlearnt = set()
+    assert group.at_next_look(WHOLE) == ()
 
 
 def test_another_program_is_named_and_what_it_owns_counts_as_read_by_no_worker(group: Group) -> None:
@@ -209,7 +225,7 @@ def test_a_broker_that_turns_the_service_away_while_it_runs_needs_a_person(
     group = Group(monkeypatch)
     changed = secure_kafka.connection("SASL", secure_kafka.make_user()) | {"sasl_password": "the former one"}
     kafka = Kafka(**(group.settings.kafka.model_dump() | changed))
-    group.watch = OwnershipWatch(group.settings.model_copy(update={"kafka": kafka}))
+    group.watch = OwnershipWatch(group.settings.model_copy(update={"kafka": kafka}), "0-0")
     with pytest.raises(SettingsError, match=r"kafka.sasl_password: .* refuses"):
         group.at_next_look(KafkaConnectionError("socket disconnected"))
 
