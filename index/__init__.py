@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from index.entry import (
         NO_DISTANCE,
         NO_NUMBER,
+        RATIO_MAX,
         Applied,
         Decisions,
         Entries,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from index.matching import minhash, second_look
     from index.matching.frame import FrameRule
     from index.matching.root import RootRule
-    from index.session import Guard, Recrawl, Retention
+    from index.session import Guard, Longer, Recrawl, Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
 
@@ -44,6 +45,7 @@ __all__ = [
     "DISTANCE_MAX",
     "NO_DISTANCE",
     "NO_NUMBER",
+    "RATIO_MAX",
     "Applied",
     "Decided",
     "Decisions",
@@ -56,6 +58,7 @@ __all__ = [
     "Index",
     "Insert",
     "Kind",
+    "Longer",
     "Match",
     "Parameters",
     "Position",

@@ -4,7 +4,7 @@ A batch enters as `Entries` and returns as `Decisions`, row for row.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +16,9 @@ NO_NUMBER = np.uint64(2**64 - 1)
 
 NO_DISTANCE = -1
 """No match, in a column of distances."""
+
+RATIO_MAX = 2**16 - 1
+"""Largest ratio of two lengths, in thousandths; greater ones count as this one."""
 
 Insert = Literal["unique", "root", "all"]
 """Documents that become entries: unique ones, also duplicates near their root, or all."""
@@ -43,6 +46,8 @@ class Verdict(IntEnum):
     """A near but unequal duplicate that the guard lets pass: enters like a DUPLICATE, delivered like a UNIQUE."""
     GIVEN_BACK = 7
     """A duplicate that a person gave back: an entry under its own source, delivered like a UNIQUE."""
+    EXTENDS = 8
+    """Resembles only documents that it is much longer than: delivered like a UNIQUE. Names the nearest one's root."""
 
     @property
     def label(self) -> str:
@@ -56,12 +61,12 @@ class Verdict(IntEnum):
     @property
     def names_original(self) -> bool:
         """Whether a row with this verdict names its match or the version it replaces."""
-        return self in (Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.SUSPECT)
+        return self in (Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.EXTENDS)
 
     @property
     def stands_for_itself(self) -> bool:
         """Whether a row with this verdict is an entry that others may name as their original."""
-        return self in (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.GIVEN_BACK)
+        return self in (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.GIVEN_BACK, Verdict.EXTENDS)
 
 
 _LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict} | {Verdict.TEMPLATE: "unique"}
@@ -163,6 +168,7 @@ class Entries:
     digests         uint64 [n, 2], of the exact text and its substance (the text without counters and dates); None:
                     derived from fingerprint and look
     host_digests    uint32 [n], host that each id belongs to; None: derived from `hosts`
+    lengths         uint32 [n], letters of the fingerprinted text; 0: unknown; None: all unknown
     """
 
     sources: tuple[Source, ...]
@@ -178,6 +184,7 @@ class Entries:
     named: npt.NDArray[np.bool_] | None = None
     digests: npt.NDArray[np.uint64] | None = None
     host_digests: npt.NDArray[np.uint32] | None = None
+    lengths: npt.NDArray[np.uint32] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -186,6 +193,11 @@ class Entries:
     def look_rows(self) -> npt.NDArray[np.uint8]:
         """Looks, uint8 [n, look bytes]; empty rows without a second look."""
         return np.zeros((len(self), 0), np.uint8) if self.looks is None else self.looks
+
+    @property
+    def letters(self) -> npt.NDArray[np.uint32]:
+        """Lengths, uint32 [n]; 0 for unknown ones."""
+        return np.zeros(len(self), np.uint32) if self.lengths is None else self.lengths
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Entries":
         """Only these rows, int64 [m], with the same sources."""
@@ -225,6 +237,8 @@ class Decisions:
     replayed            bool [n], whether the verdict comes from the journal
     candidates          int64 [n], entries compared with the row; 0 if replayed
     crossings           hosts that crossed the guard's limits with this batch, in either direction
+    ratios              uint16 [n], the document's length in thousandths of its original's, at most RATIO_MAX; 0 if a length
+                        is unknown, or the row names none
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -236,6 +250,11 @@ class Decisions:
     replayed: npt.NDArray[np.bool_]
     candidates: npt.NDArray[np.int64]
     crossings: Sequence[HostShare] = ()
+    ratios: npt.NDArray[np.uint16] = field(default_factory=lambda: np.zeros((), np.uint16))
+
+    def __post_init__(self) -> None:
+        if not self.ratios.ndim:
+            object.__setattr__(self, "ratios", np.zeros(len(self), np.uint16))
 
     def __len__(self) -> int:
         return len(self.verdicts)

@@ -26,7 +26,7 @@ from index.lsm.compaction import TreeSizes
 from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree, lookup_of
 from index.matching.frame import without_frames
-from index.session import Guard, OpenIndex, ReadSession, Recrawl, Retention
+from index.session import Guard, Longer, OpenIndex, ReadSession, Recrawl, Retention
 from index.storage import documents, sources
 from index.storage.counters import Statistics, statistics_of
 from index.storage.data_file import DATA_FILE
@@ -99,6 +99,7 @@ class Index:
         guard: Guard = GUARD,
         recrawl: Recrawl = IDS_PLAY_NO_ROLE,
         equal_reasons: Mapping[int, int] = NO_REASONS,
+        longer: Longer | None = None,
         secret: bytes | None = None,
     ) -> Self:
         """Open the index in `directory`, or create one if there is none.
@@ -111,6 +112,7 @@ class Index:
         journal            False: positions are neither read nor noted, so deciding is not idempotent; for tests only
         sizes              when the memtable freezes, and how large segments grow
         equal_reasons      by a duplicate's own reason: the one to journal if its text equals its original's
+        longer             None: a document may be a duplicate however much longer it is
         secret             16 bytes for a new index, from the index whose entries it will hold
 
         Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
@@ -140,7 +142,7 @@ class Index:
             identity = identified(store, where)
             tree, ids = Tree(stored, sizes), IdTable(sizes)
             opened = OpenIndex(
-                directory, identity, store, tree, ids, stored, retention, journal, guard, recrawl, equal_reasons
+                directory, identity, store, tree, ids, stored, retention, journal, guard, recrawl, equal_reasons, longer
             )
             if not read_only:
                 # Load the newest entries now, without the writer lock, so the first batch does not wait for them.
@@ -185,6 +187,9 @@ class Index:
         The older version is the visible entry, from a UNIQUE or UPDATE row with the same id, that the last record
         with this id was or duplicated; without one, the record before counts, back to the last 64.
 
+        With `longer` a match counts only if the document is not too long for the match's root (see `Longer`). A document
+        with such matches alone is EXTENDS: an entry that names the root of the nearest one, with the distance to it.
+
         Retired entries match nothing (see `retention`, `forget`). Positions in a wholly expired batch are unknown again.
 
         `ends` moves each source's applied offset forward, never backwards; `marks` go with their ends. A new stream
@@ -210,12 +215,13 @@ class Index:
     ) -> Restored:
         """Enter documents with known verdicts, without matching; `ends` moves applied offsets forward.
 
-        verdicts   uint8 [n], UNIQUE, TEMPLATE, UPDATE, DUPLICATE or SUSPECT; UNDECIDABLE and DEAD_LETTER rows are journaled as
-                   such by kind
+        verdicts   uint8 [n], UNIQUE, TEMPLATE, UPDATE, EXTENDS, DUPLICATE or SUSPECT; UNDECIDABLE and DEAD_LETTER rows are
+                   journaled as such by kind
         originals  position of the original, for rows that name one
 
-        An UPDATE retires its older version, if known, even if the UPDATE was known before: pass updates once more
-        after all others. Without its older version's position it enters as UNIQUE.
+        A TEMPLATE or EXTENDS document whose original is unknown enters as UNIQUE. An UPDATE retires its older version, if
+        known, even if the UPDATE was known before: pass updates once more after all others. Without its older version's
+        position it enters as UNIQUE.
 
         Rows at journaled positions stay unchanged. The original of a DUPLICATE or SUSPECT row must be in the journal or
         an original in this batch; otherwise the row is left out and counted. Such rows become entries only with

@@ -93,6 +93,27 @@ class Recrawl:
     history: int = 4
 
 
+@dataclass(frozen=True, slots=True)
+class Longer:
+    """How much longer than its original a document is no duplicate of it. May differ between openings.
+
+    A match counts only if the document is less than this longer than the match's root, or has its fingerprint. A
+    document with only such matches is EXTENDS. With learnt frames the length counts only the page's own share.
+
+    ten_thousandths  of the root's length: 1,000 is a tenth
+
+    >>> Longer(0)
+    Traceback (most recent call last):
+    ValueError: ten_thousandths must be at least 1
+    """
+
+    ten_thousandths: int = 1_000
+
+    def __post_init__(self) -> None:
+        if self.ten_thousandths < 1:
+            raise ValueError("ten_thousandths must be at least 1")
+
+
 class ReadSession:
     """Snapshot of an index. Tree and ids load on first use, so operations on tables alone do not wait for them."""
 
@@ -105,6 +126,7 @@ class ReadSession:
         self.guard = opened.guard
         self.recrawl = opened.recrawl
         self.equal_reasons = opened.equal_reasons
+        self.longer = 0 if opened.longer is None else opened.longer.ten_thousandths
         self._tree = opened.tree
         self._ids = opened.ids
 
@@ -163,7 +185,7 @@ class OpenIndex:
     identity       the index's id, shared with its copies
     tree, ids      this process's views of all entries and ids
     journaling     False: positions are neither read nor noted
-    equal_reasons  as in `Index.open`
+    equal_reasons, longer  as in `Index.open`
     """
 
     directory: Path
@@ -177,6 +199,7 @@ class OpenIndex:
     guard: Guard
     recrawl: Recrawl
     equal_reasons: Mapping[int, int]
+    longer: Longer | None
 
     def read(self, operation: Callable[[ReadSession], Result]) -> Result:
         """Run `operation` on a snapshot. Raises IndexDamaged.

@@ -40,7 +40,7 @@ from index.storage.journal import JournaledDecisions
 from index.storage.layout import Table
 from index.storage.log import Origin
 from index.versions.history import Versions, versions_of
-from index.versions.reasons import with_reasons
+from index.versions.reasons import with_ratios, with_reasons
 from index.versions.texts import add_documents
 
 
@@ -68,7 +68,7 @@ def _admitted(
     candidates = np.zeros(len(entries), np.int64)
     crossings: list[HostShare] = []
     for portion, answer, outcome in decided_portions(session, entries, ~known, portions):
-        outcome, crossed = guarded(session, portion, outcome, answer.equal)
+        outcome, crossed = guarded(session, portion, with_ratios(session, portion.entries, outcome), answer.equal)
         crossings += crossed
         reasoned = with_reasons(session, portion.entries, outcome)
         portion = portion if reasoned is portion.entries else replace(portion, entries=reasoned)
@@ -103,8 +103,10 @@ def _decided(session: ReadSession, portion: Prepared, answer: Answer, versions: 
     """Decide prepared rows by the rule, and known ids by versions; adds to `answer.compared`."""
     parameters, framed = session.parameters, answer.measured is not None
     measured = no_matches() if answer.measured is None else answer.measured
-    candidates = CandidateSet(portion.entries.fingerprints, portion.entries.look_rows)
+    own = parameters.own_lengths(portion.entries.fingerprints, portion.entries.letters)
+    candidates = CandidateSet(portion.entries.fingerprints, portion.entries.look_rows, own)
     by_root = parameters.root is not None and not framed
+    with_texts = by_root or (session.longer > 0 and not framed)
 
     def again(rows: npt.NDArray[np.int64], gone: npt.NDArray[np.uint64]) -> Matches:
         session.visibility.note_retired(gone)
@@ -112,22 +114,30 @@ def _decided(session: ReadSession, portion: Prepared, answer: Answer, versions: 
         (some,) = prepared(portion.entries, rows, parameters)
         renewed = look_up(session, some)
         answer.compared[rows] += renewed.compared
-        add_documents(session, candidates, renewed.best.numbers, with_texts=by_root)
+        add_documents(session, candidates, renewed.best.numbers, with_texts=with_texts)
         return renewed.best
 
     if framed:
         add_framed(session, candidates, measured.numbers)
-    add_documents(session, candidates, answer.best.numbers, with_texts=by_root)
-    pairs = portion.pairs if versions is None else pairs_of_versions(session, portion)
+    add_documents(session, candidates, answer.best.numbers, with_texts=with_texts)
+    needs_all = versions is not None or (not framed and _length_decides(session, portion))
+    pairs = pairs_of_versions(session, portion) if needs_all else portion.pairs
     hashes = portion.hashes if framed and not portion.alone else None
     rows = Rows(portion.entries.kinds, candidates, answer.best, pairs, measured, hashes, answer.compared)
     bin_bits = 0 if parameters.banding is None else parameters.banding.bin_bits
-    limits = limits_of(parameters.insert, parameters.root, parameters.distance_max, bin_bits)
+    limits = limits_of(parameters.insert, parameters.root, parameters.distance_max, bin_bits, session.longer)
     walk = Walk(rows, limits, parameters.root_distances if by_root else None, again)
     next_number = session.counters.next_number
     if versions is not None:
-        return decide_versions(session, portion, walk, versions, next_number, with_texts=by_root)
+        return decide_versions(session, portion, walk, versions, next_number, with_texts=with_texts)
     return walk.decide(next_number)
+
+
+def _length_decides(session: ReadSession, portion: Prepared) -> bool:
+    """Whether a row may have another match than its nearest one, for its length."""
+    letters = portion.entries.letters
+    of_equals = bool((letters != letters[portion.firsts]).any())
+    return session.longer > 0 and (of_equals or session.parameters.insert == "all")
 
 
 def _enter(
@@ -177,15 +187,17 @@ def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, com
         answer = give_back.nearest_version(session, portion)
     elif session.parameters.frames is not None:
         answer = _look_up_framed(session, portion, settle=settle)
-    elif session.parameters.look is None and session.parameters.root is None:
+    elif session.parameters.look is None and session.parameters.root is None and not session.longer:
         answer = nearest_visible(session, portion.lookup)
     else:
         rows = portion.entries.take(near)
-        answer = nearest_judged(session, portion.lookup, rows.fingerprints, rows.look_rows)
+        answer = nearest_judged(session, portion.lookup, rows)
     compared, equal = portion.compared.copy(), np.zeros(len(portion.rows), np.bool_)
     compared[near] += answer.compared
     equal[near] = answer.equal
-    best, stale = (replace(each, rows=near[each.rows]) for each in (answer.best, answer.stale))
+    # The walk finds the root of a match too short again, and makes the row EXTENDS.
+    given = joined([answer.best, answer.short])
+    best, stale = (replace(each, rows=near[each.rows]) for each in (given, answer.stale))
     best = joined([best, _look_up_exact(session, portion, comes_again=comes_again)])
     # A match that is a duplicate passes its original on.
     if session.parameters.insert != "unique" and len(best) and (comes_again or session.parameters.frames is None):
@@ -240,6 +252,7 @@ def fill_in(batch: JournaledDecisions, portion: Prepared, outcome: Outcome, orig
         "distance": outcome.distances,
         "verdict": outcome.verdicts,
         "reason": portion.entries.reasons,
+        "ratio": outcome.ratios,
     }
     for name, column in of_portion.items():
         batch.rows[name][portion.rows] = column
@@ -270,4 +283,5 @@ def decisions(
         replayed=batch.known,
         candidates=candidates,
         crossings=crossings,
+        ratios=rows["ratio"].astype(np.uint16),
     )

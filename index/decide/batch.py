@@ -117,7 +117,7 @@ class Batch:
             "filing": filings,
             "returns": outcome.returns,
         }
-        log.write(transaction, key, rows, self.sources, columns, origins)
+        log.write(transaction, key, rows, self.sources, columns, origins, outcome.ratios)
         # A NEAR entry equal to one in the blocks is filed aside, and so is every EXACT entry.
         session.ids.add(transaction, key)
         for kind, table in ((Kind.NEAR, Table.REPEATS), (Kind.EXACT, Table.EXACT)):

@@ -13,7 +13,7 @@ from index.frames.hosts import with_frames
 from index.session import OpenIndex, ReadSession
 from index.storage.journal import DECISION, JournaledDecisions
 from index.storage.log import Origin
-from index.versions.reasons import with_reasons
+from index.versions.reasons import with_ratios, with_reasons
 
 
 def check(opened: OpenIndex, entries: Entries, *, are_known: bool = False) -> Decisions:
@@ -33,7 +33,7 @@ def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Deci
     checked = JournaledDecisions(np.zeros(count, DECISION), np.zeros(count, np.bool_), {})
     candidates = np.zeros(count, np.int64)
     for portion, answer, outcome in decided_portions(session, entries, ~checked.known, portions, alone=True):
-        outcome = foreseen(session, portion, outcome, answer.equal)
+        outcome = foreseen(session, portion, with_ratios(session, portion.entries, outcome), answer.equal)
         portion = replace(portion, entries=with_reasons(session, portion.entries, outcome))
         candidates[portion.rows] = answer.compared
         naming = np.flatnonzero(naming_originals(outcome.verdicts)).tolist()

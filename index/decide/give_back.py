@@ -140,7 +140,7 @@ def nearest_version(session: ReadSession, portion: Prepared) -> Answer:
     distances = parameters.distances(np.repeat(row.fingerprints, len(numbers), axis=0), fingerprints)
     matches = Matches(np.zeros(len(numbers), np.int64), distances, numbers)
     matches = matches.take((kinds == Kind.NEAR) & (distances <= parameters.distance_max))
-    best = nearest_of_matches(session, matches, row.fingerprints, row.look_rows)
+    best = nearest_of_matches(session, matches, row)
     return Answer(best, np.array([len(numbers)], np.int64), equals.stale, equals.equal)
 
 

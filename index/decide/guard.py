@@ -41,7 +41,9 @@ def guarded(session: WriteSession, portion: Prepared, outcome: Outcome, equal: n
     sketch = before.with_rows(portion.hosts, portion.entries.hosts or (), unequal, limits)
     session.transaction.put(Table.META, HOSTS_KEY, pack_hosts(sketch))
     if session.guard.suspects and unequal.any():
-        beyond = np.flatnonzero(unequal & before.beyond_before(portion.hosts, unequal, limits))
+        # A document that extends its match is no duplicate, and counts all the same: padding makes floods, too.
+        suspects = unequal & (outcome.verdicts == Verdict.DUPLICATE)
+        beyond = np.flatnonzero(suspects & before.beyond_before(portion.hosts, unequal, limits))
         # Copies of one suspect stay duplicates: only the first row of equals enters.
         _, places = np.unique(portion.firsts[beyond], return_index=True)
         outcome = _with_suspects(outcome, beyond[places])
@@ -54,13 +56,14 @@ def foreseen(session: ReadSession, portion: Prepared, outcome: Outcome, equal: n
         return outcome
     before = unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY))
     unequal = _unequal(portion, outcome, equal)
-    beyond = unequal & before.are_beyond(portion.hosts, session.guard.limits)
+    beyond = unequal & (outcome.verdicts == Verdict.DUPLICATE) & before.are_beyond(portion.hosts, session.guard.limits)
     return _with_suspects(outcome, np.flatnonzero(beyond))
 
 
 def _unequal(portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     # Pages whose counters change are no flood.
-    unequal: npt.NDArray[np.bool_] = (outcome.verdicts == Verdict.DUPLICATE) & (outcome.versions != MINOR)
+    unequal: npt.NDArray[np.bool_] = np.isin(outcome.verdicts, (Verdict.DUPLICATE, Verdict.EXTENDS))
+    unequal &= outcome.versions != MINOR
     unequal &= (portion.entries.kinds == Kind.NEAR) & (outcome.distances != 0)
     # An equal row may have entered in an earlier batch or earlier in this one.
     firsts = portion.firsts

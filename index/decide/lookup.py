@@ -1,12 +1,13 @@
 """Look-up of visible entries: those in the tree that are not retired, and those filed aside."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_DISTANCE, NO_NUMBER
+from index.entry import NO_DISTANCE, NO_NUMBER, Entries
 from index.lsm.tree import Lookup, lookup_of
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.session import ReadSession
@@ -31,6 +32,7 @@ class Answer:
     compared  int64 [n], comparisons
     stale     retired entries, still in the tables, with a row's fingerprint
     equal     bool [n], whether an entry with the row's fingerprint is not retired
+    short     of rows without a best one: the nearest entry that does not count for a too short root alone
     measured  with learnt frames: entries among which the rule chooses itself, for rows without a best one
     """
 
@@ -39,6 +41,7 @@ class Answer:
     stale: Matches
     equal: npt.NDArray[np.bool_]
     measured: Matches | None = None
+    short: Matches = field(default_factory=no_matches)
 
 
 def nearest_visible(session: ReadSession, lookup: Lookup) -> Answer:
@@ -60,28 +63,28 @@ def nearest_visible(session: ReadSession, lookup: Lookup) -> Answer:
     return Answer(best, compared, nearest(stale, None), _equal_rows(best, len(lookup)))
 
 
-def nearest_judged(
-    session: ReadSession, lookup: Lookup, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
-) -> Answer:
-    """Look up fingerprints, uint64 [n, words], with looks, uint8 [n, look bytes], if not every match counts.
+def nearest_judged(session: ReadSession, lookup: Lookup, rows: Entries) -> Answer:
+    """Look up n NEAR rows if not every match counts.
 
     Without a second look the nearest match usually counts, so only rows whose nearest match fails are looked up again, among
     all matches.
     """
-    judge = _Judge(session, fingerprints, looks)
+    judge = _Judge(session, rows)
     if session.parameters.look_bytes:
         return _nearest_counting(session, lookup, judge)
     answer = nearest_visible(session, lookup)
-    counts = judge.judged(answer.best) != NO_DISTANCE
+    counts = judge.judged(answer.best).distances != NO_DISTANCE
     left = answer.best.rows[~counts]
     if not len(left):
         return answer
-    again = lookup_of(fingerprints[left], session.parameters, session.parameters.distance_max)
-    others = _nearest_counting(session, again, _Judge(session, fingerprints[left], looks[left]))
+    again = lookup_of(rows.fingerprints[left], session.parameters, session.parameters.distance_max)
+    others = _nearest_counting(session, again, _Judge(session, rows.take(left)))
     farther = Matches(left[others.best.rows], others.best.distances, others.best.numbers)
     compared = answer.compared.copy()
     compared[left] += others.compared
-    return Answer(nearest(joined([answer.best.take(counts), farther]), 1), compared, answer.stale, answer.equal)
+    best, short = nearest(joined([answer.best.take(counts), farther]), 1), others.short
+    short = replace(short, rows=left[short.rows])
+    return Answer(best, compared, answer.stale, answer.equal, short=short)
 
 
 def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") -> Answer:
@@ -89,7 +92,7 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
 
     Entries with one fingerprint differ in looks, so equals filed aside take part until none can be nearer.
     """
-    best, stale = no_matches(), no_matches()
+    best, short, stale = no_matches(), no_matches(), no_matches()
     compared, equal = np.zeros(len(lookup), np.int64), np.zeros(len(lookup), np.bool_)
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
@@ -97,23 +100,25 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
         retired = matches.take(~visible)
         stale = joined([stale, retired.take(retired.distances == 0)])
         judged = second.judged(matches)
-        equal |= _equal_rows(matches.take(visible), len(equal))
-        counting = visible & (judged != NO_DISTANCE)
-        best = nearest(joined([best, Matches(matches.rows, judged, matches.numbers).take(counting)]), 1)
+        counting = visible & (judged.distances != NO_DISTANCE)
         # The entry in the blocks precedes all its equals filed aside, so on ties it wins.
-        settled = counting & (judged == second.least(matches.distances))
-        for visible_equals, counting_equals in second.repeats(matches.take(~settled)):
-            equal |= _equal_rows(visible_equals, len(equal))
-            best = nearest(joined([best, counting_equals]), 1)
-    return Answer(best, compared, nearest(stale, None), equal)
+        settled = counting & (judged.distances == second.least(matches.distances))
+        for equals, of_equals in (
+            (matches.take(visible), judged.take(visible)),
+            *second.repeats(matches.take(~settled)),
+        ):
+            equal |= _equal_rows(equals, len(equal))
+            best = nearest(joined([best, of_equals.counting(equals)]), 1)
+            short = nearest(joined([short, of_equals.with_short_roots(equals)]), 1)
+    short = short.take(~np.isin(short.rows, best.rows))
+    return Answer(best, compared, nearest(stale, None), equal, short=short)
 
 
-def nearest_of_matches(
-    session: ReadSession, matches: Matches, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
-) -> Matches:
-    """Each row's nearest match that counts, the earliest on ties; rows as in `nearest_judged`."""
-    judged = _Judge(session, fingerprints, looks).judged(matches)
-    return nearest(Matches(matches.rows, judged, matches.numbers).take(judged != NO_DISTANCE), 1)
+def nearest_of_matches(session: ReadSession, matches: Matches, rows: Entries) -> Matches:
+    """Each row's nearest match, as `Answer.given`; rows as in `nearest_judged`."""
+    judged = _Judge(session, rows).judged(matches)
+    best, short = nearest(judged.counting(matches), 1), nearest(judged.with_short_roots(matches), 1)
+    return joined([best, short.take(~np.isin(short.rows, best.rows))])
 
 
 def nearest_and_all(session: ReadSession, lookup: Lookup) -> tuple[Answer, Matches | None]:
@@ -149,52 +154,82 @@ def resembling(session: ReadSession, lookup: Lookup, limit: int | None = None) -
     return nearest(joined(parts), limit), compared
 
 
-class _Judge:
-    """Judges the matches of some fingerprints: which count, and at which distance."""
+class _Judged(NamedTuple):
+    """Judgement of m matches.
 
-    def __init__(
-        self, session: ReadSession, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
-    ) -> None:
+    distances  int16 [m], by the second look, if any; NO_DISTANCE if the match does not count or has left the log
+    short      int16 [m], the same for matches that do not count for a too short root alone
+    """
+
+    distances: npt.NDArray[np.int16]
+    short: npt.NDArray[np.int16]
+
+    def take(self, places: npt.NDArray[np.bool_]) -> "_Judged":
+        return _Judged(self.distances[places], self.short[places])
+
+    def counting(self, matches: Matches) -> Matches:
+        """The matches that count, at their judged distances."""
+        return _at(matches, self.distances)
+
+    def with_short_roots(self, matches: Matches) -> Matches:
+        """The matches with too short roots, at their judged distances."""
+        return _at(matches, self.short)
+
+
+def _at(matches: Matches, distances: npt.NDArray[np.int16]) -> Matches:
+    return Matches(matches.rows, distances, matches.numbers).take(distances != NO_DISTANCE)
+
+
+class _Judge:
+    """Judges the matches of some rows: which count, and at which distance."""
+
+    def __init__(self, session: ReadSession, rows: Entries) -> None:
         self._session = session
         self._transaction = session.transaction
         self._visibility = session.visibility
         self._words = session.words
         self._look = session.parameters.second_look
-        self._fingerprints = fingerprints
-        self._looks = looks
+        self._fingerprints, self._looks = rows.fingerprints, rows.look_rows
+        self._lengths = session.parameters.own_lengths(rows.fingerprints, rows.letters)
 
     def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
         """Least distance at which matches at these Hamming distances can count: int16 [m] -> int16 [m]."""
         return self._look.least(distances)
 
-    def judged(self, matches: Matches) -> npt.NDArray[np.int16]:
-        """Distance of each match by the second look, if any: int16 [m].
-
-        NO_DISTANCE if the match does not count or has left the log.
-        """
+    def judged(self, matches: Matches) -> _Judged:
+        """Judge matches."""
         judged = self._by_second_look(matches) if self._look.bytes else matches.distances
-        if self._session.parameters.root is None:
-            return judged
+        nowhere = np.full(len(matches), NO_DISTANCE, np.int16)
+        if self._session.parameters.root is None and not self._session.longer:
+            return _Judged(judged, nowhere)
         counting = np.flatnonzero(judged != NO_DISTANCE)
         counting = counting[self._visibility.visible(matches.numbers[counting])]
-        counting = counting[self._are_near_to_roots(matches.take(counting))]
-        near = np.full(len(matches), NO_DISTANCE, np.int16)
-        near[counting] = judged[counting]
-        return near
+        near, short = self._by_roots(matches.take(counting))
+        of_both = _Judged(nowhere, nowhere.copy())
+        for column, places in zip(of_both, (counting[near & ~short], counting[near & short]), strict=True):
+            column[places] = judged[places]
+        return of_both
 
-    def _are_near_to_roots(self, matches: Matches) -> npt.NDArray[np.bool_]:
-        """Whether each row's root counts and is near enough: bool [m]."""
-        of_matches = documents.counting_roots(self._visibility, matches.numbers)
+    def _by_roots(self, matches: Matches) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Whether each row's root counts and is near enough, bool [m]; and whether it is too short, bool [m]."""
+        parameters, longer = self._session.parameters, self._session.longer
+        roots_of = documents.roots if parameters.root is None else documents.counting_roots
+        of_matches = roots_of(self._visibility, matches.numbers)
         near: npt.NDArray[np.bool_] = of_matches != NO_NUMBER
         # Many matches share few roots: read each root once.
         distinct, inverse = np.unique(of_matches[near], return_inverse=True)
         _, fingerprints, looks = stored(self._session, distinct)
         rows = matches.rows[near]
-        distances = self._session.parameters.root_distances(
-            self._fingerprints[rows], fingerprints[inverse], self._looks[rows], looks[inverse]
-        )
-        near[near] = distances != NO_DISTANCE
-        return near
+        short, own = near.copy(), self._fingerprints[rows]
+        letters = log.lengths(self._transaction, distinct, self._words)
+        of_roots = parameters.own_lengths(fingerprints, letters)[inverse]
+        # The same test as that of the walk, which decides.
+        short[near] = (self._lengths[rows] * 10_000 >= of_roots * (10_000 + longer)) & (longer > 0) & (of_roots > 0)
+        short[near] &= (own != fingerprints[inverse]).any(axis=1)
+        if parameters.root is not None:
+            distances = parameters.root_distances(own, fingerprints[inverse], self._looks[rows], looks[inverse])
+            near[near] = distances != NO_DISTANCE
+        return near, short
 
     def _by_second_look(self, matches: Matches) -> npt.NDArray[np.int16]:
         look, by_look = self._look, np.full(len(matches), NO_DISTANCE, np.int16)
@@ -209,8 +244,8 @@ class _Judge:
             by_look[places] = np.where(judged.counts & there[inverse], judged.distances, NO_DISTANCE)
         return by_look
 
-    def repeats(self, matches: Matches) -> Iterator[tuple[Matches, Matches]]:
-        """Visible entries filed aside that equal these matches, in portions, and those that count.
+    def repeats(self, matches: Matches) -> Iterator[tuple[Matches, _Judged]]:
+        """Visible entries filed aside that equal these matches, in portions, and their judgement.
 
         A match's equals are read in arrival order until one that counts has the least possible distance.
         """
@@ -231,8 +266,8 @@ class _Judge:
                 visible = self._visibility.visible(equals.numbers)
                 equals, of_match = equals.take(visible), of_match[visible]
                 judged = self.judged(equals)
-                yield equals, Matches(equals.rows, judged, equals.numbers).take(judged != NO_DISTANCE)
-                settled = of_match[judged == self.least(equals.distances)]
+                yield equals, judged
+                settled = of_match[judged.distances == self.least(equals.distances)]
                 unsettled.append(some[(counts == end - begin) & ~np.isin(some, settled)])
             left, begin, end = np.concatenate(unsettled), end, 4 * end
 

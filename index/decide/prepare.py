@@ -69,6 +69,8 @@ def require_sound(entries: Entries, parameters: Parameters) -> None:
         raise ValueError("the columns of a batch differ in length")
     if entries.digests is not None and (entries.digests.shape != (count, 2) or entries.digests.dtype != np.uint64):
         raise ValueError(f"digests must be uint64 [{count}, 2]")
+    if entries.lengths is not None and (entries.lengths.shape != (count,) or entries.lengths.dtype != np.uint32):
+        raise ValueError(f"lengths must be uint32 [{count}]")
     order = np.argsort(entries.source_numbers, kind="stable")
     numbers, offsets = entries.source_numbers[order], entries.offsets[order]
     # By source, sources [0, 1, 0] with offsets [4, 7, 4] are 0: [4, 4], 1: [7]: unsound.

@@ -254,7 +254,7 @@ class _Versions:
 
     def _enter_duplicate(self, row: int, older: _Older, distance: int) -> None:
         place = self._place(older)
-        self._walk.conclude(row, Judgement(place, place, 0, 0, distance, NOTHING))
+        self._walk.conclude(row, Judgement(place, place, 0, 0, distance, NOTHING, Verdict.DUPLICATE))
 
     def _place(self, older: _Older) -> int:
         if older.order < ROW_ORDER:

@@ -36,7 +36,7 @@ from index.storage.layout import Filing
 from index.storage.log import Origin
 from index.storage.parameters import Parameters
 from index.versions.history import stand_for_keys
-from index.versions.reasons import with_reasons
+from index.versions.reasons import with_ratios, with_reasons
 
 NO_ENDS: Mapping[Source, int] = MappingProxyType({})
 
@@ -57,7 +57,7 @@ def require_restorable(
     if len(verdicts) != len(entries) or len(originals) != len(entries):
         raise ValueError("verdicts and originals must have one item per row")
     if not (naming_originals(verdicts) | standing_for_themselves(verdicts)).all():
-        raise ValueError("only UNIQUE, TEMPLATE, UPDATE, DUPLICATE and SUSPECT documents can be restored")
+        raise ValueError("only UNIQUE, TEMPLATE, UPDATE, EXTENDS, DUPLICATE and SUSPECT documents can be restored")
 
 
 def restore(
@@ -79,9 +79,9 @@ def restore(
     decided[entries.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
 
     standing = standing_for_themselves(decided)
-    of_templates = decided == Verdict.TEMPLATE
+    of_templates, extends = decided == Verdict.TEMPLATE, decided == Verdict.EXTENDS
     dropped = naming_originals(decided) & ~standing
-    naming = np.flatnonzero(~known & (dropped | of_templates))
+    naming = np.flatnonzero(~known & (dropped | of_templates | extends))
     uniques = np.flatnonzero(~known & standing & bool(len(naming)))
     # The journal has no originals from this batch: they are matched by position.
     row_of = dict(zip(_positions(entries, uniques), uniques.tolist(), strict=True))
@@ -92,9 +92,9 @@ def restore(
     numbers_of_originals[naming] = numbers_at(session, asked)
     lost = np.zeros(len(entries), np.bool_)
     lost[naming] = (original_rows[naming] < 0) & (numbers_of_originals[naming] == NO_NUMBER)
-    # The index may have lost a page's match; the page then counts as UNIQUE.
-    decided[of_templates & lost] = Verdict.UNIQUE
-    of_templates &= ~lost
+    # The index may have lost the document that a delivered one resembles; the latter then counts as UNIQUE.
+    decided[(of_templates | extends) & lost] = Verdict.UNIQUE
+    of_templates, extends = of_templates & ~lost, extends & ~lost
     lost &= dropped
 
     new = ~known & ~lost
@@ -108,8 +108,11 @@ def restore(
         entering |= dropped & _members(session, entries, new, decided, same)
     numbers = next_numbers(session, entering)
     named = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
-    distances = _distances(session, entries, new & (dropped | of_templates), of_templates, original_rows, named)
+    distances = _distances(
+        session, entries, new & (dropped | of_templates | extends), of_templates, original_rows, named
+    )
     outcome = Outcome(decided, distances, entering, session.counters.next_number, named)
+    outcome = with_ratios(session, entries, outcome)
     entries = with_reasons(session, entries, outcome)
     enter_again(session, batch, entries, new, outcome, originals, ends)
     note_kept(session, host_keys(entries.hosts or [None] * len(entries))[new & of_templates])
@@ -166,7 +169,7 @@ def enter_again(
     sources.move_applied(session.transaction, ends, {})
 
 
-_COLUMNS = ("verdicts", "distances", "entering", "orders", "versions", "returns")
+_COLUMNS = ("verdicts", "distances", "entering", "orders", "versions", "returns", "ratios")
 """Columns of an `Outcome` with known verdicts."""
 
 
@@ -238,7 +241,7 @@ def _members(
     # Uniques usually come back without duplicates and need no look-up.
     asked = new & (entries.kinds == Kind.NEAR) & (new & (decided == Verdict.DUPLICATE)).any()
     for portion in prepared(entries, np.flatnonzero(asked), session.parameters, pairs=True):
-        best = nearest_judged(session, portion.lookup, portion.entries.fingerprints, portion.entries.look_rows).best
+        best = nearest_judged(session, portion.lookup, portion.entries.take(portion.near)).best
         near = np.zeros(len(portion.rows), np.bool_)
         near[best.rows[best.distances <= apart]] = True
         enters = entering[portion.rows]

@@ -61,12 +61,13 @@ class Bands(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """Columns of `index.matching.candidates.CandidateSet`."""
+    """Columns of `index.matching.candidates.CandidateSet`; `lengths` as `own_lengths`, 0 if unknown."""
 
     fingerprints: npt.NDArray[np.uint64]
     order: npt.NDArray[np.uint64]
     roots: npt.NDArray[np.int64]
     lost: npt.NDArray[np.bool_]
+    lengths: npt.NDArray[np.int64]
 
 
 class Verdicts(NamedTuple):
@@ -91,6 +92,8 @@ class Limits(NamedTuple):
 
     apart          a duplicate enters if its match is farther than this
     outlives_root  whether a member goes on as its own root once its root is lost
+    longer         ten-thousandths of a root's length; a document that is this much longer is no duplicate; 0: no limit
+    longer_apart   with frames: least distance of such a document to the root
     """
 
     distance_max: int
@@ -100,19 +103,24 @@ class Limits(NamedTuple):
     bin_bits: int
     units: int
     own: OwnLimits
+    longer: int
+    longer_apart: int
     duplicate: int
     template: int
+    extends: int
 
 
 class Judgement(NamedTuple):
     """Judgement of a row's candidates.
 
     match     the document that makes the row a duplicate, or NONE
-    root      its root; without a match that of the nearest document that fails by the frames alone, or NONE
+    root      its root; without a match that of the nearest document that fails by its root's length alone, then by the
+              frames alone; or NONE
     distance  distance to the match
     plain     distance to the match without frames; 0 for a row without novelty, which does not enter
     reported  distance to the root, as the verdict reports it
     asks      NOTHING; or TO_ROOTS or LOOK_UP: `judge` needs these distances, or another candidate, and comes again
+    verdict   of a row with a root
     """
 
     match: int
@@ -121,6 +129,7 @@ class Judgement(NamedTuple):
     plain: int
     reported: int
     asks: int
+    verdict: int
 
 
 def bands_of(hashes: npt.NDArray[np.uint64], filed: npt.NDArray[np.bool_]) -> Bands:
@@ -130,40 +139,6 @@ def bands_of(hashes: npt.NDArray[np.uint64], filed: npt.NDArray[np.bool_]) -> Ba
     heads = np.full((bands, 1 << (2 * count).bit_length()), -1, np.int32)
     met = np.full(count, NONE, np.int64), np.empty(count, np.int64)
     return Bands(hashes, filed, heads, np.empty(hashes.shape, np.int32), *met, np.zeros(1, np.int64))
-
-
-@compiled
-def band_hashes(
-    values: npt.NDArray[np.uint8], draws: npt.NDArray[np.int64], bands: int, rows: int
-) -> npt.NDArray[np.uint64]:
-    """Band hashes for signatures: values uint8 [n, bins] -> uint64 [n, bands].
-
-    They are the low 40 bits of `band_keys`, as the top bits of a word. draws: int64 [bins, bins - 1], from `densify`.
-    """
-    count, used, orders = values.shape[0], bands * rows, draws.shape[1]
-    hashes, filled = np.empty((count, bands), np.uint64), np.empty(used, np.uint8)
-    # Empty bins are random, so reading every bin's first two draws without a branch is faster.
-    first, second = draws[:used, 0].copy(), draws[:used, 1].copy()
-    for place in range(count):
-        row = values[place]
-        for own in range(used):
-            value, drawn, other = row[own], row[first[own]], row[second[own]]
-            drawn = drawn if drawn else other
-            filled[own] = value if value else drawn
-        # A bin [0] with draws [5, 2, 7] takes the first value that is not 0 among bins 5, 2 and 7.
-        for own in range(used):
-            draw = 2
-            while filled[own] == 0 and draw < orders:
-                filled[own] = row[draws[own, draw]]
-                draw += 1
-        for band in range(bands):
-            # Order counts: bins 1 2 and bins 2 1 have different hashes.
-            chain = np.uint64(0)
-            for own in range(band * rows, (band + 1) * rows):
-                chain = (chain + np.uint64(filled[own])) * np.uint64(0x9E3779B97F4A7C15)
-                chain ^= chain >> np.uint64(32)
-            hashes[place, band] = (chain * np.uint64(0xD6E8FEB86659FD93)) & np.uint64(0xFFFF_FFFF_FF00_0000)
-    return hashes
 
 
 @compiled
@@ -227,6 +202,43 @@ def _brings_nothing_new(fingerprints: npt.NDArray[np.uint64], row: Any, of_signa
         if ~fingerprints[row, word] != 0:
             return False
     return of_signature < fingerprints.shape[1]
+
+
+@compiled
+def own_lengths(
+    fingerprints: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint32], bin_bits: int
+) -> npt.NDArray[np.int64]:
+    """Lengths without frames, int64 [n]: the share that the own bins have among the filled ones."""
+    own, of_signature = lengths.astype(np.int64), _signature_words(fingerprints.shape[1])
+    if of_signature == fingerprints.shape[1]:
+        return own
+    lowest = _lowest(bin_bits)
+    for row in range(len(own)):
+        filled, framed = np.int64(0), np.int64(0)
+        for word in range(of_signature):
+            of_word = _filled(fingerprints[row, word], bin_bits, lowest)
+            filled += np.int64(ones(of_word))
+            framed += np.int64(ones(of_word & _in_frame(fingerprints, row, word, of_signature, bin_bits)))
+        own[row] = own[row] * (filled - framed) // max(filled, np.int64(1))
+    return own
+
+
+@compiled
+def _too_short(row: Any, root: Any, to_root: Any, documents: Documents, limits: Limits) -> Any:
+    """Whether a root is too short for the row to be its duplicate."""
+    prints, own, of_root = documents.fingerprints, documents.lengths[row], documents.lengths[root]
+    # 1,100 letters are too many for a root of 1,000 with longer = 1,000; 1,099 are not.
+    if not limits.longer or own == 0 or of_root == 0 or own * 10_000 < of_root * (10_000 + limits.longer):
+        return False
+    of_signature, differing, framed = _signature_words(prints.shape[1]), np.uint64(0), np.uint64(0)
+    for word in range(of_signature):
+        differing |= prints[row, word] ^ prints[root, word]
+    for word in range(of_signature, prints.shape[1]):
+        framed |= prints[row, word] | prints[root, word]
+    if differing == 0 or _brings_nothing_new(prints, row, of_signature):
+        return False
+    # The own share of a page is an estimate: the distance must agree with it.
+    return framed == 0 or to_root >= limits.longer_apart
 
 
 @compiled
@@ -357,11 +369,12 @@ def judge(
     """Judge a row's candidates, once all earlier rows are concluded.
 
     The match is the nearest candidate that counts, the earliest on ties: an entry whose root is near enough too. All
-    indexed documents precede all rows.
+    indexed documents precede all rows. A root that is much shorter than the row makes it no duplicate.
     """
     # Row 5 is 2 from row 3, a member, and 3 from document 7. Row 3 is the match unless row 5 is too far from its root.
     prints, order, count = documents.fingerprints, documents.order, len(verdicts.verdicts)
     match, failed, root_of_match, nearest, plain_of_match, reported, plain_of_failed = NONE, NONE, NONE, 0, 0, 0, 0
+    short, root_of_short, nearest_short, reported_short, verdict = NONE, NONE, 0, 0, limits.duplicate
     is_old = _brings_nothing_new(prints, row, _signature_words(prints.shape[1]))
     begin, end = candidates.begins[row], candidates.begins[row + 1]
     met = _meet(row, bands, verdicts.entering) if bands.filed[row] else 0
@@ -375,7 +388,7 @@ def judge(
         if documents.lost[place] or documents.lost[root]:
             # The look-up returned only this document from the index, so another may count now.
             if place >= count and not measures:
-                return Judgement(NONE, NONE, 0, 0, 0, LOOK_UP)
+                return Judgement(NONE, NONE, 0, 0, 0, LOOK_UP, verdict)
             if documents.lost[place] or not limits.outlives_root:
                 continue
             root = place
@@ -398,17 +411,24 @@ def judge(
             if to_root > limits.root_distance_max:
                 continue
         elif to_root == UNMEASURED:
-            return Judgement(NONE, NONE, 0, 0, 0, TO_ROOTS)
+            return Judgement(NONE, NONE, 0, 0, 0, TO_ROOTS, verdict)
         if to_root == NO_DISTANCE:
+            continue
+        if _too_short(row, root, to_root, documents, limits):
+            nearer = distance < nearest_short or (distance == nearest_short and order[place] < order[short])
+            if short == NONE or nearer:
+                short, root_of_short, nearest_short, reported_short = place, root, distance, to_root
             continue
         match, root_of_match, nearest, reported = place, root, distance, to_root
         # A row without novelty would match nothing that its match does not.
         plain_of_match = 0 if measures and is_old else plain
+    if match == NONE and short != NONE:
+        root_of_match, reported, verdict = root_of_short, reported_short, limits.extends
     # Near by the plain distance alone: both pages share a template.
-    if match == NONE and failed != NONE:
-        root_of_match = documents.roots[failed]
+    elif match == NONE and failed != NONE:
+        root_of_match, verdict = documents.roots[failed], limits.template
         reported, _ = _apart(prints, row, prints, root_of_match, limits.bin_bits, limits.units, limits.own)
-    return Judgement(match, root_of_match, nearest, plain_of_match, reported, NOTHING)
+    return Judgement(match, root_of_match, nearest, plain_of_match, reported, NOTHING, verdict)
 
 
 @compiled
@@ -417,11 +437,10 @@ def conclude(row: int, judgement: Judgement, documents: Documents, verdicts: Ver
     if judgement.root == NONE:
         return
     verdicts.named[row], verdicts.distances[row] = judgement.root, judgement.reported
-    if judgement.match == NONE:
-        verdicts.verdicts[row] = limits.template
+    verdicts.verdicts[row] = judgement.verdict
+    if judgement.verdict != limits.duplicate:
         return
     documents.roots[row] = judgement.root
-    verdicts.verdicts[row] = limits.duplicate
     # A member this near to its match would match hardly anything that its match does not.
     verdicts.entering[row] = judgement.plain > limits.apart
 

@@ -58,11 +58,18 @@ class CandidateSet:
     order         uint64 [m], entry order: a document's number, or ROW_ORDER + row
     roots         int64 [m], place of the root
     lost          bool [m], documents that no longer count
+    lengths       int64 [m], as `Parameters.own_lengths`; 0 if unknown
     """
 
-    def __init__(self, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> None:
-        """Start with the rows: fingerprints uint64 [n, words], looks uint8 [n, look bytes]."""
+    def __init__(
+        self,
+        fingerprints: npt.NDArray[np.uint64],
+        looks: npt.NDArray[np.uint8],
+        lengths: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        """Start with the rows: fingerprints uint64 [n, words], looks uint8 [n, look bytes], lengths int64 [n]."""
         self.rows = len(fingerprints)
+        self._lengths = Column(np.zeros(self.rows, np.int64) if lengths is None else lengths)
         self._fingerprints, self._looks = Column(fingerprints), Column(looks)
         self._order = Column(np.arange(ROW_ORDER, ROW_ORDER + self.rows, dtype=np.uint64))
         self._roots = Column(np.arange(self.rows))
@@ -73,7 +80,8 @@ class CandidateSet:
     @property
     def columns(self) -> minhash.Documents:
         """All columns by place."""
-        return minhash.Documents(*(each.values for each in (self._fingerprints, self._order, self._roots, self._lost)))
+        columns = self._fingerprints, self._order, self._roots, self._lost, self._lengths
+        return minhash.Documents(*(each.values for each in columns))
 
     def unknown(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Documents without a place, uint64 [m] -> uint64 [k], ascending and distinct."""
@@ -84,17 +92,20 @@ class CandidateSet:
         added: npt.NDArray[np.uint64],
         fingerprints: npt.NDArray[np.uint64] | None = None,
         looks: npt.NDArray[np.uint8] | None = None,
+        lengths: npt.NDArray[np.int64] | None = None,
         roots: npt.NDArray[np.uint64] | None = None,
     ) -> None:
         """Add indexed documents, uint64 [k], distinct and unknown.
 
         fingerprints, looks  None: no distance to these documents will be needed
+        lengths              None: unknown, 0
         roots                uint64 [k], numbers of known or added documents; None: all are their own roots
         """
         if not len(added):
             return
         self._numbers.entered(added)
-        for column, values in ((self._fingerprints, fingerprints), (self._looks, looks)):
+        columns = (self._fingerprints, fingerprints), (self._looks, looks), (self._lengths, lengths)
+        for column, values in columns:
             column.extend(np.zeros((len(added), *column.values.shape[1:]), np.uint8) if values is None else values)
         self._order.extend(added)
         self._roots.extend(self.places(added if roots is None else roots))

@@ -30,6 +30,7 @@ class Outcome:
     former        by UPDATE row that replaces no entry: origin or row of the version it names
     versions      uint8 [n], RECRAWLED, MINOR or 0
     returns       uint8 [n], how often an id has returned to an earlier substance
+    ratios        uint16 [n], as in `Decisions`
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -40,6 +41,7 @@ class Outcome:
     former: Mapping[int, tuple[str, int, int, int] | int] = field(default_factory=dict)
     versions: npt.NDArray[np.uint8] = field(default_factory=_no_row)
     returns: npt.NDArray[np.uint8] = field(default_factory=_no_row)
+    ratios: npt.NDArray[np.uint16] = field(default_factory=lambda: np.zeros((), np.uint16))
 
     @property
     def numbers(self) -> npt.NDArray[np.uint64]:

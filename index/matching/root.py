@@ -37,9 +37,12 @@ class RootRule:
             raise ValueError("distances are not negative")
 
 
-def limits_of(insert: Insert, root: RootRule | None, distance_max: int, bin_bits: int) -> Limits:
-    """Limits of the rule in `index.decide.rule`."""
+def limits_of(insert: Insert, root: RootRule | None, distance_max: int, bin_bits: int, longer: int = 0) -> Limits:
+    """Limits of the rule in `index.decide.rule`; longer: `Longer.ten_thousandths`, or 0."""
     apart = _BEYOND if insert == "unique" else -1
     farthest, apart = (_BEYOND, apart) if root is None else (root.distance_max, root.apart)
-    verdicts = int(Verdict.DUPLICATE), int(Verdict.TEMPLATE)
-    return Limits(distance_max, farthest, apart, insert == "all", bin_bits, DISTANCE_UNITS, OWN_LIMITS, *verdicts)
+    # A document with all of its root's text and a tenth more is at a distance of 1 - 1 / 1.1 from it.
+    lengths = longer, longer * DISTANCE_UNITS // (DISTANCE_UNITS + longer)
+    verdicts = int(Verdict.DUPLICATE), int(Verdict.TEMPLATE), int(Verdict.EXTENDS)
+    of_scheme = bin_bits, DISTANCE_UNITS, OWN_LIMITS
+    return Limits(distance_max, farthest, apart, insert == "all", *of_scheme, *lengths, *verdicts)

@@ -36,10 +36,16 @@ LOG_ROW = np.dtype(
         ("substance", "<u8"),
         ("host", "<u4"),
         ("returns", "u1"),
+        ("length", "u1", (3,)),
     ]
 )
 GIVEN_BACK = np.dtype([("id", "<u8"), ("number", "<u8")])
-LOG_ORIGINAL = np.dtype([("offset", "<u8"), ("stream", "<u4"), ("partition", "<u4"), ("id_end", "<u4")])
+LOG_ORIGINAL = np.dtype(
+    [("offset", "<u8"), ("stream", "<u4"), ("partition", "<u4"), ("id_end", "<u4"), ("ratio", "<u2")]
+)
+
+LENGTH_MAX = 2**24 - 1
+"""Longest length that a row can have; greater ones are stored as this one."""
 
 
 class Lines(NamedTuple):
@@ -104,6 +110,22 @@ def unpack_batch(value: memoryview) -> Lines:
     at += originals.nbytes
     end = at + (int(rows["id_end"][-1]) if row_count else 0)
     return Lines(sources, rows, fingerprints, looks, originals, value[at:end], value[end:])
+
+
+def pack_lengths(lengths: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+    """Lengths as stored: uint32 [n] -> uint8 [n, 3], the lowest byte first."""
+    return np.minimum(lengths, LENGTH_MAX).astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3]
+
+
+def unpack_lengths(stored: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
+    """Undo `pack_lengths`.
+
+    >>> unpack_lengths(pack_lengths(np.array([70_000, 2**30], np.uint32))).tolist()
+    [70000, 16777215]
+    """
+    octets = np.zeros((len(stored), 4), np.uint8)
+    octets[:, :3] = stored
+    return octets.view("<u4")[:, 0].astype(np.uint32, copy=False)
 
 
 def entered_rows(value: memoryview) -> int:

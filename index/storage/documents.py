@@ -10,7 +10,7 @@ import xxhash
 from index.entry import NO_NUMBER, Kind, Position, Source, Verdict
 from index.matching.frame import signature_words
 from index.storage import log
-from index.storage.codec import GIVEN_BACK
+from index.storage.codec import GIVEN_BACK, unpack_lengths
 from index.storage.layout import GIVEN_BACK_KEY, Table, pack_fingerprints, pack_numbers, pack_text, unpack_numbers
 from index.storage.log import Origin
 from index.storage.sources import streams_of
@@ -121,17 +121,18 @@ def counting_roots(visibility: Visibility, numbers: npt.NDArray[np.uint64]) -> n
 
 def counting(
     visibility: Visibility, numbers: npt.NDArray[np.uint64]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """As `counting_roots`, for ascending and distinct numbers; also returns the fingerprints, uint64 [n, words]."""
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """As `counting_roots`, for ascending and distinct numbers; also fingerprints uint64 [n, words] and lengths uint32 [n]."""
     roots, dropped = numbers.copy(), np.zeros(len(numbers), np.bool_)
     fingerprints = np.zeros((len(numbers), visibility.words), np.uint64)
     stored = log.documents(visibility.transaction, numbers, visibility.words)
     rows, _ = stored.rows()
     roots[stored.places], dropped[stored.places] = rows["number"], rows["verdict"] == Verdict.DUPLICATE
-    fingerprints[stored.places] = stored.fingerprints()
+    fingerprints[stored.places], lengths = stored.fingerprints(), np.zeros(len(numbers), np.uint32)
+    lengths[stored.places] = unpack_lengths(rows["length"])
     visible = visibility.visible(roots)
     lost = dropped & (roots != numbers)
-    return np.where(visible, roots, np.where(lost, NO_NUMBER, numbers)), fingerprints
+    return np.where(visible, roots, np.where(lost, NO_NUMBER, numbers)), fingerprints, lengths
 
 
 def file_aside(

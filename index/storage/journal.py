@@ -19,7 +19,9 @@ from index.storage.log import Origin
 from index.storage.sources import known_number
 from index.storage.store import Transaction
 
-DECISION = np.dtype([("offset", "u8"), ("number", "u8"), ("distance", "i2"), ("verdict", "u1"), ("reason", "u1")])
+_OF_ROWS = [("offset", "u8"), ("number", "u8"), ("distance", "i2"), ("verdict", "u1"), ("reason", "u1")]
+
+DECISION = np.dtype([*_OF_ROWS, ("ratio", "u2")])
 """A stored decision; `number` is a UNIQUE row's own, or a DUPLICATE row's original."""
 
 Rows = npt.NDArray[np.void]
@@ -47,10 +49,11 @@ def find(
     known = np.zeros(len(offsets), np.bool_)
     origins: dict[int, Origin] = {}
     for batch, of_batch, places in holding(transaction, stream, partition, offsets, words):
-        for name in DECISION.names or ():
+        for name, _ in _OF_ROWS:
             rows[name][places] = batch.rows[name][of_batch]
         known[places] = True
         naming = naming_originals(rows["verdict"][places])
+        rows["ratio"][places[naming]] = batch.ratios(of_batch[naming])
         origins.update(zip(places[naming].tolist(), batch.origins(of_batch[naming]), strict=True))
     return JournaledDecisions(rows, known, origins)
 

@@ -46,9 +46,10 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
                                                       a row: offset <u64, number <u64, time_ms <i64, source <u32,
                                                       end of its id in the ids <u32, distance <i16, verdict u8,
                                                       reason u8, kind u8, filing u8, digests of the text and of its
-                                                      substance <u64, digest of the host <u32, returns u8
+                                                      substance <u64, digest of the host <u32, returns u8,
+                                                      length <u24
                                                       an original: offset <u64, stream <u32, partition <u32, end of its
-                                                      id in the ids <u32
+                                                      id in the ids <u32, ratio of the lengths <u16
     journal    stream >u32, partition >u32, first offset >u64
                                                    -> last offset <u64, key of a batch in log, source in it <u32
     exact      fp                                  -> document number >u64        many values to a key, in one size
@@ -73,9 +74,9 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
     ages       stream >u32, partition >u32, watermark_ms >u64
                                                    -> log key after the last batch decided at this watermark
 
-Numbers: the `number` of a UNIQUE, UPDATE, TEMPLATE or GIVEN_BACK row is its own, that of another row its original's. Documents
-are numbered as they enter, and numbers never repeat. The rows of a batch that entered (their filing is not NOTHING) have
-consecutive numbers. A duplicate's batch names the original too, so the verdict can be replayed when the original is gone.
+Numbers: the `number` of a UNIQUE, UPDATE, TEMPLATE, EXTENDS or GIVEN_BACK row is its own, that of another row its original's.
+Documents are numbered as they enter, and numbers never repeat. The rows of a batch that entered (their filing is not NOTHING)
+have consecutive numbers. A duplicate's batch names the original too, so the verdict can be replayed when the original is gone.
 
 Journal: a source's runs never overlap. A run covers its source's rows in its batch, from its first offset to its last.
 
@@ -118,7 +119,7 @@ import numpy.typing as npt
 
 from index.matching.host_sketch import HOST, UNKNOWN, HostSketch
 
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 
 
 class Table(Enum):

@@ -21,7 +21,9 @@ from index.storage.codec import (
     Lines,
     entered_rows,
     pack_batch,
+    pack_lengths,
     unpack_batch,
+    unpack_lengths,
 )
 from index.storage.layout import LOG_KEY, Filing, Table, unpack_text
 from index.storage.store import Transaction
@@ -45,6 +47,10 @@ def host_digests(entries: Entries) -> npt.NDArray[np.uint32]:
     if entries.host_digests is not None:
         return entries.host_digests
     return host_keys(entries.hosts or [None] * len(entries)).astype(np.uint32)
+
+
+NO_RATIOS = np.zeros((), np.uint16)
+"""Unknown ratios, of any number of rows."""
 
 
 class Origin(NamedTuple):
@@ -115,11 +121,19 @@ class Batch:
 
     def origins(self, rows: npt.NDArray[np.int64]) -> list[Origin]:
         """Originals that rows, int64 [m], name; every row must name one."""
-        places = np.searchsorted(np.flatnonzero(naming_originals(self.rows["verdict"])), rows)
+        places = self._places_of_originals(rows)
         of_rows = self.lines.originals[places]
         ids = _texts(self.lines.original_ids, self.lines.originals["id_end"], places)
         columns = (of_rows["stream"].tolist(), of_rows["partition"].tolist(), of_rows["offset"].tolist())
         return [Origin(*origin) for origin in zip(ids, *columns, strict=True)]
+
+    def ratios(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint16]:
+        """Ratios, as in `Decisions`, for rows int64 [m]; every row must name an original."""
+        ratios: npt.NDArray[np.uint16] = self.lines.originals["ratio"][self._places_of_originals(rows)]
+        return ratios
+
+    def _places_of_originals(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return np.searchsorted(np.flatnonzero(naming_originals(self.rows["verdict"])), rows)
 
 
 def write(
@@ -129,23 +143,26 @@ def write(
     sources: npt.NDArray[np.void],
     columns: dict[str, npt.NDArray[np.generic]],
     origins: Sequence[Origin],
+    ratios: npt.NDArray[np.uint16] = NO_RATIOS,
 ) -> None:
     """Append decided rows as a batch.
 
     sources  LOG_SOURCE [s], `entries.sources` by the index's numbers
     columns  number, distance, verdict, filing and returns for every row, as in `layout`; a missing column is zero
     origins  originals for the duplicate rows, in order
+    ratios   uint16 [n], of all rows, or one for all
     """
     rows = np.zeros(len(entries), LOG_ROW)
     rows["offset"], rows["time_ms"], rows["source"] = entries.offsets, entries.times_ms, entries.source_numbers
     rows["reason"], rows["kind"] = entries.reasons, entries.kinds
     if entries.digests is not None:
         rows["text"], rows["substance"] = entries.digests.T
-    rows["host"] = host_digests(entries)
+    rows["host"], rows["length"] = host_digests(entries), pack_lengths(entries.letters)
     for name, column in columns.items():
         rows[name] = column
     entered = rows["filing"] != Filing.NOTHING
     originals = np.zeros(len(origins), LOG_ORIGINAL)
+    originals["ratio"] = np.broadcast_to(ratios, len(rows))[naming_originals(rows["verdict"])]
     original_ids: Sequence[str] = ()
     if origins:
         original_ids, originals["stream"], originals["partition"], originals["offset"] = zip(*origins, strict=True)
@@ -233,6 +250,10 @@ class Documents:
         rows, sources = (column.astype("<u8", copy=False) for column in log_rows.rows(self._values, self._at))
         return rows.view(_ROW_IN_WORDS)[:, 0], sources.view(LOG_SOURCE)
 
+    def lengths(self) -> npt.NDArray[np.uint32]:
+        """Each document's length, uint32 [n]; 0 if unknown."""
+        return unpack_lengths(self.rows()[0]["length"])
+
     def fingerprints(self) -> npt.NDArray[np.uint64]:
         """uint64 [n, words]."""
         return log_rows.fingerprints(self._values, self._of_batches, self._words)
@@ -278,6 +299,13 @@ def fingerprints(
     there = np.zeros(len(numbers), np.bool_)
     of_numbers[stored.places], there[stored.places] = stored.fingerprints(), True
     return of_numbers, there
+
+
+def lengths(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.uint32]:
+    """As `fingerprints`, for lengths: uint32 [n], 0 if unknown."""
+    stored, of_numbers = documents(transaction, numbers, words), np.zeros(len(numbers), np.uint32)
+    of_numbers[stored.places] = stored.lengths()
+    return of_numbers
 
 
 def looks(

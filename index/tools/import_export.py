@@ -35,6 +35,7 @@ from index.index import Index, internals_of
 from index.matching.outcome import Outcome
 from index.session import ReadSession, Result, WriteSession
 from index.storage import documents, log, scan, sources
+from index.storage.codec import unpack_lengths
 from index.storage.documents import Document, VersionDigests, of_batch
 from index.storage.layout import HostSample, Table
 from index.storage.parameters import Parameters
@@ -64,6 +65,8 @@ class Record(NamedTuple):
     settled    whether every lower position of the source came earlier in the sequence
     id         the record's id, even if no document entered; empty: unknown
     version    the record as a version of the document with this id
+    length     letters of its text; 0: unknown
+    ratio      as in `Decisions`
     """
 
     source: Source
@@ -78,6 +81,8 @@ class Record(NamedTuple):
     settled: bool
     id: str
     version: VersionDigests = VersionDigests()
+    length: int = 0
+    ratio: int = 0
 
 
 def _least_later(transaction: Transaction, words: int) -> "dict[tuple[int, int], array[int]]":
@@ -150,6 +155,8 @@ def _records(session: ReadSession) -> Iterator[Record]:
         origins = dict(zip(duplicates.tolist(), batch.origins(duplicates), strict=True))
         own = np.full(len(batch.rows), NO_NUMBER, np.uint64)
         own[batch.entered()] = batch.numbers()
+        ratios = dict(zip(duplicates.tolist(), batch.ratios(duplicates).tolist(), strict=True))
+        lengths = unpack_lengths(batch.rows["length"]).tolist()
         named = batch.rows["number"]
         in_sequence = (
             held.places(named)[1]
@@ -162,7 +169,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
         in_sequence_list, columns = in_sequence.tolist(), batch.rows.tolist()
         ids = batch.ids(np.arange(len(batch.rows)))
         for row, is_settled in zip(order.tolist(), settled.tolist(), strict=True):
-            offset, number, _, source, _, distance, verdict, reason, _, _, *version = columns[row]
+            offset, number, _, source, _, distance, verdict, reason, _, _, *version, _ = columns[row]
             document, origin = entered.get(row), origins.get(row)
             original = number if in_sequence_list[row] else None
             if document is not None and original is None:
@@ -180,6 +187,8 @@ def _records(session: ReadSession) -> Iterator[Record]:
                 is_settled,
                 ids[row],
                 VersionDigests(*version),
+                lengths[row],
+                ratios.get(row, 0),
             )
 
 
@@ -287,9 +296,12 @@ def _enter(session: WriteSession, records: Sequence[Record], entries: Entries) -
     own = standing_for_themselves(verdicts) | ((named == NO_NUMBER) & entering)
     distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in records], np.int16)
     returns = np.array([record.version.returns for record in records], np.uint8)
+    ratios = np.array([record.ratio for record in records], np.uint16)
     # The import has no number for a version that was replaced.
     orders = np.where(verdicts == Verdict.UPDATE, NO_NUMBER, np.where(own, numbers, named))
-    outcome = Outcome(verdicts, distances, entering, session.counters.next_number, orders, returns=returns)
+    outcome = Outcome(
+        verdicts, distances, entering, session.counters.next_number, orders, returns=returns, ratios=ratios
+    )
     leaving = entering & np.array([record.forgotten for record in records], np.bool_)
     origins = origins_of(session, [origin for row in np.flatnonzero(new).tolist() if (origin := records[row].origin)])
     older = [record.origin and record.origin.position for record in records]
@@ -384,6 +396,7 @@ def _entries_of(records: Sequence[Record], parameters: Parameters) -> Entries:
         looks=looks,
         digests=np.array([record.version[:2] for record in records], np.uint64).reshape(-1, 2),
         host_digests=np.array([record.version.host for record in records], np.uint32),
+        lengths=np.array([record.length for record in records], np.uint32),
     )
 
 

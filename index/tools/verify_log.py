@@ -9,6 +9,7 @@ import numpy.typing as npt
 from index.entry import NO_NUMBER, Kind, Verdict, naming_originals, standing_for_themselves
 from index.session import ReadSession
 from index.storage import log, scan
+from index.storage.codec import unpack_lengths
 from index.storage.layout import JOURNAL_KEY, LOG_KEY, SOURCE_KEY, Filing, JournalRun, Table, unpack_journal_run
 from index.storage.store import Transaction
 from index.tools.finding import Finding
@@ -137,6 +138,7 @@ class LogCheck:
             "entered and is of no kind that does": entered & ~entry,
             "is filed by blocks and is not NEAR": (rows["filing"] == Filing.BLOCKS) & (rows["kind"] != Kind.NEAR),
             "does not name itself": standing & (rows["number"] != own),
+            "has a ratio to its original and no length": _ratios(batch) & (unpack_lengths(rows["length"]) == 0),
             "names a document without being a duplicate": ~decided & (rows["number"] != NO_NUMBER),
         }
         for problem, wrong in wrongs.items():
@@ -192,6 +194,13 @@ class LogCheck:
                 if run.batch == batch.key and run.source == number:
                     journaled |= (offsets >= first) & (offsets <= run.last)
             self._note(batch, rows[~journaled], "is not in the journal")
+
+
+def _ratios(batch: log.Batch) -> npt.NDArray[np.bool_]:
+    """Whether each row has a ratio, bool [n]."""
+    having = naming_originals(batch.rows["verdict"])
+    having[having] = batch.ratios(np.flatnonzero(having)) > 0
+    return having
 
 
 def _where(batch: log.Batch, row: int) -> str:

@@ -1,14 +1,17 @@
-"""Reasons that only a decision can give: minor or other versions, and duplicates with their original's text."""
+"""What only a decision with the original can give: reasons by versions and equal texts, and ratios of lengths."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import Entries, Verdict
+from index.entry import NO_NUMBER, RATIO_MAX, Entries, Verdict, naming_originals
 from index.matching.outcome import MINOR, RECRAWLED, Outcome
 from index.session import ReadSession
 from index.storage import log
+from index.storage.log import Documents
 
 
 def with_reasons(session: ReadSession, entries: Entries, outcome: Outcome) -> Entries:
@@ -41,16 +44,44 @@ def _of_equal_texts(
     rows = np.flatnonzero(equal) if session.equal_reasons else np.empty(0, np.int64)
     if not len(rows):
         return np.zeros(len(equal), np.bool_)
-    digests, originals = entries.digests, outcome.originals[rows]
+    digests = entries.digests
     assert digests is not None
-    distinct, inverse = np.unique(originals, return_inverse=True)
-    texts, there = np.zeros(len(distinct), np.uint64), distinct >= np.uint64(outcome.first_number)
+    texts, there = _of_originals(session, outcome, rows, digests[:, 0], lambda stored: stored.rows()[0]["text"])
+    equal[rows] = there & (texts == digests[rows, 0])
+    return equal
+
+
+def with_ratios(session: ReadSession, entries: Entries, outcome: Outcome) -> Outcome:
+    """The outcome with `Outcome.ratios`. Without an entry of its original a row has none."""
+    ratios, rows = np.zeros(len(entries), np.uint16), np.flatnonzero(naming_originals(outcome.verdicts))
+    if len(rows) and entries.lengths is not None:
+        own = entries.letters[rows].astype(np.int64)
+        lengths, _ = _of_originals(session, outcome, rows, entries.letters, Documents.lengths)
+        of_originals = lengths.astype(np.int64)
+        ratios[rows] = np.clip((2_000 * own + of_originals) // np.maximum(2 * of_originals, 1), 1, RATIO_MAX)
+        ratios[rows[(own == 0) | (of_originals == 0)]] = 0
+    return replace(outcome, ratios=ratios)
+
+
+def _of_originals(
+    session: ReadSession,
+    outcome: Outcome,
+    rows: npt.NDArray[np.intp],
+    of_rows: npt.NDArray[Any],
+    of_stored: Callable[[Documents], npt.NDArray[Any]],
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """A column of the documents that rows, int64 [m], name: values [m], and whether each document is known, bool [m].
+
+    of_rows    the column of all rows
+    of_stored  the column of logged documents
+    """
+    distinct, inverse = np.unique(outcome.named[rows], return_inverse=True)
+    values = np.zeros(len(distinct), of_rows.dtype)
+    there = (distinct >= np.uint64(outcome.first_number)) & (distinct != NO_NUMBER)
     # First number 10, rows 0 and 2 enter: original 11 is row 2 of these rows.
-    texts[there] = digests[
-        np.flatnonzero(outcome.entering)[(distinct[there] - np.uint64(outcome.first_number)).astype(np.int64)], 0
-    ]
+    places = (distinct[there] - np.uint64(outcome.first_number)).astype(np.int64)
+    values[there] = of_rows[np.flatnonzero(outcome.entering)[places]]
     stored = log.documents(session.transaction, distinct[~there], session.words)
     in_log = np.flatnonzero(~there)[stored.places]
-    texts[in_log], there[in_log] = stored.rows()[0]["text"], True
-    equal[rows] = there[inverse] & (texts[inverse] == digests[rows, 0])
-    return equal
+    values[in_log], there[in_log] = of_stored(stored), True
+    return values[inverse], there[inverse]

@@ -90,6 +90,11 @@ def stored(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> Columns:
 def add_documents(
     session: ReadSession, candidates: CandidateSet, numbers: npt.NDArray[np.uint64], *, with_texts: bool
 ) -> None:
-    """Add logged documents, uint64 [m], as their own roots; with_texts: distances to them may be needed."""
+    """Add logged documents, uint64 [m], as their own roots; with_texts: comparisons with them may be needed."""
     unknown = candidates.unknown(numbers)
-    candidates.add(unknown, *(stored(session, unknown)[1:] if with_texts and len(unknown) else ()))
+    if not with_texts or not len(unknown):
+        candidates.add(unknown)
+        return
+    _, fingerprints, looks = stored(session, unknown)
+    letters = log.lengths(session.transaction, unknown, session.words)
+    candidates.add(unknown, fingerprints, looks, session.parameters.own_lengths(fingerprints, letters))

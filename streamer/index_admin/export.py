@@ -39,7 +39,7 @@ from streamer.errors import InputUnreadable
 from streamer.fingerprint.fingerprints import from_hexadecimal
 from streamer.transports.files.line_reader import STANDARD_INPUT
 
-EXPORT_VERSION = 5
+EXPORT_VERSION = 6
 ROWS_A_TRANSACTION = 4_096
 
 _NAMES = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
@@ -188,6 +188,8 @@ class _Lines:
             fields.get("settled", True),
             fields.get("id", ""),
             _version(fields),
+            fields.get("length", 0),
+            fields.get("ratio", 0),
         )
 
 
@@ -215,6 +217,8 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
         "substance": None if version.substance == version.text else f"{version.substance:016x}",
         "host": f"{version.host:08x}" if version.host else None,
         "returns": version.returns or None,
+        "length": record.length or None,
+        "ratio": record.ratio or None,
     }
     if origin is not None:
         source, offset = origin.position

@@ -9,11 +9,11 @@ import index.tools
 from tests.support.paths import ROOT
 
 PUBLIC = {
-    "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decided", "Decisions", "Document", "Entries", "FrameRule", "Guard",
-    "HostShare",
-    "Index", "Insert", "Kind", "Match", "Parameters", "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule", "Source",
-    "EntryState", "Verdict", "WatchedHosts", "errors", "minhash", "naming_originals", "plain_source",
-    "second_look", "standing_for_themselves",
+    "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "RATIO_MAX", "Applied", "Decided", "Decisions", "Document",
+    "Entries", "FrameRule", "Guard", "HostShare", "Index", "Insert", "Kind", "Longer", "Match", "Parameters",
+    "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule", "Source", "EntryState", "Verdict",
+    "WatchedHosts", "errors", "minhash", "naming_originals", "plain_source", "second_look",
+    "standing_for_themselves",
 }  # fmt: skip
 
 HATCHES = {

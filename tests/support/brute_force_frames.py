@@ -119,12 +119,15 @@ class Page:
     root: int
     id: str = ""
     gone: bool = False
+    length: int = 0
 
 
 class BruteForceFrames:
     """An index of pages."""
 
-    def __init__(self, parameters: Parameters) -> None:
+    def __init__(self, parameters: Parameters, longer: int = 0) -> None:
+        """longer: ten-thousandths of a root's length; 0: no limit."""
+        self.longer = longer
         assert parameters.frames is not None
         assert parameters.root is not None
         self.rule, self.root = parameters.frames, parameters.root
@@ -134,11 +137,16 @@ class BruteForceFrames:
         self.samples: dict[int, Sampled] = {}
         self._met, self._counted = [0] * HOSTS_MET, 0
 
-    def decide(self, signature: np.ndarray, host: str | None, id_: str) -> tuple[str, str | None, int]:
+    def decide(
+        self, signature: np.ndarray, host: str | None, id_: str, letters: int = 0
+    ) -> tuple[str, str | None, int]:
         """Verdict, id of the document named, and distance to it."""
         values = tuple(signature.view(np.uint8).reshape(-1).tolist())
         frame = self._learn(values, host)
         bands = self._bands(signature, frame)
+        filled = [at for at, value in enumerate(values) if value]
+        length = letters * sum(at not in frame for at in filled) // max(1, len(filled))
+        short: list[tuple[int, int, int]] = []
         matches: list[tuple[int, int, int]] = []
         failed: list[tuple[int, int]] = []
         for page in self._candidates(bands):
@@ -151,7 +159,8 @@ class BruteForceFrames:
                     to_root = framed_distance(values, frame, root.values, root.frame)
                     if to_root > self.root.distance_max:
                         continue
-                matches.append((distance, page.number, to_root))
+                itself = Page(-1, values, frame, bands, -1, length=length)
+                (short if self._is_short(root, itself, to_root) else matches).append((distance, page.number, to_root))
             elif plain <= self.distance_max:
                 failed.append((plain, page.number))
         number = len(self.pages)
@@ -160,13 +169,25 @@ class BruteForceFrames:
             root = self.pages[self.pages[match].root]
             is_new = len(frame) < len(values)
             if is_new and plain_distance(values, self.pages[match].values) > self.root.apart:
-                self.pages.append(Page(number, values, frame, bands, root.number, id_))
+                self.pages.append(Page(number, values, frame, bands, root.number, id_, length=length))
             return "duplicate", root.id, told
-        self.pages.append(Page(number, values, frame, bands, number, id_))
+        self.pages.append(Page(number, values, frame, bands, number, id_, length=length))
+        if short:
+            _, match, told = min(short)
+            return "extends", self.pages[self.pages[match].root].id, told
         if failed:
             root = self.pages[self.pages[min(failed)[1]].root]
             return "template", root.id, plain_distance(values, root.values)
         return "unique", None, -1
+
+    def _is_short(self, root: Page, page: Page, to_root: int) -> bool:
+        if not (self.longer and root.length and page.length):
+            return False
+        if page.length * 10_000 < root.length * (10_000 + self.longer):
+            return False
+        if page.values == root.values or len(page.frame) == len(page.values):
+            return False
+        return not (page.frame or root.frame) or to_root >= self.longer * 10_000 // (10_000 + self.longer)
 
     def _learn(self, values: Values, host: str | None) -> Frame:
         if not host:

@@ -30,6 +30,7 @@ class Known(NamedTuple):
     host: str = ""
     text: object = None
     substance: object = None
+    length: int = 0
 
     @property
     def key(self) -> Key:
@@ -69,6 +70,8 @@ class BruteForceIndex:
     second_look: Callable[[int, bytes, bytes], int | None] | None = None
     """From the distance of two documents and their looks: what the match is told as; None where it does not count."""
     root: RootRule | None = None
+    longer: int = 0
+    """Ten-thousandths of a root's length; 0: no limit."""
     known: list[Known] = field(default_factory=list)
     journal: dict[Position, Answer] = field(default_factory=dict)
     applied: dict[Source, int] = field(default_factory=dict)
@@ -153,6 +156,7 @@ class BruteForceIndex:
                     b"" if entries.looks is None else entries.looks[row].tobytes(),
                 )
                 known = Known(number, number, kind, _fingerprint(entries, row), entries.ids[row], position, look=look)
+                known = known._replace(length=int(entries.letters[row]))
                 self.known.append(known)
                 self.given_back[position] = number
                 self.decided_at[number] = self.watermarks.get(source)
@@ -201,15 +205,24 @@ class BruteForceIndex:
                 if bits <= self.root.distance_max and told is not None:
                     to_root[match] = told
             matches = [(distance, match) for distance, match in matches if match in to_root]
+        length = int(entries.letters[row])
+        short = [each for each in matches if self._is_short(self._root(each[1]), length, fingerprint)]
+        matches = [each for each in matches if each not in short]
         text, substance = _digests(entries, row)
         itself = Known(number, number, kind, fingerprint, id_, position, 0, look, _host(entries, row), text, substance)
+        itself = itself._replace(length=length)
         named = entries.named is None or bool(entries.named[row])
         answer = self._by_versions(itself, reason, min(matches, default=None)) if named else None
         if answer is not None:
             return answer
         if not matches:
             self.known.append(itself)
-            return Answer(Verdict.UNIQUE, reason, -1, number, None, None)
+            if not short:
+                return Answer(Verdict.UNIQUE, reason, -1, number, None, None)
+            distance, match = min(short)
+            named_root = self._root(match)
+            told_as = to_root.get(match, distance)
+            return Answer(Verdict.EXTENDS, reason, told_as, number, named_root.id, named_root.position)
         distance, match = min(matches)
         original = self._root(match)
         is_member = self.root is not None and kind is Kind.NEAR and distance > self.root.apart
@@ -217,6 +230,12 @@ class BruteForceIndex:
             self.known.append(itself._replace(root=original.number))
         distance = to_root.get(match, distance)
         return Answer(Verdict.DUPLICATE, reason, distance, original.number, original.id, original.position)
+
+    def _is_short(self, root: Known, length: int, fingerprint: int) -> bool:
+        known = self.longer and length and root.length
+        return (
+            bool(known) and length * 10_000 >= root.length * (10_000 + self.longer) and fingerprint != root.fingerprint
+        )
 
     def _versions(self, key: Key) -> list[Crawled]:
         """Records of a document that count, the last one last."""

@@ -25,6 +25,7 @@ class Row(NamedTuple):
     host: str = ""
     digests: tuple[int, int] | None = None
     """Of its text, and of the text's substance."""
+    length: int = 0
 
 
 def entries_of(rows: Sequence[Row], bits: int = 64) -> Entries:
@@ -41,6 +42,7 @@ def entries_of(rows: Sequence[Row], bits: int = 64) -> Entries:
         looks=looks_of([row.look for row in rows]),
         hosts=[row.host for row in rows] if any(row.host for row in rows) else None,
         digests=digests_of(rows),
+        lengths=np.array([row.length for row in rows], np.uint32) if any(row.length for row in rows) else None,
     )
 
 

@@ -20,6 +20,7 @@ WORDS = {
     Verdict.UNIQUE: "unique",
     Verdict.DUPLICATE: "duplicate",
     Verdict.TEMPLATE: "template",
+    Verdict.EXTENDS: "extends",
 }
 
 
@@ -53,6 +54,7 @@ def batch_of(
     end: int,
     hosts: list[str | None] | None = None,
     ids: list[str] | None = None,
+    lengths: np.ndarray | None = None,
 ) -> Entries:
     """Rows of one source; an id is the row's number unless `ids` says another."""
     count = end - begin
@@ -66,15 +68,21 @@ def batch_of(
         np.zeros(count, np.int64),
         [str(row) for row in range(begin, end)] if ids is None else ids[begin:end],
         hosts=None if hosts is None else hosts[begin:end],
+        lengths=None if lengths is None else lengths[begin:end],
     )
 
 
 def told(
-    index: Index, signatures: np.ndarray, hosts: list[str | None], cuts: list[int], first: int = 0
+    index: Index,
+    signatures: np.ndarray,
+    hosts: list[str | None],
+    cuts: list[int],
+    first: int = 0,
+    lengths: np.ndarray | None = None,
 ) -> Iterator[tuple[str, str | None, int]]:
     """Verdict, id of the document named, and distance to it, from row `first` on; batches end at these rows."""
     for begin, end in zip([first, *cuts], [*cuts, len(signatures)], strict=True):
-        decisions = index.admit(batch_of(signatures, begin, end, hosts), {ONE: end})
+        decisions = index.admit(batch_of(signatures, begin, end, hosts, lengths=lengths), {ONE: end})
         columns = (decisions.verdicts.tolist(), decisions.original_ids, decisions.distances.tolist())
         for verdict, original, distance in zip(*columns, strict=True):
             yield WORDS[Verdict(verdict)], original, distance

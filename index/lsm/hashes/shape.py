@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER
-from index.kernels import checksums, memtable, minhash, sort
+from index.kernels import bands, checksums, memtable, sort
 from index.lsm.hashes import levels
 from index.lsm.hashes.segments import HashSegments
 from index.lsm.memtable import Gather, Memtable
@@ -179,14 +179,14 @@ class MinhashShape(HashShape):
         """
         banding = self.banding
         values = bins_of(fingerprints, banding.bin_bits)
-        hashes = minhash.band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
+        hashes = bands.band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
         frames = frame_bins(fingerprints, banding.bin_bits)
         framed = np.flatnonzero(frames.any(axis=1) & ~frames.all(axis=1))
         if len(framed):
             values, frames = values[framed], frames[framed]
             by_own = bands_of_own(values, frames, banding.bands, banding.rows)
             values[frames] = 0
-            own = minhash.band_hashes(values, draws(banding.bins), banding.bands, min(banding.rows, OWN_ROWS))
+            own = bands.band_hashes(values, draws(banding.bins), banding.bands, min(banding.rows, OWN_ROWS))
             hashes[framed] = np.where(by_own, own ^ _OF_OWN_BINS, hashes[framed])
         return hashes
 
