@@ -195,6 +195,7 @@ def admitted(
             [str(offset) for offset in offsets.tolist()],
             prints.looks,
             hosts=[host] * len(rows) if hosts is None else [hosts[row] for row in rows.tolist()],
+            lengths=prints.lengths,
         )
         yield index.admit(entries, {source: int(offsets[-1]) + 1})
 

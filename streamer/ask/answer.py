@@ -16,6 +16,9 @@ class Answer:
     kept               whether the unique output gets the document
     similarity         to the original, 0 to 1, if the index measures it
     distance           to the original in bits, if the index measures it
+    relation           to the original: same, edited, shorter, longer or contained
+    length             the document's length divided by the original's
+    new                estimated share of its text that the original lacks, if the index measures it
     original_position  name/partition/offset
     detail             what is wrong with a dead letter, for people
     replayed           whether an earlier call decided this position
@@ -27,6 +30,9 @@ class Answer:
     kept: bool
     similarity: float | None = None
     distance: int | None = None
+    relation: str | None = None
+    length: float | None = None
+    new: float | None = None
     original_id: str | None = None
     original_position: str | None = None
     detail: str | None = None
@@ -42,6 +48,9 @@ def answer_of(decision: Decision, position: str) -> Answer:
         kept=DESTINATIONS[decision.verdict] is Destination.UNIQUE,
         similarity=decision.similarity,
         distance=decision.distance,
+        relation=decision.relation,
+        length=decision.length,
+        new=decision.new,
         original_id=decision.original_id,
         original_position=decision.original_position,
         detail=decision.detail,

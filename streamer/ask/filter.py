@@ -17,7 +17,7 @@ from index import Decisions, Entries, Index, Source
 from streamer.ask.answer import Answer, answer_of
 from streamer.errors import SettingsError
 from streamer.fingerprint.fingerprints import hexadecimal
-from streamer.fingerprint.scheme import Scheme
+from streamer.fingerprint.scheme import Scheme, measure_of
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Record
 from streamer.records.route import explain
@@ -50,7 +50,7 @@ class Filter:
 
     def __init__(self, index: Index, settings: Settings, scheme: Scheme, source: Source, *, read_only: bool) -> None:
         self._index = index
-        self._by_similarity = index.parameters.by_similarity
+        self._measure = measure_of(settings, index.parameters)
         self._decoder = Decoder(settings.decode)
         self._scheme = scheme
         self._source = source
@@ -166,7 +166,7 @@ class Filter:
             hexadecimal(entries.kinds, entries.fingerprints),
             decisions,
             self._names.of(decisions.original_positions),
-            by_similarity=self._by_similarity,
+            self._measure,
         )
         return [answer_of(each, record.position) for each, record in zip(explained, records, strict=True)]
 

@@ -194,6 +194,7 @@ def entries_of(fingerprints: Fingerprints, rows: range, source: Source) -> Entri
         ids=list(map(str, rows)),
         looks=chosen.looks,
         digests=chosen.digests,
+        lengths=chosen.lengths,
     )
 
 

@@ -37,6 +37,9 @@ _HARMFUL = regex.compile(r"[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]")
 class Compared(NamedTuple):
     """Spans of both texts, and the numbers of differing and of omitted places.
 
+    letters, new_letters  letters and digits of the later text, and those in its differing words
+    longest_new           its longest run of differing words, as written
+
     >>> side_by_side("the old harbour", "the new harbour").changes
     1
     """
@@ -45,6 +48,9 @@ class Compared(NamedTuple):
     after: tuple[Span, ...]
     changes: int
     hidden: int
+    letters: int = 0
+    new_letters: int = 0
+    longest_new: str = ""
 
 
 class _Step(NamedTuple):
@@ -61,13 +67,20 @@ def side_by_side(before: str, after: str, *, full: bool = False) -> Compared:
     """
     steps = _steps(_words(before), _words(after))
     changes = sum(not step.equal for step in steps)
+    added = ["".join(step.sides[1]) for step in steps if not step.equal]
+    letters, new_letters = _letters(after), sum(map(_letters, added))
+    figures = letters, new_letters, max(added, key=_letters, default="").strip()
     if full:
-        return Compared(_whole(steps, 0), _whole(steps, 1), changes, 0)
+        return Compared(_whole(steps, 0), _whole(steps, 1), changes, 0, *figures)
     if not changes:
-        return Compared(excerpt(before), excerpt(after), 0, 0)
+        return Compared(excerpt(before), excerpt(after), 0, 0, *figures)
     shown = list(_first(steps, CHANGES_MAX))
     old, new = (_bounded(shown, {side: "differing"}, CONTEXT_CHARACTERS, RUN_CHARACTERS_MAX) for side in (0, 1))
-    return Compared(old, new, changes, max(0, changes - CHANGES_MAX))
+    return Compared(old, new, changes, max(0, changes - CHANGES_MAX), *figures)
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
 
 
 def in_one(before: str, after: str) -> tuple[tuple[Span, ...], int]:

@@ -4,7 +4,7 @@ Decoding recovers what the index lacks: a dead letter's message, the host, and t
 nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from index import Index, Kind, errors
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.explain.explanation import Answer, Explanation, Place, Side, Texts
 from streamer.explain.near import NearQuery, resembling
-from streamer.explain.side_by_side import excerpt, printable, side_by_side
+from streamer.explain.side_by_side import Compared, excerpt, printable, side_by_side
 from streamer.explain.wording import deciding, measure_of
 from streamer.fingerprint.scheme import Scheme, key_for, parameters_for, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
@@ -24,6 +24,9 @@ from streamer.transports.output_log import Absent, RecordsAt, RecordsByPosition
 
 RAW_BYTES_SHOWN = 400
 """Shown bytes of an undecodable value."""
+
+PASSAGE_SHOWN = 400
+"""Shown characters of the longest new passage."""
 
 _HOSTS_WATCHED = 1_000
 
@@ -85,7 +88,8 @@ class _Reader:
             return replace(explanation, texts=Texts(self._side(explanation, None, missing)))
         document, problem = self._document(explanation)
         notes = *explanation.notes, *self._notes(explanation, document)
-        explanation = replace(explanation, notes=notes, texts=self._texts(explanation, document, problem, partner))
+        texts, note = self._texts(explanation, document, problem, partner)
+        explanation = replace(explanation, notes=(*notes, *note), texts=texts)
         if explanation.near is None and isinstance(document, Document):
             return self._with_near(explanation, document)
         return explanation
@@ -132,20 +136,21 @@ class _Reader:
 
     def _texts(
         self, explanation: Explanation, document: Document | DeadLetter | None, problem: str, partner: _Partner | None
-    ) -> Texts:
+    ) -> tuple[Texts, Sequence[str]]:
+        """Both texts, and a note on what the later one adds."""
         own_side = self._side(explanation, document, problem)
         if partner is None or isinstance(document, DeadLetter):
-            return Texts(own_side)
+            return Texts(own_side), ()
         place, role = partner
         other, problem = self._document(place)
         if isinstance(other, DeadLetter):
             other, problem = None, "the settings in force do not decode it"
         other_side = replace(self._side(place, other, problem), role=role)
         if document is None or other is None:
-            return Texts(own_side, other_side)
+            return Texts(own_side, other_side), ()
         words = side_by_side(self._text(other), self._text(document), full=self._full)
         sides = replace(own_side, spans=words.after), replace(other_side, spans=words.before)
-        return Texts(*sides, words.changes, words.hidden)
+        return Texts(*sides, words.changes, words.hidden), _added(words, role)
 
     def _side(self, place: Place, document: Document | DeadLetter | None, missing: str) -> Side:
         if document is None:
@@ -161,6 +166,18 @@ class _Reader:
     def _text(self, document: Document) -> str:
         (text,) = self._normaliser.without_markup([document.text])
         return text
+
+
+def _added(words: Compared, role: str) -> Sequence[str]:
+    if not words.new_letters:
+        return ()
+    passage = words.longest_new
+    shown = passage if len(passage) <= PASSAGE_SHOWN else f"{passage[:PASSAGE_SHOWN]} ..."
+    share = words.new_letters / words.letters
+    return (
+        f"Of its {words.letters:,} letters {words.new_letters:,} ({share:.1%}) differ from the {role}'s; the longest such "
+        f"passage: {shown}",
+    )
 
 
 def comparable_scheme(index: Index, settings: Settings) -> Scheme:

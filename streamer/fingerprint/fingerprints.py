@@ -34,6 +34,7 @@ class Fingerprints:
     feature_counts  int32 [n], distinct features
     looks           uint8 [n, look bytes], for the second look at NEAR rows, zeros elsewhere; None: no second look
     digests         uint64 [n, 2], text and substance (`digests_of`); None: unknown
+    lengths         uint32 [n], letters of the normalised texts (`characters.letters`); None: unknown
 
     >>> kinds, none = np.array([Kind.NEAR, Kind.EXACT], np.uint8), np.zeros(2, np.uint8)
     >>> prints = Fingerprints(kinds, none, np.array([[7], [8]], np.uint64), np.array([30, 2], np.int32))
@@ -47,6 +48,7 @@ class Fingerprints:
     feature_counts: npt.NDArray[np.int32]
     looks: npt.NDArray[np.uint8] | None = None
     digests: npt.NDArray[np.uint64] | None = None
+    lengths: npt.NDArray[np.uint32] | None = None
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -107,6 +109,7 @@ class Scheme(ABC):
         fingerprints: npt.NDArray[np.uint64],
         feature_counts: npt.NDArray[np.int64],
         features_min: int,
+        lengths: npt.NDArray[np.uint32],
         looks: npt.NDArray[np.uint8] | None = None,
     ) -> Fingerprints:
         """Each fingerprint with its kind: EXACT with fewer features than `features_min`, UNDECIDABLE without any.
@@ -123,8 +126,8 @@ class Scheme(ABC):
         lanes = min(2, fingerprints.shape[1])
         for row in np.flatnonzero(short & ~empty).tolist():
             fingerprints[row, :lanes] = hash_text(characters.text(row), lanes, self._key.seed)
-        digests = digests_of(characters, self._key)
-        return Fingerprints(kinds, reasons, fingerprints, feature_counts.astype(np.int32), looks, digests)
+        counts, digests = feature_counts.astype(np.int32), digests_of(characters, self._key)
+        return Fingerprints(kinds, reasons, fingerprints, counts, looks, digests, lengths)
 
 
 def joined(parts: Sequence[Fingerprints]) -> Fingerprints:

@@ -11,6 +11,7 @@ from streamer.fingerprint.fingerprints import Scheme as Scheme
 from streamer.fingerprint.key import PUBLIC, HashKey, read_key
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
+from streamer.records.relation import Measure
 from streamer.settings.settings import Index, Settings
 from streamer.text.normalisation import Normaliser
 
@@ -87,6 +88,11 @@ def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:
     farthest = min(bits, 2 * index.distance_max) if index.root_distance_max is None else index.root_distance_max
     rule = _root_rule(index, index.distance_max, farthest)
     return Parameters(bits, index.distance_max, index.insert, stamp, look=look, root=rule)
+
+
+def measure_of(settings: Settings, parameters: Parameters) -> Measure:
+    """What the numbers of an index's decisions mean."""
+    return Measure(parameters.by_similarity, parameters.banding is not None, settings.index.longer_min)
 
 
 def _root_rule(index: Index, distance_max: int, root_distance_max: int) -> RootRule | None:

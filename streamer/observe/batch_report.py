@@ -12,6 +12,7 @@ import numpy.typing as npt
 from index import NO_DISTANCE, Decisions, Verdict, minhash
 from streamer.records.reason import Reason, label
 from streamer.records.record import Batch
+from streamer.records.relation import IN_BITS, Measure
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
 """The six verbs, in order."""
@@ -54,6 +55,7 @@ class BatchReport:
     outcomes          documents by (verdict label, reason label)
     distances         int16 [duplicates], to their originals; empty if the index measures similarity
     similarities      float64 [duplicates]; empty if it measures distance
+    news              float64 [duplicates], estimated shares that their originals lack, as far as known
     candidates        int64 [newly decided documents], entries compared with each
     unequal           near but unequal duplicates
     replayed          verdicts from the journal
@@ -69,13 +71,14 @@ class BatchReport:
     outcomes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     distances: npt.NDArray[np.int16] = field(default_factory=lambda: np.zeros(0, np.int16))
     similarities: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    news: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     candidates: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     unequal: int = 0
     replayed: int = 0
 
 
 def report(
-    batch: Batch, stopwatch: Stopwatch, decisions: Decisions | None = None, *, by_similarity: bool = False
+    batch: Batch, stopwatch: Stopwatch, decisions: Decisions | None = None, measure: Measure = IN_BITS
 ) -> BatchReport:
     """Figures. `decisions`: None in a part without."""
     figures = BatchReport(
@@ -86,7 +89,8 @@ def report(
     )
     if decisions is None:
         return figures
-    distances = decisions.distances[(decisions.verdicts == Verdict.DUPLICATE) & (decisions.distances != NO_DISTANCE)]
+    dropped = decisions.verdicts == Verdict.DUPLICATE
+    distances, news = decisions.distances[dropped & (decisions.distances != NO_DISTANCE)], measure.news(decisions)
     pairs = Counter(zip(decisions.verdicts.tolist(), decisions.reasons.tolist(), strict=True))
     return replace(
         figures,
@@ -94,8 +98,9 @@ def report(
             (Verdict(verdict).label, label(Verdict(verdict), Reason(reason))): count
             for (verdict, reason), count in pairs.items()
         },
-        distances=distances[:0] if by_similarity else distances,
-        similarities=minhash.similarities_of(distances if by_similarity else distances[:0]),
+        distances=distances[:0] if measure.by_similarity else distances,
+        similarities=minhash.similarities_of(distances if measure.by_similarity else distances[:0]),
+        news=news[dropped & ~np.isnan(news)],
         candidates=decisions.candidates[~decisions.replayed],
         unequal=int(np.count_nonzero(distances > 0)),
         replayed=int(decisions.replayed.sum()),

@@ -79,6 +79,11 @@ SIMILARITY = histogram(
     "Similarity between a duplicate and its original. MinHash, or a second look at metadata.",
     (0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1),
 )
+NEW_SHARE = histogram(
+    "neardup_new_share",
+    "Estimated share of a duplicate's text that its original lacks. MinHash only.",
+    (0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
+)
 UNEQUAL_DUPLICATES = counter(
     "neardup_unequal_duplicates_total",
     "Delivered near duplicates whose fingerprints differ from their originals', so not exact copies.",

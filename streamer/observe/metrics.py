@@ -270,6 +270,7 @@ class Metrics:
             (definitions.BATCH_BYTES, np.array([batch.value_bytes])),
             (definitions.DISTANCE, batch.distances[batch.distances >= 0]),
             (definitions.SIMILARITY, batch.similarities),
+            (definitions.NEW_SHARE, batch.news),
             (definitions.CANDIDATES, batch.candidates),
         ):
             observe_many(self._metrics[histogram], observed)

@@ -16,6 +16,7 @@ from streamer.parts.messages import between
 from streamer.records.envelope import differing
 from streamer.records.fingerprint_batch import FingerprintBatch, joined, unpack_fingerprints
 from streamer.records.record import Batch, Handover, Outgoing, Record
+from streamer.records.relation import Measure
 from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
 from streamer.service.loop import Listener, Loop, StartingOffsets
 from streamer.service.whole import StreamNames, log_crossings
@@ -26,14 +27,20 @@ class DecidePart(Loop):
     """One worker in this part."""
 
     def __init__(
-        self, transport: DecidingTransport, index: Index, stamp: str, recoverer: StartingOffsets, listener: Listener
+        self,
+        transport: DecidingTransport,
+        index: Index,
+        stamp: str,
+        recoverer: StartingOffsets,
+        listener: Listener,
+        measure: Measure,
     ) -> None:
         """stamp: required fingerprint stamp."""
         super().__init__(transport, recoverer, listener)
         self._deciding = transport
         self._index = index
         self._stamp = stamp
-        self._by_similarity = index.parameters.by_similarity
+        self._measure = measure
         self._names = StreamNames(index)
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
@@ -57,7 +64,7 @@ class DecidePart(Loop):
             places = {record.source: Place(each.heading.stream, each.heading.end) for record, each in read}
             outgoing = [] if decisions is None else self._messages(batch.records, batches, decisions)
             self._deciding.deliver(batch, outgoing, places)
-        self._listener.batch(report(batch, stopwatch, decisions, by_similarity=self._by_similarity))
+        self._listener.batch(report(batch, stopwatch, decisions, self._measure))
 
     def _admit(self, batches: Sequence[FingerprintBatch]) -> Decisions:
         ends = {each.entries.sources[0]: each.heading.end for each in batches}
@@ -119,6 +126,7 @@ def _verdicts(
         decisions.verdicts[rows],
         decisions.reasons[rows],
         decisions.distances[rows],
+        decisions.ratios[rows],
         decisions.replayed[rows],
         entries.kinds,
         entries.fingerprints,

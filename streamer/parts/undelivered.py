@@ -8,7 +8,7 @@ from kafka import TopicPartition
 
 from index import Source
 from streamer.errors import RecoveryRefused
-from streamer.fingerprint.scheme import parameters_for
+from streamer.fingerprint.scheme import measure_of, parameters_for
 from streamer.parts.batches import Batches
 from streamer.parts.verdict_rows import verdicts_on
 from streamer.records.record import Destination, Record
@@ -68,8 +68,8 @@ def _outputs(
 ) -> Iterator[list[Record]]:
     offsets = range(max(decided.start, wanted.start), min(decided.stop, wanted.stop))
     at = TopicPartition(settings.topics.input, source.partition)
-    by_similarity = parameters_for(settings, {}).by_similarity
-    router = Router(settings.kafka.group, "", shadow=settings.route.shadow, by_similarity=by_similarity)
+    measure = measure_of(settings, parameters_for(settings, {}))
+    router = Router(settings.kafka.group, "", shadow=settings.route.shadow, measure=measure)
     for records in reader.records({at: offsets}, source.stream):
         if not records:
             yield []

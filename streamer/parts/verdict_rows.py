@@ -38,9 +38,9 @@ def verdicts_on(records: Sequence[Record], batches: Mapping[Source, Sequence[Ver
     Raises VerdictsMissing for a record without a verdict, and RecordsUnreadable for another program version's verdict.
     """
     order, parts = _rows_of(records, batches)
-    verdicts, reasons, distances, replayed, kinds = (
+    verdicts, reasons, distances, ratios, replayed, kinds = (
         np.concatenate([getattr(batch, name)[rows] for batch, rows in parts])[order]
-        for name in ("verdicts", "reasons", "distances", "replayed", "kinds")
+        for name in ("verdicts", "reasons", "distances", "ratios", "replayed", "kinds")
     )
     fingerprints = np.concatenate([batch.fingerprints[rows] for batch, rows in parts])[order]
     ids, details, original_ids, positions = (
@@ -57,6 +57,7 @@ def verdicts_on(records: Sequence[Record], batches: Mapping[Source, Sequence[Ver
         positions,
         replayed,
         np.zeros(count, np.int64),
+        ratios=ratios,
     )
     documents: list[Document | DeadLetter] = [
         DeadLetter(Reason.POISON, detail or "", given)

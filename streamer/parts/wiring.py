@@ -4,7 +4,7 @@ from contextlib import closing
 from functools import partial
 
 from index import Index, Source
-from streamer.fingerprint.scheme import Scheme
+from streamer.fingerprint.scheme import Scheme, measure_of
 from streamer.parts.batches import Batches
 from streamer.parts.decide import DecidePart
 from streamer.parts.deciding import DecidingTransport
@@ -54,7 +54,8 @@ def decide_part(
     transport = DecidingTransport(settings, instance, index.identity)
     policy = settings.recovery.model_copy(update={"first_start": "earliest"})
     recoverer = recoverer_of(settings, transport, index, fingerprinter, policy, listener)
-    return transport, DecidePart(transport, index, stamp_text(fingerprinter.stamp()), recoverer, listener)
+    stamp, measure = stamp_text(fingerprinter.stamp()), measure_of(settings, index.parameters)
+    return transport, DecidePart(transport, index, stamp, recoverer, listener, measure)
 
 
 def route_part(

@@ -42,6 +42,7 @@ def pack_fingerprints(batch: FingerprintBatch) -> bytes:
     packer.column(np.ones(len(entries), np.bool_) if entries.named is None else entries.named, "u1")
     packer.column(entries.fingerprints, "<u8")
     packer.column(_digests(entries), "<u8")
+    packer.column(entries.letters, "<u4")
     packer.column(entries.look_rows, "u1")
     positions = _positions(heading, entries.offsets.tolist())
     packer.texts([None if given == position else given for given, position in zip(entries.ids, positions, strict=True)])
@@ -59,7 +60,7 @@ def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
     times_ms = unpacker.column(np.int64, count)
     kinds, reasons, named = (unpacker.column(np.uint8, count) for _ in range(3))
     fingerprints = unpacker.column(np.uint64, count, words)
-    digests = unpacker.column(np.uint64, count, 2)
+    digests, lengths = unpacker.column(np.uint64, count, 2), unpacker.column(np.uint32, count)
     look_rows = unpacker.column(np.uint8, count, max(0, looks - 1))
     ids, hosts, details = (unpacker.texts(count) for _ in range(3))
     unpacker.finish()
@@ -79,6 +80,7 @@ def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
         hosts=hosts,
         named=named.astype(np.bool_),
         digests=digests,
+        lengths=lengths,
     )
     return FingerprintBatch(heading, entries, details)
 
@@ -97,6 +99,7 @@ def joined(batches: Sequence[FingerprintBatch]) -> Entries:
         ids=[each for part in parts for each in part.ids],
         hosts=[each for part in parts for each in part.hosts or ()],
         digests=np.concatenate([_digests(part) for part in parts]),
+        lengths=np.concatenate([part.letters for part in parts]),
         **columns,
     )
 

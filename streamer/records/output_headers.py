@@ -1,11 +1,13 @@
 """An output's headers, parsed: the strict reverse of `route`. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from index import NO_DISTANCE, Position, Verdict, minhash
 from streamer.records import route
 from streamer.records.reason import verdict_of
 from streamer.records.record import Destination, Headers
+from streamer.records.relation import RELATIONS
 
 CONNECT_HEADERS = 10
 """Kafka Connect headers at the end of a dead letter."""
@@ -21,6 +23,7 @@ class OutputHeaders:
     offsets      covered input offsets from its position on; above 1 for unreadable records
     shadow       whether shadow mode kept it out of another output
     settings     digest of the settings for text, id and fingerprint
+    relation     as in `Decision`, like `length` and `new`
 
     >>> headers = (("neardup.verdict", b"unique"), ("neardup.reason", b"no-match"), ("neardup.position", b"pages/0/7"))
     >>> parsed = parse_headers((*headers, ("neardup.stream", b"id")), Destination.UNIQUE)
@@ -42,6 +45,9 @@ class OutputHeaders:
     shadow: bool = False
     by_similarity: bool = False
     settings: str = ""
+    relation: str = ""
+    length: float | None = None
+    new: float | None = None
 
 
 def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
@@ -79,6 +85,8 @@ def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
         contradictions.append("there is no original" if original is None else "there is an original")
     distance, problem = _distance(texts.get(route.DISTANCE), texts.get(route.SIMILARITY))
     contradictions += [problem] if problem else []
+    length, new, problem = _lengths(texts, names=names)
+    contradictions += [problem] if problem else []
     return OutputHeaders(
         verdict,
         texts.get(route.REASON, ""),
@@ -94,7 +102,24 @@ def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
         shadow,
         route.SIMILARITY in texts,
         texts.get(route.SETTINGS, ""),
+        texts.get(route.RELATION, ""),
+        length,
+        new,
     )
+
+
+def _lengths(texts: Mapping[str, str], *, names: bool) -> tuple[float | None, float | None, str]:
+    """Length, new share, and what contradicts them. `names`: the verdict names an original."""
+    relation, length, new = (texts.get(name) for name in (route.RELATION, route.LENGTH, route.NEW))
+    if relation is None and length is None and new is None:
+        return None, None, ""
+    try:
+        parsed = float(length or ""), None if new is None else float(new)
+    except ValueError:
+        return None, None, f"the length {length!r} or the share {new!r} is no number"
+    if relation not in RELATIONS or not names:
+        return *parsed, f"the relation {relation!r} does not belong here"
+    return *parsed, ""
 
 
 def _distance(bits: str | None, similarity: str | None) -> tuple[int, str]:

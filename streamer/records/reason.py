@@ -43,7 +43,10 @@ AS_NEW = {
 }
 """A new version that is unique next to the old one: its reason, by the fingerprint's."""
 
-_COMPARED = (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.UNDECIDABLE)
+_COMPARED = (
+    *(Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.EXTENDS),
+    Verdict.UNDECIDABLE,
+)
 MINOR = {
     Reason.ORDINARY: Reason.UPDATE_MINOR,
     Reason.SHORT_TEXT: Reason.UPDATE_MINOR_SHORT_TEXT,
@@ -80,6 +83,7 @@ _LABELS = {
         for reason in (Reason.UPDATE_MINOR, Reason.UPDATE_MINOR_SHORT_TEXT)
     },
     (Verdict.SUSPECT, Reason.ORDINARY): "host-beyond-limits",
+    (Verdict.EXTENDS, Reason.ORDINARY): "longer",
     (Verdict.GIVEN_BACK, Reason.ORDINARY): "given-back",
     **{(Verdict.DEAD_LETTER, reason): _hyphenated(reason) for reason in Reason if reason >= Reason.TOMBSTONE},
 }

@@ -74,7 +74,11 @@ class Decision:
     detail       for people (the decoder's complaint), never a label
     fingerprint  lower-case hexadecimal
 
-    Only duplicates and suspects have `distance` or `similarity`, and `original_*`.
+    relation     one of `relation.RELATIONS`
+    length       the document's length divided by the original's, as far as known
+    new          estimated share of its shingles that the original lacks; MinHash only
+
+    Only documents that name an original have `distance` or `similarity`, `original_*`, `relation`, `length` and `new`.
     """
 
     verdict: Verdict
@@ -88,6 +92,9 @@ class Decision:
     replayed: bool = False
     original_stream: str | None = None
     similarity: float | None = None
+    relation: str | None = None
+    length: float | None = None
+    new: float | None = None
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from index import NO_DISTANCE, Decisions, Insert, Position, Source, Verdict, min
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import Reason, label, verdict_of
 from streamer.records.record import Decision, Destination, Header, Headers, Outgoing, Record
+from streamer.records.relation import IN_BITS, Measure, relation
 
 PREFIX = "neardup."
 VERDICT = "neardup.verdict"
@@ -27,6 +28,9 @@ ID = "neardup.id"
 FINGERPRINT = "neardup.fingerprint"
 DISTANCE = "neardup.distance"
 SIMILARITY = "neardup.similarity"
+RELATION = "neardup.relation"
+LENGTH = "neardup.length"
+NEW = "neardup.new"
 ORIGINAL_ID = "neardup.original.id"
 ORIGINAL_POSITION = "neardup.original.position"
 ORIGINAL_STREAM = "neardup.original.stream"
@@ -45,6 +49,7 @@ DESTINATIONS = {
     Verdict.TEMPLATE: Destination.UNIQUE,
     Verdict.UNDECIDABLE: Destination.UNIQUE,
     Verdict.UPDATE: Destination.UNIQUE,
+    Verdict.EXTENDS: Destination.UNIQUE,
     Verdict.DUPLICATE: Destination.DUPLICATE,
     Verdict.SUSPECT: Destination.UNIQUE,
     Verdict.GIVEN_BACK: Destination.UNIQUE,
@@ -67,14 +72,12 @@ def explain(
     fingerprints_hex: Sequence[str | None],
     decisions: Decisions,
     stream_names: Mapping[str, str],
-    *,
-    by_similarity: bool = False,
+    measure: Measure = IN_BITS,
 ) -> list[Decision]:
     """Decisions on n records in words, row for row. The journal's verdict and reason win over today's decoding.
 
     fingerprints_hex  lower-case hexadecimal; shown for comparable entries
     stream_names      stream -> name in originals' positions; default: the id
-    by_similarity     see `Parameters.by_similarity`
     """
     columns = zip(
         records,
@@ -86,10 +89,11 @@ def explain(
         decisions.original_ids,
         decisions.original_positions,
         decisions.replayed.tolist(),
+        *measure.columns(decisions),
         strict=True,
     )
     explained: list[Decision] = []
-    for _, document, fingerprint, number, reason, distance, original_id, original, replayed in columns:
+    for _, document, fingerprint, number, reason, distance, original_id, original, replayed, length, new in columns:
         verdict, label_text = _words(number, reason)
         identity = document.id
         if verdict is Verdict.UNIQUE:
@@ -102,13 +106,16 @@ def explain(
                     label_text,
                     identity,
                     fingerprint,
-                    distance if is_measured and not by_similarity else None,
+                    distance if is_measured and not measure.by_similarity else None,
                     original_id,
                     None if original is None else _position_text(original, stream_names),
                     None,
                     replayed,
                     None if original is None else original.source.stream,
-                    minhash.similarity_of(distance) if is_measured and by_similarity else None,
+                    minhash.similarity_of(distance) if is_measured and measure.by_similarity else None,
+                    relation(verdict, reason, length, new, measure.longer_min),
+                    length,
+                    new,
                 )
             )
         else:
@@ -124,6 +131,7 @@ class Router:
     connector_name, task_id  for the Kafka Connect headers of dead letters
     settings_digest          digest of the settings for texts, ids and fingerprints; None: no such header
     with_headers             False for a transport without headers
+    measure                  of the index that decides
     shadow                   see `destination_of`; a header names the avoided output
 
     >>> record = Record(Source("id", 0), "pages", 7, key=None, value=b"{}", timestamp_ms=0)
@@ -137,7 +145,7 @@ class Router:
     settings_digest: str | None = None
     with_headers: bool = True
     shadow: bool = False
-    by_similarity: bool = False
+    measure: Measure = IN_BITS
 
     def explained(
         self,
@@ -148,7 +156,7 @@ class Router:
         stream_names: Mapping[str, str],
     ) -> list[Outgoing]:
         """`explain` and `route`."""
-        words = explain(records, documents, fingerprints_hex, decisions, stream_names, by_similarity=self.by_similarity)
+        words = explain(records, documents, fingerprints_hex, decisions, stream_names, self.measure)
         return self.route(records, words)
 
     def route(self, records: Sequence[Record], decisions: Sequence[Decision]) -> list[Outgoing]:
@@ -249,20 +257,23 @@ def _restoring_verdict(verdict: bytes, reason: bytes) -> Verdict:
 def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
     """An output's records that enter a lost index in this verdict's turn.
 
-    Updates and template pages enter with the unique ones; updates again after all that they replaced.
+    Updates, template pages and longer versions enter with the unique ones; updates again after all that they replaced.
     """
     if verdict is Verdict.UNIQUE:
-        with_uniques = (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE)
-        return [record for record in records if restoring_verdict(record) in with_uniques]
+        return [record for record in records if restoring_verdict(record) in _WITH_UNIQUES]
     return [record for record in records if restoring_verdict(record) is verdict]
+
+
+_WITH_UNIQUES = [verdict for verdict in Verdict if verdict.stands_for_itself and verdict is not Verdict.GIVEN_BACK]
 
 
 def verdict_line(outgoing: Outgoing) -> bytes:
     r"""One JSON object without a line break: source, line (from 1), id, verdict, original, distance, reason.
 
     `original` is an id; id, original and distance may be null. A duplicate adds `original_source` and `original_line`.
-    By similarity, distance is null, and `similarity` is added. A dead letter may have `detail`. In shadow mode a
-    duplicate has `shadow`, the avoided output. Non-UTF-8 bytes in a file's name appear as \xNN.
+    By similarity, distance is null, and `similarity` is added; then `relation`, `length` and `new`, as far as known. A dead
+    letter may have `detail`. In shadow mode a duplicate has `shadow`, the avoided output. Non-UTF-8 bytes in a file's name
+    appear as \xNN.
     """
     decision, record = outgoing.decision, outgoing.record
     assert decision is not None, "a batch between parts has no verdict line"
@@ -280,6 +291,10 @@ def verdict_line(outgoing: Outgoing) -> bytes:
     line["reason"] = decision.reason
     if decision.similarity is not None:
         line["similarity"] = decision.similarity
+    if decision.relation is not None:
+        line["relation"], line["length"] = decision.relation, decision.length
+    if decision.new is not None:
+        line["new"] = decision.new
     if decision.detail is not None:
         line["detail"] = decision.detail
     if outgoing.destination is not DESTINATIONS[decision.verdict]:
@@ -326,12 +341,23 @@ def _gained(record: Record, decision: Decision, position: Header, stream: Header
             gained.append(_number_header(DISTANCE, decision.distance))
         if decision.similarity is not None:
             gained.append(_number_header(SIMILARITY, decision.similarity))
+        if decision.relation is not None:
+            gained.append(_relation_header(decision.relation))
+        if decision.length is not None:
+            gained.append((LENGTH, b"%.3f" % decision.length))
+        if decision.new is not None:
+            gained.append((NEW, b"%.3f" % decision.new))
     return tuple(gained)
 
 
 @lru_cache(1024, typed=True)
 def _number_header(name: str, value: float) -> Header:
     return (name, str(value).encode())
+
+
+@cache
+def _relation_header(relation: str) -> Header:
+    return (RELATION, relation.encode())
 
 
 def _connect_errors(record: Record, decision: Decision, connector_name: str, task_id: str) -> Headers:

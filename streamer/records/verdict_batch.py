@@ -25,6 +25,7 @@ class VerdictBatch:
     verdicts            uint8 [n], values of `Verdict`
     reasons             uint8 [n], values of `Reason`
     distances           int16 [n], as in `Decisions`
+    ratios              uint16 [n], as in `Decisions`
     replayed            bool [n], decided by an earlier call; for people and metrics
     kinds               uint8 [n], values of `Kind`
     fingerprints        uint64 [n, words]
@@ -39,6 +40,7 @@ class VerdictBatch:
     verdicts: npt.NDArray[np.uint8]
     reasons: npt.NDArray[np.uint8]
     distances: npt.NDArray[np.int16]
+    ratios: npt.NDArray[np.uint16]
     replayed: npt.NDArray[np.bool_]
     kinds: npt.NDArray[np.uint8]
     fingerprints: npt.NDArray[np.uint64]
@@ -61,6 +63,7 @@ def pack_verdicts(batch: VerdictBatch) -> bytes:
     for column in (batch.verdicts, batch.reasons, batch.replayed, batch.kinds):
         packer.column(column, "u1")
     packer.column(batch.distances, "<i2")
+    packer.column(batch.ratios, "<u2")
     packer.column(batch.fingerprints, "<u8")
     packer.texts(batch.ids)
     packer.texts(batch.details)
@@ -92,7 +95,7 @@ def unpack_verdicts(content: bytes | None, where: str) -> VerdictBatch:
     decider, words = unpacker.text(), unpacker.number()
     offsets = unpacker.offsets()
     verdicts, reasons, replayed, kinds = (unpacker.column(np.uint8, count) for _ in range(4))
-    distances = unpacker.column(np.int16, count)
+    distances, ratios = unpacker.column(np.int16, count), unpacker.column(np.uint16, count)
     fingerprints = unpacker.column(np.uint64, count, words)
     ids, details = unpacker.texts(count), unpacker.texts(count)
     original_ids: list[str | None] = [None] * count
@@ -108,6 +111,7 @@ def unpack_verdicts(content: bytes | None, where: str) -> VerdictBatch:
         verdicts,
         reasons,
         distances,
+        ratios,
         replayed.astype(np.bool_),
         kinds,
         fingerprints,

@@ -41,6 +41,8 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
     for row, document in enumerate(documents):
         if isinstance(document, DeadLetter):
             fingerprints.kinds[row], fingerprints.reasons[row] = Kind.DEAD_LETTER, document.reason
+            if fingerprints.lengths is not None:
+                fingerprints.lengths[row] = 0
             if fingerprints.digests is not None:
                 fingerprints.digests[row] = 0
     return fingerprints
@@ -74,6 +76,7 @@ def entries_of(
         hosts=[document.host if isinstance(document, Document) else None for document in documents],
         named=np.array([isinstance(document, Document) and document.named for document in documents], np.bool_),
         digests=fingerprints.digests,
+        lengths=fingerprints.lengths,
     )
 
 

@@ -78,7 +78,7 @@ def table(totals: Totals, out: Path) -> Table:
     rows.add_column(style="dim")
     rows.add_row("documents", f"{totals.records:,}", "")
     for verdict in _SHOWN:
-        if verdict in (Verdict.UPDATE, Verdict.SUSPECT) and not totals.verdict(verdict):
+        if verdict in _SHOWN_IF_ANY and not totals.verdict(verdict):
             continue
         reasons = ", ".join(
             f"{reason} {count:,}"
@@ -113,6 +113,8 @@ def left_out_in_words(left_out: Counter[str]) -> str:
 _SHOWN: tuple[Verdict, ...] = tuple(each for each in Verdict if each not in (Verdict.TEMPLATE, Verdict.GIVEN_BACK))
 """Pages that a template made unique count as unique; their reason shows the number. Only a person gives back."""
 
+_SHOWN_IF_ANY = (Verdict.UPDATE, Verdict.SUSPECT, Verdict.EXTENDS)
+
 _FILES = {
     Verdict.UNIQUE: "unique.jsonl",
     Verdict.DUPLICATE: "duplicate.jsonl",
@@ -127,5 +129,6 @@ def _words(verdict: Verdict) -> str:
         Verdict.UNDECIDABLE: "undecidable",
         Verdict.UPDATE: "updates",
         Verdict.SUSPECT: "suspects, let pass",
+        Verdict.EXTENDS: "longer versions",
         Verdict.DEAD_LETTER: "dead letters",
     }[verdict]

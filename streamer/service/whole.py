@@ -8,6 +8,7 @@ from index import Decisions, Index, Position
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.observe.batch_report import Stopwatch, report
 from streamer.records.record import Batch
+from streamer.records.relation import Measure
 from streamer.records.route import Router
 from streamer.service.loop import Listener, Preparation, PreparingLoop, StartingOffsets
 from streamer.service.pipeline import Work
@@ -25,12 +26,11 @@ class Service(PreparingLoop):
         recoverer: StartingOffsets,
         preparation: Preparation,
         listener: Listener,
-        *,
-        by_similarity: bool,
+        measure: Measure,
     ) -> None:
         """preparation: with the steps of `ByIndex`."""
         super().__init__(transport, recoverer, preparation, listener)
-        self._by_similarity = by_similarity
+        self._measure = measure
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
         work = self._prepared(whole, stopwatch)
@@ -40,7 +40,7 @@ class Service(PreparingLoop):
         with stopwatch.step("commit"):
             self._transport.deliver(work.batch, work.outgoing)
         self._report_lost(work.batch)
-        self._listener.batch(report(work.batch, stopwatch, work.decisions, by_similarity=self._by_similarity))
+        self._listener.batch(report(work.batch, stopwatch, work.decisions, self._measure))
         self._require_whole(work.batch, whole)
 
 

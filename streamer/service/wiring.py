@@ -6,9 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from index import Guard, Index, Parameters, Recrawl, Retention, errors
+from index import Guard, Index, Longer, Parameters, Recrawl, Retention, errors
 from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
-from streamer.fingerprint.scheme import Scheme, key_for, knows_key, parameters_for, scheme_for, settings_digest
+from streamer.fingerprint.scheme import (
+    Scheme,
+    key_for,
+    knows_key,
+    measure_of,
+    parameters_for,
+    scheme_for,
+    settings_digest,
+)
 from streamer.records.decode import Decoder
 from streamer.records.first_look import MissingHosts
 from streamer.records.reason import AS_NEW, MINOR, SAME
@@ -60,6 +68,7 @@ def _open(
             retention=retention_of(settings.index),
             guard=guard_of(settings.guard),
             recrawl=recrawl_of(settings.index),
+            longer=longer_of(settings.index),
             equal_reasons={int(own): int(same) for own, same in SAME.items()},
         )
 
@@ -95,6 +104,11 @@ def recrawl_of(settings: IndexSettings) -> Recrawl:
     )
 
 
+def longer_of(settings: IndexSettings) -> Longer | None:
+    """Configured growth from which a document extends its original."""
+    return Longer(max(1, round(settings.longer_min * 10_000))) if settings.longer == "pass" else None
+
+
 def guard_of(settings: GuardSettings) -> Guard:
     """Configured guard."""
     return Guard(settings.share_max, settings.documents_min, suspects=settings.policy == "pass")
@@ -120,8 +134,7 @@ def build_service(
         index, replace(router_of(settings, fingerprinter, task_id), with_headers=transport.takes_headers)
     )
     preparation = preparation_of(settings, fingerprinter, by_index, supervised=supervised)
-    by_similarity = index.parameters.by_similarity
-    return Service(transport, recoverer, preparation, listener, by_similarity=by_similarity)
+    return Service(transport, recoverer, preparation, listener, measure_of(settings, index.parameters))
 
 
 def recoverer_of(
@@ -158,7 +171,7 @@ def router_of(settings: Settings, fingerprinter: Scheme, task_id: str) -> Router
         task_id=task_id,
         settings_digest=settings_digest(settings, stamp),
         shadow=settings.route.shadow,
-        by_similarity=parameters_for(settings, stamp).by_similarity,
+        measure=measure_of(settings, parameters_for(settings, stamp)),
     )
 
 

@@ -92,6 +92,12 @@ class Index(Section):
     """A document that returns to an earlier text is an update at most this many times before it has a new text; after that
     it is an update-minor.
     """
+    longer: Literal["pass", "duplicate"] = "pass"
+    """A document that is at least longer_min longer than the original that it would be a duplicate of: it goes to the unique
+    topic with the verdict extends, or it is a duplicate.
+    """
+    longer_min: float = Field(0.1, ge=0.0001, le=10)
+    """How much longer, as a share of the original's letters."""
     map_bytes_max: int = Field(2**40, ge=2**20)
     """The index file never grows beyond this."""
     entries_max: int | None = Field(None, ge=1)

@@ -94,6 +94,22 @@ def write(
 
 
 @compiled
+def letters(
+    codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], rules: npt.NDArray[np.uint8], letterless: Any
+) -> npt.NDArray[np.uint32]:
+    """Code points of each text whose rule is none of the two in `letterless`: uint32 [n]."""
+    one, other = letterless
+    counts = np.zeros(len(bounds) - 1, np.uint32)
+    for text in range(len(counts)):
+        count = 0
+        for place in range(bounds[text], bounds[text + 1]):
+            rule = rules[codepoints[place]]
+            count += (rule != one) & (rule != other)
+        counts[text] = count
+    return counts
+
+
+@compiled
 def unmix(
     codepoints: npt.NDArray[np.uint32],
     bounds: npt.NDArray[np.int64],

@@ -122,6 +122,16 @@ def fold(texts: Sequence[str]) -> Characters:
     return Characters(codepoints, bounds)
 
 
+def letters(characters: Characters) -> npt.NDArray[np.uint32]:
+    """Letters, marks and digits of each text: uint32 [n]. Shingles of characters are made of these alone.
+
+    >>> letters(fold(["It's 9 o'clock!", "..."])).tolist()
+    [10, 0]
+    """
+    letterless = np.uint8(Rule.SEPARATOR), np.uint8(Rule.APOSTROPHE)
+    return character_kernels.letters(characters.codepoints, characters.bounds, rule_table(), letterless)
+
+
 def rule_table() -> npt.NDArray[np.uint8]:
     """Every code point's `Rule`: uint8 [CODE_POINTS]; do not write."""
     return _tables().rules

@@ -117,8 +117,11 @@ class JournalCheck:
         verdicts = np.array([record.verdict for record in records], np.uint8)
         differs = delivered & (state["verdict"] != verdicts)
         # A restored index may not have known the match when the page entered again.
-        nameless = differs & (state["verdict"] == Verdict.TEMPLATE) & (verdicts == Verdict.UNIQUE)
-        self.ledger.findings.leave_out("pages of templates that a restored index knows as unique alone", nameless)
+        keep_name = np.isin(state["verdict"], (Verdict.TEMPLATE, Verdict.EXTENDS))
+        nameless = differs & keep_name & (verdicts == Verdict.UNIQUE)
+        self.ledger.findings.leave_out(
+            "pages of templates and longer versions that a restored index knows as unique alone", nameless
+        )
         differs &= ~nameless
         self.ledger.note("journal-differs", rows[differs], "has another verdict in the index")
         duplicate = delivered & ~differs & ~nameless & naming_originals(verdicts)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import NO_DISTANCE, Position, Verdict, errors, naming_originals
-from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.fingerprint.scheme import measure_of, parameters_for, scheme_for
 from streamer.index_admin.tools import key_in_place, open_for_reading
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.output_headers import OutputHeaders
@@ -56,6 +56,7 @@ class _Comparison:
         self._decoder = Decoder(settings.decode)
         self._scheme = scheme_for(settings, key_in_place(settings)[0])
         self._parameters = parameters_for(settings, self._scheme.stamp())
+        self._measure = measure_of(settings, self._parameters)
 
     def run(self) -> Differences:
         extent = extent_of(self._output_log, self._progress, "to compare with")
@@ -130,7 +131,7 @@ class _Comparison:
     def _decided(self, documents: Documents, order: Rows) -> Decided:
         count = len(documents)
         verdicts, distances = np.full(count, NO_VERDICT, np.uint8), np.full(count, NO_DISTANCE, np.int16)
-        originals = np.full(count, NONE)
+        originals, news, measure = np.full(count, NONE), np.full(count, np.nan), self._measure
         with (
             open_index(self._of_other_index, self._scheme) as index,
             self._progress("deciding by the other settings", len(order)) as done,
@@ -140,8 +141,9 @@ class _Comparison:
                 entries = documents.entries(rows, part.start)
                 decisions = index.admit(entries, dict.fromkeys(entries.sources, part.stop))
                 verdicts[rows], distances[rows] = decisions.verdicts, decisions.distances
+                news[rows] = measure.news(decisions)
                 originals[rows] = [
                     NONE if position is None else order[position.offset] for position in decisions.original_positions
                 ]
                 done(part.stop)
-        return Decided(verdicts, distances, originals, np.full(count, self._parameters.by_similarity))
+        return Decided(verdicts, distances, originals, np.full(count, measure.by_similarity), news)

@@ -31,6 +31,7 @@ class Decided:
     distances  int16 [n], to the match; NO_DISTANCE without one
     originals  int64 [n], the original's row or NONE
     by_similarity  bool [n], whether the distance is in ten-thousandths of 1 - similarity, not in bits
+    news       float64 [n], estimated share that the original lacks; NaN if unknown; None: all unknown
 
     >>> decided = Decided(np.full(1, Verdict.UNIQUE), np.full(1, NO_DISTANCE), np.full(1, NONE), np.zeros(1, np.bool_))
     >>> decided.shown(documents=None, row=0)
@@ -41,6 +42,7 @@ class Decided:
     distances: npt.NDArray[np.int16]
     originals: Rows
     by_similarity: Flags
+    news: npt.NDArray[np.float64] | None = None
 
     def shown(self, documents: Documents, row: int) -> dict[str, Any]:
         """A row's verdict and named match, for machines."""
@@ -54,6 +56,8 @@ class Decided:
         if distance != NO_DISTANCE:
             similarity = bool(self.by_similarity[row])
             fields |= {"similarity": minhash.similarity_of(distance)} if similarity else {"distance": distance}
+        if self.news is not None and not np.isnan(self.news[row]):
+            fields["new"] = round(float(self.news[row]), 3)
         return fields
 
 
@@ -115,7 +119,7 @@ class Differences:
                 for (delivered, other), count in sorted(changes.items())
                 if delivered != other
             ],
-            "newly_dropped": self._group(self.newly_dropped()),
+            "newly_dropped": self._group(self.newly_dropped()) | self._lost(self.newly_dropped()),
             "newly_kept": self._group(self.newly_kept()),
             "other_originals": self.other_originals(),
             "of_unknown_order": self.of_unknown_order,
@@ -135,6 +139,19 @@ class Differences:
     def lines(self) -> Iterator[dict[str, Any]]:
         """`line` for every document, in decision order."""
         return map(self.line, self.order.tolist())
+
+    def _lost(self, rows: Rows) -> dict[str, Any]:
+        """How much text of these rows their originals lack: percentiles, and the documents that lose most."""
+        news = np.full(len(rows), np.nan) if self.other.news is None else self.other.news[rows]
+        rows, news = rows[~np.isnan(news)], news[~np.isnan(news)]
+        if not len(rows):
+            return {"new": None, "most_new": []}
+        shares = dict(zip(("p50", "p95", "p99", "worst"), np.percentile(news, (50, 95, 99, 100)).tolist(), strict=True))
+        worst = rows[np.argsort(-news, kind="stable")[:EXAMPLES_MAX]]
+        return {
+            "new": {name: round(share, 3) for name, share in shares.items()},
+            "most_new": [self.line(row) for row in worst.tolist()],
+        }
 
     def _group(self, rows: Rows) -> dict[str, Any]:
         hosts = Counter(filter(None, map(self.documents.host, rows.tolist())))

@@ -27,7 +27,7 @@ def row_of(parameters: Parameters) -> np.dtype[np.void]:
     distance              as delivered; `by_similarity`: in ten-thousandths of 1 - similarity, else in bits
     original_source, original_offset  as delivered
     id_end, host_end      ends of id and host in the file of names; each begins at the previous end
-    named, kind, reason, time_ms, fingerprint, look, digests  as in `Entries`
+    named, kind, reason, time_ms, fingerprint, look, digests, length  as in `Entries`
     """
     return np.dtype(
         [
@@ -48,6 +48,7 @@ def row_of(parameters: Parameters) -> np.dtype[np.void]:
             ("fingerprint", "<u8", (parameters.words,)),
             ("look", "u1", (parameters.look_bytes,)),
             ("digests", "<u8", (2,)),
+            ("length", "<u4"),
         ]
     )
 
@@ -74,6 +75,7 @@ class DocumentsWriter(ExitStack):
         rows["named"] = True if entries.named is None else entries.named
         rows["fingerprint"], rows["look"] = entries.fingerprints, entries.look_rows
         rows["digests"] = 0 if entries.digests is None else entries.digests
+        rows["length"] = 0 if entries.lengths is None else entries.lengths
         rows["verdict"], rows["original_source"] = NO_VERDICT, _NO_SOURCE
         for place, each in enumerate(headers):
             if each is None or each.verdict is None:
@@ -166,6 +168,7 @@ class Documents(PositionTable):
             hosts=[self.host(row) for row in rows.tolist()],
             named=chosen["named"],
             digests=np.ascontiguousarray(chosen["digests"], np.uint64),
+            lengths=np.ascontiguousarray(chosen["length"], np.uint32),
         )
 
     def _text(self, begin: int, end: int) -> str:

@@ -14,6 +14,7 @@ def report(values: Mapping[str, Any]) -> RenderableType:
     """Table of `Differences.as_json`: verdicts, then newly dropped and newly kept documents, with hosts and examples."""
     parts: list[RenderableType] = [_verdicts(values), Text()]
     parts += _group("would be dropped, and were kept", values["newly_dropped"])
+    parts += _lost(values["newly_dropped"])
     parts += _group("would be kept, and were dropped", values["newly_kept"])
     if values["other_originals"]:
         parts.append(Text(f"{values['other_originals']:,} would name another original"))
@@ -49,6 +50,14 @@ def _group(title: str, group: Mapping[str, Any]) -> list[RenderableType]:
         parts.append(Text(f"  most of: {hosts}"))
     parts += [Text(f"  {_example(each)}") for each in group["examples"]]
     return [*parts, Text()]
+
+
+def _lost(group: Mapping[str, Any]) -> list[RenderableType]:
+    if not group["new"]:
+        return []
+    shares = ", ".join(f"{name} {share:.3f}" for name, share in group["new"].items())
+    most = [Text(f"  new {each['other']['new']:.3f}: {_example(each)}") for each in group["most_new"]]
+    return [Text(f"text that only these would have held, by share: {shares}"), *most, Text()]
 
 
 def _example(line: Mapping[str, Any]) -> str:

@@ -31,15 +31,15 @@ def shingle(
     narrow_size: int,
     multiplier: Any,
     mask: Any,
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Kernel for `shingles.shingle_characters`: hashes uint64 [shingles], and the texts' bounds among them int64 [n + 1].
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+    """Kernel for `shingles.shingle_characters`: the columns of `shingles.Shingles`.
 
     kinds       uint8 [all code points], DROPPED, NARROW or WIDE
     multiplier  uint64, for the polynomial
     mask        uint64, XORed with every polynomial
     """
     hashes, hash_bounds = np.empty(len(codepoints), np.uint64), np.zeros(len(bounds), np.int64)
-    are_wide = np.empty(len(codepoints), np.bool_)
+    are_wide, letters = np.empty(len(codepoints), np.bool_), np.zeros(len(bounds) - 1, np.uint32)
     # Prefix polynomials: any run's polynomial follows from two of them.
     before = np.zeros(len(codepoints) + 1, np.uint64)
     wide_power, narrow_power = _power(multiplier, wide_size), _power(multiplier, narrow_size)
@@ -61,8 +61,8 @@ def shingle(
                 if first + size <= count:
                     hashes[filled] = mix((before[first + size] - before[first] * power) ^ mask)
                     filled += 1
-        hash_bounds[text + 1] = filled
-    return hashes[:filled], hash_bounds
+        hash_bounds[text + 1], letters[text] = filled, count
+    return hashes[:filled], hash_bounds, letters
 
 
 @compiled

@@ -25,7 +25,7 @@ from streamer.fingerprint.minhash.shingles import Shingles, shingle_characters
 from streamer.fingerprint.word_shingles import shingle
 from streamer.records.reason import Reason
 from streamer.settings.settings import Fingerprint, Minhash
-from streamer.text.characters import Characters
+from streamer.text.characters import Characters, letters
 from streamer.text.normalisation import Normaliser
 from streamer.text.segmentation import segmenter
 from streamer.text.words import split
@@ -93,10 +93,11 @@ class MinHasher(Scheme):
     ) -> Fingerprints:
         settings = self._settings
         characters = self._normaliser.characters(texts)
-        values, crafted = bin_values(self._shingles(characters), settings.bins, settings.bin_bits)
+        shingles = self._shingles(characters)
+        values, crafted = bin_values(shingles, settings.bins, settings.bin_bits)
         counts = np.count_nonzero(values, axis=1)
         signatures = minhash.pack_bins(values, settings.bin_bits)
-        prints = self._classified(characters, signatures, counts, settings.features_min)
+        prints = self._classified(characters, signatures, counts, settings.features_min, shingles.letters)
         refused = crafted & ((counts < settings.features_min) | self._refuses_crafted)
         prints.kinds[refused], prints.reasons[crafted] = Kind.UNDECIDABLE, Reason.CRAFTED
         prints.fingerprints[refused] = 0
@@ -124,7 +125,7 @@ class WordShingles:
         """Shingles for every text."""
         words = split(characters, self._segmenter, 1)
         hashes, bounds = shingle(hash_words(words, 1), words.bounds, self._size)
-        return Shingles(self._key.keyed(hashes)[:, 0], bounds)
+        return Shingles(self._key.keyed(hashes)[:, 0], bounds, letters(characters))
 
     def stamp(self) -> dict[str, str]:
         """Everything that changes words or their hashes, by name."""

@@ -27,8 +27,9 @@ from streamer.text.characters import CODE_POINTS, UNSPACED_SCRIPTS, Characters, 
 class Shingles:
     """Shingles for n texts in reading order, with repetitions.
 
-    hashes  uint64 [shingles]
-    bounds  int64 [n + 1], text i has hashes[bounds[i]:bounds[i + 1]]
+    hashes   uint64 [shingles]
+    bounds   int64 [n + 1], text i has hashes[bounds[i]:bounds[i + 1]]
+    letters  uint32 [n], as `characters.letters` counts them
 
     >>> from streamer.text.characters import fold
     >>> shingle_characters(fold(["harbour", "杭州西湖"]), wide_size=2, narrow_size=5).bounds.tolist()
@@ -37,6 +38,7 @@ class Shingles:
 
     hashes: npt.NDArray[np.uint64]
     bounds: npt.NDArray[np.int64]
+    letters: npt.NDArray[np.uint32]
 
 
 def shingle_characters(characters: Characters, wide_size: int, narrow_size: int, key: HashKey = PUBLIC) -> Shingles:

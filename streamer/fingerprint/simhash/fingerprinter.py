@@ -20,7 +20,7 @@ from streamer.fingerprint.simhash.word_factors import WordFactors
 from streamer.fingerprint.simhash.word_tables import DictionaryWord, dictionary_words
 from streamer.fingerprint.word_shingles import shingle
 from streamer.settings.settings import Fingerprint
-from streamer.text.characters import Characters, fold
+from streamer.text.characters import Characters, fold, letters
 from streamer.text.normalisation import Normaliser
 from streamer.text.segmentation import Segmenter, segmenter, segmenter_with
 from streamer.text.words import Words, split
@@ -110,7 +110,8 @@ class Fingerprinter(Scheme):
         weighted, weighty = self._weighted(characters, titles)
         fingerprints = simhash(*weighted)
         looks = second_look.looks_of(self._look, *weighted, metadata, self._key)
-        return self._classified(characters, fingerprints, weighty, self._settings.features_min, looks)
+        features_min, lengths = self._settings.features_min, letters(characters)
+        return self._classified(characters, fingerprints, weighty, features_min, lengths, looks)
 
     def _weighted(self, characters: Characters, titles: Sequence[str] | None) -> tuple[Weighted, npt.NDArray[np.int64]]:
         hashes, bounds, weights = self._features(characters)

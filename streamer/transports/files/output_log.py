@@ -218,6 +218,9 @@ def _parse(line: bytes, inputs: Mapping[str, Delivered]) -> tuple[OutputHeaders,
             (),
             shadow="shadow" in fields,
             by_similarity=similarity is not None,
+            relation=fields.get("relation", ""),
+            length=fields.get("length"),
+            new=fields.get("new"),
         )
     except (orjson.JSONDecodeError, KeyError, TypeError) as problem:
         return _unreadable(f"cannot be read: {problem}"), ()

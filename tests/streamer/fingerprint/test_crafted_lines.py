@@ -116,4 +116,4 @@ def test_random_shingles_exceed_a_limit_no_more_often_than_it_says(bins: int, sh
         exceeding = np.count_nonzero((heights < 0.5**level).sum(axis=1) > limit)
         assert exceeding <= 2 * 0.01 * texts
     bounds = np.arange(texts + 1) * shingles
-    assert not bin_values(Shingles(hashes.ravel(), bounds), bins, 8)[1].any()
+    assert not bin_values(Shingles(hashes.ravel(), bounds, np.diff(bounds).astype(np.uint32)), bins, 8)[1].any()

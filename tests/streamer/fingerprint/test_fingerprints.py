@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 
 from index.entry import Kind
 from streamer.fingerprint import fingerprints
-from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
+from streamer.fingerprint.fingerprints import Scheme, from_hexadecimal, hexadecimal
+from streamer.fingerprint.minhash.minhash import MinHasher
+from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
+from streamer.settings.settings import Fingerprint, Minhash
 
 
 @settings(deadline=None)
@@ -40,3 +43,22 @@ def test_reading_hexadecimal_inverts_writing_it(bits: int, data: st.DataObject) 
 def test_hexadecimal_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="a fingerprint of 64 bits has 16 hexadecimal digits, not 15"):
         from_hexadecimal("0" * 15, 64)
+
+
+LENGTHS = ["The harbour's 9 ferries.", "", "长河落日圆，", "\u0645\u0631\u062d\u0628\u0627 ..."]
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        MinHasher(Minhash()),
+        MinHasher(Minhash(shingles="words")),
+        Fingerprinter(Fingerprint(scheme="simhash")),
+    ],
+    ids=["characters", "words", "simhash"],
+)
+def test_every_scheme_counts_the_same_letters(scheme: Scheme) -> None:
+    lengths = scheme.fingerprint(LENGTHS).lengths
+    assert lengths is not None
+    assert lengths.dtype == np.uint32
+    assert lengths.tolist() == [19, 0, 5, 5]

@@ -61,6 +61,7 @@ def fingerprint_batches(draw):
         hosts=draw(st.lists(optional, **listed)),
         named=np.array(draw(st.lists(st.booleans(), **listed)), np.bool_),
         digests=column(draw, np.uint64, count, 2),
+        lengths=column(draw, np.uint32, count),
     )
     return FingerprintBatch(heading, entries, draw(st.lists(optional, **listed)))
 
@@ -83,6 +84,7 @@ def verdict_batches(draw):
         verdicts=np.array(draw(st.lists(st.sampled_from(list(Verdict)), **listed)), np.uint8),
         reasons=column(draw, np.uint8, count),
         distances=column(draw, np.int16, count),
+        ratios=column(draw, np.uint16, count),
         replayed=np.array(draw(st.lists(st.booleans(), **listed)), np.bool_),
         kinds=column(draw, np.uint8, count),
         fingerprints=column(draw, np.uint64, count, words),
@@ -154,6 +156,7 @@ SOME = FingerprintBatch(
         hosts=["example.org", None],
         named=np.array([True, False]),
         digests=np.array([[1, 2], [0, 0]], np.uint64),
+        lengths=np.array([2_000, 0], np.uint32),
     ),
     [None, "no JSON"],
 )
@@ -164,6 +167,7 @@ TOLD = VerdictBatch(
     np.array([Verdict.DUPLICATE, Verdict.DEAD_LETTER], np.uint8),
     SOME.entries.reasons,
     np.array([3, -1], np.int16),
+    np.array([1_125, 0], np.uint16),
     np.array([False, True]),
     SOME.entries.kinds,
     SOME.entries.fingerprints,
@@ -213,8 +217,8 @@ def test_a_batch_that_another_program_sealed_wrongly_is_refused_or_read_and_neve
 @pytest.mark.parametrize(("unpack", "content"), two_packed())
 def test_another_version_is_refused_with_what_to_do(unpack, content):
     newer = bytearray(content[:-4])
-    newer[4:6] = (3).to_bytes(2, "little")
-    with pytest.raises(BatchUnreadable, match=r"version 3 .* reads version 2 .* update"):
+    newer[4:6] = (4).to_bytes(2, "little")
+    with pytest.raises(BatchUnreadable, match=r"version 4 .* reads version 3 .* update"):
         unpack(bytes(newer) + zlib.crc32(newer).to_bytes(4, "little"), WHERE)
 
 
@@ -240,12 +244,12 @@ def test_the_page_of_the_formats_shows_the_bytes_of_the_example():
     entries = replace(SOME.entries.take(np.array([0])), sources=(Source("S", 3),), looks=None)
     content = pack_fingerprints(FingerprintBatch(heading, entries, [None]))
     expected = (
-        b"NDFP" + b"\x02\x00" + b"\x00\x00" + b"\x03\x00\x00\x00" + b"\x01\x00\x00\x00"
+        b"NDFP" + b"\x03\x00" + b"\x00\x00" + b"\x03\x00\x00\x00" + b"\x01\x00\x00\x00"
         + (40).to_bytes(8, "little") + (50).to_bytes(8, "little")
         + b"\x02\x00\x00\x00{}" + b"\x01\x00\x00\x00S" + b"\x01\x00\x00\x00T"
         + b"\x01\x00\x00\x00" + b"\x00\x00\x00\x00"
         + (41).to_bytes(8, "little") + b"\xff" * 8 + b"\x00" + b"\x00" + b"\x01" + b"\xff" * 8
-        + (1).to_bytes(8, "little") + (2).to_bytes(8, "little")
+        + (1).to_bytes(8, "little") + (2).to_bytes(8, "little") + (2_000).to_bytes(4, "little")
         + b"\x01\x06\x00\x00\x00news-1" + b"\x01\x0b\x00\x00\x00example.org" + b"\x00"
     )  # fmt: skip
     assert content == expected + zlib.crc32(expected).to_bytes(4, "little")

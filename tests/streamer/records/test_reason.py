@@ -18,15 +18,15 @@ def labels_of(reason: Reason) -> list[tuple[str, str]]:
 def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
     assert {reason.name: len(labels_of(reason)) for reason in Reason} == {
         reason.name: {
-            Reason.ORDINARY: 6,
+            Reason.ORDINARY: 7,
             Reason.SHORT_TEXT: 3,
-            Reason.CRAFTED: 6,
+            Reason.CRAFTED: 7,
             **dict.fromkeys(MINOR.values(), 3),
         }.get(reason, 1)
         for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 38
+    assert len(listed) == len(set(listed)) == 40
     # What a person gives back is no decision of the service, and no metric.
     assert set(listed) == {*labels(), ("given-back", "given-back")}
 

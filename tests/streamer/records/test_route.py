@@ -14,6 +14,7 @@ from streamer.records.decode import DeadLetter, Document
 from streamer.records.output_headers import parse_headers
 from streamer.records.reason import Reason, labels
 from streamer.records.record import Decision, Destination, Headers, Lost, Outgoing, Record
+from streamer.records.relation import Measure
 from streamer.records.route import (
     Router,
     explain,
@@ -51,6 +52,7 @@ def decided(
     original_id: str | None = None,
     original: Position | None = None,
     replayed: bool = False,
+    ratio: int = 0,
 ) -> Decisions:
     return Decisions(
         verdicts=np.array([verdict], dtype=np.uint8),
@@ -61,6 +63,7 @@ def decided(
         original_positions=[original],
         replayed=np.array([replayed], dtype=np.bool_),
         candidates=np.array([0], dtype=np.int64),
+        ratios=np.array([ratio], dtype=np.uint16),
     )
 
 
@@ -127,7 +130,7 @@ def test_suspects_and_updates_are_explained_as_duplicates_and_go_with_the_unique
 
 def test_a_page_of_a_template_is_unique_by_its_reason_and_names_what_it_resembles() -> None:
     decisions = decided(Verdict.TEMPLATE, distance=1_234, original_id="d1", original=ORIGINAL)
-    (decision,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, by_similarity=True)
+    (decision,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, Measure(by_similarity=True))
     assert (decision.reason, decision.original_id, decision.similarity) == ("template", "d1", 0.8766)
     outgoing = sent(decision)
     assert outgoing.destination is Destination.UNIQUE
@@ -143,6 +146,50 @@ def test_a_page_of_a_template_is_unique_by_its_reason_and_names_what_it_resemble
     )
     plain = parse_headers(sent(explained(decided(Verdict.UNIQUE))).headers, Destination.UNIQUE)
     assert (plain.verdict, plain.contradicts) == (Verdict.UNIQUE, "")
+
+
+BY_SHINGLES = Measure(by_similarity=True, of_shingles=True)
+
+
+def test_a_longer_version_is_kept_and_says_how_it_stands_to_its_original() -> None:
+    decisions = decided(Verdict.EXTENDS, distance=1_500, original_id="d1", original=ORIGINAL, ratio=1_143)
+    (decision,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, BY_SHINGLES)
+    assert (decision.reason, decision.relation, decision.length, decision.new) == ("longer", "longer", 1.143, 0.139)
+    outgoing = sent(decision)
+    assert outgoing.destination is Destination.UNIQUE
+    headers = texts(outgoing.headers)
+    assert headers["neardup.verdict"] == "extends"
+    assert [headers[f"neardup.{name}"] for name in ("relation", "length", "new")] == ["longer", "1.143", "0.139"]
+    told = parse_headers(outgoing.headers, Destination.UNIQUE)
+    assert (told.verdict, told.original, told.contradicts) == (Verdict.EXTENDS, ORIGINAL, "")
+    assert (told.relation, told.length, told.new) == ("longer", 1.143, 0.139)
+    line = orjson.loads(verdict_line(outgoing))
+    assert list(line)[-4:] == ["similarity", "relation", "length", "new"]
+    assert (line["relation"], line["length"], line["new"]) == ("longer", 1.143, 0.139)
+
+
+def test_bits_measure_lengths_and_no_new_text() -> None:
+    by_bits = explained(decided(Verdict.DUPLICATE, distance=2, original_id="d1", original=ORIGINAL, ratio=800))
+    assert (by_bits.relation, by_bits.length, by_bits.new) == ("shorter", 0.8, None)
+    assert "neardup.new" not in texts(sent(by_bits).headers)
+
+
+def test_a_relation_without_an_original_or_of_another_name_contradicts() -> None:
+    plain = sent(explained(decided(Verdict.UNIQUE))).headers
+    lengths = (("neardup.relation", b"edited"), ("neardup.length", b"1.000"))
+    assert "does not belong" in parse_headers((*plain, *lengths), Destination.UNIQUE).contradicts
+    drop = sent(explained(DUPLICATE)).headers
+    assert parse_headers((*drop, *lengths), Destination.DUPLICATE).contradicts == ""
+    wrong = (("neardup.relation", b"akin"), ("neardup.length", b"1.000"))
+    assert "'akin'" in parse_headers((*drop, *wrong), Destination.DUPLICATE).contradicts
+    wrong = (("neardup.relation", b"edited"), ("neardup.length", b"long"))
+    assert "no number" in parse_headers((*drop, *wrong), Destination.DUPLICATE).contradicts
+
+
+def test_longer_versions_enter_a_lost_index_with_the_unique_ones() -> None:
+    found = [record(headers=(("neardup.verdict", label),)) for label in (b"unique", b"extends", b"given-back")]
+    assert restored_as(Verdict.UNIQUE, found) == found[:2]
+    assert restored_as(Verdict.GIVEN_BACK, found) == found[2:]
 
 
 def test_suspects_and_no_others_enter_a_lost_index_as_suspects() -> None:
@@ -248,7 +295,7 @@ def test_a_duplicate_without_a_distance_shows_none() -> None:
 
 def test_with_minhash_a_duplicate_shows_a_similarity_and_no_distance() -> None:
     decisions = decided(Verdict.DUPLICATE, distance=1_234, original_id="d1", original=ORIGINAL)
-    (decision,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, by_similarity=True)
+    (decision,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, Measure(by_similarity=True))
 
     assert (decision.distance, decision.similarity) == (None, 0.8766)
     assert texts(sent(decision).headers)["neardup.similarity"] == "0.8766"
@@ -257,7 +304,7 @@ def test_with_minhash_a_duplicate_shows_a_similarity_and_no_distance() -> None:
     assert (line["distance"], line["similarity"], list(line)[-2:]) == (None, 0.8766, ["reason", "similarity"])
 
     restored = decided(Verdict.DUPLICATE, original_id="d1", original=ORIGINAL)
-    (decision,) = explain([record()], [document()], [FINGERPRINT], restored, NAMES, by_similarity=True)
+    (decision,) = explain([record()], [document()], [FINGERPRINT], restored, NAMES, Measure(by_similarity=True))
     assert decision.similarity is None
     assert "similarity" not in orjson.loads(verdict_line(sent(decision)))
 
@@ -482,7 +529,7 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
     assert [each.record for each in outgoing] == records
     assert [each.decision for each in outgoing] == decisions
     # Each other verdict has a destination of its own.
-    with_uniques = {Verdict.UNDECIDABLE, Verdict.SUSPECT, Verdict.UPDATE, Verdict.GIVEN_BACK}
+    with_uniques = {Verdict.UNDECIDABLE, Verdict.SUSPECT, Verdict.UPDATE, Verdict.GIVEN_BACK, Verdict.EXTENDS}
     assert [each.destination.value for each in outgoing] == [
         "unique" if verdict in with_uniques else verdict.label for verdict, _, _ in batch
     ]
@@ -525,9 +572,12 @@ def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     duplicate = texts(in_shadow(explained(DUPLICATE)).headers)
     dead = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)).headers)
 
-    decisions = decided(Verdict.DUPLICATE, distance=1_234, original_id="d1", original=ORIGINAL)
-    (by_minhash,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, by_similarity=True)
-    duplicate |= {"neardup.similarity": texts(sent(by_minhash).headers)["neardup.similarity"]}
+    decisions = decided(Verdict.DUPLICATE, distance=1_234, original_id="d1", original=ORIGINAL, ratio=1_048)
+    (by_minhash,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, BY_SHINGLES)
+    measured = texts(sent(by_minhash).headers)
+    duplicate |= {
+        f"neardup.{name}": measured[f"neardup.{name}"] for name in ("similarity", "relation", "length", "new")
+    }
 
     unreadable = replace(record(None), lost=Lost(3, "damaged"))
     offsets = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.UNREADABLE)), unreadable).headers)

@@ -48,6 +48,7 @@ def test_totals_are_the_sums_over_batches(totals: Totals) -> None:
         "dead-letter": 2,
         "update": 0,
         "suspect": 0,
+        "extends": 0,
     }
     assert totals.records_per_second == 2.5
     assert totals.cpu_us_by_step() == pytest.approx(dict.fromkeys(STEPS, 1.0))
@@ -75,6 +76,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
         "dead_letter": 2,
         "update": 0,
         "suspect": 0,
+        "extends": 0,
         "already_decided": 5,
         "left_out": {"request": 1, "response, image/png": 1200},
         "seconds": 4.0,

@@ -10,7 +10,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.text.characters import Rule, fold, normalise, ragged, rule_table
+from streamer.text.characters import Rule, fold, letters, normalise, ragged, rule_table
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
 INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]")
@@ -140,3 +140,12 @@ def test_bounds_separate_the_texts(texts: list[str]) -> None:
 def test_ragged_counts_up_from_each_start() -> None:
     assert ragged(np.array([5, 9, 1]), np.array([2, 0, 3])).tolist() == [5, 6, 1, 2, 3]
     assert ragged(np.zeros(0, np.int64), np.zeros(0, np.int64)).tolist() == []
+
+
+@given(st.lists(ANY_TEXT, max_size=5))
+def test_letters_are_all_but_separators_and_apostrophes(texts: list[str]) -> None:
+    rules = rule_table()
+    wanted = [
+        sum(rules[ord(letter)] not in (Rule.SEPARATOR, Rule.APOSTROPHE) for letter in normalise(text)) for text in texts
+    ]
+    assert letters(fold(texts)).tolist() == wanted

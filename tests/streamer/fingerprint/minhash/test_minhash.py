@@ -166,7 +166,8 @@ def shingle_sets(generator: np.random.Generator, count: int, size: int, similari
     members = generator.integers(0, 2**63, (count, 2 * size - shared)).astype(np.uint64) * np.uint64(2)
     bounds = np.arange(count + 1) * size
     left, right = members[:, :size], np.concatenate([members[:, :shared], members[:, size:]], axis=1)
-    return Shingles(left.reshape(-1), bounds), Shingles(right.reshape(-1), bounds)
+    letters = np.diff(bounds).astype(np.uint32)
+    return Shingles(left.reshape(-1), bounds, letters), Shingles(right.reshape(-1), bounds, letters)
 
 
 @pytest.mark.parametrize("bin_bits", [4, 8])

@@ -132,6 +132,7 @@ def test_columns_have_the_promised_types_for_any_number_of_texts() -> None:
                     np.int32,
                     np.uint8,
                     np.uint64,
+                    np.uint32,
                 ]
 
 
