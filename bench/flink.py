@@ -43,7 +43,7 @@ from streamer.index_admin.seed import seed, taken_in
 from streamer.records.envelope import stamp_text
 from streamer.settings.settings import load
 
-CARRIED = ["index.recrawl=duplicate", "index.templates=false", "fingerprint.key=public"]
+CARRIED = ["index.recrawl=duplicate", "index.longer=duplicate", "index.templates=false", "fingerprint.key=public"]
 SCHEMES = {
     "simhash": [
         "fingerprint.scheme=simhash",

@@ -29,6 +29,11 @@ def refusals(settings: Settings) -> list[str]:
             'elsewhere. Set index.recrawl = "duplicate", or decide on one host.',
         ),
         (
+            index.longer != "duplicate",
+            'index.longer: pass: Flink compares no lengths: its operators carry none. Set index.longer = "duplicate", or '
+            "decide on one host.",
+        ),
+        (
             settings.guard.policy != "alert",
             "guard.policy: pass: Flink watches no hosts: the pages of one are decided in many places. Set guard.policy = "
             '"alert", or decide on one host.',

@@ -205,6 +205,7 @@ def test_the_verdict_line_is_the_one_that_the_readme_shows(newcomer: Newcomer) -
     shown, printed = (orjson.loads(line) for line in (verdict, newcomer.printed["sed -n 4p filtered/verdicts.jsonl"]))
     # It is an estimate of 128 bins, by a key that each index makes for itself.
     assert printed.pop("similarity") == pytest.approx(shown.pop("similarity"), abs=0.12)
+    assert printed.pop("new") == pytest.approx(shown.pop("new"), abs=0.08)
     assert printed == shown
 
 

@@ -41,7 +41,7 @@ DOCUMENTS = int(os.environ.get("FLINK_DOCUMENTS", "6000"))
 RATE = float(os.environ.get("FLINK_RATE", "4000"))
 TIMEOUT_SECONDS = 120 + DOCUMENTS / 500
 
-CARRIED = ["index.recrawl=duplicate", "index.templates=false", "fingerprint.key=public"]
+CARRIED = ["index.recrawl=duplicate", "index.longer=duplicate", "index.templates=false", "fingerprint.key=public"]
 SCHEMES = {
     "simhash": ["fingerprint.scheme=simhash", "fingerprint.second_look=none", "index.insert=unique"],
     "minhash": ["fingerprint.scheme=minhash", "index.insert=root"],

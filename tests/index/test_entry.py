@@ -40,8 +40,8 @@ def columns_of(entries: Entries) -> list[tuple[object, ...]]:
 
 def test_which_verdicts_name_another_document_and_which_are_entries_of_their_own() -> None:
     verdicts = np.array(Verdict, np.uint8)
-    naming = {Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.SUSPECT}
-    standing = {Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.GIVEN_BACK}
+    naming = {Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.EXTENDS}
+    standing = {Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.EXTENDS, Verdict.GIVEN_BACK}
     assert (
         set(verdicts[naming_originals(verdicts)].tolist())
         == {each for each in Verdict if each.names_original}

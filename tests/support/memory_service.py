@@ -16,7 +16,7 @@ from streamer.records.reason import SAME
 from streamer.records.record import Headers
 from streamer.service.loop import State
 from streamer.service.whole import Service
-from streamer.service.wiring import build_service, guard_of, recrawl_of, retention_of
+from streamer.service.wiring import build_service, guard_of, longer_of, recrawl_of, retention_of
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings
 from tests.support.listening import Listening
@@ -83,6 +83,7 @@ class World:
             retention=retention_of(self.settings.index),
             guard=guard_of(self.settings.guard),
             recrawl=recrawl_of(self.settings.index),
+            longer=longer_of(self.settings.index),
             equal_reasons={int(own): int(same) for own, same in SAME.items()},
         ) as index:
             transport = MemoryTransport(self.broker, self.settings, self.instance, index.identity)

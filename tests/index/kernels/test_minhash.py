@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.kernels import minhash
+from index.kernels.bands import band_hashes
 from index.matching.frame import OWN_LIMITS, frame_words, framed_distances
 from index.matching.minhash import DISTANCE_UNITS, Banding, band_keys, draws, unpack_bins
 from tests.support.signatures import BANDINGS, signatures_of
@@ -14,7 +15,7 @@ from tests.support.signatures import BANDINGS, signatures_of
 def test_hashes_of_bands_are_the_band_keys(seed: int, count: int, banding: Banding, filled: float) -> None:
     signatures = signatures_of(seed, count, banding, filled)
     values = unpack_bins(signatures, banding.bin_bits)
-    found = minhash.band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
+    found = band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
     assert found.tolist() == (band_keys(signatures, banding) << np.uint64(24)).tolist()
 
 

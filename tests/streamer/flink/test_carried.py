@@ -4,7 +4,7 @@ from streamer.errors import SettingsError
 from streamer.flink.carried import dataflow_of
 from streamer.settings.settings import load
 
-CARRIED = ["index.recrawl=duplicate", "index.templates=false"]
+CARRIED = ["index.recrawl=duplicate", "index.longer=duplicate", "index.templates=false"]
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
@@ -24,6 +24,7 @@ def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str
         ),
         ("index.recrawl=update", r"index\.recrawl: update: Flink knows no older versions"),
         ("index.recrawl=as-new", r"index\.recrawl: as-new: Flink knows no older versions"),
+        ("index.longer=pass", r'index\.longer: pass: Flink compares no lengths: .* Set index\.longer = "duplicate"'),
         ("guard.policy=pass", r"guard\.policy: pass: Flink watches no hosts"),
         ("index.entries_max=1000", r"index\.entries_max: Flink counts no entries"),
         ("index.age_max_hours=24", r"index\.age_max_hours: Flink's tasks do not know"),
@@ -37,4 +38,8 @@ def test_what_is_not_carried_is_refused_by_name_and_with_the_reason(setting: str
 def test_everything_that_is_refused_is_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         dataflow_of(load(None, [], {}))
-    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["index.templates", "index.recrawl"]
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [
+        "index.templates",
+        "index.recrawl",
+        "index.longer",
+    ]

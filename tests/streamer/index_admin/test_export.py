@@ -180,7 +180,7 @@ def test_an_export_of_an_index_that_another_process_writes_is_of_one_moment(tmp_
         (lambda found: [*found, found[-2]], r"line 63 cannot be read: more lines follow the last one"),
         (lambda found: found[1:], r"not an export of an index"),
         (lambda _: [], r"not an export of an index"),
-        (lambda found: [found[0].replace(b"_export\":5", b"_export\":2"), *found[1:]], r"version 2; .* reads only version 5"),
+        (lambda found: [found[0].replace(b"_export\":6", b"_export\":2"), *found[1:]], r"version 2; .* reads only version 6"),
         (lambda found: [found[0], b"{", *found[1:]], r"line 2 cannot be read"),
         (lambda found: [found[0], found[1].replace(b'"stream":0', b'"stream":9'), *found[2:]], r"line 2 cannot be read"),
         (lambda found: [found[0], b'{"offset": 3}', *found[1:]], r"line 2 cannot be read: 'stream'"),
@@ -214,7 +214,7 @@ def test_a_line_of_an_export_reads_by_itself(tmp_path: Path) -> None:
     exported(tmp_path / "index", tmp_path / "export.jsonl")
     header, *others = map(json.loads, (tmp_path / "export.jsonl").read_bytes().splitlines())
     assert header == {
-        "neardup_index_export": 5,
+        "neardup_index_export": 6,
         "parameters": {"bits": 64, "distance_max": 3, "insert": "unique", "fingerprint": {}},
         "streams": [["stream-one", "news"]],
         "positions": 2,

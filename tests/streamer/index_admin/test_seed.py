@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
 
 PARTITIONS = 4
 COUNT = 600
-CARRIED = ["index.templates=false", "index.recrawl=duplicate"]
+CARRIED = ["index.templates=false", "index.recrawl=duplicate", "index.longer=duplicate"]
 
 
 def settings_of(kafka: SimpleNamespace, directory: Path, *more: str) -> Settings:

@@ -198,7 +198,7 @@ def test_outputs_show_similarities_of_every_method_that_measures_them(preset: st
     """The part `route` has no index to ask."""
     chosen = load(None, (), {}, preset=preset)
     router = router_of(chosen, scheme_for(chosen), "0")
-    assert router.by_similarity is (preset != "simhash-plain")
+    assert router.measure.by_similarity is (preset != "simhash-plain")
 
 
 def decisions_of(world: World) -> dict[str, Headers]:

@@ -80,7 +80,7 @@ def test_a_service_that_worked_is_sound(tmp_path: Path) -> None:
     assert findings.counts["input"] == len(documents()) + 4
     assert findings.counts["outputs"] == len(documents()) + 4
     assert findings.counts["in flight"] == 0
-    verdicts = "unique", "duplicate", "undecidable", "dead-letter", "update", "suspect", "given-back"
+    verdicts = "unique", "duplicate", "undecidable", "dead-letter", "update", "suspect", "given-back", "extends"
     assert [*findings.as_json()["counts"]] == ["input", "outputs", *verdicts, "in flight", "texts read"]
     assert findings.counts["given-back"] == 0
     assert {each.check for each in findings if not each.examined} == {
@@ -118,6 +118,31 @@ def test_a_service_that_lets_suspects_pass_is_sound_and_a_wrong_original_of_one_
     )
     other = with_header(record.headers, "neardup.original.position", "documents/0/0")
     log.records[offset] = replace(record, headers=with_header(other, "neardup.original.id", "other"))
+    found = wrong(verified(world))
+    assert position_of(record) in str(found["journal-differs"])
+    assert position_of(record) in str(found["similarity"])
+
+
+def test_longer_versions_are_sound_and_a_wrong_original_of_one_is_found(tmp_path: Path) -> None:
+    wholes = others("en", 12).texts[:5]
+    teasers = [text[: int(0.85 * len(text))] for text in wholes]
+    world = World(tmp_path, Settings.model_validate({"batch": Batching(records_max=4)} | PUBLIC_KEY))
+    world.fill(
+        [
+            document(f"{kind}-{at}", text)
+            for kind, part in (("teaser", teasers), ("whole", wholes), ("copy", wholes))
+            for at, text in enumerate(part)
+        ]
+    )
+    world.run()
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.counts["extends"] == findings.counts["duplicate"] == 5
+    log, offset, record = next(
+        each for each in outputs(world, "documents-unique") if b"extends" in dict(each[2].headers).values()
+    )
+    other = with_header(record.headers, "neardup.original.position", "documents/0/4")
+    log.records[offset] = replace(record, headers=with_header(other, "neardup.original.id", "teaser-4"))
     found = wrong(verified(world))
     assert position_of(record) in str(found["journal-differs"])
     assert position_of(record) in str(found["similarity"])
@@ -934,7 +959,10 @@ def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> N
 def test_a_service_whose_threshold_became_stricter_is_sound(tmp_path: Path) -> None:
     texts = [SENTENCES[2] + SENTENCES[3], SENTENCES[2] + SENTENCES[3] + SENTENCES[0], SENTENCES[3] + SENTENCES[2]]
     world = World(
-        tmp_path, Settings.model_validate({"minhash": {"similarity_min": 0.3}, "index": {"insert": "unique"}})
+        tmp_path,
+        Settings.model_validate(
+            {"minhash": {"similarity_min": 0.3}, "index": {"insert": "unique", "longer": "duplicate"}}
+        ),
     )
     world.fill([document(f"early-{number}", text) for number, text in enumerate(texts)])
     world.run()

@@ -1,0 +1,139 @@
+"""A whole text after its teaser is kept, and a shorter one after the whole is dropped: over files and Kafka, through kill -9."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import orjson
+import pytest
+
+from deploy.kafka_run import Outputs, Run, fill
+from deploy.made_up_site import LANGUAGES, reprints
+from tests.support.command_line import run as run_command
+from tests.support.services import Started, make_run, require_every_position_once, wait_until, workers_of
+
+PAIRS = 500
+TEASERS, SHORTER = (0.6, 0.7, 0.8, 0.9), (0.85, 0.9, 0.95)
+
+
+class Output(NamedTuple):
+    """What an output says of a record."""
+
+    destination: str
+    verdict: str
+    original: str | None
+    relation: str | None
+
+
+def beginning(text: str, share: float) -> str:
+    """The text up to this share of its letters."""
+    letters = [at for at, character in enumerate(text) if character.isalnum()]
+    return text[: letters[int(share * len(letters)) - 1] + 1]
+
+
+def articles(seed: int) -> list[str]:
+    """Unlike texts, one language after the other."""
+    return list(
+        chain(*(reprints(language, 0, articles=PAIRS // 2, hosts=1, seed=seed).texts for language in LANGUAGES))
+    )
+
+
+def crawled() -> list[bytes]:
+    """Records: teasers and whole texts, then their longer and shorter versions."""
+    teased, shortened = articles(1), articles(2)
+    texts = {f"teaser-{at}": beginning(text, TEASERS[at % 4]) for at, text in enumerate(teased)}
+    texts |= {f"original-{at}": text for at, text in enumerate(shortened)}
+    texts |= {f"whole-{at}": text for at, text in enumerate(teased)}
+    texts |= {f"shorter-{at}": beginning(text, SHORTER[at % 3]) for at, text in enumerate(shortened)}
+    return [orjson.dumps({"id": name, "text": text}) for name, text in texts.items()]
+
+
+def require_what_is_longer_kept_alone(outputs: Mapping[str, Output]) -> None:
+    assert len(outputs) == 4 * PAIRS
+    assert Counter((name.split("-")[0], each.destination) for name, each in outputs.items()) == {
+        ("teaser", "unique"): PAIRS,
+        ("whole", "unique"): PAIRS,
+        ("original", "unique"): PAIRS,
+        ("shorter", "duplicate"): PAIRS,
+    }
+    for at in range(PAIRS):
+        whole, shorter = outputs[f"whole-{at}"], outputs[f"shorter-{at}"]
+        # A shorter teaser may resemble the whole too little.
+        if whole.verdict != "unique" or TEASERS[at % 4] == 0.9:
+            assert whole == Output("unique", "extends", f"teaser-{at}", "longer")
+        relations = ("edited",) if SHORTER[at % 3] == 0.95 else ("contained", "shorter")
+        assert shorter[:3] == ("duplicate", "duplicate", f"original-{at}")
+        assert shorter.relation in relations
+
+
+def of_files(folder: Path) -> dict[str, Output]:
+    """The outputs of `streamer filter`, by id."""
+    destinations = {
+        orjson.loads(line)["id"]: name
+        for name in ("unique", "duplicate")
+        for line in (folder / f"{name}.jsonl").read_bytes().splitlines()
+    }
+    lines = map(orjson.loads, (folder / "verdicts.jsonl").read_bytes().splitlines())
+    return {
+        line["id"]: Output(destinations[line["id"]], line["verdict"], line.get("original"), line.get("relation"))
+        for line in lines
+    }
+
+
+def arguments(folder: Path) -> list[str]:
+    (folder / "crawled.jsonl").write_bytes(b"\n".join(crawled()))
+    places = ["--out", str(folder / "out"), "--index", str(folder / "index")]
+    return ["filter", str(folder / "crawled.jsonl"), *places, "--set", "batch.records_max=20"]
+
+
+def test_longer_versions_are_kept_over_files_through_a_kill(tmp_path: Path) -> None:
+    command, verdicts = arguments(tmp_path), tmp_path / "out" / "verdicts.jsonl"
+    filtering = subprocess.Popen(
+        [sys.executable, "-m", "streamer", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    wait_until(lambda: verdicts.exists() and verdicts.stat().st_size > 0)
+    filtering.kill()
+    assert filtering.wait() == -signal.SIGKILL
+    assert len(verdicts.read_bytes().splitlines()) < 4 * PAIRS
+    assert run_command(*command).code == 0
+    require_what_is_longer_kept_alone(of_files(tmp_path / "out"))
+    assert "all is sound" in run_command("verify", *command[2:6]).out
+
+
+def test_without_the_rule_teasers_cost_their_articles(tmp_path: Path) -> None:
+    assert run_command(*arguments(tmp_path), "--set", "index.longer=duplicate").code == 0
+    outputs = of_files(tmp_path / "out")
+    dropped = [at for at in range(PAIRS) if outputs[f"whole-{at}"].destination == "duplicate"]
+    assert len(dropped) > PAIRS // 2
+    assert {outputs[f"whole-{at}"].relation for at in dropped} == {"longer"}
+
+
+@pytest.mark.kafka
+def test_longer_versions_are_kept_over_kafka_through_a_kill(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    run = make_run(kafka.bootstrap_servers, tmp_path, "batch.records_max=20")
+    fill(run.bootstrap_servers, run.input_topic, crawled())
+    service = start(run)
+    outputs = Outputs(run)
+    # Whole texts come after the first half.
+    wait_until(lambda: outputs.poll(20) > 2 * PAIRS)
+    assert outputs.records < 4 * PAIRS
+    (worker,) = workers_of(service.process)
+    os.kill(worker.pid, signal.SIGKILL)
+    require_every_position_once(outputs, 4 * PAIRS)
+    delivered = {}
+    for ((destination, value, pairs),) in outputs.by_position.values():
+        headers = {name.removeprefix("neardup."): content.decode() for name, content in pairs}
+        delivered[orjson.loads(value or b"")["id"]] = Output(
+            destination, headers["verdict"], headers.get("original.id"), headers.get("relation")
+        )
+    require_what_is_longer_kept_alone(delivered)
+    assert 'neardup_worker_restarts_total{cause="killed"} 1.0' in run.metrics()
