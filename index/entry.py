@@ -18,7 +18,7 @@ NO_DISTANCE = -1
 """No match, in a column of distances."""
 
 RATIO_MAX = 2**16 - 1
-"""Largest ratio of two lengths, in thousandths; greater ones count as this one."""
+"""Largest length ratio, in thousandths; greater ones count as this one."""
 
 Insert = Literal["unique", "root", "all"]
 """Documents that become entries: unique ones, also duplicates near their root, or all."""
@@ -168,7 +168,7 @@ class Entries:
     digests         uint64 [n, 2], of the exact text and its substance (the text without counters and dates); None:
                     derived from fingerprint and look
     host_digests    uint32 [n], host that each id belongs to; None: derived from `hosts`
-    lengths         uint32 [n], letters of the fingerprinted text; 0: unknown; None: all unknown
+    lengths         uint32 [n], the fingerprinted text's letters; 0: unknown; None: all unknown
     """
 
     sources: tuple[Source, ...]

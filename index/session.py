@@ -95,12 +95,12 @@ class Recrawl:
 
 @dataclass(frozen=True, slots=True)
 class Longer:
-    """How much longer than its original a document is no duplicate of it. May differ between openings.
+    """Growth beyond which a document is no duplicate. May differ between openings.
 
     A match counts only if the document is less than this longer than the match's root, or has its fingerprint. A
     document with only such matches is EXTENDS. With learnt frames the length counts only the page's own share.
 
-    ten_thousandths  of the root's length: 1,000 is a tenth
+    ten_thousandths  share in the root's length: 1,000 is a tenth
 
     >>> Longer(0)
     Traceback (most recent call last):

@@ -195,7 +195,7 @@ def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, com
     compared, equal = portion.compared.copy(), np.zeros(len(portion.rows), np.bool_)
     compared[near] += answer.compared
     equal[near] = answer.equal
-    # The walk finds the root of a match too short again, and makes the row EXTENDS.
+    # The walk decides again that a match's root is too short, and makes the row EXTENDS.
     given = joined([answer.best, answer.short])
     best, stale = (replace(each, rows=near[each.rows]) for each in (given, answer.stale))
     best = joined([best, _look_up_exact(session, portion, comes_again=comes_again)])

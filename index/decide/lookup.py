@@ -155,7 +155,7 @@ def resembling(session: ReadSession, lookup: Lookup, limit: int | None = None) -
 
 
 class _Judged(NamedTuple):
-    """Judgement of m matches.
+    """m judged matches.
 
     distances  int16 [m], by the second look, if any; NO_DISTANCE if the match does not count or has left the log
     short      int16 [m], the same for matches that do not count for a too short root alone
@@ -181,7 +181,7 @@ def _at(matches: Matches, distances: npt.NDArray[np.int16]) -> Matches:
 
 
 class _Judge:
-    """Judges the matches of some rows: which count, and at which distance."""
+    """Judges some rows' matches: which count, and at which distance."""
 
     def __init__(self, session: ReadSession, rows: Entries) -> None:
         self._session = session
@@ -223,7 +223,7 @@ class _Judge:
         short, own = near.copy(), self._fingerprints[rows]
         letters = log.lengths(self._transaction, distinct, self._words)
         of_roots = parameters.own_lengths(fingerprints, letters)[inverse]
-        # The same test as that of the walk, which decides.
+        # The walk's own test, which decides.
         short[near] = (self._lengths[rows] * 10_000 >= of_roots * (10_000 + longer)) & (longer > 0) & (of_roots > 0)
         short[near] &= (own != fingerprints[inverse]).any(axis=1)
         if parameters.root is not None:

@@ -1,4 +1,4 @@
-"""Hashes of a signature's bands, by which entries are filed. `index.lsm.hashes.shape` defines them."""
+"""A signature's band hashes, by which entries are filed. `index.lsm.hashes.shape` defines them."""
 
 import numpy as np
 import numpy.typing as npt

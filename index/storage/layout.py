@@ -49,7 +49,7 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
                                                       substance <u64, digest of the host <u32, returns u8,
                                                       length <u24
                                                       an original: offset <u64, stream <u32, partition <u32, end of its
-                                                      id in the ids <u32, ratio of the lengths <u16
+                                                      id in the ids <u32, length ratio <u16
     journal    stream >u32, partition >u32, first offset >u64
                                                    -> last offset <u64, key of a batch in log, source in it <u32
     exact      fp                                  -> document number >u64        many values to a key, in one size

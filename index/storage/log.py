@@ -50,7 +50,7 @@ def host_digests(entries: Entries) -> npt.NDArray[np.uint32]:
 
 
 NO_RATIOS = np.zeros((), np.uint16)
-"""Unknown ratios, of any number of rows."""
+"""Unknown ratios, for any number of rows."""
 
 
 class Origin(NamedTuple):
@@ -150,7 +150,7 @@ def write(
     sources  LOG_SOURCE [s], `entries.sources` by the index's numbers
     columns  number, distance, verdict, filing and returns for every row, as in `layout`; a missing column is zero
     origins  originals for the duplicate rows, in order
-    ratios   uint16 [n], of all rows, or one for all
+    ratios   uint16 [n], or one for all rows
     """
     rows = np.zeros(len(entries), LOG_ROW)
     rows["offset"], rows["time_ms"], rows["source"] = entries.offsets, entries.times_ms, entries.source_numbers

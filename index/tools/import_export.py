@@ -65,7 +65,7 @@ class Record(NamedTuple):
     settled    whether every lower position of the source came earlier in the sequence
     id         the record's id, even if no document entered; empty: unknown
     version    the record as a version of the document with this id
-    length     letters of its text; 0: unknown
+    length     its text's letters; 0: unknown
     ratio      as in `Decisions`
     """
 

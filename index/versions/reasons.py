@@ -1,4 +1,4 @@
-"""What only a decision with the original can give: reasons by versions and equal texts, and ratios of lengths."""
+"""What only a decision with the original can give: reasons by versions and equal texts, and length ratios."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -52,7 +52,7 @@ def _of_equal_texts(
 
 
 def with_ratios(session: ReadSession, entries: Entries, outcome: Outcome) -> Outcome:
-    """The outcome with `Outcome.ratios`. Without an entry of its original a row has none."""
+    """The outcome with `Outcome.ratios`. Without its original's entry a row has none."""
     ratios, rows = np.zeros(len(entries), np.uint16), np.flatnonzero(naming_originals(outcome.verdicts))
     if len(rows) and entries.lengths is not None:
         own = entries.letters[rows].astype(np.int64)

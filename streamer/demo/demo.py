@@ -40,6 +40,7 @@ _STYLES = {"removed": "red", "added": "green"}
 _VERDICTS = {
     "unique": "unique",
     "duplicate": "near-duplicate",
+    "extends": "longer version, kept",
     "undecidable": "undecidable, without words",
     "dead-letter": "dead letters, broken lines",
 }
@@ -61,7 +62,7 @@ class Example:
 class Score:
     """Verdicts scored against the labels in the ids.
 
-    matched  copies by edit with an original from the same article
+    matched  copies by edit with an original from the same article, longer versions included
     wrong    pairs (id, original) across articles
     """
 
@@ -201,7 +202,7 @@ def score(out: Path) -> Score:
         label = label_of(verdict["id"] or "")
         if label and label.edit:
             copies[label.edit] += 1
-        if verdict["verdict"] != "duplicate":
+        if verdict["verdict"] not in ("duplicate", "extends"):
             continue
         original = label_of(verdict["original"])
         if label and label.edit and original and original.article == label.article:

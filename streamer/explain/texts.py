@@ -26,7 +26,7 @@ RAW_BYTES_SHOWN = 400
 """Shown bytes of an undecodable value."""
 
 PASSAGE_SHOWN = 400
-"""Shown characters of the longest new passage."""
+"""Characters shown from the longest new passage."""
 
 _HOSTS_WATCHED = 1_000
 

@@ -34,7 +34,7 @@ class Fingerprints:
     feature_counts  int32 [n], distinct features
     looks           uint8 [n, look bytes], for the second look at NEAR rows, zeros elsewhere; None: no second look
     digests         uint64 [n, 2], text and substance (`digests_of`); None: unknown
-    lengths         uint32 [n], letters of the normalised texts (`characters.letters`); None: unknown
+    lengths         uint32 [n], the normalised texts' letters (`characters.letters`); None: unknown
 
     >>> kinds, none = np.array([Kind.NEAR, Kind.EXACT], np.uint8), np.zeros(2, np.uint8)
     >>> prints = Fingerprints(kinds, none, np.array([[7], [8]], np.uint64), np.array([30, 2], np.int32))

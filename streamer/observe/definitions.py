@@ -81,7 +81,7 @@ SIMILARITY = histogram(
 )
 NEW_SHARE = histogram(
     "neardup_new_share",
-    "Estimated share of a duplicate's text that its original lacks. MinHash only.",
+    "Estimated share in a duplicate's text that its original lacks. MinHash only.",
     (0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
 )
 UNEQUAL_DUPLICATES = counter(

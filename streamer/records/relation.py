@@ -1,4 +1,4 @@
-"""How a document stands to its original: from their similarity and the ratio of their lengths. Pure.
+"""How a document stands to its original: from their similarity and length ratio. Pure.
 
 With documents A and B, r = |B| / |A| and J their Jaccard similarity, |A n B| = J / (1 + J) (|A| + |B|). So the share of B that A
 lacks is
@@ -30,13 +30,13 @@ RATIO_UNITS = 1000
 """A ratio of 1 in `Decisions.ratios`."""
 
 CONTAINED_NEW_MAX = 0.1
-"""Largest share of new shingles in a shorter document that its original contains."""
+"""Largest share that new shingles have in a shorter document that its original contains."""
 
 _OF_EQUAL_TEXTS = (Reason.SAME_TEXT, Reason.SHORT_TEXT)
 
 
 def new_shares(similarities: npt.NDArray[np.float64], ratios: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Estimated share of each document's shingles that its original lacks: float64 [n], NaN if either input is.
+    """Estimated share that new shingles have in each document: float64 [n], NaN if either input is.
 
     similarities  float64 [n], estimated Jaccard similarity of the sets of shingles
     ratios        float64 [n], length of the document divided by that of its original
@@ -53,7 +53,7 @@ def relation(verdict: Verdict, reason: int, length: float | None, new: float | N
 
     reason      a value of `Reason`
     length      the document's length divided by the original's; None: unknown
-    new         share of new shingles; None: unknown
+    new         new shingles' share; None: unknown
     longer_min  `index.longer_min`
 
     >>> relation(Verdict.DUPLICATE, Reason.ORDINARY, 0.8, 0.02, longer_min=0.1)
@@ -74,7 +74,7 @@ class Measure(NamedTuple):
     """What the numbers of an index's decisions mean.
 
     by_similarity  distances are ten-thousandths of 1 - similarity (`Parameters.by_similarity`), not bits
-    of_shingles    this similarity is that of two sets of shingles (MinHash), so `new_shares` follows
+    of_shingles    this similarity is between two sets (MinHash), so `new_shares` follows
     longer_min     `index.longer_min`
 
     >>> Measure().by_similarity
@@ -86,11 +86,11 @@ class Measure(NamedTuple):
     longer_min: float = 0.1
 
     def lengths(self, decisions: Decisions) -> npt.NDArray[np.float64]:
-        """Length of each document divided by its original's: float64 [n]; NaN: unknown, or names none."""
+        """Each document's length divided by its original's: float64 [n]; NaN: unknown, or names none."""
         return np.where(decisions.ratios > 0, decisions.ratios / RATIO_UNITS, np.nan)
 
     def news(self, decisions: Decisions) -> npt.NDArray[np.float64]:
-        """`new_shares` of the decisions: float64 [n]; NaN: unknown, or names none."""
+        """The decisions' `new_shares`: float64 [n]; NaN: unknown, or names none."""
         known = self.of_shingles & (decisions.distances != NO_DISTANCE)
         similarities = np.where(known, minhash.similarities_of(decisions.distances), np.nan)
         return new_shares(similarities, self.lengths(decisions))
@@ -101,7 +101,7 @@ class Measure(NamedTuple):
 
 
 IN_BITS = Measure()
-"""That of an index by distance."""
+"""Measure for an index by distance."""
 
 
 def _rounded(values: npt.NDArray[np.float64]) -> list[float | None]:

@@ -97,7 +97,7 @@ def write(
 def letters(
     codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], rules: npt.NDArray[np.uint8], letterless: Any
 ) -> npt.NDArray[np.uint32]:
-    """Code points of each text whose rule is none of the two in `letterless`: uint32 [n]."""
+    """Each text's code points whose rule is neither in `letterless`: uint32 [n]."""
     one, other = letterless
     counts = np.zeros(len(bounds) - 1, np.uint32)
     for text in range(len(counts)):

@@ -123,7 +123,7 @@ def fold(texts: Sequence[str]) -> Characters:
 
 
 def letters(characters: Characters) -> npt.NDArray[np.uint32]:
-    """Letters, marks and digits of each text: uint32 [n]. Shingles of characters are made of these alone.
+    """Each text's letters, marks and digits: uint32 [n]. Character shingles have these alone.
 
     >>> letters(fold(["It's 9 o'clock!", "..."])).tolist()
     [10, 0]

@@ -141,7 +141,7 @@ class Differences:
         return map(self.line, self.order.tolist())
 
     def _lost(self, rows: Rows) -> dict[str, Any]:
-        """How much text of these rows their originals lack: percentiles, and the documents that lose most."""
+        """How much text their originals lack: percentiles, and the documents that lose most."""
         news = np.full(len(rows), np.nan) if self.other.news is None else self.other.news[rows]
         rows, news = rows[~np.isnan(news)], news[~np.isnan(news)]
         if not len(rows):

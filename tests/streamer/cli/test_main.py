@@ -45,7 +45,7 @@ def test_filtering_prints_the_totals_and_leaves_every_line_in_one_output(news: P
     lines = news.read_bytes().splitlines()
     outputs = {name: (tmp_path / "out" / f"{name}.jsonl").read_bytes().splitlines() for name in OUTPUTS}
     assert totals["documents"] == len(lines) == sum(map(len, outputs.values()))
-    assert len(outputs["unique"]) == totals["unique"] + totals["undecidable"]
+    assert len(outputs["unique"]) == totals["unique"] + totals["extends"] + totals["undecidable"]
     assert len(outputs["duplicate"]) == totals["duplicate"] > 0
     assert len(outputs["dead-letter"]) == totals["dead_letter"] > 0
     verdicts = [json.loads(line) for line in (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()]
@@ -56,7 +56,7 @@ def test_filtering_prints_the_totals_and_leaves_every_line_in_one_output(news: P
 
 
 OUTPUTS = {
-    "unique": {"unique", "undecidable"},
+    "unique": {"unique", "extends", "undecidable"},
     "duplicate": {"duplicate"},
     "dead-letter": {"dead-letter"},
 }
