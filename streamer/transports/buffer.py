@@ -12,7 +12,7 @@ from streamer.settings.settings import Batching
 class RecordBuffer:
     """Records in reading order.
 
-    gate  per source: limit of the ready records' offsets; None: no limit
+    gate  per source, an offset: only records below it are ready, later ones wait; None: no limit
 
     >>> buffer = RecordBuffer(Batching(records_max=2))
     >>> buffer.add(Record(Source("stream", 0), "pages", offset, None, b"{}", 0) for offset in range(3))
@@ -62,7 +62,7 @@ class RecordBuffer:
         self.release()
 
     def release(self) -> None:
-        """Make records ready that the gate now passes."""
+        """Move waiting records that the gate now passes to the ready ones."""
         if self._gate is None:
             return
         for source, records in self._waiting.items():

@@ -1,7 +1,7 @@
 """Reading input and outputs back by position, and appending earlier records.
 
-Reading is safe during delivery. `extent` asks for committed offsets, then the outputs' ends, then the input's: so
-everything committed is in the outputs, and every output's record in the input.
+Reading is safe during delivery. `extent` asks for committed offsets, then the outputs' ends, then the input's. So the
+outputs hold everything below a committed offset, and the input holds every output's record.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,10 @@ class Absent(NamedTuple):
 RecordsByPosition = Mapping[Position, Record | Absent]
 
 RecordsAt = Callable[[Sequence[Position]], RecordsByPosition]
-"""The record at each position, or why there is none: one request each."""
+"""The record at each position, or why there is none. Each position takes a request, so ask for a handful.
+
+A file may have changed since its first read.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,10 @@ class Extent:
     first      first readable offset per source
     end        offset after the last readable record, per source
     committed  committed offset per source; absent without a commit
-    outputs    upper bound for output records
-    inputs     upper bound for input records
+    outputs    upper bound for the number of output records, for a progress bar
+    inputs     the same for input records
     compacted  whether compaction may have removed input records
-    trimmed    destinations of output logs without their first records
+    trimmed    destination of each output log without its first records
 
     >>> source = Source("stream", 0)
     >>> Extent({"stream": "pages"}, {source: 3}, {source: 9}, {source: 9}, outputs=6, inputs=6).compacted
@@ -65,7 +68,7 @@ class Extent:
 class Output:
     """A record of an output.
 
-    log      partition or file
+    log      the topic's partition, or the file
     offset   its place in the log
     record   with its input position and all headers; None without a position
     """
@@ -103,30 +106,31 @@ REPLAY = Way("replay", None)
 class OutputLog(Protocol):
     """Input and outputs of a service.
 
-    Each appended record names its position, so the target shows progress. One process appends at a time.
+    Each appended record names the input position for which it was sent, so the target shows progress. One process appends
+    at a time; a successor with the same way takes over.
     """
 
     has_headers: bool
     """Whether outputs keep keys, timestamps and headers."""
 
     def open(self, way: Way | None) -> None:
-        """Connect. `way`: take over from a predecessor.
+        """Connect. `way`: take over its appending, and end what a predecessor left open. None: only read.
 
         Raises BrokerUnavailable, SettingsError, TransactionHanging.
         """
 
     def extent(self) -> Extent:
-        """Fix the end of later `inputs` and `outputs`, otherwise each call's own."""
+        """Fix the end of later `inputs` and `outputs`. Without it, each call reads to the end at that moment."""
 
     def claims(self) -> Mapping[Source, Claim]:
-        """The group's committed offsets as claims."""
+        """The group's committed offsets, with their claims on an index."""
 
     def inputs(self, since_ms: int | None = None, /) -> Iterator[list[Record]]:
         """Committed input records in batches, in offset order within a source.
 
-        Unreadable ones (`lost`) may come out of order.
+        A record with `lost` represents unreadable ones, and may come out of order.
 
-        since_ms  first timestamp; earlier records may come too
+        since_ms  all records from this timestamp on, perhaps with earlier ones; None: all
         """
 
     def outputs(
@@ -145,7 +149,7 @@ class OutputLog(Protocol):
 
 
 def portions(records: Iterable[Record], bounds: Batching, *, ascending: bool = True) -> Iterator[list[Record]]:
-    """Lists within a batch's bounds, by default with strictly ascending offsets per source.
+    """Lists within a batch's bounds. `ascending`: offsets increase strictly per source in each list.
 
     Yields at least one list, empty without records, so that the reader sees time pass.
     """

@@ -1,7 +1,8 @@
-"""Contract for a transport: Kafka, files and the tests' fake.
+"""Contract for a transport. Kafka, files and the tests' fake keep it.
 
-A source's records come once, in offset order; offsets may have gaps. After an error, close the transport for good; a
-new one learns from `committed` whether the batch arrived.
+A source's records come in offset order, each once per read-through. Offsets may have gaps, and sources have no mutual
+order. `deliver` writes all outputs of a batch and commits its ends atomically, or raises. After an error, close the
+transport for good; a new one learns from `committed` whether the batch arrived.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,11 +19,14 @@ NO_TIMESTAMP_MS = -1
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Sources that this worker owns and has not begun. `seek` names their first offset.
+    """Sources that this worker owns and has not begun. `seek` names their first
+    offset, before any record is read.
 
-    A source that lost its next record is assigned again, for recovery. Until all begin, `read` yields no records.
+    A source whose next record is gone is assigned again, so that recovery decides. Until all begin, every `read` assigns
+    them again and yields no records.
 
-    `names`: display name per stream (topic, file). `others`: all other known sources with deliveries, of any owner.
+    `names`: display name per stream (topic, file), which reveals a new stream under an old name. `others`: all other
+    known sources with deliveries in the same place, of any owner.
 
     >>> Assigned((Source("stream", 0),), {"stream": "pages"}).others
     ()
@@ -35,12 +39,12 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """Part of an output that may have lost records that recovery needs.
+    """Part of an output that lacks records, perhaps some that recovery needs.
 
     place          name of the part, for people
     why            words that follow the name
     sources        whose records may be gone
-    first_time_ms  first remaining record's time, or None
+    first_time_ms  first remaining record's time; None without a record, or if its time proves nothing
 
     >>> trimmed = Trimmed("unique/0", "begins at offset 7 now", (Source("stream", 0),))
     >>> f"{trimmed.place} {trimmed.why}"
@@ -54,7 +58,7 @@ class Trimmed:
 
 
 class Place(NamedTuple):
-    """Offset in another log, of topic id `stream`, that matches an input offset."""
+    """Offset in another log, of topic id `stream`, that matches an input offset in a service in parts."""
 
     stream: str
     offset: int
@@ -64,9 +68,9 @@ class Place(NamedTuple):
 class Claim:
     """A committed offset's claim on the deciding index.
 
-    index    index id, or ""
-    in_use   False: that index was being restored
-    place    matching offset in the other log, or None
+    index    id of the deciding index; "" if unknown
+    in_use   False: that index was still being restored
+    place    matching offset in the other log of a service in parts; None if unknown
     foreign  committed by another program or by hand
 
     >>> Claim(7, "index-id", in_use=True).foreign
@@ -81,7 +85,7 @@ class Claim:
 
 
 class Finished(Enum):
-    """End of the input (files only)."""
+    """End of the input: no record will follow. Only files end."""
 
     FINISHED = auto()
 
@@ -92,7 +96,8 @@ FINISHED = Finished.FINISHED
 class Transport(Protocol):
     """Source of records and destination of decisions.
 
-    The last methods' defaults suit one process with lasting outputs.
+    The methods from `claims` on have answers for one process whose outputs cannot lose records. A transport with a group
+    gives its own.
     """
 
     @property
@@ -105,14 +110,14 @@ class Transport(Protocol):
     def read(self) -> Batch | Assigned | Finished:
         """The next event; an empty Batch after a bounded wait without news.
 
-        Raises BrokerUnavailable, and DeliveryDoubtful if ownership or the input is uncertain.
+        Raises BrokerUnavailable, and DeliveryDoubtful if ownership or the input's identity is uncertain.
         """
 
     def peek(self) -> Batch | None:
         """The next `read`'s batch, unless its sources move to another worker; None without a full batch.
 
-        `read` then returns the same `records`. Peeking sends no request and never waits or raises. A peeked batch has
-        no snapshot.
+        `read` then returns the same `records` object. Peeking sends no request, never waits and never raises. A peeked
+        batch has no snapshot.
         """
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
@@ -122,10 +127,10 @@ class Transport(Protocol):
         """First readable offset per source."""
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """The next record's offset per source, if known."""
+        """The next record's offset per source; unknown ones are absent."""
 
     def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
-        """Read an assigned source from `offset` on. `applied`: the index's progress, compared with a file.
+        """Read an assigned source from `offset` on. A file is compared with `applied`, the index's progress in it.
 
         Raises InputChanged.
         """
@@ -139,27 +144,30 @@ class Transport(Protocol):
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
         """Commit start offsets atomically, for sources without one, or by a policy or claim.
 
-        Claims the sources for this worker's index. `restoring`: it is being restored. An owner may commit for other
-        sources. Raises DeliveryDoubtful if the group has moved sources, and its subclass Rebalancing during the move.
+        Claims the sources for this worker's index. `restoring`: that index is still being restored. An owner may also
+        commit for other sources of its stream.
+
+        Raises DeliveryDoubtful if the group has moved sources, and its subclass Rebalancing during the move.
         """
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """Every delivered record of the destinations with an input position in `ranges`, as first read.
 
         Yields batches by input source and offset, without repeated positions; empty ones mark time. Within a source and
-        destination, offsets ascend as far as memory can reorder. Given-back records come too, in any order and from any
-        position. Header (Kafka) or verdict line (files) names the verdict.
+        destination, offsets ascend as far as memory can reorder outputs that drifted apart. Given-back records after
+        the first needed record come too, in any order and from any position. A record's header (Kafka) or verdict line
+        (files) names its verdict.
         """
 
     def close(self) -> None:
         """Release every resource; never raises or commits."""
 
     def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
-        """Claim on an index per source, from its committed offset, or None."""
+        """Claim on an index per source, from its committed offset; None if never committed, or if no other index can decide."""
         return dict.fromkeys(sources)
 
     def inputs_at(self, _positions: Collection[Position], /) -> Iterator[list[Record]]:
-        """Input records at these positions, in batches; empty ones mark time."""
+        """Input records that remain at these positions, in batches; empty ones mark time."""
         return iter(())
 
     def trimmed(
@@ -173,7 +181,7 @@ class Transport(Protocol):
         return {}
 
     def last_contact_seconds(self) -> float | None:
-        """Monotonic time of the last answer, or None."""
+        """Monotonic time of the last answer from outside; None without one."""
         return None
 
     def unowned(self) -> tuple[Source, ...]:
@@ -181,5 +189,5 @@ class Transport(Protocol):
         return ()
 
     def strangers(self) -> tuple[str, ...]:
-        """Other programs in the group, as client, host and partitions."""
+        """Other programs in the group, as client, host and partitions, checked within the last seconds."""
         return ()

@@ -28,9 +28,10 @@ from streamer.errors import InputUnreadable
 from streamer.transports.files import parquet, warc
 
 LINE_BYTES_MAX = 256 * 2**20
-"""Longest readable line: bounds the memory that a damaged file takes."""
+"""Longest readable line; a damaged file takes no more memory than this."""
 
 STANDARD_INPUT = Path("-")
+"""Name of standard input."""
 
 _PLAIN_READ_BYTES = 256 * 2**10
 _SPLIT_BYTES_MAX = 2**20  # most plain text that is cut into lines ahead of use
@@ -52,16 +53,18 @@ _TABLES = {
     ".csv": ("CSV", ","),
     ".tsv": ("TSV", "\\t"),
 }
-"""Delimiter by suffix: in text, a first line may have commas too."""
+"""Format and delimiter by suffix. Only the name decides, since a first line with commas may be text."""
 
 _AS_JSON_LINES = (
     "{reads} {name} | python -c 'import csv,json,sys; csv.field_size_limit(2**31-1); "
     '[print(json.dumps(row)) for row in csv.DictReader(sys.stdin, delimiter="{delimiter}")]\' | streamer filter - --out DIR'
 )
+"""Command that turns a table into JSON Lines."""
 
 _READS = {".gz": "gzip -dc", ".zst": "zstd -dc"}
 
 _NAMED = {".warc": "WARC", ".wet": "WET", ".wat": "WAT", ".parquet": "Parquet", ".arc": "ARC"}
+"""Suffixes of names that promise a magic number."""
 
 _REFUSED_MAGIC = {
     b"\xfd7zXZ": "xz",
@@ -86,10 +89,10 @@ class _Frame(Protocol):
 
 
 class _Decompressor:
-    """Decompressor for consecutive frames."""
+    """Decompressor for consecutive frames, in blocks of any size."""
 
     def __init__(self, new_frame: Callable[[], _Frame], *, padding: bytes) -> None:
-        """`padding`: ignored bytes between frames. Gzip allows zeros."""
+        """`padding`: bytes to ignore between frames. Gzip allows zeros."""
         self._new_frame = new_frame
         self._padding = padding
         self._frame: _Frame | None = None
@@ -143,6 +146,7 @@ class LineReader:
         self._path = path
         self.count = 0
         self.ended = False
+        """Whether all readable lines were returned."""
         self._line_bytes_max = line_bytes_max
         try:
             self._raw = io.FileIO(standard_input, closefd=False) if path == STANDARD_INPUT else io.FileIO(path)
@@ -166,6 +170,7 @@ class LineReader:
         self._fragment = bytearray()
         self._digest = xxhash.xxh3_128()
         self.bytes_read = 0
+        """Bytes read, before decompression."""
 
     def lines(self, count_max: int, bytes_max: int, wait_ms: int | None = None, *, whole: bool = False) -> list[bytes]:
         """The next lines without b"\\n", within both limits, but at least one.
@@ -173,7 +178,7 @@ class LineReader:
         wait_ms  longest wait for a pipe; None: no limit
         whole    return nothing until the request is full or the input ends
 
-        Empty after `wait_ms` without a line, and at the end (`ended`). Raises InputUnreadable after all sound lines.
+        Empty after `wait_ms` without a line, and at the end (`ended`). Damage raises InputUnreadable after all lines before it.
         """
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
         while not self._exhausted and not self._has(count_max, bytes_max):
@@ -216,12 +221,12 @@ class LineReader:
         return self.count - begin
 
     def digest(self) -> bytes:
-        """XXH3-128 (16 bytes) over all returned and skipped lines, each with b"\n"."""
+        """XXH3-128 (16 bytes) over the lines returned or skipped, each followed by b"\\n"."""
         return self._digest.digest()
 
     @property
     def left_out(self) -> Counter[str]:
-        """Input records without a document, by kind."""
+        """Number of input records without a document, by kind."""
         return Counter() if self._warc is None else self._warc.left_out
 
     def close(self) -> None:
@@ -238,7 +243,7 @@ class LineReader:
             self.ended = True
 
     def _fill(self, deadline: float | None) -> bool:
-        """Decompress and cut one block, or read the next. False after the deadline."""
+        """Decompress and cut one block, or read the next. False if none came before the deadline."""
         try:
             if (page := next(self._pages, None)) is not None:
                 self._append([page])
@@ -371,7 +376,7 @@ def _require_lines(first: bytes, path: Path) -> None:
 
 
 def _needs_more_bytes(head: bytes, suffix: str) -> bool:
-    """Whether further bytes may reveal compression."""
+    """Whether further bytes may reveal compression. Only a first line that begins like a magic number waits for them."""
     if suffix == ".zst":
         return len(head) < len(_ZSTD_MAGIC)
     magics = (_GZIP_MAGIC, _ZSTD_MAGIC, parquet.BEGIN, *_REFUSED_MAGIC)
@@ -379,7 +384,7 @@ def _needs_more_bytes(head: bytes, suffix: str) -> bool:
 
 
 def lines(path: Path, left_out: Counter[str] | None = None) -> Iterator[bytes]:
-    """All lines of a file or standard input ('-'), without b"\n". Updates `left_out`. Raises InputUnreadable."""
+    """All lines of a file or standard input ('-'), without b"\\n". Updates `left_out`. Raises InputUnreadable."""
     with closing(LineReader(path)) as reader:
         while taken := reader.lines(4096, 2**24):
             yield from taken
@@ -388,7 +393,7 @@ def lines(path: Path, left_out: Counter[str] | None = None) -> Iterator[bytes]:
 
 
 def digests_at(path: Path, counts: Sequence[int]) -> dict[int, bytes]:
-    """Digest of the first n lines per n in `counts`, within the file. Raises InputUnreadable."""
+    """Digest of the first n lines, for every n in `counts` within the file. Raises InputUnreadable."""
     digests: dict[int, bytes] = {}
     with closing(LineReader(path)) as reader:
         for count in sorted(counts):

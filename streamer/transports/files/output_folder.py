@@ -13,7 +13,7 @@ A delivery:
     3. write and sync a new checkpoint, and rename it over the old one
     4. sync the rename
 
-The rename delivers. `open` cuts off undelivered bytes beyond the checkpoint's lengths.
+The rename delivers. `open` cuts off bytes beyond the checkpoint's lengths: nothing delivered them.
 """
 
 import contextlib
@@ -49,10 +49,10 @@ class Delivered:
     """Progress of one input.
 
     path    absolute path, or '-'; the input's identity
-    name    name at its first run
+    name    name at its first run, for verdict lines and the index
     stream  id of its content
     lines   delivered lines; None: never committed
-    mark    hexadecimal digest of these lines, or empty
+    mark    hexadecimal digest of these lines; empty: none
 
     >>> Delivered("/data/pages.jsonl", "pages.jsonl", "stream").lines is None
     True
@@ -74,7 +74,7 @@ class _Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryHooks:
-    """Callables between the steps of a delivery; a crash test raises in one.
+    """Callables between the steps of a delivery. Crash tests raise or kill here.
 
     >>> DeliveryHooks(before_outputs=lambda: print("begins")).before_outputs()
     begins
@@ -101,13 +101,14 @@ class OutputFolder:
     def __init__(self, folder: Path, hooks: DeliveryHooks) -> None:
         self.folder = folder
         self.sources: dict[str, Delivered] = {}
+        """Inputs by path; `register` and `append` update it."""
         self._hooks = hooks
         self._lengths: dict[str, int] = dict.fromkeys(OUTPUTS, 0)
         self._descriptors: dict[str, int] = {}
         self._lock: int | None = None
 
     def open(self) -> None:
-        """Lock the folder, create it if missing, and truncate the outputs to the delivered lengths.
+        """Create the folder if missing, lock it, and truncate the outputs to the delivered lengths.
 
         Raises SettingsError for an unusable or locked folder, and RecoveryRefused if outputs contradict the checkpoint.
         """
@@ -137,7 +138,7 @@ class OutputFolder:
         return self._lengths, list(self.sources.values())
 
     def register(self, source: Delivered) -> None:
-        """Write an input's progress into the checkpoint. Raises DeliveryDoubtful."""
+        """Write an input and its progress into the checkpoint. Raises DeliveryDoubtful."""
         sources = {**self.sources, source.path: source}
         try:
             self._save(self._lengths, sources)
@@ -146,7 +147,7 @@ class OutputFolder:
         self.sources = sources
 
     def append(self, contents: Mapping[str, bytes], source: Delivered | None) -> None:
-        """Append to the outputs by name, and commit `source`.
+        """Append the contents to the outputs by name, and commit `source` in the checkpoint.
 
         After an error (DeliveryDoubtful, or a hook's), close and reopen the folder.
         """
@@ -239,7 +240,7 @@ class OutputFolder:
             os.ftruncate(self._descriptors[name], self._lengths[name])
 
     def _require_a_verdict_for_every_line(self) -> None:
-        """Raise RecoveryRefused for impossible lengths."""
+        """Raise RecoveryRefused for lengths with unequal counts of lines and verdicts, before any truncation."""
         counts = {name: _lines_within(self._descriptors[name], length) for name, length in self._lengths.items()}
         if counts.pop(VERDICTS) != sum(counts.values()):
             raise self._damaged()
@@ -277,7 +278,7 @@ def files_of(folder: Path) -> set[str]:
 
 
 def remove_undelivered(folder: Path, kept: Set[str]) -> bool:
-    """Empty a folder of a filter's files if no line was delivered. True if only `kept` remain."""
+    """Remove a filter's files from an unused folder that has no output yet. True if only `kept` remain."""
     made = files_of(folder) - kept
     if any((folder / name).stat().st_size for name in made & set(OUTPUTS)):
         return False

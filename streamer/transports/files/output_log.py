@@ -30,7 +30,7 @@ _GONE = Absent("neither the input nor the outputs have its line any more")
 class FileOutputLog:
     """See `OutputLog`. Raises SettingsError without a checkpoint, and RecoveryRefused for a damaged one.
 
-    `inputs` leaves out pipes.
+    `inputs` leaves out pipes: they cannot be read again.
     """
 
     has_headers = False
@@ -41,7 +41,8 @@ class FileOutputLog:
         self._fixed: tuple[Mapping[str, int], list[Delivered]] | None = None
 
     def open(self, way: Way | None) -> None:
-        """See `OutputLog`. `way` is GIVE_BACK. Refused during a filter's run."""
+        """See `OutputLog`. The only `way` is GIVE_BACK, from duplicate.jsonl to unique.jsonl. Refused during a
+        filter's run."""
         # Refuses an empty folder instead of initialising it.
         self._folder.look()
         if way is not None:
@@ -68,7 +69,7 @@ class FileOutputLog:
         return {Source(each.stream, 0): Claim(each.lines, "", True) for each in inputs if each.lines is not None}
 
     def inputs(self, _since_ms: int | None = None) -> Iterator[list[Record]]:
-        """See `OutputLog`. Lines have no timestamps: reads all. Also raises InputUnreadable."""
+        """See `OutputLog`. Reads all lines, since they have no timestamps. Also raises InputUnreadable."""
         _, inputs = self._delivered()
         for each in inputs:
             if each.lines and Path(each.path).is_file():
@@ -139,7 +140,7 @@ class FileOutputLog:
         return records
 
     def append(self, records: Sequence[Record]) -> None:
-        """See `OutputLog`: appends to unique.jsonl, marked as given back."""
+        """See `OutputLog`: appends lines to unique.jsonl, and verdicts that mark them as given back."""
         lines = b"".join((record.value or b"") + b"\n" for record in records)
         verdicts = b"".join(_verdict(record) + b"\n" for record in records)
         self._folder.append({f"{Destination.UNIQUE}.jsonl": lines, VERDICTS: verdicts}, None)

@@ -1,7 +1,7 @@
 """Parquet rows as JSON lines. The only importer of pyarrow.
 
-A line has every column, in file order. Times become ISO 8601, decimals text, bytes UTF-8 text or else Base64, and NaN
-null. The same file gives the same lines.
+A line has every column in file order, so outputs keep the whole row. Times become ISO 8601, decimals text,
+bytes UTF-8 text or else Base64, and NaN null. The same file gives the same lines.
 
 Reads batches of rows and single column pages, never a whole file.
 """
@@ -14,17 +14,18 @@ from pathlib import Path
 import orjson
 
 BEGIN = b"PAR1"
+"""First and last bytes of a Parquet file."""
 
 _ROWS_AT_ONCE = 4  # each has a copy of a value that they share: a few kilobytes of dictionary can be gigabytes of rows
 _PAGES_READ_BYTES = 2**20
 
 
 class Unreadable(Exception):
-    """Unreadable from here on, with the reason."""
+    """Unreadable from here on. The message says why."""
 
 
 def json_lines(path: Path) -> Iterator[tuple[bytes, float]]:
-    """Yield each line with b"\\n", and the share of rows read so far. Raises Unreadable."""
+    """Yield lines, each with b"\\n", and the share of rows read so far. Raises Unreadable."""
     if importlib.util.find_spec("pyarrow") is None:
         raise Unreadable('this is Parquet, which needs the package pyarrow: pip install "neardup-streamer[parquet]"')
     import pyarrow as arrow

@@ -8,7 +8,8 @@ The stream of an input:
     new path, known name in the index    the known stream, and the same verdicts, if it is a regular file
                                          that begins with exactly the decided lines
     otherwise, and for any new pipe      a new stream
-The checkpoint notes the stream before the first record leaves. So a pipe fed again after a crash is the same input.
+The checkpoint notes the stream before the first record leaves. So a pipe fed again after a crash counts as the same
+input.
 
 The digest of the first n lines, `mark`, proves that an input is unchanged. The checkpoint holds it for delivered lines,
 the index for decided ones. A file may grow, but an unterminated last line may not.
@@ -38,7 +39,7 @@ TAIL_RECORDS_MAX = 200_000
 
 @dataclass(slots=True)
 class _Reading:
-    """The current input. `decided`: the index's progress in it, until reached."""
+    """The current input. `decided`: the index's applied offset and mark, until the reading reaches it."""
 
     source: Source
     name: str
@@ -48,7 +49,10 @@ class _Reading:
 
 
 class FileTransport(Transport):
-    """Transport over files and standard input."""
+    """Transport over files and standard input. It touches nothing before `open`.
+
+    The folder's lock admits one job, and `open` refuses a folder that lost delivered lines.
+    """
 
     def __init__(
         self,
@@ -61,7 +65,7 @@ class FileTransport(Transport):
         standard_input: int = 0,
     ) -> None:
         """
-        known_streams   the index's streams by name, with its progress
+        known_streams   the indexed streams with a name, each with applied offset and mark
         hooks           for crash tests
         standard_input  file descriptor for '-'
         """
@@ -81,29 +85,29 @@ class FileTransport(Transport):
 
     @property
     def bytes_total(self) -> int:
-        """Size of all regular input files on disk; 0 if all are pipes."""
+        """Bytes on disk of all regular input files; 0 if all inputs are pipes."""
         return sum(path.stat().st_size for path in self._paths if path.is_file())
 
     @property
     def bytes_read(self) -> int:
-        """Bytes read before decompression."""
+        """Bytes read from the inputs, before decompression."""
         at_work = self._reading.reader if self._reading else None
         return self._bytes_read_before + (at_work.bytes_read if at_work else 0)
 
     @property
     def left_out(self) -> Counter[str]:
-        """Input records without a document, by kind."""
+        """Number of input records without a document, by kind."""
         at_work = self._reading.reader if self._reading else None
         return self._left_out_before + (at_work.left_out if at_work else Counter())
 
     @property
     def lines_delivered(self) -> int:
-        """Delivered lines of these inputs, over all runs."""
+        """Delivered lines of these inputs, earlier runs included."""
         keys = set(map(_key, self._paths))
         return sum(each.lines or 0 for key, each in self._folder.sources.items() if key in keys)
 
     def open(self) -> None:
-        """Check all inputs, then open the folder. Admits one job, and refuses one that lost lines.
+        """Check all inputs, then lock the folder and truncate its files to the delivered lengths.
 
         Raises InputUnreadable, SettingsError, RecoveryRefused.
         """
@@ -143,7 +147,7 @@ class FileTransport(Transport):
             self._close_input()
 
     def peek(self) -> Batch | None:
-        """See Transport. A pipe's batch comes from the buffer only."""
+        """See Transport. Reads a file from disk; of a pipe it takes only what is buffered."""
         reading = self._reading
         if self._peeked is None and reading and reading.reader and reading.decided is None:
             begin = reading.reader.count
@@ -157,11 +161,11 @@ class FileTransport(Transport):
         return {source: delivered.get(source.stream) for source in sources}
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """0 per source."""
+        """0 per source: files keep their lines."""
         return dict.fromkeys(sources, 0)
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """Known lines per source, delivered or read."""
+        """Known lines per source, delivered or read. More may follow."""
         ends = {source: lines or 0 for source, lines in self.committed(sources).items()}
         if self._reading and self._reading.reader and self._reading.source in ends:
             ends[self._reading.source] = max(ends[self._reading.source], self._reading.reader.count)
@@ -170,8 +174,9 @@ class FileTransport(Transport):
     def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
         """Compare the lines before `offset` with the mark, then read on from there.
 
-        If the index's mark agrees, decided lines from `offset` to `applied.offset` form the first batch. A crash leaves
-        at most TAIL_RECORDS_MAX. With more, a file is compared at once and read in ordinary batches; a pipe is refused.
+        If the index's mark agrees, decided lines from `offset` to `applied.offset` form the first batch, whatever its
+        size. A crash leaves at most TAIL_RECORDS_MAX such lines. With more, a file is compared at once and read in
+        ordinary batches; a pipe is refused.
         An empty mark is ignored. Raises InputChanged, InputUnreadable, RecoveryRefused.
         """
         reading = self._reading
@@ -191,7 +196,7 @@ class FileTransport(Transport):
             raise self._changed(reading, offset)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
-        """See Transport: appends lines and verdicts, and moves the checkpoint. Raises DeliveryDoubtful."""
+        """See Transport: appends lines and verdicts, and moves the checkpoint, atomically. Raises DeliveryDoubtful."""
         if not batch.records:
             return
         ((source, end),) = batch.ends.items()
@@ -206,9 +211,9 @@ class FileTransport(Transport):
         self._folder.append(contents, replace(delivered, lines=end, mark=batch.marks[source].hex()))
 
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:  # noqa: ARG002
-        """Commit start offsets in the checkpoint, for sources without one.
+        """Write start offsets into the checkpoint as delivered, for sources without one.
 
-        Raises DeliveryDoubtful, and RecoveryRefused for another committed offset: lines would be lost or doubled.
+        Raises DeliveryDoubtful, and RecoveryRefused if another offset was committed: lines would be lost or doubled.
         """
         ((source, offset),) = offsets.items()
         delivered = self._delivered(source)
@@ -224,7 +229,7 @@ class FileTransport(Transport):
         return FileOutputLog(self._folder.folder, self._batch).changelog(ranges, destinations)
 
     def close(self) -> None:
-        """See Transport."""
+        """Release inputs, outputs and the lock."""
         self._close_input()
         self._folder.close()
 
@@ -329,4 +334,5 @@ def _key(path: Path) -> str:
 
 
 def _text(path: Path) -> str:
+    r"""Printable path; bytes outside UTF-8 appear as \xNN."""
     return os.fsencode(path).decode(errors="backslashreplace")

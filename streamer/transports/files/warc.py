@@ -2,7 +2,7 @@
 
     WARC bytes ──► record by record ──► {"id": ..., "url": ..., "time": ..., "type": "response", ..., "text": ...}
 
-A line depends on its record alone. Its members, in this order, if present:
+A line depends on its record alone, so positions and digests hold as for any file. Its members, in this order, if present:
 
     id            WARC-Record-ID, unchanged
     url           WARC-Target-URI
@@ -10,7 +10,7 @@ A line depends on its record alone. Its members, in this order, if present:
     type          WARC-Type: response, resource or conversion
     refers_to     WARC-Refers-To: the response that was converted
     content_type  of the page, by HTTP or by the record
-    truncated     WARC-Truncated: why the page is incomplete
+    truncated     WARC-Truncated: why the crawler stored only a part
     text          the page as sent, without HTTP codings, in Unicode
     no_text       in place of `text`: why it is unreadable. The line becomes a dead letter
 
@@ -19,7 +19,7 @@ Records without a page (requests, redirects, pictures) are only counted, by kind
 Framing (headers, length, block) happens here, because warcio pulls from a file, and a pipe must not block. warcio
 parses chunks and headers; w3lib detects the charset, as Scrapy does.
 
-Only the headers are read from records above RECORD_BYTES_MAX.
+Records up to RECORD_BYTES_MAX stay whole in memory. Of longer ones only the headers are read.
 """
 
 import importlib.util
@@ -34,9 +34,10 @@ import orjson
 import zstandard
 
 BEGIN = b"WARC/"
+"""First bytes of WARC, WET and WAT records."""
 
 RECORD_BYTES_MAX = 64 * 2**20
-"""Longest record with a text, stored and decoded."""
+"""Longest record whose text is read, both as stored and as decoded."""
 
 _HEADERS_BYTES_MAX = 64 * 2**10
 _LOOK_BYTES = 64 * 2**10  # enough for the HTTP headers of a record that is too long
@@ -53,15 +54,15 @@ _WAT = b'"Envelope"'
 
 
 class Unreadable(Exception):
-    """The rest is no WARC, or has no documents. The message names the remedy."""
+    """No WARC from here on, or WARC without documents. The message says which, and the remedy."""
 
 
 class _LeftOut(Exception):
-    """A record without a page, with its kind."""
+    """A record without a page. The message is its kind."""
 
 
 class WarcLines:
-    """Cutter of WARC blocks into JSON lines. `left_out`: records without a line, by kind.
+    """Cutter of WARC blocks into JSON lines. `left_out` counts records without a line, by kind.
 
     >>> list(WarcLines().cut(b"WARC/1.0\\r\\nWARC-Type: warcinfo\\r\\nContent-Length: 0\\r\\n\\r\\n"))
     []
@@ -114,7 +115,7 @@ class WarcLines:
             raise Unreadable(f"the file ends within WARC record {self._records + 1}: it is truncated")
 
     def _end_of_record(self, begin: int) -> int | None:
-        """End of the needed part; None if it needs more bytes."""
+        """End offset of the needed part; None if more bytes must come first."""
         held = self._held
         if not held.startswith(BEGIN, begin):
             if BEGIN.startswith(bytes(held[begin : begin + len(BEGIN)])):
@@ -136,7 +137,7 @@ class WarcLines:
         return headers.end() + looked_at
 
     def _line(self, record: bytes, *, is_whole: bool) -> bytes:
-        """Raises _LeftOut without a page, and Unreadable for WAT."""
+        """Line of a record. Raises _LeftOut without a page, and Unreadable for WAT."""
         parsed = self._loader.parse_record_stream(
             BytesIO(record.lstrip(b"\r\n")), known_format="warc", no_record_parse=True
         )
@@ -202,9 +203,10 @@ def _mime(content_type: str | None) -> str:
 
 
 def _body(stream: Any, http: Any) -> tuple[bytes, str | None]:
-    """Decoded body, and None or why it is unreadable.
+    """Decoded body, and why it is unreadable, or None.
 
-    Some crawlers store decoded pages under the original headers, so a body that begins as a page stays.
+    Some crawlers store decoded pages under the original headers, so a body that begins as a page stays
+    as it is.
     """
     if http is None:
         return stream.read(), None
@@ -230,7 +232,7 @@ def _body(stream: Any, http: Any) -> tuple[bytes, str | None]:
 
 
 class _Incomplete(Exception):
-    """A decoded page that is too long or cut short."""
+    """A decoded page that is too long, or cut short. The message becomes `no_text`."""
 
 
 def _inflated(body: bytes, window_bits: int) -> bytes:

@@ -1,1 +1,1 @@
-"""Transport over Kafka."""
+"""Transport over Kafka; the only importers of its clients."""

@@ -20,18 +20,18 @@ from streamer.transports.output_log import portions
 from streamer.transports.transport import Trimmed
 
 HELD_BYTES_MAX = 64 * 2**20
-"""Most bytes of values that a merge holds."""
+"""Most bytes of values that a merge holds to restore a source's order."""
 
 SEARCH_OFFSETS = 2_000
-"""Length of the first searched range."""
+"""Offsets in the first range searched, back from an output's end."""
 
 
 class SourceOrder:
     """Merge of one output's partitions into offset order per source.
 
     A source's records ascend in each partition, except given-back ones: add none. The merge holds a record until every
-    unfinished partition shows the same source at its offset or later. Beyond `held_bytes_max`, all come out at once,
-    out of order.
+    unfinished partition shows the same source at its offset or later. Beyond `held_bytes_max` bytes of values, all come
+    out at once, out of order.
 
     >>> order, source = SourceOrder([0, 1]), Source("stream", 0)
     >>> order.add(0, Record(source, "pages", 7, None, None, 0))
@@ -58,7 +58,7 @@ class SourceOrder:
         del self._reached[partition]
 
     def ready(self) -> Iterator[Record]:
-        """Records whose turn has come."""
+        """Records whose turn has come, by source."""
         everything = self._held_bytes > self._held_bytes_max or not self._reached
         for source, heap in self._held.items():
             reached = min((offsets.get(source, -1) for offsets in self._reached.values()), default=-1)
@@ -86,7 +86,7 @@ def find_trimmed(
 ) -> Iterator[Trimmed | None]:
     """See `Transport.trimmed`. Raises SettingsError, BrokerUnavailable.
 
-    A record from before the range proves that the partition has the whole range.
+    A source's records ascend. So one record from before the range proves that the partition has the whole range.
     """
     topics = [topic_of(settings, destination) for destination in destinations]
     for topic in compacted_topics(settings, topics):
@@ -146,8 +146,8 @@ def _read_topic(
 def _first_needed(reader: TopicReader, partition: TopicPartition, whole: range, ranges: Mapping[Source, range]) -> int:
     """First offset that the ranges may need in an output partition.
 
-    Usually the last records of a long topic. So it searches back from the end, until every source shows a record from
-    before its range.
+    An index usually lost the last records of a long topic. So the search goes back from the end, until every source
+    shows a record from before its range.
     """
     if not all(wanted.start for wanted in ranges.values()):
         return whole.start
@@ -161,7 +161,7 @@ def _first_needed(reader: TopicReader, partition: TopicPartition, whole: range, 
 
 
 def _sources_before(records: Iterable[ConsumerRecord], ranges: Mapping[Source, range]) -> set[Source]:
-    """Sources with a record from before their range, without given-back ones: those are out of order."""
+    """Sources with a record from before their range, except given-back records, which are out of order."""
     sources = set()
     for record in records:
         headers = tuple(record.headers)

@@ -1,6 +1,7 @@
 """Seam between the Kafka transport and its client, `kafka_python` or `confluent`.
 
-Input partitions go by number.
+`transport` decides what to read, keep and deliver, `writer` when to commit, a client only how. Partitions of the input go
+by number.
 """
 
 import importlib.util
@@ -14,21 +15,21 @@ from streamer.records.record import Headers, Record
 from streamer.settings.settings import Settings
 
 Commits = Mapping[int, tuple[int, str]]
-"""Offset to commit and its note, by input partition."""
+"""Offset to commit and its note, by partition of the input."""
 
 NOTE_END = "\0"
 """Ends every committed note: confluent-kafka adds it, and reads a note without it past its end."""
 
 Changes = deque[tuple[bool, frozenset[int]]]
-"""Assignment changes in order: True and gained partitions, or False and lost ones."""
+"""Assignment changes in order: True and partitions gained, or False and partitions lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
     """This worker's membership in the group.
 
-    id     given by the group; changes after an expulsion
-    proof  client's proof for the writer
+    id     assigned by the group; changes after an expulsion
+    proof  the client's own proof of membership, for its producer
     """
 
     id: str
@@ -55,7 +56,7 @@ class Reader(Protocol):
 
     @property
     def changes(self) -> Changes:
-        """Pending assignment changes; the caller removes followed ones."""
+        """Pending assignment changes; the caller removes those it has followed."""
 
     def poll(self, wait_ms: int, records_max: int) -> Mapping[int, Sequence[Record]]:
         """Records by partition, in offset order; none after a bounded wait. Also the group's heartbeat.
@@ -65,10 +66,10 @@ class Reader(Protocol):
 
     @property
     def gone(self) -> frozenset[int]:
-        """Partitions without their next record at the brokers, until `forget`."""
+        """Partitions whose next record the brokers no longer have, until `forget`."""
 
     def member(self) -> Member | None:
-        """Membership at the last poll; None if missing or perhaps changing."""
+        """Membership at the last poll; None without one, or if it may be changing."""
 
     def is_steady(self) -> bool:
         """False during a known rebalance."""
@@ -84,10 +85,10 @@ class Reader(Protocol):
         """Read a partition from `offset` on."""
 
     def forget(self, partition: int) -> None:
-        """Drop the state of a lost or restarted partition."""
+        """Drop a partition's state: it was lost, or begins again."""
 
     def assignment(self) -> frozenset[int]:
-        """This member's partitions."""
+        """Partitions that this member owns."""
 
     def committed(self, partition: int) -> tuple[int, str] | None:
         """The group's committed offset and note, or None."""
@@ -96,10 +97,10 @@ class Reader(Protocol):
         """Commit atomically without a transaction. Raises kafka-python's KafkaError."""
 
     def progress(self, partition: int) -> tuple[int, int] | None:
-        """Offset after the last polled record, and the end; None if unknown."""
+        """Offset after the last polled record, and the last known end; None if unknown."""
 
     def rejoin(self) -> None:
-        """Rejoin the group at the next polls, in a rebalance."""
+        """Rejoin the group with the next polls, which starts a rebalance."""
 
     def close(self) -> None:
         """Release every resource quickly; never raises or commits."""
@@ -115,7 +116,7 @@ class Send(NamedTuple):
 
 
 class Producer(Protocol):
-    """Transactional producer. After kafka-python's KafkaError or ValueError, only `close` is allowed."""
+    """Transactional producer. Calls raise kafka-python's KafkaError and ValueError; then only `close` is allowed."""
 
     @property
     def identity(self) -> tuple[int, int] | None:
@@ -140,4 +141,4 @@ class Producer(Protocol):
         """As `commit`."""
 
     def close(self) -> None:
-        """Release every resource quickly; never raises."""
+        """Release every resource quickly, in any state; never raises."""

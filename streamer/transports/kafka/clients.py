@@ -26,17 +26,17 @@ from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.unreadable import TolerantConsumer
 
 NULL_VALUE: Any = object()
-"""Value for a record without one: the client refuses None without a key."""
+"""`send` value for a record without one: the client refuses None without a key."""
 
 BATCH_BYTES_MAX = 1_000_000
 """Batch size for one partition: just below a topic's default max.message.bytes.
 
 The client wakes its thread for every record after a partition's first batch. CPU microseconds per document: 51 at this
-size, 59 at 256 KiB, 125 at the default of 16 KiB.
+size, 59 at 256 KiB, 125 at the client's default of 16 KiB.
 """
 
 LINGER_MS_MAX = 1_000
-"""Longer than a batch's sends, so client batches fill up; `flush` sends them at once."""
+"""Longer than it takes to hand over a batch, so client batches fill up; `flush` sends them at once."""
 
 _READING = {
     # Even for an input without transactions: only then does a client fetch stable committed offsets.
@@ -48,7 +48,7 @@ _READING = {
 _HEARTBEAT_INTERVAL_MS_MAX = 3_000
 CLOSE_MS_MAX = 1_000
 METADATA_AGE_MS_MAX = 3_000
-"""Longest time until the client sees a new input partition."""
+"""Longest time until the client sees an added input partition."""
 RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
 _TRANSACTION_MS_MAX_DEFAULT = 900_000
@@ -60,6 +60,7 @@ _MESSAGE_BYTES_MAX = "max.message.bytes"
 NetworkSelector.DEFAULT_CONFIG["slow_task_threshold_secs"] = 0
 
 Producers = list[tuple[TopicPartition, ProducerState]]
+"""Producers, each with a partition that it writes to."""
 
 _dropped: list[KafkaProducer] = []
 
@@ -70,7 +71,7 @@ class _NullValueSerializer(Serializer):  # type: ignore[misc]
 
 
 def require_fast_checksums() -> None:
-    """Raise SettingsError without crc32c's C code: Python's is ten times slower."""
+    """Raise SettingsError without crc32c's C code: the client would silently be ten times slower."""
     if record_checksums.crc32c_c is None:
         raise SettingsError(
             f"the package crc32c has no working C code in this Python ({platform.python_version()}, "
@@ -176,7 +177,7 @@ def ask_for_rejoin(consumer: KafkaConsumer) -> None:
 
 
 def make_detached_consumer(settings: Settings, *, committed_only: bool = True) -> TolerantConsumer:
-    """Consumer without a group."""
+    """Consumer without a group, for any offset of any topic. `committed_only` False: also of open transactions."""
     isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}
     return TolerantConsumer(
         **_connection(settings),
@@ -207,12 +208,12 @@ def _writing(settings: Settings) -> dict[str, Any]:
 
 
 def transactional_id(settings: Settings, instance: str) -> str:
-    """Transactional id of a group's instance, and its client id."""
+    """Transactional id of a group's instance. As client id, it lets workers recognise each other."""
     return f"{settings.kafka.group}-{instance}"
 
 
 def make_transactional_producer(settings: Settings, instance: str) -> KafkaProducer:
-    """Producer of the outputs. Fences its predecessor with the same id."""
+    """Producer of the outputs. Fences an earlier one with the same group and instance."""
     identity = transactional_id(settings, instance)
     return KafkaProducer(
         **_connection(settings),
@@ -224,17 +225,17 @@ def make_transactional_producer(settings: Settings, instance: str) -> KafkaProdu
 
 
 def make_loader(settings: Settings) -> KafkaProducer:
-    """Producer without transactions, to fill a topic by hand."""
+    """Producer without transactions, to fill an input topic by hand."""
     return KafkaProducer(**_connection(settings), **_writing(settings), client_id=f"{settings.kafka.group}-loader")
 
 
 def connections_of(producer: KafkaProducer) -> frozenset[object]:
-    """A producer's connections; a new one is another object."""
+    """A producer's current connections; each new connection is another object."""
     return frozenset(tuple(producer._sender._client._manager._conns.values()))
 
 
 def drop_producer(producer: KafkaProducer) -> None:
-    """Stop a producer quickly, without its unsent records. Never raises."""
+    """Stop a producer quickly in any state, without its unsent records. Never raises."""
     # A producer's finaliser mutes its module's logger, so producers live as long as the process.
     _dropped.append(producer)
     try:
@@ -245,9 +246,9 @@ def drop_producer(producer: KafkaProducer) -> None:
 
 
 def make_admin(settings: Settings) -> KafkaAdminClient:
-    """Client for topics, groups and transactions, after a test login.
+    """Client for topics, groups and transactions, after a test of the login.
 
-    Raises SettingsError if that is refused, and the client's errors.
+    Raises SettingsError if the login is refused, and the client's errors.
     """
     require_login(settings)
     return KafkaAdminClient(**_connection(settings), client_id=f"{settings.kafka.group}-admin")
@@ -260,13 +261,13 @@ def close_quickly(client: KafkaAdminClient | KafkaConsumer, **options: Any) -> N
 
 
 def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | None]:
-    """Topic id (a UUID as text), or None, by name. Raises AuthorizationError."""
+    """Id (a UUID as text) by topic; None for a missing topic. Raises AuthorizationError."""
     existing = existing_topics(admin, names)
     return {name: str(existing[name]["topic_id"]) if name in existing else None for name in names}
 
 
 def existing_topics(admin: KafkaAdminClient, names: list[str]) -> dict[str, Any]:
-    """Descriptions of the existing topics. Raises AuthorizationError."""
+    """The client's description of each existing topic, by name. Raises AuthorizationError."""
     described = {topic["name"]: topic for topic in admin.describe_topics(names)}
     for name, topic in described.items():
         if topic["error_code"] == errors.TopicAuthorizationFailedError.errno:
@@ -320,7 +321,7 @@ def compacted_topics(settings: Settings, topics: Collection[str]) -> list[str]:
 def topic_settings(
     admin: KafkaAdminClient, topics: Collection[str], keys: Collection[str]
 ) -> dict[str, dict[str, str]]:
-    """Visible settings by topic and key. Raises KafkaError."""
+    """Settings by topic and key, as far as this user may read them. Raises KafkaError."""
     try:
         return _settings_of(admin, "topic", topics, keys)
     except errors.AuthorizationError:
@@ -337,7 +338,7 @@ def _settings_of(
 
 
 def abort_commands(settings: Settings, starts: Mapping[TopicPartition, int]) -> str:
-    """Kafka's commands that abort open transactions, by their first offsets."""
+    """Kafka's commands to abort open transactions, given their first offsets."""
     servers = ",".join(settings.kafka.bootstrap_servers)
     return "; ".join(
         f"kafka-transactions.sh --bootstrap-server {servers} abort --topic {at.topic} --partition {at.partition} "
@@ -370,7 +371,7 @@ class Attempt:
             raise self._error
 
     def make(self, caller: "_Caller") -> None:
-        """Make the call, and free the thread before the waiter wakes. Re-raises unexpected errors."""
+        """Make the call. Frees the thread before it wakes the waiter. Re-raises unexpected errors."""
         try:
             self._make()
             self._error = None
@@ -383,7 +384,7 @@ class Attempt:
 
 
 class _Caller:
-    """A reused thread for attempts: a new one waits for the interpreter's lock twice."""
+    """A reused thread for attempts: a new thread would wait for the interpreter's lock twice."""
 
     def __init__(self) -> None:
         self.attempts: SimpleQueue[Attempt] = SimpleQueue()

@@ -1,6 +1,7 @@
 """Broker facts for `streamer doctor`: rights, topics, timeouts. Changes nothing.
 
-Two requests test rights and timeouts. The broker checks them, and then must refuse:
+Rights on transactional ids and the brokers' timeouts may be hidden. Two requests test them. The broker checks each, and
+then must refuse it:
 
     JoinGroup       by an unknown member: rights on the group, then the session timeout
     InitProducerId  for an outdated producer: rights on the id, then the transaction timeout
@@ -40,7 +41,7 @@ _UNKNOWN_PRODUCER = 2**62
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """Partitions, replicas per partition, and visible settings."""
+    """A topic's partitions, replicas per partition, and settings; None without the right to ask."""
 
     partitions: int
     replicas: int
@@ -53,9 +54,9 @@ class Facts:
 
     topics     by name; None for a missing or hidden topic
     refused    keys of timeouts beyond the brokers' limits
-    untried    keys of untested timeouts
-    newest_ms  latest input timestamp, or None
-    withheld, withheld_from_parts  missing rights, of the service and of parts
+    untried    keys of timeouts that could not be tested for lack of a right
+    newest_ms  latest input timestamp in milliseconds since 1970; None without records or an answer
+    withheld, withheld_from_parts  missing rights of the service, and those that only a service in parts needs
     """
 
     withheld: Sequence[Right]
@@ -67,7 +68,7 @@ class Facts:
 
 
 def diagnose(settings: Settings) -> Facts:
-    """Raises SettingsError, BrokerUnavailable."""
+    """Collect all facts. Raises SettingsError, BrokerUnavailable."""
     rights = rights_of(settings)
     topics = settings.topics
     with broker_errors(settings, "looking into rights and topics"), make_admin(settings) as admin:
@@ -139,6 +140,7 @@ _TIMEOUTS: dict[Resource, tuple[str, type[Exception]]] = {
     Resource.GROUP: ("kafka.session_timeout_ms", errors.InvalidSessionTimeoutError),
     Resource.TRANSACTIONAL_ID: ("kafka.transaction_timeout_ms", errors.InvalidTransactionTimeoutError),
 }
+"""Setting that each request tests, and the error of a refused value."""
 
 
 def _tried(settings: Settings, admin: KafkaAdminClient) -> dict[Resource, type[Exception]]:

@@ -1,10 +1,10 @@
-"""Handshake that shows why a connection fails: certificate, listener, password.
+"""Test handshake that shows why a connection fails: certificate, listener, password.
 
-The client only retries until its timeout. This module takes its steps once:
+The client hides all three: it retries until its timeout. This module takes the client's steps once:
 
     connect -> TLS -> ApiVersions -> SASL -> Metadata
 
-A silent broker proves nothing: that may pass.
+An error that a setting causes names the setting. A silent broker proves nothing: that may pass.
 """
 
 import socket
@@ -28,7 +28,7 @@ STEP_SECONDS_MAX = 5.0
 """Longest wait in one step; an answer takes milliseconds."""
 
 LOOK_SECONDS_MAX = 10.0
-"""Time limit for another broker; the caller's watchdog is running."""
+"""No further broker is asked after this time, or kafka.request_timeout_ms: the caller's watchdog is running."""
 
 _PROTOCOL = "kafka.security_protocol"
 _EXPIRED, _NOT_YET_VALID, _OTHER_HOST = {10}, {9}, {62, 64}
@@ -39,8 +39,8 @@ _EXPIRED, _NOT_YET_VALID, _OTHER_HOST = {10}, {9}, {62, 64}
 class Greeting:
     """A broker's answer.
 
-    brokers              advertised addresses, host:port
-    certificate_expires  end of its certificate, in seconds since 1970; None without TLS
+    brokers              advertised addresses, host:port, in order
+    certificate_expires  end of the broker's certificate, in seconds since 1970; None without TLS
 
     >>> Greeting(("broker:9092",), certificate_expires=None).brokers
     ('broker:9092',)
@@ -51,7 +51,7 @@ class Greeting:
 
 
 def greetings(settings: Settings) -> Iterator[tuple[str, Greeting | SettingsError | BrokerUnavailable]]:
-    """Address, and greeting or error, of every configured and advertised broker."""
+    """Address, and greeting or error, for every configured broker, then for every advertised one."""
     waiting = list(settings.kafka.bootstrap_servers)
     for address in waiting:
         answer: Greeting | SettingsError | BrokerUnavailable
@@ -67,7 +67,7 @@ def greetings(settings: Settings) -> Iterator[tuple[str, Greeting | SettingsErro
 def require_login(settings: Settings, *, everywhere: bool = False) -> None:
     """Raise SettingsError if the first answering broker refuses these settings; `everywhere`: if any does.
 
-    Without any answer it returns: the client waits.
+    Returns if no broker answers: the client does the waiting.
     """
     until = time.monotonic() + min(LOOK_SECONDS_MAX, settings.kafka.request_timeout_ms / 1000)
     for _, answer in greetings(settings):
@@ -92,7 +92,7 @@ def greet(settings: Settings, address: str) -> Greeting:
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """The client's TLS context, or None. Raises SettingsError for an unusable file."""
+    """The client's TLS context; None without TLS. Raises SettingsError for an unusable file."""
     kafka = settings.kafka
     if not kafka.security_protocol.endswith("SSL"):
         return None
@@ -115,9 +115,9 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
 
 
 def own_certificate_expires(settings: Settings) -> float | None:
-    """End of kafka.ssl_certfile, in seconds since 1970, or None.
+    """End of kafka.ssl_certfile, in seconds since 1970; None if absent or unknown.
 
-    A local server verifies it: `ssl` describes no other certificate. Raises SettingsError for an unusable or expired
+    A local server verifies the certificate: `ssl` describes only verified ones. Raises SettingsError for an unusable or expired
     one.
     """
     showing, kafka = tls_context(settings), settings.kafka
@@ -230,11 +230,11 @@ def _expiry(speaker: ssl.SSLSocket | ssl.SSLObject) -> float | None:
 
 
 class _HungUp(Exception):
-    """The broker hung up, or speaks another protocol."""
+    """The broker hung up, or does not speak Kafka's protocol."""
 
 
 class _Conversation:
-    """Requests and answers over one connection."""
+    """Kafka's requests and answers over one connection, in sequence."""
 
     def __init__(self, settings: Settings, connection: socket.socket, address: str) -> None:
         self._settings = settings
@@ -243,7 +243,7 @@ class _Conversation:
         self._protocol = KafkaProtocol(client_id=f"{settings.kafka.group}-handshake")
 
     def ask(self, request: Any) -> Any:
-        """Raises _HungUp, and the connection's errors."""
+        """Answer to a request. Raises _HungUp, and the connection's errors."""
         self._protocol.send_request(request)
         self._connection.sendall(self._protocol.send_bytes())
         while data := self._connection.recv(2**16):
@@ -303,7 +303,7 @@ def _bracketed(host: str) -> str:
 
 
 def _explain_listener(settings: Settings, address: str) -> None:
-    """Raise SettingsError if another kind of listener answers."""
+    """Raise SettingsError if another kind of listener answers; return otherwise."""
     kafka = settings.kafka
     encrypted, sasl = kafka.security_protocol.endswith("SSL"), kafka.security_protocol.startswith("SASL")
     other = f"{_PROTOCOL} ({kafka.security_protocol}): the listener at {address}"

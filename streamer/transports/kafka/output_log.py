@@ -31,7 +31,7 @@ from streamer.transports.output_log import ALL_OUTPUTS, Absent, Extent, Output, 
 from streamer.transports.transport import Claim
 
 REQUEST_MS_MAX = 5_000
-"""Longest wait of `records_at` for one answer."""
+"""Longest wait of `records_at` for one answer: a person waits."""
 
 RECORDS_AT_SECONDS_MAX = 20.0
 
@@ -167,7 +167,7 @@ class KafkaOutputLog:
 
 
 def read_inputs(settings: Settings, positions: Collection[Position]) -> Iterator[list[Record]]:
-    """See `Transport.inputs_at`. Reads each partition once, from first to last position.
+    """See `Transport.inputs_at`, for positions in `topics.input`. Reads each partition once, from first to last position.
 
     Raises BrokerUnavailable, RecordsUnreadable.
     """

@@ -1,7 +1,8 @@
-"""Group check: reclaims unread partitions, and names other programs.
+"""Check of the group: reclaims unread partitions, and names other programs.
 
-In a cooperative rebalance, moving partitions lose their owner in the first round, and get one in the second. A static
-member that dies in between and soon returns gets its old assignment. The group is then stable without a second round.
+In a cooperative rebalance, moving partitions lose their owner in the first round, and get one in the second. Static
+members that die in between and return within the session timeout prevent the second round: the broker hands them the
+first round's assignment, and calls the group stable.
 
     describe the group, stable  ->  partitions without an owner  ->  the same CONFIRM_SECONDS later  ->  ask to rejoin
 
@@ -39,15 +40,16 @@ CONFIRM_SECONDS = 2.5
 
 
 Member = Mapping[str, Any]
+"""The broker's description of a member."""
 
 
 def silence_ms_max(settings: Settings) -> int:
-    """Longest silence of healthy brokers: a look, its answer and a read."""
+    """Longest silence of healthy brokers: the wait for the next look, its answer and a read."""
     return int(CHECK_SECONDS * 1000) + settings.kafka.request_timeout_ms + settings.batch.wait_ms
 
 
 class OwnershipWatch:
-    """Periodic look at the group's assignments."""
+    """Periodic comparison of the group's assignments with the input's partitions."""
 
     def __init__(self, settings: Settings, instance: str, part: Part | None = None) -> None:
         self._settings = settings
@@ -64,13 +66,13 @@ class OwnershipWatch:
         """Other programs in the group: client, host and partitions in words."""
         self._seen_seconds = -math.inf
         self.answered_seconds = -math.inf
-        """Monotonic time of the last answer, even an error."""
+        """Monotonic time of the broker's last answer, even an error."""
 
     def look(self, admin: KafkaAdminClient, reader: Reader, topic_id: str) -> None:
         """Look, if due. The reader rejoins at its next poll if partitions stay without an owner.
 
         Without an answer, the last result stays valid. Raises SettingsError for changed passwords or withdrawn rights, and
-        DeliveryDoubtful for a changed topic id: an idle consumer may miss it.
+        DeliveryDoubtful for a changed topic id, which an idle consumer may miss.
         """
         if time.monotonic() < self._due_seconds:
             return
@@ -102,7 +104,7 @@ class OwnershipWatch:
         return self.strangers
 
     def _answer(self, admin: KafkaAdminClient, topic_id: str) -> tuple[frozenset[int], Sequence[Member] | None]:
-        """Input partitions, and members."""
+        """Partitions of the input, and members as `_members` gives them. No partitions without an answer."""
         try:
             answer = self._partitions(admin, topic_id), self._members(admin)
         except KafkaError as error:
@@ -126,7 +128,7 @@ class OwnershipWatch:
             raise
 
     def _members(self, admin: KafkaAdminClient) -> Sequence[Member] | None:
-        """None without an answer from a stable group. Raises KafkaError."""
+        """Members; None in a rebalance or without an answer. Raises KafkaError."""
         group = admin.describe_groups([self._group])[self._group]
         self.answered_seconds = time.monotonic()
         if group["error"] is not None:

@@ -1,6 +1,6 @@
-"""Kafka rights: needed and missing.
+"""Rights that the service's user needs, in terms of Kafka's authorizer, and missing ones.
 
-The start checks them: the first dead letter may come months later.
+The service checks them at its start: the first dead letter may come months later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ class Resource(Enum):
 class Right:
     """An operation on a resource. READ and WRITE include DESCRIBE.
 
-    name      resource; for a transactional id its prefix
+    name      the resource's; for a transactional id its prefix
     setting   key that names the resource
-    required  False: only `purpose` fails without it
+    required  True: the service does not start without it; False: only `purpose` fails
 
     >>> str(Right("WRITE", Resource.TOPIC, "unique", "topics.unique", "to deliver"))
     "WRITE on topic 'unique' (topics.unique)"
@@ -50,7 +50,7 @@ class Right:
 
 
 def rights_of(settings: Settings, part: Part | None = None) -> list[Right]:
-    """All rights of a part; None: of the whole service."""
+    """All rights that a part uses; None: the whole service."""
     topics, kafka = settings.topics, settings.kafka
     outputs = outputs_of(settings, part)
     identity = f"{kafka.group}-{kafka.instance}-"
@@ -82,7 +82,7 @@ _OF_OUTPUTS = {
 
 
 def user_of(settings: Settings) -> str:
-    """The user as the brokers see it, with its setting."""
+    """The user that the brokers see, with the setting that names it."""
     kafka = settings.kafka
     if kafka.sasl_username is not None:
         return f"user {kafka.sasl_username!r} (kafka.sasl_username)"
@@ -92,7 +92,7 @@ def user_of(settings: Settings) -> str:
 
 
 def withheld_on_topics(admin: KafkaAdminClient, rights: Sequence[Right]) -> list[Right]:
-    """Topic rights that the brokers deny, as far as known. Raises KafkaError."""
+    """Topic rights that the brokers deny. Leaves out topics about which they say nothing. Raises KafkaError."""
     wanted = [right for right in rights if right.resource is Resource.TOPIC]
     allowed = _allowed_on_topics(admin, list(dict.fromkeys(right.name for right in wanted)))
     return [right for right in wanted if right.name in allowed and right.operation not in allowed[right.name]]
@@ -109,14 +109,14 @@ def _allowed_on_topics(admin: KafkaAdminClient, names: list[str]) -> Mapping[str
 
 
 def require_rights_on_topics(settings: Settings, admin: KafkaAdminClient, part: Part | None = None) -> None:
-    """Raise SettingsError for missing topic rights that the part requires. Also raises KafkaError."""
+    """Raise SettingsError that names every missing topic right which the part requires. Also raises KafkaError."""
     withheld = withheld_on_topics(admin, [right for right in rights_of(settings, part) if right.required])
     if withheld:
         raise SettingsError(refusal(settings, ", ".join(map(str, withheld))))
 
 
 def refusal(settings: Settings, missing: str) -> str:
-    """Missing rights, and the remedy."""
+    """Message about missing rights, and the remedy."""
     servers = ", ".join(settings.kafka.bootstrap_servers)
     return f"{servers} does not allow {user_of(settings)} {missing}: allow it as {DOCUMENTED_AT} shows"
 

@@ -16,12 +16,13 @@ from streamer.transports.kafka.unreadable import Damage, TolerantConsumer, end_o
 from streamer.transports.transport import NO_TIMESTAMP_MS
 
 Ranges = dict[TopicPartition, range]
+"""Offsets per partition."""
 
 Skipped = Callable[[TopicPartition, Damage, int], None]
 
 
 class TopicReader:
-    """Reader of any topic ranges. Calls connect on first use, and raise BrokerUnavailable and SettingsError."""
+    """Reader of any topic ranges. Calls raise BrokerUnavailable and SettingsError, and connect on first use."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class TopicReader:
         self._consumer: TolerantConsumer | None = None
 
     def close(self) -> None:
-        """Disconnect; never raises. The next call reconnects."""
+        """Release the consumer; never raises. The next call reconnects."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             close_quickly(consumer, autocommit=False, timeout_ms=CLOSE_MS_MAX)
@@ -62,7 +63,7 @@ class TopicReader:
             return [TopicPartition(topic, number) for number in sorted(self.consumer.partitions_for_topic(topic))]
 
     def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Offset after the last readable record."""
+        """Offset after the last record that is readable now."""
         with broker_errors(self._settings, f"looking up offsets for reading {self._what}"):
             ends: dict[TopicPartition, int] = self.consumer.end_offsets(list(partitions), timeout_ms=self._timeout_ms)
         return ends
@@ -70,7 +71,7 @@ class TopicReader:
     def ranges(
         self, partitions: Collection[TopicPartition], ends: Mapping[TopicPartition, int] | None = None
     ) -> Ranges:
-        """Offsets from the first readable one to `ends`, by default the current end."""
+        """Offsets from the first readable one to `ends`; None: to the current end."""
         ends = self.ends(partitions) if ends is None else ends
         with broker_errors(self._settings, f"looking up offsets for reading {self._what}"):
             firsts = self.consumer.beginning_offsets(list(partitions), timeout_ms=self._timeout_ms)
@@ -94,7 +95,7 @@ class TopicReader:
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Next records of the assigned partitions.
 
-        skipped  takes damage that recovery.unreadable skips, and its end
+        skipped  takes damage that recovery.unreadable skips, and the offset after it
 
         Also raises RecordsUnreadable.
         """
@@ -113,7 +114,7 @@ class TopicReader:
         ranges: Mapping[TopicPartition, range],
         skipped: Skipped = lambda _at, _damage, _end: None,
     ) -> Iterator[tuple[dict[TopicPartition, list[ConsumerRecord]], list[TopicPartition]]]:
-        """Read a range of each partition: records and finished partitions.
+        """Read a range of each partition. Yields records by partition, and the partitions that are finished.
 
         `skipped` and errors: as `poll`.
         """
@@ -155,7 +156,7 @@ class TopicReader:
                 del unread[partition]
 
     def records(self, ranges: Mapping[TopicPartition, range], stream: str) -> Iterator[list[Record]]:
-        """Input records of topic id `stream`; `lost` marks unreadable ones."""
+        """Input records with the topic id `stream`; `lost` marks unreadable ones."""
         lost: list[Record] = []
 
         def note(at: TopicPartition, damage: Damage, end: int) -> None:
@@ -176,7 +177,7 @@ class TopicReader:
 
 
 def lost_at(settings: Settings, source: Source, offset: int) -> Record | None:
-    """Placeholder for unreadable input records from `offset` on, or None.
+    """Placeholder for unreadable records of `topics.input` from `offset` on; None if that record is readable.
 
     Raises RecordsUnreadable if `recovery.unreadable` is to stop; BrokerUnavailable, SettingsError.
     """
@@ -187,7 +188,7 @@ def lost_at(settings: Settings, source: Source, offset: int) -> Record | None:
 
 
 def backwards(whole: range, length: int) -> Iterator[range]:
-    """Ranges over `whole` from its end: `length` offsets, then four times as many each time.
+    """Ranges that cover `whole` from its end. The first has `length` offsets, each later one four times as many.
 
     >>> list(backwards(range(10, 100), 20))
     [range(80, 100), range(10, 80)]
@@ -202,7 +203,7 @@ def backwards(whole: range, length: int) -> Iterator[range]:
 def first_records(
     settings: Settings, starts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, ConsumerRecord | None]:
-    """Record at each partition's offset, committed or not; None if removed.
+    """Record at this offset of each partition, committed or not; None if removed.
 
     Raises BrokerUnavailable, SettingsError.
     """
@@ -216,7 +217,7 @@ def first_records(
 
 
 def newest_inputs(settings: Settings, count: int) -> Iterator[list[Record]]:
-    """About the `count` newest input records, evenly by partition, without a stream id.
+    """About the `count` newest records of `topics.input`, evenly by partition, without a stream id.
 
     Raises BrokerUnavailable, RecordsUnreadable, SettingsError.
     """

@@ -1,4 +1,4 @@
-"""Topics for the command line: create, check, fill. The service creates none."""
+"""Topic administration for the command line: create, check, fill. The service itself creates no topic."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -34,16 +34,16 @@ _RESTORING = "restoring"
 _PLACE = "place="
 _THERE = (type(None), TopicAlreadyExistsError)
 _ANY_PAST = {"message.timestamp.type": "CreateTime", "message.timestamp.before.max.ms": str(2**63 - 1)}
-"""Topic settings that allow any past timestamp."""
+"""Topic settings that allow any timestamp before now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
     """Note attached to a committed offset.
 
-    stream  topic id: a recreated topic has another; "" if unknown
-    index   id of the deciding index, or ""
-    in_use  False: that index was being restored
+    stream  id of the input topic, new for a recreated topic; "" if unknown
+    index   id of the deciding index; "" if unknown
+    in_use  False: that index was still being restored
     place   matching offset in the other log of a service in parts
 
     >>> parse_note(Note("topic-id", "index-id").text()).index
@@ -61,14 +61,14 @@ class Note:
 
     @property
     def names_topic(self) -> bool:
-        """Whether it has a topic id: only the service's notes do."""
+        """Whether it has a topic id, as only the service's notes do."""
         try:
             return str(UUID(self.stream)) == self.stream
         except ValueError:
             return False
 
     def text(self) -> str:
-        """Committed form."""
+        """Committed form of the note."""
         words = [self.stream, self.index, "" if self.in_use else _RESTORING]
         if self.place is not None:
             words.append(f"{_PLACE}{self.place.stream}:{self.place.offset}")
@@ -76,9 +76,9 @@ class Note:
 
 
 def parse_note(text: str | None) -> Note:
-    """Inverse of `Note.text`, up to `NOTE_END`.
+    """Inverse of `Note.text`; ignores anything after `NOTE_END`.
 
-    Offsets set by hand have no note.
+    Offsets set by hand have no note. Parts without an index note only the stream.
     """
     words = (text or "").partition(NOTE_END)[0].split(" ")
     place = _parse_place(words.pop()) if words[-1].startswith(_PLACE) else None
@@ -94,10 +94,10 @@ def _parse_place(word: str) -> Place | None:
 def create_topics(
     settings: Settings, partitions: int, replication_factor: int, *, parts: bool = False
 ) -> dict[str, Literal["created", "exists"]]:
-    """Create missing topics; returns the outcome per topic.
+    """Create missing topics; returns the outcome per topic. Existing topics stay as they are.
 
-    parts  also create the two topics between parts. With the brokers' timestamps, a worker's wrong clock cannot expire
-           undelivered verdicts.
+    parts  also create the two topics between parts. The brokers set their timestamps, so that a worker's wrong clock
+           cannot make retention remove undelivered verdicts.
 
     Outputs take any timestamp, and records up to kafka.request_bytes_max. Raises BrokerUnavailable, and SettingsError
     for a refused topic (name, replication factor, rights).
@@ -137,7 +137,7 @@ def _create(settings: Settings, wanted: dict[str, dict[str, Any]]) -> dict[str, 
 
 
 def seed_topic(settings: Settings) -> str:
-    """Topic with an index's entries, to seed another job."""
+    """Topic with an index's entries, to seed another engine's job."""
     return f"{settings.topics.fingerprints}-seeds"
 
 
@@ -165,10 +165,10 @@ def topic_of(settings: Settings, destination: Destination | Handover) -> str:
 
 
 def require_topics(settings: Settings, part: Part | None = None, *, to_read: bool = False) -> str:
-    """Input topic's id, after a check of all topics and rights.
+    """Id of the input topic, after a check that all topics exist, with the rights needed.
 
     part     None: the whole service
-    to_read  without a check of rights
+    to_read  only reading is planned, which itself shows missing rights: no check of rights
 
     Raises SettingsError, BrokerUnavailable.
     """
@@ -183,7 +183,7 @@ def require_topics(settings: Settings, part: Part | None = None, *, to_read: boo
 
 
 def between_parts(settings: Settings, part: Part | None) -> list[str]:
-    """Topics that need equal partition counts for a part."""
+    """Topics that need equal partition counts for a part; none for the whole service."""
     topics = settings.topics
     if part is None:
         return []
@@ -202,7 +202,7 @@ def partitions_between(settings: Settings) -> int:
 
 
 def _described(settings: Settings, admin: KafkaAdminClient, names: list[str], option: str) -> dict[str, Any]:
-    """Descriptions by topic. Raises SettingsError for missing ones."""
+    """Descriptions by topic. Raises SettingsError for missing ones, which `topics create` with `option` makes."""
     described = existing_topics(admin, names)
     if missing := [name for name in names if name not in described]:
         raise SettingsError(
@@ -224,7 +224,7 @@ def _require_equal(partitions: dict[str, int]) -> None:
 
 
 def same_topic_partitions(settings: Settings, admin: KafkaAdminClient, identity: str) -> frozenset[int]:
-    """Input partitions. Raises DeliveryDoubtful for a changed topic id, so that the next start asks a person.
+    """Input partitions. Raises DeliveryDoubtful if the topic's id changed: a new worker will ask a person.
 
     Also raises KafkaError.
     """
@@ -236,12 +236,12 @@ def same_topic_partitions(settings: Settings, admin: KafkaAdminClient, identity:
 
 
 def committed_offsets(settings: Settings) -> dict[Source, int]:
-    """The group's committed input offsets. Raises SettingsError, BrokerUnavailable."""
+    """The group's committed offsets in the input topic. Raises SettingsError, BrokerUnavailable."""
     return {source: claim.offset for source, claim in claims_of_group(settings).items()}
 
 
 def claims_of_group(settings: Settings) -> dict[Source, Claim]:
-    """As `committed_offsets`, as claims."""
+    """The group's committed offsets as claims. Errors: as `committed_offsets`."""
     topic, group = settings.topics.input, settings.kafka.group
     with broker_errors(settings, f"fetching the committed offsets of group {group!r}"), make_admin(settings) as admin:
         identity = topic_ids(admin, [topic])[topic]
@@ -256,16 +256,16 @@ def claims_of_group(settings: Settings) -> dict[Source, Claim]:
 
 
 class Loader:
-    """Writer of records without key or transactions."""
+    """Writer of records without a key: acknowledged, but without transactions."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
         """Raises SettingsError for a missing topic, and BrokerUnavailable."""
         self._timeout_seconds = settings.kafka.delivery_timeout_ms / 1000
         self._topic = topic
         self.written = 0
-        """Acknowledged records."""
+        """Number of acknowledged records."""
         self.ends: dict[int, int] = {}
-        """Offset after each partition's last record."""
+        """Offset after the last acknowledged record, by partition."""
         require_fast_checksums()
         with broker_errors(settings, f"looking for topic {topic!r}"), make_admin(settings) as admin:
             _described(settings, admin, [topic], "")
@@ -273,11 +273,11 @@ class Loader:
             self._producer = make_loader(settings)
 
     def send(self, values: Iterable[bytes]) -> None:
-        """Write values as records; returns after the last acknowledgement. Raises BrokerUnavailable."""
+        """Write each value as a record; returns after the last acknowledgement. Raises BrokerUnavailable."""
         self.send_to((None, None, value) for value in values)
 
     def send_to(self, records: Iterable[tuple[int | None, int | None, bytes]]) -> None:
-        """As `send`, for (partition, timestamp in milliseconds since 1970, value)."""
+        """As `send`, for (partition, timestamp, value). Timestamps are in milliseconds since 1970; None: the client chooses."""
         remaining = iter(records)
         try:
             # In portions: the client would take any number of records into memory.
@@ -302,9 +302,9 @@ class Loader:
 
 
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:
-    """Write values as records without key; returns their number.
+    """Write each value as a record without key; returns the number of acknowledged records.
 
-    Raises SettingsError for a missing topic, and BrokerUnavailable with the acknowledged number.
+    Raises SettingsError for a missing topic, and BrokerUnavailable with that number.
     """
     with closing(Loader(settings, topic)) as loader:
         loader.send(values)

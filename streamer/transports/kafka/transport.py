@@ -8,16 +8,16 @@ records: kafka-python (`kafka.kafka_python`) or confluent-kafka (`kafka.confluen
 
 kafka-python 3.0.12 loses records or fencing outside these rules (tests/contract/test_kafka_rules.py, by number):
  1  The transport does not open without crc32c's C code.
- 2  Nothing is under way at commit: a record past its delivery timeout fails only its future.
+ 2  Nothing is under way at commit: a record that missed its delivery timeout fails its future, and nothing else.
  3  The membership is taken right after `poll`, and goes with the batch. A member dropped in between has none, and the
-    broker accepts offsets without a member.
+    broker would accept offsets without a member.
  4  After any doubt the producer is dropped: offsets sent to a transaction outlive its abort.
  5  The client waits without limit in the last two steps: they are given up after the delivery timeout.
  6  Reads see committed records only. The client commits and resets nothing by itself, and creates no topic.
  7  delivery_timeout_ms < transaction_timeout_ms; batches are bounded by records, bytes and time.
  8  The rebalance listener runs on the client's thread: it only takes notes.
  9  Transactions are named by group and instance: a new worker fences its predecessor. Dropped producers are kept.
-10  Offsets have gaps if the input is written in transactions. Lag is the fetched end minus the position.
+10  Offsets have gaps if the input is written in transactions. Lag is the end known from fetching minus the position.
 11  A stable group may leave partitions without an owner for ever: `kafka.ownership` rejoins
     (tests/contract/test_unowned_partitions.py).
 12  One unparsable record ends all reading: `kafka.unreadable` reads odd header names, and bounds the damage
@@ -76,13 +76,14 @@ _ANSWER_SECONDS = 1.0
 """Time in which healthy brokers answer a look at the group."""
 
 BATCHES_KEPT = 2
-"""The next full batch, and the one peeked at meanwhile."""
+"""Full batches kept: the next one, and the one peeked at meanwhile."""
 
 
 class KafkaTransport:
     """Group member that reads the input topic, and delivers in transactions.
 
-    `instance`: this worker's lasting name in the group. `index`: id of the deciding index; "" claims nothing.
+    `instance`: this worker's name within the group, the same after a restart. `index`: id of the deciding index;
+    "" claims nothing.
     """
 
     takes_headers = True
@@ -120,7 +121,7 @@ class KafkaTransport:
         self._heard_seconds = -math.inf
 
     def open(self) -> None:
-        """See Transport. Ends transactions that a predecessor or the broker left open.
+        """See Transport. Ends transactions that a predecessor left open or the broker forgot.
 
         Also raises SettingsError and TransactionHanging.
         """
@@ -144,7 +145,7 @@ class KafkaTransport:
         self._note_answer()
 
     def read(self) -> Batch | Assigned:
-        """See Transport. Also raises DeliveryDoubtful for uncertain sources."""
+        """See Transport. Also raises DeliveryDoubtful if its sources become uncertain."""
         reader = self._reader
         # 0. Every few seconds, check the topic's id and each partition's owner; without one, the poll rejoins.
         self._ownership.look(self._admin, reader, self._stream)
@@ -175,11 +176,11 @@ class KafkaTransport:
         return replace(self._buffer.cut(), snapshot=member)
 
     def peek(self) -> Batch | None:
-        """See Transport. Uses polled records only: a poll may end the batch's membership."""
+        """See Transport. Uses polled records only: another poll may rejoin, and so end the batch's membership."""
         return self._buffer.peek()
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
-        """See Transport. An offset for a deleted topic with this name counts as none.
+        """See Transport. An offset committed for a deleted topic with this name counts as none.
 
         Also raises TransactionHanging.
         """
@@ -206,7 +207,7 @@ class KafkaTransport:
         return {source: whole.start for source, whole in self._extents(sources).items()}
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """See Transport. In an open transaction, its first offset."""
+        """See Transport. In an unfinished transaction, the offset of its first record."""
         return {source: whole.stop for source, whole in self._extents(sources).items()}
 
     def seek(self, source: Source, offset: int, _applied: Applied | None) -> None:
@@ -265,7 +266,7 @@ class KafkaTransport:
         return read_inputs(self._settings, positions)
 
     def last_contact_seconds(self) -> float:
-        """See Transport. An empty poll proves nothing; an idle worker relies on the group check."""
+        """See Transport. An empty poll proves nothing; an idle worker relies on its look at the group."""
         return max(self._heard_seconds, self._ownership.answered_seconds)
 
     def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
@@ -286,7 +287,7 @@ class KafkaTransport:
         return lags
 
     def owed(self) -> tuple[Source, ...]:
-        """Sources with records for this worker to read or deliver now.
+        """Sources with records that this worker could read or deliver now.
 
         None during a rebalance, or while the brokers are silent. Records after an open transaction do not count.
         """
@@ -372,7 +373,7 @@ class KafkaTransport:
             return same_topic_partitions(self._settings, self._admin, self._stream)
 
     def _follow_assignment(self) -> None:
-        """Apply the noted changes."""
+        """Apply the noted changes. Newly owned partitions have no position until `seek`."""
         reader = self._reader
         # Missing offsets are looked for after the records read before them.
         gone = reader.gone & self._begun
@@ -398,7 +399,7 @@ class KafkaTransport:
             self._buffer.add(records)
 
     def _skip_unreadable(self) -> None:
-        """Check unreadable records after all earlier ones have left."""
+        """Check unreadable records, once all earlier records have left."""
         for partition, offset in self._reader.damaged.items():
             if partition in self._begun and partition not in self._kept_partitions():
                 lost = lost_at(self._settings, Source(self._stream, partition), offset)

@@ -1,7 +1,7 @@
-"""Records that kafka-python cannot parse: odd header names and damage.
+"""Records that kafka-python cannot parse: reads odd header names, and notes damage by offset.
 
-The client raises on both, and its next poll would spin on the failed batch for ever. This module refetches the batch
-while other partitions go on.
+The client raises on both, and keeps the failed batch's parser: its next poll would spin on it for ever. This module
+refetches a damaged batch while other partitions go on; `Damages.lasting` returns what stayed damaged.
 """
 
 import struct
@@ -24,16 +24,16 @@ from streamer.errors import RecordsUnreadable
 from streamer.settings.settings import Settings
 
 FETCHES_MIN = 3
-"""Fetches with the same damage before it counts as lasting."""
+"""Fetches with the same damage before it counts as lasting: the transfer may corrupt one."""
 
 LASTING_SECONDS = 2.0
-"""Shortest span of those fetches."""
+"""Shortest time over which those fetches are spread."""
 
 _PARSER_ERRORS = (
     *(KafkaError, ValueError, IndexError, RuntimeError, OSError, EOFError),
     *(struct.error, zlib.error, zstandard.ZstdError, snappy.UncompressError),
 )
-"""Errors of the client's parser and decompressors."""
+"""Errors of the client's parser and decompressors on invalid bytes."""
 
 
 class HeaderName(str):
@@ -46,7 +46,7 @@ class HeaderName(str):
     __slots__ = ()
 
     def encode(self, *_: str) -> bytes:
-        """The original bytes; the client asks for strict UTF-8."""
+        """The original bytes, whatever the arguments: the client asks for strict UTF-8."""
         return super().encode("utf-8", "surrogateescape")
 
 
@@ -54,9 +54,9 @@ class HeaderName(str):
 class Damage:
     """Unreadable records of a partition.
 
-    end            offset after the last, if known
+    end            offset after the last; None if the damage hides it
     why            the parser's words
-    fetches        fetches with the damage
+    fetches        number of fetches with the damage
     since_seconds  monotonic time of the first
 
     >>> Damage(5, 8, "a checksum does not match").offsets
@@ -82,7 +82,7 @@ class Damage:
 
     @property
     def words(self) -> str:
-        """The records and the reason, in words."""
+        """The records, and why they are unreadable, in words."""
         return f"{self.offsets} cannot be read: {self.why}"
 
 
@@ -114,7 +114,7 @@ class Damages:
     def unrefuted(
         self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]
     ) -> list[tuple[TopicPartition, Damage]]:
-        """Damage that the newest records do not refute; forgets the rest."""
+        """Damage that `polled`, the newest records, does not refute; forgets the rest."""
         for partition, records in polled.items():
             if (
                 partition in self._by_partition
@@ -134,7 +134,7 @@ class Damages:
 
 
 class TolerantConsumer(KafkaConsumer):  # type: ignore[misc]
-    """Consumer that reads odd header names, and notes damage instead of raising."""
+    """Consumer that reads odd header names, and notes damage in `damages` instead of raising."""
 
     def __init__(self, *topics: str, **options: Any) -> None:
         super().__init__(*topics, **options)
@@ -152,16 +152,16 @@ class TolerantConsumer(KafkaConsumer):  # type: ignore[misc]
         fetcher._parse_fetched_data = parse_or_note
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Like the client's, but drops records fetched before a pause.
+        """Like the client's, but drops records that were fetched before a pause at an earlier position.
 
-        The client might keep them and never return to the partition.
+        The client would keep them, and might never return to the partition.
         """
         super().seek(partition, offset)
         self._fetcher._paused_partition_records.pop(partition, None)
 
 
 def _defect_of(fetched: Any) -> str:
-    """Why a partition's whole answer is unreadable, or ""."""
+    """Why a broker's whole answer for a partition is unreadable; "" if it is readable."""
     if fetched.error_code == CorruptRecordError.errno:
         # The client would silently ask again for ever.
         return "the broker says that its log is damaged there"
@@ -195,7 +195,7 @@ def end_of_damage(settings: Settings, consumer: KafkaConsumer, partition: TopicP
 
 
 class _NotingRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
-    """One fetch of a partition; notes unparsable records."""
+    """One fetch of a partition; unparsable records end it with a note."""
 
     def __init__(self, damages: Damages, *arguments: Any, **options: Any) -> None:
         self._damages = damages
@@ -216,6 +216,8 @@ class _NotingRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
 
 
 class _Batches:
+    """Batches for the client's parser; knows the current one."""
+
     def __init__(self, records: MemoryRecords) -> None:
         self._records = records
         self._under_way: DefaultRecordBatch | None = None
@@ -229,7 +231,7 @@ class _Batches:
         return batch
 
     def end_of_damage(self, first: int) -> int | None:
-        """Offset after the current damaged batch, or None.
+        """Offset after the current damaged batch; None if uncertain.
 
         A sound batch right after it proves the offset. Else two of its own fields must agree.
         """
@@ -260,7 +262,7 @@ class _AnyNames(DefaultRecordBatch):  # type: ignore[misc]
 
 
 class _NamesByBytes(bytearray):
-    """Buffer whose slices decode to a HeaderName if not UTF-8."""
+    """Buffer whose slices decode to a HeaderName if they are not UTF-8."""
 
     def __getitem__(self, key: Any) -> Any:
         content = super().__getitem__(key)

@@ -1,4 +1,4 @@
-"""Delivery in transactions, with either client.
+"""Delivery in transactions with either client: the order of the steps, and the meaning of each error.
 
 take over -> (marks of the last transaction set? -> note -> begin -> records and offsets -> note -> commit), for each
 batch
@@ -22,13 +22,14 @@ from streamer.transports.kafka.transactions.hanging import require_all_ended, ta
 _ATTEMPTS_MAX = 3
 
 MakeProducer = Callable[[Settings, str, KafkaAdminClient, KafkaProducer, int], Producer]
+"""Makes an instance's producer from the client that took over, and the batch size in bytes."""
 
 
 class Writer:
-    """Writer under an instance's transactional id.
+    """Writer under an instance's transactional id; a new one fences its predecessor.
 
     topics          its own and its predecessor's outputs
-    note            path of the note, or None
+    note            path of the note of steps; None: no note
     by_coordinator  as in `take_over`
 
     Raises BrokerUnavailable, SettingsError, TransactionHanging.
@@ -57,10 +58,10 @@ class Writer:
         self._note = CommitNote(note)
 
     def deliver(self, sends: Sequence[Send], commits: Commits, proof: object) -> None:
-        """Write `sends` and commit, in one transaction. `proof`: of group membership.
+        """Write all `sends` and commit, in one transaction. `proof`: of the group membership for `commits`.
 
-        Raises DeliveryDoubtful, and SettingsError if no retry helps; then only `close` is allowed. The next writer
-        aborts.
+        Raises DeliveryDoubtful, and SettingsError if no retry helps; then only `close` is allowed. The instance's next
+        writer aborts.
         """
         producer, settings = self.producer, self._settings
         with self._errors(sends):
@@ -81,7 +82,7 @@ class Writer:
         raise DeliveryDoubtful(f"the rebalance did not finish within {_ATTEMPTS_MAX} attempts to commit")
 
     def close(self) -> None:
-        """Release every resource quickly; never raises."""
+        """Release every resource quickly, in any state; never raises."""
         self.producer.close()
         self._note.close()
 
@@ -97,7 +98,7 @@ class Writer:
             raise DeliveryDoubtful(str(error)) from error
 
     def _withheld(self, error: errors.AuthorizationError) -> str:
-        """Missing rights. confluent-kafka does not name the topic."""
+        """Missing rights, in words. confluent-kafka does not name the topic."""
         if isinstance(error, errors.TopicAuthorizationFailedError):
             required = [right for right in rights_of(self._settings, self._part) if right.required]
             with broker_errors(self._settings, "asking what is allowed"):

@@ -1,6 +1,7 @@
 """confluent-kafka clients with safe settings, and kafka-python's errors.
 
-librdkafka numbers the brokers' errors as the protocol does, and its own below zero.
+librdkafka numbers the brokers' errors as the protocol does, and its own below zero. The brokers' become
+kafka-python's, so both clients give the same messages.
 """
 
 import logging
@@ -25,15 +26,17 @@ from streamer.transports.kafka.clients import (
 )
 
 _log = logging.getLogger("kafka.confluent")
+"""Below the other client's logger, so that repeated complaints are held back alike."""
 
 _MESSAGE_BYTES_MAX = 1_000_000_000
+"""librdkafka's limit for one record."""
 
 _RESPONSE_BYTES_MAX = 2**30
 _QUEUE_KBYTES_MAX = 32 * 2**10
 """Prefetch limit: several batches of the default size limit."""
 
 _QUEUE_BACKOFF_MS = 20
-"""Pause after a full prefetch; the default of a second stalls a fast worker."""
+"""Pause after a full prefetch; the default, a second, would stall a fast worker."""
 
 _CODES_OF_SILENCE = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
 _CODES_OF_LOGIN = {KafkaError._AUTHENTICATION, KafkaError._SSL}
@@ -55,7 +58,7 @@ class Membership(NamedTuple):
 def parse_membership(metadata: bytes) -> Membership | None:
     """Membership from `consumer_group_metadata`; None without one.
 
-    librdkafka's format: a mark, the generation (32 bits), then group and member, each with a zero byte.
+    librdkafka's format: a mark, the generation as 32 bits, then group and member, each ended by a zero byte.
     """
     if not metadata.startswith(_METADATA_MAGIC):
         raise AssertionError(f"librdkafka tells its membership in a new form: {metadata[:16]!r}")
@@ -69,13 +72,13 @@ class Lines:
     """A client's log lines; warnings go to the log."""
 
     def log(self, level: int, _words: str, facility: str, _name: str, line: str) -> None:
-        """Take a line on subject `facility`."""
+        """Take a line about the subject `facility`."""
         if level >= logging.WARNING:
             _log.log(level, "%s: %s", facility, line)
 
 
 def is_about_login(error: KafkaError) -> bool:
-    """Whether a broker may have refused the login."""
+    """Whether a broker may have refused the certificate or the password."""
     return error.code() in _CODES_OF_LOGIN
 
 
@@ -93,7 +96,7 @@ def client_errors(settings: Settings, doing: str) -> Iterator[None]:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn confluent-kafka's errors into kafka-python's."""
+    """Translate confluent-kafka's errors into kafka-python's."""
     try:
         yield
     except KafkaException as error:
@@ -138,7 +141,7 @@ def _connection(settings: Settings) -> dict[str, Any]:
 def make_consumer(
     settings: Settings, instance: str, note_error: Callable[[KafkaError], None], lines: Lines
 ) -> Consumer:
-    """Consumer of the input, a static group member. `note_error` takes background errors.
+    """Consumer of the input, a static group member. `note_error` takes errors outside any call.
 
     Raises the client's errors; see `client_errors`.
     """
@@ -164,10 +167,10 @@ def make_consumer(
 
 
 def make_transactional_producer(settings: Settings, instance: str, batch_bytes: int, lines: Lines) -> Producer:
-    """Producer of the outputs. Fences its predecessor with the same id.
+    """Producer of the outputs. Fences an earlier one with the same group and instance.
 
     batch_bytes  size that every output accepts: the client splits no batch
-    lines        takes the client's log
+    lines        takes the client's log, which names lost connections
 
     Raises the client's errors; see `client_errors`.
     """

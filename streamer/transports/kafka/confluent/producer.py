@@ -32,7 +32,7 @@ class ConnectionLines(Lines):
 
 
 class ConfluentProducer:
-    """See `Producer`. Fences the kafka-python client that settled the takeover."""
+    """See `Producer`. Fences the kafka-python client that ended the predecessor's transactions."""
 
     def __init__(
         self, settings: Settings, instance: str, admin: KafkaAdminClient, taken: KafkaProducer, batch_bytes: int
@@ -91,7 +91,7 @@ class ConfluentProducer:
             self.client.abort_transaction(-1)
 
     def close(self) -> None:
-        """See `Producer`. The client's close would wait, and abort a doubtful transaction."""
+        """See `Producer`. The client's own close would wait, and abort a doubtful transaction."""
         self.client.purge(blocking=False)
 
     def _produce(self, sends: Sequence[Send]) -> None:

@@ -1,22 +1,22 @@
-"""Input by confluent-kafka 2.16.1 (librdkafka 2.16.0), and rules for the client.
+"""Reading the input with confluent-kafka 2.16.1 (librdkafka 2.16.0), and the rules for the client.
 
 Numbers as in `kafka.transport`; only rules that differ (tests/contract/test_confluent_rules.py):
  2  An undelivered record fails the commit, so records and offsets travel concurrently.
  3  The proof must be the newest, but the client rejoins in the background. It gives partitions away only in `poll`, on
     this thread. So delivery asks for the membership, then checks that the batch's partitions stayed since the read.
     A partition given away after the question belongs to a later generation, which the broker recognises. If the
-    generation ends meanwhile, the transaction is aborted and refilled.
+    generation ends meanwhile, the transaction is aborted and refilled: the commit was not asked for yet.
  4  After any doubt the producer is purged and kept until the process ends. Its close would wait without limit, and
     abort what may be committed.
  5  The client ignores its time limit for a transaction's offsets: this module gives up both last steps.
  6  The client resets nothing, but reports a missing offset only once: the reader remembers it.
  8  The rebalance callbacks run in `poll`. They must assign at once, but paused and at a numbered offset. Otherwise the
-    client goes to the broker's end, even after a later seek.
-11  The client ignores an unchanged subscription: to rejoin, it leaves and subscribes again.
+    client asks the broker for the end, and goes there even after a later seek.
+11  The client has no request for a rejoin, and ignores an unchanged subscription: it leaves and subscribes again.
 12  Only `check.crcs` detects damage. The client then loses its place, so the reader takes nothing after the error.
     `kafka.unreadable` asks the other client for the extent of the damage. A header name outside UTF-8 would crash the
-    process: the service stops, and names the record.
-14  The client splits no batch that is too large: its batches fit every output.
+    process when read: the service stops instead, and names the record.
+14  The client does not split a batch that an output refuses as too large. So its batches fit every output.
 15  The client takes a timestamp of 0 for the present: 1 replaces it.
 """
 
@@ -66,20 +66,20 @@ _CODES_OF_DAMAGE = frozenset(
     }
 )
 _headers_of = methodcaller("headers")
-"""`message.headers()`, without Python's check for the client's leftover error."""
+"""`message.headers()` without Python's check for an error: the client leaves one set."""
 
 _unclosed: list[Consumer] = []
 
 
 class Proof:
-    """Proof of membership; see rule 3."""
+    """Proof of membership for the batches read so far; see rule 3."""
 
     def __init__(self, reader: "ConfluentReader") -> None:
         self._reader = reader
         self._taken = reader.taken
 
     def metadata(self, partitions: Iterable[int]) -> bytes:
-        """Current membership. Raises DeliveryDoubtful without one, or for a given-away partition."""
+        """Current membership. Raises DeliveryDoubtful without one, or if a partition was given away."""
         membership = self._reader.membership()
         if membership is None:
             raise DeliveryDoubtful("this worker is no member of the group any more")
@@ -107,8 +107,9 @@ class ConfluentReader:
         self._login_in_doubt = False
         self._member: Member | None = None
         self.taken = 0
+        """Count of revocations."""
         self.taken_at: dict[int, int] = {}
-        """Count of revocations at each partition's last one."""
+        """Last revocation of each partition, as the count at that time."""
         with client_errors(settings, f"joining group {settings.kafka.group!r}"):
             self.consumer: Consumer = make_consumer(settings, instance, self._note_error, Lines())
 
@@ -139,7 +140,7 @@ class ConfluentReader:
         return frozenset(self._gone & self._owned)
 
     def member(self) -> Member | None:
-        """See `Reader`. None until the group assigns partitions, or the empty set."""
+        """See `Reader`. None until the group assigns partitions, even an empty set."""
         return self._member
 
     def membership(self) -> tuple[str, bytes] | None:
@@ -163,7 +164,7 @@ class ConfluentReader:
         self.consumer.pause([TopicPartition(self._topic, partition) for partition in partitions])
 
     def begin(self, partition: int, offset: int) -> None:
-        """See `Reader`. Retries: the client cannot seek in a new partition at once."""
+        """See `Reader`. Retries while the client cannot seek in a new partition yet."""
         if partition not in self._owned:
             return
         at = TopicPartition(self._topic, partition, offset)
@@ -215,13 +216,13 @@ class ConfluentReader:
         return None if end < 0 or position < 0 else (position, end)
 
     def rejoin(self) -> None:
-        """See `Reader`. Meanwhile this member owns nothing."""
+        """See `Reader`. Meanwhile this member gives up what it owns."""
         with client_errors(self._settings, f"rejoining group {self._settings.kafka.group!r}"):
             self.consumer.unsubscribe()
             self._subscribe()
 
     def close(self) -> None:
-        """See `Reader`. The client's close has no time limit, so it runs in the background."""
+        """See `Reader`. The client's close has no time limit; a slow one lasts until the process ends."""
         _unclosed.append(self.consumer)
         closing = threading.Thread(target=self.consumer.close, name="kafka-close", daemon=True)
         closing.start()
@@ -346,7 +347,7 @@ def _sound(partitions: list[TopicPartition]) -> list[TopicPartition]:
 
 
 def _note_of(at: TopicPartition) -> str:
-    """A committed note."""
+    """A committed note. The client may read another program's note past its end."""
     try:
         return at.metadata or ""
     except UnicodeDecodeError as error:

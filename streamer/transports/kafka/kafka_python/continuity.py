@@ -1,6 +1,7 @@
-"""Detection of skipped records.
+"""Detection of skipped records: compares offsets with requests, and gaps with the log.
 
-Offsets have gaps at transaction ends, aborted records and in compacted topics. Another consumer looks into the gap:
+Offsets have gaps at transaction ends, aborted records and in compacted topics. Another consumer looks for committed
+records in the gap:
 
     asked for 1094, got 1233 -> look from 1094 on -> 1094 is a record: the client lost it
                                                   -> the next one is 1233: the gap is the log's own
@@ -23,13 +24,13 @@ from streamer.transports.kafka.topic_reader import TopicReader
 from streamer.transports.kafka.unreadable import Damage
 
 LOOK_SECONDS = 1.0
-"""Least time between looks; one takes milliseconds."""
+"""Least time between looks into later gaps; a look takes milliseconds."""
 
 _offset_of = attrgetter("offset")
 
 
 class Continuity:
-    """Expected offset per partition."""
+    """Expected offset per partition, compared with its records."""
 
     def __init__(self, settings: Settings, reader: TopicReader) -> None:
         self._settings = settings
@@ -40,7 +41,7 @@ class Continuity:
         self._reader = reader
 
     def begin(self, partition: int, offset: int) -> None:
-        """Expect records from `offset` on."""
+        """Expect a partition's records from `offset` on."""
         self._next[partition] = offset
         self._fresh.add(partition)
 
@@ -72,7 +73,7 @@ class Continuity:
         self._fresh.discard(partition)
 
     def _look(self, partition: int, gap: range) -> None:
-        """Raise DeliveryDoubtful if the gap has a committed record, or is gone."""
+        """Raise DeliveryDoubtful if the gap has a committed record, or the broker has dropped the gap."""
         at, name = TopicPartition(self._topic, partition), self._name(partition)
 
         def refuse(_at: TopicPartition, damage: Damage, _end: int) -> None:

@@ -1,4 +1,4 @@
-"""Outputs by kafka-python 3.0.12, by the rules in `transport`."""
+"""Producing with kafka-python 3.0.12, by the rules in `transport`."""
 
 import time
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from streamer.transports.kafka.transactions.hanging import producer_of
 
 
 class KafkaPythonProducer:
-    """See `Producer`. Keeps the client that took over."""
+    """See `Producer`. It goes on with the client that took over."""
 
     def __init__(
         self, settings: Settings, _instance: str, _admin: KafkaAdminClient, taken: KafkaProducer, _batch_bytes: int
@@ -41,7 +41,7 @@ class KafkaPythonProducer:
         self.client.begin_transaction()
 
     def fill(self, sends: Sequence[Send], commits: Commits, proof: object) -> bool:
-        """See `Producer`. Records are acknowledged before the offsets are sent."""
+        """See `Producer`. Every record is acknowledged before the offsets are sent."""
         if commits and not isinstance(proof, ConsumerGroupMetadata):
             raise DeliveryDoubtful("the proof of membership is of another client")
         self._send(sends)

@@ -1,4 +1,4 @@
-"""Input by kafka-python 3.0.12, by the rules in `transport`."""
+"""Reading the input with kafka-python 3.0.12, by the rules in `transport`."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -118,7 +118,7 @@ class KafkaPythonReader:
         return None if at is None else (at.offset, at.metadata or "")
 
     def commit(self, commits: Commits) -> None:
-        """See `Reader`. The broker refuses an earlier generation, or commits all."""
+        """See `Reader`. The broker refuses an earlier generation, and commits all or nothing."""
         self.consumer.commit(offsets_of(self._topic, commits), timeout_ms=self._settings.kafka.delivery_timeout_ms)
 
     def progress(self, partition: int) -> tuple[int, int] | None:
@@ -167,7 +167,7 @@ class KafkaPythonReader:
 
 
 def offsets_of(topic: str, commits: Commits) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Commits in the client's types."""
+    """Offsets to commit, in the client's types."""
     return {
         TopicPartition(topic, number): OffsetAndMetadata(offset, note + NOTE_END, -1)
         for number, (offset, note) in commits.items()

@@ -1,1 +1,1 @@
-"""Transactions: notes of their steps, and ends of hanging ones."""
+"""Transactions: the note of their last step, and the end of hanging ones."""

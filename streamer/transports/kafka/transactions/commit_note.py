@@ -5,7 +5,7 @@ A worker that dies before it asks for the commit leaves a transaction to abort. 
 
     begin: positions, producer, "begun"  ->  send records and offsets  ->  "asked"  ->  commit
 
-Nothing is synced. Notes from another boot or producer are void: the worker may have run on another host since.
+Nothing is synced to disk. Notes from another boot or producer are void: the worker may have run on another host since.
 """
 
 import os
@@ -46,14 +46,14 @@ class Unasked:
     before: Mapping[int, int]
 
     def is_of(self, position: Position | None) -> bool:
-        """Whether the output at this input position belongs to it."""
+        """Whether the producer's output at this input position belongs to this transaction."""
         return position is not None and position.offset >= self.firsts.get(
             position.source.partition, position.offset + 1
         )
 
 
 class CommitNote:
-    """A worker's note. Does nothing without a path or folder.
+    """A worker's note. Does nothing without a path or its folder, as for a part without an index.
 
     >>> CommitNote(None).begin([], (9, 0))
     """
@@ -68,7 +68,7 @@ class CommitNote:
                 os.posix_fallocate(self._file, 0, _NOTE_BYTES)
 
     def begin(self, records: Sequence[Record], producer: tuple[int, int]) -> None:
-        """Note a new transaction. Raises DeliveryDoubtful."""
+        """Note a transaction before its first write. Raises DeliveryDoubtful if it cannot be noted."""
         firsts: dict[int, int] = {}
         for record in records:
             firsts[record.source.partition] = min(record.offset, firsts.get(record.source.partition, record.offset))
@@ -78,7 +78,7 @@ class CommitNote:
         self._write((step + content).ljust(_NOTE_BYTES)[:_NOTE_BYTES])
 
     def ask(self) -> None:
-        """Note the request to commit. Raises DeliveryDoubtful."""
+        """Note that the commit is about to be asked for. Raises DeliveryDoubtful if that cannot be noted."""
         self._write(_ASKED)
 
     def committed(self, commits: Commits) -> None:

@@ -1,13 +1,14 @@
 """Transactions that the broker forgot to end: detected and ended before any write.
 
-A coordinator notes its decision, then marks every partition of the transaction. Apache Kafka omits a partition without
-a leader, as in a broker restart (4.3.1, KAFKA-20734), and still calls the transaction complete:
+A coordinator notes its decision, then marks every partition with records or offsets. Apache Kafka omits the mark of a
+partition without a leader, as during a broker restart (4.3.1, KAFKA-20734), and still calls the transaction complete:
 
-    partition   a a a |                       the records stay open: readers stop before them; no one can fetch open offsets
+    partition   a a a |                       the records stay open: readers of committed records stop
+                                              before them; an open offset cannot be fetched
     partition   a a a | b b b COMMIT          the producer id's next mark ends all of it, whatever was decided:
                                               an aborted `a`, delivered again as `b`, comes out twice
 
-So a producer looks for its open transaction after a takeover or a lost connection: only the last can be open. A
+So a producer that takes over, or has lost a connection, looks for its id's open transaction: only the last can be open. A
 transaction with the same id and exactly the forgotten partitions ends it, in the one way known to be right:
 
     offsets open        as the coordinator had decided before the new producer asked for an id: no other worker has
@@ -72,8 +73,8 @@ _COMMITTED: dict[TransactionState, bool] = {
 class Open:
     """One producer's open transaction: its first offset in each partition.
 
-    offsets  at most the partition with this group's committed offsets
-    epochs   the producer's, per partition
+    offsets  of the partition with this group's committed offsets: at most one
+    epochs   of the producer, as these partitions have them
 
     >>> Open(9, {TopicPartition("unique", 0): 70}, {}).all
     {TopicPartition(topic='unique', partition=0): 70}
@@ -98,7 +99,7 @@ def take_over(
     *,
     by_coordinator: bool = False,
 ) -> KafkaProducer:
-    """Producer whose predecessor left nothing open.
+    """Producer with nothing open: its predecessor's transaction has ended.
 
     topics          the predecessor's outputs
     by_coordinator  end a forgotten transaction by the coordinator's decision: safe without committed offsets
@@ -133,7 +134,7 @@ def take_over(
 
 
 def require_all_ended(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics: Collection[str]) -> None:
-    """Raise DeliveryDoubtful if this producer's last, committed transaction stays without marks.
+    """Raise DeliveryDoubtful if this producer's last, committed transaction does not get its marks in time.
 
     Also raises the client's errors.
     """
@@ -157,8 +158,8 @@ def outcome(
 
     positions     input position of its first record in each output partition; None for a record without one
     committed     the group's committed offsets, without open ones
-    last          coordinator's state before the request for a producer id
-    offsets_open  whether its offsets are open too
+    last          coordinator's state of the transactional id before the request for a producer id
+    offsets_open  whether this transaction's offsets are open too
 
     >>> first = Position(Source("topic-id", 0), 70)
     >>> outcome([first], {first.source: 70}, None, offsets_open=False)
@@ -204,7 +205,7 @@ _UNDER_WAY = {
 
 
 def hanging(settings: Settings, identity: str | None, forgotten: Open) -> TransactionHanging:
-    """Error that names a hanging transaction and its remedy."""
+    """Error that names a hanging transaction and the way to end it."""
     named = "of an unknown transactional id" if identity is None else f"of transactional id {identity!r}"
     return TransactionHanging(
         f"group {settings.kafka.group!r} stands still: a transaction {named} (producer id {forgotten.producer_id}) was never "
@@ -214,7 +215,7 @@ def hanging(settings: Settings, identity: str | None, forgotten: Open) -> Transa
 
 
 def partition_of_group(group: str, partitions: int) -> int:
-    """Partition with a group's committed offsets: Java's hash of the name, absolute, modulo.
+    """Partition with a group's committed offsets: the absolute value of the name's Java hash, modulo `partitions`.
 
     >>> partition_of_group("ab", 50)  # 31 * 97 + 98 = 3105
     5
@@ -241,7 +242,7 @@ def _state(description: TransactionDescription | None) -> TransactionState | Non
 def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
     """Answer of `ask`, repeated until the delivery timeout; then raises the client's errors.
 
-    A cluster's first request creates the coordinator's topic.
+    Brokers start slowly, and a cluster's first request creates the coordinator's topic.
     """
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
     while True:
@@ -260,7 +261,7 @@ def producer_of(producer: KafkaProducer) -> tuple[int, int]:
 
 
 def described(settings: Settings, admin: KafkaAdminClient, identity: str) -> TransactionDescription | None:
-    """Coordinator's description of a transactional id, or None. Raises the client's errors."""
+    """Coordinator's description of a transactional id; None if unknown or unanswered. Raises the client's errors."""
     try:
         return _answer(settings, lambda: admin.describe_transactions([identity])[identity])
     except (errors.TransactionalIdNotFoundError, errors.UnsupportedVersionError):
@@ -286,7 +287,7 @@ def _starts(producers: Producers, producer_id: int) -> dict[TopicPartition, int]
 
 
 def _open_offsets(settings: Settings, admin: KafkaAdminClient) -> Producers:
-    """As `_open_in`, for the group's committed offsets."""
+    """As `_open_in`, for the group's committed offsets. None are open before any group's first commit."""
 
     def of_group(partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         return [TopicPartition(OFFSETS_TOPIC, partition_of_group(settings.kafka.group, len(partitions)))]
@@ -347,8 +348,8 @@ def never_asked(
 ) -> bool:
     """Whether everything open belongs to the noted transaction, whose commit was never asked for.
 
-    The producer's earlier transaction must not be aborted with it. Its outputs lie below the noted one's first records; the
-    noted one's open offsets are not committed yet.
+    The producer's earlier, committed transaction must not be aborted with it. Its outputs lie below the noted one's first
+    records; the noted one's open offsets are not committed yet.
     """
     if noted is None or {(forgotten.producer_id, epoch) for epoch in forgotten.epochs} != {noted.producer}:
         return False

@@ -1,6 +1,7 @@
 """Waiting for open transactions, which hide all later records.
 
-An output must not look empty after a worker's death, so a full read waits for them.
+A worker that died during one must not make an output look empty. So a full read waits until readers of committed
+records reach the log's end.
 """
 
 import time
@@ -26,7 +27,7 @@ from streamer.transports.kafka.topic_reader import Ranges, TopicReader
 log = structlog.get_logger(__name__)
 
 OPEN_MARGIN_SECONDS = 30.0
-"""Wait beyond the brokers' limit: they look every 10 seconds."""
+"""Wait beyond the brokers' limit for transactions: they look for overdue ones every 10 seconds."""
 
 _REPORT_SECONDS = 15.0
 
@@ -36,7 +37,7 @@ Result = TypeVar("Result")
 def whole_ranges(
     settings: Settings, reader: TopicReader, partitions: Collection[TopicPartition]
 ) -> Generator[list[Any], None, Ranges]:
-    """Each partition's offsets at the call, once all are readable.
+    """Each partition's offsets at the call, once readers of committed records can read them all.
 
     Yields empty batches meanwhile. Raises BrokerUnavailable, TransactionHanging.
     """
@@ -76,7 +77,7 @@ def awaited(waiting: Generator[list[Any], None, Result]) -> Result:
 
 
 def _hidden(reader: TopicReader, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """First open offset, by partition."""
+    """First open offset, of each partition with a hidden end."""
     stable = reader.ends(ends)
     return {partition: stable[partition] for partition, end in ends.items() if stable[partition] < end}
 
