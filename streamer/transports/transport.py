@@ -58,7 +58,7 @@ class Trimmed:
 
 
 class Place(NamedTuple):
-    """Offset in another log, of topic id `stream`, that matches an input offset in a service in parts."""
+    """Offset in another log, with topic id `stream`, that matches an input offset in a service in parts."""
 
     stream: str
     offset: int

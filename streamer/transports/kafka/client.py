@@ -1,7 +1,7 @@
 """Seam between the Kafka transport and its client, `kafka_python` or `confluent`.
 
-`transport` decides what to read, keep and deliver, `writer` when to commit, a client only how. Partitions of the input go
-by number.
+`transport` decides what to read, keep and deliver, `writer` when to commit, a client only how. Input partitions go by
+number.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ from streamer.records.record import Headers, Record
 from streamer.settings.settings import Settings
 
 Commits = Mapping[int, tuple[int, str]]
-"""Offset to commit and its note, by partition of the input."""
+"""Offset to commit and its note, by input partition."""
 
 NOTE_END = "\0"
 """Ends every committed note: confluent-kafka adds it, and reads a note without it past its end."""

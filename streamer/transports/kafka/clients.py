@@ -246,7 +246,7 @@ def drop_producer(producer: KafkaProducer) -> None:
 
 
 def make_admin(settings: Settings) -> KafkaAdminClient:
-    """Client for topics, groups and transactions, after a test of the login.
+    """Client for topics, groups and transactions, after a test login.
 
     Raises SettingsError if the login is refused, and the client's errors.
     """

@@ -28,7 +28,7 @@ STEP_SECONDS_MAX = 5.0
 """Longest wait in one step; an answer takes milliseconds."""
 
 LOOK_SECONDS_MAX = 10.0
-"""No further broker is asked after this time, or kafka.request_timeout_ms: the caller's watchdog is running."""
+"""No further broker is asked after this time or kafka.request_timeout_ms: the caller's watchdog is running."""
 
 _PROTOCOL = "kafka.security_protocol"
 _EXPIRED, _NOT_YET_VALID, _OTHER_HOST = {10}, {9}, {62, 64}

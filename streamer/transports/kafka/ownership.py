@@ -104,7 +104,7 @@ class OwnershipWatch:
         return self.strangers
 
     def _answer(self, admin: KafkaAdminClient, topic_id: str) -> tuple[frozenset[int], Sequence[Member] | None]:
-        """Partitions of the input, and members as `_members` gives them. No partitions without an answer."""
+        """Input partitions, and members as `_members` gives them. No partitions without an answer."""
         try:
             answer = self._partitions(admin, topic_id), self._members(admin)
         except KafkaError as error:

@@ -302,7 +302,7 @@ class Loader:
 
 
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:
-    """Write each value as a record without key; returns the number of acknowledged records.
+    """Write each value as a record without key; returns how many were acknowledged.
 
     Raises SettingsError for a missing topic, and BrokerUnavailable with that number.
     """

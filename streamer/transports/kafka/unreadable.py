@@ -56,7 +56,7 @@ class Damage:
 
     end            offset after the last; None if the damage hides it
     why            the parser's words
-    fetches        number of fetches with the damage
+    fetches        how many fetches had the damage
     since_seconds  monotonic time of the first
 
     >>> Damage(5, 8, "a checksum does not match").offsets

@@ -1,4 +1,4 @@
-"""Delivery in transactions with either client: the order of the steps, and the meaning of each error.
+"""Delivery in transactions with either client: the steps' order, and each error's meaning.
 
 take over -> (marks of the last transaction set? -> note -> begin -> records and offsets -> note -> commit), for each
 batch
@@ -29,7 +29,7 @@ class Writer:
     """Writer under an instance's transactional id; a new one fences its predecessor.
 
     topics          its own and its predecessor's outputs
-    note            path of the note of steps; None: no note
+    note            path for the note of steps; None: no note
     by_coordinator  as in `take_over`
 
     Raises BrokerUnavailable, SettingsError, TransactionHanging.

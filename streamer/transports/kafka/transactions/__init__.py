@@ -1,1 +1,1 @@
-"""Transactions: the note of their last step, and the end of hanging ones."""
+"""Transactions: the note on their last step, and the end of hanging ones."""

@@ -158,7 +158,7 @@ def outcome(
 
     positions     input position of its first record in each output partition; None for a record without one
     committed     the group's committed offsets, without open ones
-    last          coordinator's state of the transactional id before the request for a producer id
+    last          transactional id's state at the coordinator before the request for a producer id
     offsets_open  whether this transaction's offsets are open too
 
     >>> first = Position(Source("topic-id", 0), 70)

@@ -77,7 +77,7 @@ def awaited(waiting: Generator[list[Any], None, Result]) -> Result:
 
 
 def _hidden(reader: TopicReader, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """First open offset, of each partition with a hidden end."""
+    """First open offset, per partition with a hidden end."""
     stable = reader.ends(ends)
     return {partition: stable[partition] for partition, end in ends.items() if stable[partition] < end}
 
