@@ -8,9 +8,8 @@ in use or restoring. A lost index returns under a new id, and takes over by itse
     3  take       the worker claims its own sources for an index in use
     4  look       the worker checks all other sources, and begins without a rival claim in use
 
-Two indexes cannot both pass 4: the later one sees the other's claim. A dead index's partitions get new
-owners within its members' session timeout. A claim beyond that, or an offset that keeps moving, shows a live rival: a
-person decides.
+Two indexes cannot both pass 4: the later one sees the other's claim. A dead index's partitions get new owners within its
+members' session timeout. A longer claim, or an offset that keeps moving, shows a live rival, and a person has to decide.
 """
 
 import time
@@ -31,14 +30,14 @@ MARGIN_SECONDS = 20.0
 """Wait beyond the session timeout: a rebalance may need a second try."""
 
 _MOVES_MAX = 2
-"""A rival's moves that prove life: a dying worker may deliver its last batch."""
+"""Moves of a rival's offset that count as life: a dying worker may deliver its last batch."""
 
 
 class Claims:
     """One worker's claims on its group's sources."""
 
     def __init__(self, transport: Transport, identity: str, patience_seconds: float) -> None:
-        """patience_seconds: longest life of a dead member's claims."""
+        """identity: id of this worker's index; patience_seconds: how long a dead member's claims may live."""
         self._transport = transport
         self._identity = identity
         self._patience_seconds = patience_seconds

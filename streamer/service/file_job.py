@@ -64,15 +64,15 @@ class _ProgressBar(Listener):
 
 
 def known_streams(index: Index, name: str) -> list[tuple[str, Applied]]:
-    """Streams of a file's name with their progress, oldest first."""
+    """Known streams under a file's name, each with its applied offset; oldest first."""
     applied = index.applied()
     return [(stream, applied[source]) for stream in index.streams(name) if (source := Source(stream, 0)) in applied]
 
 
 def require_documents(settings: Settings, path: Path, dead_letters_max: int | None) -> None:
-    """Raise NoDocuments if too many of a regular file's first records are dead letters.
+    """Raise NoDocuments if too many of a file's first records are dead letters. A pipe is not looked at.
 
-    dead_letters_max  among the first RECORDS; None: all but one
+    dead_letters_max  among the first RECORDS; None: all but one of those there are
     """
     if not path.is_file():
         return
@@ -123,7 +123,7 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
 
 
 def _run_until_signal(service: Service) -> bool:
-    """Run, with SIGINT and SIGTERM as requests to stop. Returns whether one came."""
+    """SIGINT and SIGTERM end the service after the current batch. Returns whether a signal came."""
     received: list[int] = []
 
     def stop(number: int, _frame: object) -> None:

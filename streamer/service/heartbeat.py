@@ -1,4 +1,4 @@
-"""Workers' heartbeats, in memory shared with the supervisor."""
+"""Workers' heartbeats in memory shared with the supervisor: state, step, progress and observations."""
 
 import multiprocessing
 import pickle
@@ -16,25 +16,25 @@ from streamer.service.loop import State
 from streamer.service.readiness import GroupSeen, WorkerSeen
 
 BEAT_BYTES = 2**14
-"""Room for ten hosts of 80 characters, and some hundred partitions."""
+"""Room for ten hosts with names of 80 characters and their numbers, and some hundred partitions."""
 
 STRANGERS_NAMED_MAX = 5
 _STRANGER_CHARACTERS_MAX = 160
 PARTITIONS_NAMED_MAX = 256
-"""Most members and partitions that a worker names."""
+"""Most group members and partitions that a worker names."""
 
 _HEAD = struct.Struct("<II")
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A worker's state and observations. Seconds are monotonic; None before the first event.
+    """A worker's state and observations; seconds on the monotonic clock, None before the first event.
 
     progress      last progress or launch
     first_report  of this process
-    batch_read    start of the current batch, or None
-    contact       the brokers' last answer to the worker or its predecessor
-    owing         start of the time with owed records, or None
+    batch_read    start of the current batch; None without one
+    contact       last answer from the brokers to the worker or its predecessor
+    owing         start of the time in which records are owed; None if none are
     owed          their partitions, ascending
     hosts_noted   time of `hosts`, the index's worst ones
 
@@ -56,10 +56,11 @@ class Beat:
 
 
 _IDLE: dict[str, Any] = {"step": STEPS[0], "batch_read": None, "owing": None, "owed": (), "group": GroupSeen()}
+"""Observations of a process that does not run."""
 
 
 class Heartbeats:
-    """The last beat of each worker. One process writes each.
+    """The last beat of each worker. One process at a time writes a worker's.
 
     >>> heartbeats = Heartbeats(2)
     >>> heartbeats.enter(1, State.RUNNING)
@@ -73,7 +74,7 @@ class Heartbeats:
         self._last = [(bytes(_HEAD.size), Beat())] * count
 
     def of(self, worker: int) -> Beat:
-        """Last beat, or an earlier one during an interrupted write."""
+        """Last beat; an earlier one during or after an interrupted write."""
         memory = memoryview(self._memory[worker]).cast("B")
         head = bytes(memory[: _HEAD.size])
         if head != self._last[worker][0]:
@@ -84,11 +85,11 @@ class Heartbeats:
         return self._last[worker][1]
 
     def launch(self, worker: int) -> None:
-        """Record the start of a worker's process."""
+        """Record the start of a worker's process, which has reported nothing yet."""
         self._change(worker, state=State.STARTING, progress=time.monotonic(), first_report=None, **_IDLE)
 
     def enter(self, worker: int, state: State) -> None:
-        """Record a worker's new state, as progress."""
+        """Record a worker's new state as progress. Its observations end unless it runs."""
         self._change(worker, state=state, **({} if state is State.RUNNING else _IDLE))
         self.beat(worker)
 
@@ -98,17 +99,17 @@ class Heartbeats:
         self._change(worker, progress=now_seconds, first_report=self.of(worker).first_report or now_seconds)
 
     def enter_step(self, worker: int, step: str) -> None:
-        """Record the next step in STEPS."""
+        """Record the next step in STEPS; in all but the first, read, a batch is under way."""
         begin = None if step == STEPS[0] else self.of(worker).batch_read or time.monotonic()
         self._change(worker, step=step, batch_read=begin)
 
     def note_contact(self, worker: int, seconds: float | None) -> None:
-        """Record the brokers' last answer, in monotonic seconds."""
+        """Record the brokers' last answer in monotonic seconds; None changes nothing."""
         if seconds is not None:
             self._change(worker, contact=seconds)
 
     def note_owed(self, worker: int, partitions: Sequence[int]) -> None:
-        """Record the first few partitions that the worker owes."""
+        """Record partitions that the worker has yet to deliver, the first few; none after a delivery."""
         since = (self.of(worker).owing or time.monotonic()) if partitions else None
         self._change(worker, owing=since, owed=tuple(sorted(partitions)[:PARTITIONS_NAMED_MAX]))
 
@@ -122,7 +123,7 @@ class Heartbeats:
         self._change(worker, hosts=watched, hosts_noted=time.monotonic())
 
     def group(self, workers: Iterable[int] | None = None) -> GroupSeen:
-        """Problems that any of these workers has observed; None: any worker."""
+        """Group problems that any of these workers has observed; None: any worker."""
         seen = [self.of(worker).group for worker in (range(len(self._last)) if workers is None else workers)]
         return GroupSeen(
             tuple(sorted({partition for each in seen for partition in each.unowned})),
@@ -130,7 +131,7 @@ class Heartbeats:
         )
 
     def watched_hosts(self) -> WatchedHosts | None:
-        """Latest worst hosts from any worker, or None."""
+        """Latest worst hosts from any worker, alive or not; None before the first."""
         return max(map(self.of, range(len(self._last))), key=lambda beat: beat.hosts_noted).hosts
 
     def seen(self, worker: int) -> WorkerSeen:
@@ -147,7 +148,7 @@ class Heartbeats:
         )
 
     def reported(self, worker: int) -> bool:
-        """Whether the worker has reported since its launch."""
+        """Whether the worker has reported anything since its launch."""
         return self.of(worker).first_report is not None
 
     def steady_ms(self, worker: int) -> float:

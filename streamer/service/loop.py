@@ -7,9 +7,9 @@
         +------------+---------+---------------------------+
 
 STARTING   the transport opens, and the first sources are recovered
-RESTORING  some worker restores the index: none decides
-RUNNING    batches walk the path, each prepared during the previous delivery
-DRAINING   after a stop request: decided batches are delivered
+RESTORING  some worker restores the index: no worker decides before the end
+RUNNING    batches walk the path, each prepared up to its routes during the previous delivery
+DRAINING   after a stop request: decided batches are delivered, and nothing else is read
 STOPPED    every resource is released
 
 Errors leave the loop as exceptions. It retries nothing: a fresh process replays from the journal.
@@ -43,7 +43,7 @@ AHEAD_STEPS = (*PURE_STEPS, "decide", "route")
 """Steps on the prefetch thread."""
 
 OBJECTS_BETWEEN = 100_000
-"""New objects between garbage searches: a document makes some ten."""
+"""New objects between garbage searches. A document makes some ten; reference counts free nearly all."""
 
 _SEARCHES_BETWEEN = (20, 20)
 
@@ -72,7 +72,7 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 
 
 class Listener(RestoringListener):
-    """Events of a loop, once per turn, step or batch; subclasses react to some.
+    """Events of a loop, each once per turn, step or batch, never per document; subclasses react to some.
 
     >>> class Counting(Listener):
     ...     turns = 0
@@ -100,14 +100,14 @@ class Listener(RestoringListener):
         """A policy skipped this many offsets."""
 
     def without_host(self, count: int) -> None:
-        """So many of a batch's documents lack a host."""
+        """So many of a batch's documents lack the expected host."""
 
 
 class StartingOffsets(Protocol):
     """Chooses the starting offsets of newly assigned sources."""
 
     def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
-        """Starting offset per source; or, after a bounded part of the work, why none can begin."""
+        """Starting offset per source, or after a bounded part of the preparation why none can begin yet."""
 
     def close(self) -> None:
         """Interrupt the preparation."""
@@ -134,7 +134,7 @@ class Loop(ABC):
         self._stop_asked = True
 
     def run(self) -> None:
-        """Walk batches until the input ends or `stop`. Raises transport, index and recovery errors."""
+        """Walk batches until the input ends or `stop`. Raises the errors of transport, index and recovery."""
         self._listener.state(self._state)
         try:
             with self._resources(), gc_less_often():
@@ -156,10 +156,11 @@ class Loop(ABC):
 
     @contextmanager
     def _resources(self) -> Iterator[None]:
+        """The path's resources while the loop runs."""
         yield
 
     def _owes(self) -> bool:
-        """Whether a decided batch is undelivered."""
+        """Whether a decided batch is undelivered at a stop request."""
         return False
 
     def _ended(self) -> None:  # noqa: B027 - most paths need not know
@@ -239,7 +240,7 @@ class Loop(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """Steps that a loop takes ahead, by name."""
+    """Steps that a loop takes ahead, by name, and the care for what may go wrong."""
 
     steps: Mapping[str, Step]
     attempts: Attempts
@@ -248,7 +249,7 @@ class Preparation:
 
 
 class PreparingLoop(Loop):
-    """Loop that prepares one batch ahead."""
+    """Loop that decodes and fingerprints, and perhaps decides and routes, one batch ahead."""
 
     def __init__(
         self, transport: Transport, recoverer: StartingOffsets, preparation: Preparation, listener: Listener
@@ -293,9 +294,9 @@ class PreparingLoop(Loop):
         super()._enter_step(name)
 
     def _prepared(self, whole: Batch, stopwatch: Stopwatch) -> Work | None:
-        """Work on a batch, or on its first records; None after a stop request.
+        """Documents and fingerprints of a batch, or of its first records; None after an early stop request.
 
-        Starts to prepare the next batch. Suspect records go on trial.
+        Starts to prepare the next available batch. Suspect records go on trial.
         """
         work = self._tried(whole, stopwatch) if self._suspects(whole) else self._ahead.take(whole, self._attempts.ahead)
         if work is None:
@@ -311,7 +312,7 @@ class PreparingLoop(Loop):
         return work
 
     def _await(self, steps: Sequence[str], work: Work, stopwatch: Stopwatch) -> None:
-        """Wait for these steps."""
+        """Wait for a batch's pending steps among these."""
         for step in steps:
             if step in work.pending:
                 with stopwatch.step(step):
@@ -333,7 +334,7 @@ class PreparingLoop(Loop):
             return self._ahead.start(work, self._attempts.ahead, self._steps[len(PURE_STEPS) :])
 
     def _require_whole(self, delivered: Batch, whole: Batch) -> None:
-        """Raise TrialFailed if slow trials left only the first records."""
+        """Raise TrialFailed if slow trials left only a batch's first records."""
         if delivered is not whole and not self._stop_asked:
             raise TrialFailed(
                 "trying every record of a batch took too long; what was tried is delivered, the rest is read again"
@@ -344,7 +345,7 @@ class PreparingLoop(Loop):
 def gc_less_often() -> Iterator[None]:
     """Search for garbage a hundredth as often as usual.
 
-    The default searches a batch's objects repeatedly: some 9 % of the time.
+    Python's default searches a batch's objects repeatedly before their release: some 9 % of the time.
     """
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS_BETWEEN, *_SEARCHES_BETWEEN)

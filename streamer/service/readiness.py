@@ -24,11 +24,11 @@ _DOING = {
 class WorkerSeen:
     """Observations of one worker, and of its process.
 
-    batch_age_seconds    since the current batch was read, or 0
-    contact_age_seconds  since the brokers' last answer, or None
-    owed                 partitions with deliverable records
-    owing_seconds        time since then without a delivery, or 0
-    started              the process has not ended as far as known
+    batch_age_seconds    since the current batch was read; 0 without one
+    contact_age_seconds  since the brokers answered it or its predecessor; None without any answer
+    owed                 partitions with deliverable but undelivered records
+    owing_seconds        time with such records and without a delivery; 0 without them
+    started              the process was started, without a noticed end
     alive                that process lives
     waits_for            obstacle to its start or its writes, or ""
 
@@ -66,19 +66,19 @@ class GroupSeen:
 
 
 def batch_age_ms_max(settings: Settings) -> float:
-    """Batch age of a worker that is not ready: half the deadly age."""
+    """Batch age beyond which a worker is not ready: half the age that gets it killed."""
     return settings.workers.progress_timeout_ms / 2
 
 
 def owing_ms_max(settings: Settings) -> float:
-    """Time without a delivery of owed records that makes a worker not ready, within ten seconds."""
+    """Time with owed records and without a delivery beyond which a worker is not ready: within ten seconds."""
     return min(_OWING_MS_MAX, batch_age_ms_max(settings))
 
 
 def readiness(
     settings: Settings, workers: Sequence[WorkerSeen], group: GroupSeen, part: Part | None = None
 ) -> tuple[bool, str]:
-    """Whether all workers run, hear from the brokers and advance, and read all partitions alone; else the problem."""
+    """Whether every worker runs, hears from the brokers and advances, and only they read all partitions; else the problem."""
     for worker in workers:
         if words := _lacks(settings, worker, part):
             return False, f"worker {worker.number} {words}" + (f"; {worker.waits_for}" if worker.waits_for else "")

@@ -1,21 +1,21 @@
 """Recovery of a source: committed offset against applied offset.
 
-    C  committed offset (group, checkpoint): everything below was delivered
-    A  applied offset (index): everything below was decided
+    C  committed offset: everything below it was delivered, as the outside knows (consumer group, checkpoint)
+    A  applied offset: everything below it was decided, as the index knows
 
     C = A          continue
-    C < A          continue at C: the journal repeats the decided verdicts
-    C > A          the index lost commits or is an old copy: enter [A, C) from the outputs, continue at C
+    C < A          continue at C: the journal repeats the decided records' verdicts, and they are delivered
+    C > A          the index lost commits or is an old copy: enter [A, C) again from the outputs, then continue at C
     C, no A        the index is new: as C > A, from the beginning
     A, no C        the group lost its offsets: a person decides (recovery.committed_missing)
     neither        first start (recovery.first_start), all partitions of the stream together
-    neither, but   of another partition: added later, begins at its first record
+    neither, but   for another partition of the stream: the partition was added later, and begins at its first record
     neither, but   the name is known under another stream id: a person decides (recovery.topic_recreated)
     C < first      retention removed undelivered records: a person decides (recovery.offsets_gone); skipped are counted
     C > end        the outside lost records: always a person
     C foreign      the service did not commit it: a person decides (recovery.foreign_offsets), unless all below was delivered
 
-`plan` is pure; `recover` executes a plan, with the same result if repeated.
+`plan` is pure; `recover` executes a plan. Repeating a plan, even after an interruption, gives the same result.
 
 Workers share one index, so one lagging source (C > A) concerns all: the index is "restoring", and no worker begins. The
 worker with the turn restores all sources, also unowned ones. A dead worker's turn passes to another.
@@ -40,27 +40,28 @@ from streamer.settings.settings import Recovery
 from streamer.transports.transport import Assigned, Transport
 
 BEGIN_WAIT_SECONDS = 20.0
-"""Longest wait for the lowest partition's owner."""
+"""Longest wait for the lowest partition's owner. A member of the group needs about a second."""
 
 TURN_WAIT_SECONDS = 5.0
-"""Wait for the turn before the index counts as restoring."""
+"""Wait for the turn before the index counts as restoring: beginning sources takes a moment."""
 
 CLAIMS_SECONDS = 60.0
+"""Default wait for dead workers' claims."""
 
 SLICE_SECONDS = 2.0
-"""Length of a restoring slice; reads between slices are the heartbeat."""
+"""Length of a restoring slice; between slices the worker reads, its heartbeat to the group."""
 
 UNDELIVERED_OFFSETS_MAX = 2**18
-"""Most decided but undelivered offsets: two largest batches, with gaps."""
+"""Most decided but undelivered offsets: two batches of the largest size, with gaps."""
 
 _RETRY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """An offset that the service did not commit.
+    """Data on an offset that the service did not commit.
 
-    delivered_to  all decided records below it were delivered
+    delivered_to  all decided records below it were delivered; the first offset for an unknown source
     strangers     other programs in the group, in words
 
     >>> Foreign(delivered_to=70).strangers
@@ -73,15 +74,15 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsets:
-    """A source's offsets, for the table above.
+    """A source's offsets at its assignment, for the table above.
 
     committed  C, or None
     applied    A, or None
     first      first readable offset
     end        next record's offset
     recreated  the index knows the name under another stream id
-    begun      a partition of the stream or its name is known
-    foreign    C's data if the service did not commit it
+    begun      the group or the index knows a partition of the stream, or of another stream with the name
+    foreign    data on C if the service did not commit it
 
     >>> SourceOffsets("pages", 0, committed=70, applied=50, first=0, end=90, recreated=False).foreign is None
     True
@@ -102,10 +103,10 @@ class SourceOffsets:
 class Plan:
     """Steps for one source, in this order.
 
-    restore  input offsets to enter again, from the outputs
+    restore  input offsets that enter the index again, from the outputs
     commit   commit `begin` first
     begin    offset to read from
-    skipped  number of offsets in [committed, begin), which no worker sees
+    skipped  number of input offsets that no worker will ever see: [committed, begin)
 
     >>> Plan(70, restore=range(50, 70)).commit
     False
@@ -118,7 +119,7 @@ class Plan:
 
 
 def plan(offsets: SourceOffsets, policy: Recovery) -> Plan:
-    """Plan by the table above. Raises RecoveryRefused if a person has to decide.
+    """Plan for one source, by the table above. Raises RecoveryRefused if a person has to decide.
 
     >>> offsets = SourceOffsets("pages", 0, committed=70, applied=50, first=0, end=90, recreated=False)
     >>> plan(offsets, Recovery()).restore
@@ -234,7 +235,7 @@ class Recoverer:
         listener: RestoringListener,
         patience_seconds: float = CLAIMS_SECONDS,
     ) -> None:
-        """patience_seconds: longest life of a dead worker's claims."""
+        """patience_seconds: longest life of a dead worker's claims, see `streamer.service.claims`."""
         self._transport = transport
         self._index = index
         self._decoder = decoder
@@ -247,9 +248,9 @@ class Recoverer:
         self._waiting_since: float | None = None
 
     def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
-        """Plan for every source and execute the plans, or do a bounded part of the preparation.
+        """Plan for every source, then execute the plans; or do a bounded part of the preparation.
 
-        After Unrecovered, read and call again. RecoveryRefused changes nothing.
+        After Unrecovered, read, and recover the sources assigned then. RecoveryRefused changes nothing.
         """
         try:
             recovered = self._recover_in_turn(assigned)
@@ -263,13 +264,13 @@ class Recoverer:
         return recovered
 
     def close(self) -> None:
-        """Release the turn."""
+        """Interrupt a restoration, and release the turn."""
         if self._restoration is not None:
             self._restoration.close()
         self._index.give_turn_back()
 
     def _wait(self) -> float:
-        """Wait a little; returns the seconds so far."""
+        """Wait a little, with a heartbeat; returns the seconds waited so far."""
         now_seconds = time.monotonic()
         if self._waiting_since is None:
             self._waiting_since = now_seconds
@@ -337,7 +338,7 @@ class Recoverer:
         return Unrecovered.RESTORING
 
     def _foreign(self, source: Source, committed: int, applied: Mapping[Source, Applied]) -> Foreign:
-        """Data on a foreign offset, from the outputs: as far back as records may be undelivered."""
+        """Data on a foreign offset. Reads outputs back as far as records may be decided and undelivered."""
         strangers = self._transport.strangers()
         if source not in applied:
             return Foreign(self._transport.first_offsets([source])[source], strangers)
@@ -370,9 +371,9 @@ class Recoverer:
         return behind
 
     def _begin_at_end(self, assigned: Assigned) -> bool:
-        """Begin all partitions of a new stream at their ends; returns whether they have begun.
+        """Begin all partitions of an unknown stream at their ends; returns whether they have begun.
 
-        Raises DeliveryDoubtful after too long a wait for the lowest partition's owner.
+        The lowest partition's owner does it. Raises DeliveryDoubtful after too long a wait.
         """
         everywhere = assigned.sources + assigned.others
         if self._begun_of(assigned, self._index.applied()):

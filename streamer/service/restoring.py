@@ -3,14 +3,15 @@
 All uniques precede the first duplicate, because a duplicate's original may be in another source. Likewise, updates come
 twice, the second time to retire what they replaced.
 
-Applied offsets move at the end. An interrupted restoration starts over, without documents that the index knows.
+A restoration covers every lagging source. The applied offsets move at the end, so an interrupted restoration starts over,
+except for documents that the index knows.
 
-A delivered record may name an original that another worker decided and never delivered. The original then enters from
-the input as unique, and the journal repeats that verdict at its reading. Otherwise a dropped duplicate might resemble
-no output.
+A delivered record may name an original that another worker decided and never delivered. The original then enters from the
+input, under its position, as unique, and the journal repeats that verdict when the record is read. Otherwise a later copy
+could become the unique one, and a dropped duplicate might resemble no output.
 
-If outputs have lost records, reposts would come out as unique: a policy asks a person. The exception is an index that
-keeps documents no longer than those outputs.
+Outputs may have lost records, by retention, by hand, by compaction: reposts would come out as unique. A policy leaves this to
+a person, unless the index keeps documents no longer than the remaining outputs.
 """
 
 import time
@@ -49,13 +50,13 @@ class RestoringListener:
     """
 
     def restored(self, count: int) -> None:
-        """Entered documents; 0 is a heartbeat."""
+        """Documents entered again; 0 is a heartbeat."""
 
     def behind(self, offsets: int) -> None:
-        """The index's lag in input offsets; 0 at the end."""
+        """The index lags this many input offsets; 0 at the end."""
 
     def gaps(self, parts: int) -> None:
-        """Output parts have lost records, within the policy."""
+        """Output parts have lost records, and the policy accepts that."""
 
 
 def destinations_to_read(insert: Insert) -> list[Destination]:
@@ -65,12 +66,12 @@ def destinations_to_read(insert: Insert) -> list[Destination]:
 
 @dataclass
 class Reentry:
-    """Enters delivered records into an index, after their undelivered originals.
+    """Enters delivered records into an index, after the undelivered originals that they name.
 
-    inputs_at  remaining input records at these positions
-    delivered  offset after each source's delivered records
+    inputs_at  input records at these positions, as far as they exist
+    delivered  offset per source below which everything was delivered
     counts     documents by outcome: the fields of `Index.restore`, given_back and undelivered_originals
-    newest_ms  greatest timestamp, or -1
+    newest_ms  greatest timestamp of a record with a verdict; -1 before the first
     """
 
     _index: "Index | BulkLoader"
@@ -86,10 +87,12 @@ class Reentry:
     def enter_all(
         self, changelog: Callable[[Destination], Iterable[Sequence[Record]]], *, set_applied: bool = False
     ) -> Generator[int]:
-        """Enter the outputs, by turn; yields counts of documents, often enough for a heartbeat.
+        """Enter the outputs, by turn; yields numbers of documents, zeros too, often enough for a heartbeat.
+
+        A verdict outside the unique output has no turn there.
 
         changelog    an output's batches
-        set_applied  move a source's applied offset in its last turn
+        set_applied  whether a source's applied offset moves when no later turn enters records below it
         """
         insert = self._index.parameters.insert
         outputs, among_uniques = restoring_outputs(insert), {Verdict.UNIQUE}
@@ -112,9 +115,9 @@ class Reentry:
                 yield 0
 
     def _enter(self, verdict: Verdict, delivered: Sequence[Record], *, set_applied: bool) -> int:
-        """Enter the records of a turn; returns their count.
+        """Enter the records whose turn it is; returns their number of documents.
 
-        Given-back documents are their own originals, as unique ones.
+        Given-back documents enter with the unique ones: they are their own originals.
         """
         count = 0
         given_back = restored_as(Verdict.GIVEN_BACK, delivered) if verdict is Verdict.UNIQUE else []
@@ -164,7 +167,7 @@ class Reentry:
         *,
         set_applied: bool = False,
     ) -> dict[str, int]:
-        """Returns the counts of `Index.restore`."""
+        """Enter records with a fingerprint. Returns the counts of `Index.restore`."""
         entries = prepare(self._decoder, self._fingerprinter, records)
         kept = np.flatnonzero(np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT)))
         named = [originals[row] for row in kept.tolist()]
@@ -176,7 +179,7 @@ class Reentry:
 class Restoration:
     """A restoration in slices.
 
-    behind              input offsets per source to enter again
+    behind              input offsets per source whose documents enter again
     names               display name per stream
     stop_where_trimmed  policy for outputs with lost records
     """
@@ -193,7 +196,7 @@ class Restoration:
         self._steps = self._all_steps()
 
     def go_on(self, seconds: float) -> bool:
-        """Restore for about this long. True at the end.
+        """Restore for about this long; returns whether all is done.
 
         Raises RecoveryRefused for lost records, and the errors of transport and index.
         """
@@ -204,7 +207,7 @@ class Restoration:
         return False
 
     def close(self) -> None:
-        """Release the readers; restored documents stay."""
+        """Release the outputs' readers; restored documents stay."""
         self._steps.close()
 
     def _all_steps(self) -> Generator[None]:
@@ -226,7 +229,7 @@ class Restoration:
         log.info("restored", **self._reentry.counts, offsets=offsets, seconds=round(time.monotonic() - began))
 
     def _trimmed(self) -> Generator[None, None, list[Trimmed]]:
-        """Output parts with lost records. Raises RecoveryRefused at once if nothing excuses them."""
+        """Output parts with lost records; refused at once if the restored documents cannot excuse them."""
         trimmed: list[Trimmed] = []
         for part in self._transport.trimmed(self._behind, destinations_to_read(self._index.parameters.insert)):
             self._listener.restored(0)
@@ -249,7 +252,9 @@ class Restoration:
             yield
 
     def _lost_only_expired(self, part: Trimmed) -> bool:
-        """Whether the index would have dropped an output part's lost records by now."""
+        """Whether the index would no longer count an output part's lost records: by number, as many newer documents remain as it
+        keeps; by age, they reach as far back.
+        """
         retention = self._index.retention
         counts = self._reentry.counts
         entered = counts["restored"] + counts["already_known"]

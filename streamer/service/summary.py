@@ -17,7 +17,7 @@ class Totals:
 
     before    records delivered by earlier runs
     shadow    whether duplicates go with the unique ones (route.shadow)
-    left_out  WARC records without a page, by kind
+    left_out  WARC records without a page, by kind, from each file's beginning
 
     >>> Totals(records=500, seconds=2.0).records_per_second
     250.0
@@ -48,11 +48,11 @@ class Totals:
 
     @property
     def records_per_second(self) -> float:
-        """Records per second of wall time, with start and end."""
+        """Records per second of wall time, including the clients' start and end."""
         return self.records / self.seconds if self.seconds else 0.0
 
     def cpu_us_by_step(self) -> dict[str, float]:
-        """CPU microseconds per record, by verb."""
+        """This process's CPU time, in microseconds per record, by verb."""
         return {step: 1e6 * self.step_cpu_seconds[step] / self.records for step in STEPS if self.records}
 
     def as_json(self, out: Path) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """Supervisor: restarts dead or hung workers, and serves metrics and health on one port.
 
-The service is crash-only: on any doubt a worker ends, and a fresh one replays what may be undelivered. EX_CONFIG needs
-a person, and stops the whole service. After any other end the worker restarts, with growing delays.
+The service is crash-only: on any doubt a worker ends, and a fresh one replays what may be undelivered. EX_CONFIG needs a
+person, so the whole service stops with that code. After any other end the worker restarts, with growing delays between
+failures.
 
-A worker without progress is killed: it may hold the index's writer lock for ever.
+A worker without progress, or without a timely start, is killed: it may hold the index's writer lock and block the others for
+ever.
 """
 
 import multiprocessing
@@ -44,9 +46,9 @@ log = structlog.get_logger(__name__)
 CHECK_PERIOD_SECONDS = 0.2
 
 START_TIMEOUT_SECONDS = 300.0
-"""Longest time to a process's first report: it imports, compiles and opens the index.
+"""Longest time to a process's first report: it imports, compiles and reads the index's newest entries.
 
-A busy machine has taken 14 s to import. `workers.progress_timeout_ms` counts from that report.
+A busy machine has taken 14 s to import alone. `workers.progress_timeout_ms` counts from the first report on.
 """
 
 
@@ -60,10 +62,10 @@ _BUS_ERROR = (
 class Slot:
     """One worker's slot.
 
-    part               part of the path; None: all
+    part               its part of the path; None: the whole path
     start_due_seconds  earliest next start, on the monotonic clock
-    backoff_ms         wait before the next start
-    waits_for          obstacle to its start or its writes, or ""
+    backoff_ms         wait before the next start; 0 before the first failure
+    waits_for          obstacle to its start, or process that blocks its writes; empty without one
 
     >>> Slot(number=2, part="route").backoff_ms
     0
@@ -82,7 +84,7 @@ class Supervisor:
     """Starts, watches, restarts and stops workers."""
 
     def __init__(self, settings: Settings, parts: Sequence[Part] = ()) -> None:
-        """parts: each with `workers.count` workers; none: the whole path."""
+        """parts: `workers.count` workers for each; none: the whole path in each worker."""
         self._settings = settings
         self._context = multiprocessing.get_context("spawn")
         count = settings.workers.count
@@ -100,11 +102,11 @@ class Supervisor:
         self._stop.set()
 
     def health(self) -> tuple[bool, str]:
-        """Whether no stop was requested."""
+        """Whether no stop was requested, in words too."""
         return (False, "stopping") if self._stop.is_set() else (True, "ok")
 
     def ready(self) -> tuple[bool, str]:
-        """See `readiness`."""
+        """Whether the service is ready, and the problem; see `readiness`."""
         for part in dict.fromkeys(slot.part for slot in self._slots):
             slots = [slot for slot in self._slots if slot.part == part]
             settings = self._settings if part is None else settings_of(self._settings, part)
@@ -125,7 +127,7 @@ class Supervisor:
         )
 
     def run(self) -> int:
-        """Run until a signal, `stop`, or EX_CONFIG from a worker. Returns the exit code."""
+        """Run until a signal, `stop`, or a worker that needs a person. Returns the service's exit code."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self.stop())
         http = self._settings.observe
@@ -291,7 +293,7 @@ class Supervisor:
             measures.set(definitions.BATCH_AGE, worker.batch_age_seconds, worker.number)
 
     def _end_workers(self) -> None:
-        """Ask the workers to end, wait for a batch, then kill: that costs only a replay."""
+        """Ask the workers to end, wait for a batch's duration, then kill. A kill costs only a replay."""
         running = [slot.process for slot in self._slots if slot.process is not None]
         for process in running:
             process.terminate()
@@ -306,9 +308,9 @@ class Supervisor:
 
 @contextmanager
 def _shielded_from_interrupts() -> Iterator[None]:
-    """Block SIGINT in this thread, and for good in a process started meanwhile.
+    """Block SIGINT in this thread meanwhile, and for good in a process started meanwhile.
 
-    Ctrl-C reaches even a worker without its handler yet.
+    Ctrl-C reaches the whole foreground group, even a worker without its own handler yet.
     """
     # Started along with the first process, the resource tracker would remove the shield.
     resource_tracker.ensure_running()

@@ -1,4 +1,4 @@
-"""The whole path in one worker."""
+"""The whole path in one worker: its index decides, and its transport delivers to the outputs."""
 
 from collections.abc import Sequence
 
@@ -56,13 +56,13 @@ class ByIndex:
         self._names = StreamNames(index)
 
     def decide(self, work: Work) -> None:
-        """Set final verdicts."""
+        """Set a batch's final verdicts."""
         work.decisions = self._index.admit(work.entries(), work.batch.ends, work.batch.marks)
         # At once: a decision happens once, and another worker may deliver its batch.
         log_crossings(work.decisions)
 
     def route(self, work: Work) -> None:
-        """Set outgoing records, row for row."""
+        """Set a decided batch's outgoing records, row for row."""
         # Only headers show fingerprints.
         shown: list[str | None] = [None] * len(work.documents)
         if self._router.with_headers:
@@ -81,7 +81,7 @@ class StreamNames:
     def of(self, positions: Sequence[Position | None]) -> dict[str, str]:
         """Names of at least these positions' streams.
 
-        Only a new stream causes a reading.
+        An index may know many streams, so only a new stream causes a reading.
         """
         named = {position.source.stream for position in positions if position is not None}
         if not named <= self._known.keys():
@@ -90,7 +90,7 @@ class StreamNames:
 
 
 def log_crossings(decisions: Decisions) -> None:
-    """Log hosts that crossed the guard's limits, in either direction."""
+    """Log hosts that crossed the guard's limits with a batch, in either direction."""
     for host, documents, unequal, beyond in decisions.crossings:
         if beyond:
             log.warning("host beyond guard.share_max", host=host, recent_documents=documents, unequal=unequal)

@@ -35,12 +35,12 @@ from streamer.transports.transport import Transport
 
 
 def open_index(settings: Settings, fingerprinter: Scheme, *, read_only: bool = False) -> Index:
-    """Open the configured index, stamped with the fingerprints' settings. Raises IndexProblem, SettingsError."""
+    """Open the configured index, stamped with all that changes a fingerprint. Raises IndexProblem, SettingsError."""
     return _open(settings, parameters_for(settings, fingerprinter.stamp()), read_only=read_only)
 
 
 def open_with_scheme(settings: Settings, *, read_only: bool = False) -> tuple[Index, Scheme]:
-    """Open the index, and create its scheme with its key. A new index creates a secret.
+    """Open the index, and create its fingerprints' scheme, with its key. A new index creates its own secret.
 
     Raises IndexProblem, SettingsError.
     """
@@ -75,7 +75,7 @@ def _open(
 
 @contextmanager
 def usable_directory(settings: Settings) -> Iterator[None]:
-    """Translate an index's system errors into SettingsError about index.directory."""
+    """Translate system errors at opening an index into SettingsError about index.directory."""
     try:
         yield
     except OSError as error:
@@ -127,7 +127,7 @@ def build_service(
 ) -> Service:
     """Build one worker's service; `task_id` identifies it in its group.
 
-    supervised  a supervisor, not a person, restarts a dead worker
+    supervised  a supervisor restarts a dead worker while its group waits; otherwise a person does, and no group waits
     """
     recoverer = recoverer_of(settings, transport, index, fingerprinter, policy, listener)
     by_index = ByIndex(
@@ -149,7 +149,7 @@ def recoverer_of(
 def preparation_of(
     settings: Settings, fingerprinter: Scheme, by_index: ByIndex | None = None, *, supervised: bool = True
 ) -> Preparation:
-    """Steps and care for a loop; without `by_index` it does not decide. `supervised`: as above."""
+    """Steps and care for a loop that prepares batches; without `by_index` it does not decide. `supervised`: see above."""
     steps = pure_steps(Decoder(settings.decode), fingerprinter)
     if by_index is not None:
         steps |= {"decide": by_index.decide, "route": by_index.route}
@@ -176,7 +176,7 @@ def router_of(settings: Settings, fingerprinter: Scheme, task_id: str) -> Router
 
 
 def exit_code_of(error: StreamerError | errors.IndexProblem) -> int:
-    """Exit code for an error. After EX_CONFIG no restart helps."""
+    """Process exit code for an error. After EX_CONFIG a restart will not help; after others it may."""
     if isinstance(error, StreamerError):
         return error.exit_code
     return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), os.EX_SOFTWARE)

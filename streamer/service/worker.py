@@ -1,4 +1,4 @@
-"""Worker process: creates its clients after the spawn, and turns errors into exit codes."""
+"""Worker process: builds its clients after the spawn, runs the service, and turns errors into exit codes."""
 
 import faulthandler
 import multiprocessing
@@ -38,7 +38,7 @@ OWED_PERIOD_SECONDS = 1.0
 
 
 class MetricsListener(Listener):
-    """Listener that updates metrics and heartbeats."""
+    """Counts events in a worker's metrics, and sends heartbeats to the supervisor."""
 
     def __init__(self, measures: metrics.Metrics, heartbeats: Heartbeats, number: int) -> None:
         self._measures = measures
@@ -126,7 +126,7 @@ class MetricsListener(Listener):
 
 
 def end_with_parent() -> None:
-    """End this process with the supervisor: an unwatched worker must not run."""
+    """End this process at once when the supervisor is gone: an unwatched worker must not run."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -141,7 +141,10 @@ def end_with_parent() -> None:
 def work(
     settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path, part: Part | None = None
 ) -> None:
-    """Run a worker process. SIGTERM asks it to stop; an error becomes SystemExit with its exit code."""
+    """Run a worker process. SIGTERM asks it to stop; an error leaves as SystemExit with its exit code.
+
+    part  its part of the path; None: the whole path
+    """
     configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number, part=part)
     end_with_parent()
     # A fatal signal leaves the stack on standard error.

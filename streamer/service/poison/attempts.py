@@ -1,11 +1,11 @@
 """Notes of attempts at batches: a death reveals its positions and step.
 
-A process notes a batch's positions, then every step in advance. It has two notes: it may decode one batch while it
-delivers another. It locks both for life, so an unlocked note amid a batch is a death. The batch's next reader counts
-it.
+A process notes a batch's positions first, then every step in advance. It has two notes, because it may decode one batch while
+it delivers another. It locks its notes for life, so an unlocked note amid a batch is a death, from any cause. The batch's next
+reader counts it.
 
-All workers share the notes in the index's folder, so a document's deaths add up. Nothing is synced: notes survive
-processes, not the machine.
+All workers of a host share the notes in the index's folder, so a document's deaths add up on any worker. Nothing is synced to
+disk: notes must survive processes, not the machine.
 """
 
 import fcntl
@@ -27,15 +27,16 @@ from streamer.records.record import Batch, Record
 log = structlog.get_logger(__name__)
 
 NOTE_BYTES = 2**16
-"""Size of a note, allocated at once: a full disk must not end a batch."""
+"""Size of a note, allocated at its creation: a full disk must not end a batch."""
 
 DEATHS_KEPT_SECONDS = 24 * 3600.0
-"""Age at which unread notes are removed."""
+"""Age at which unread notes are removed, such as those of a deleted topic."""
 
 IDLE = "read"
+"""Step without a batch."""
 
 PURE_STEPS = ("decode", "fingerprint")
-"""Steps on records alone: a record can end the process."""
+"""Steps on records alone, so a record can end the process."""
 
 _STEP_BYTES = 16
 _SUFFIX = ".attempt"
@@ -71,10 +72,10 @@ class Death:
 
 
 class AttemptFile:
-    """Work on one batch, in a file that this process locks."""
+    """Current work on one batch, in a file that this process locks."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises IndexFull."""
+        """Create a note in a folder. Raises IndexFull without room."""
         self._path = folder / f"{os.getpid()}-{time.time_ns()}{_SUFFIX}"
         # Only a locked note may have its name: unlocked, it would be a death.
         fresh = self._path.with_suffix(".new")
@@ -106,14 +107,14 @@ class AttemptFile:
 class Attempts:
     """Notes of this process, and other processes' deaths at its sources.
 
-    As a context, removes the notes after an orderly end or a known error.
+    As a context, removes the notes after an orderly end, including known errors.
 
     loop   note of the batch in delivery
     ahead  note of the batch in preparation
     """
 
     def __init__(self, folder: Path, deaths_max: int) -> None:
-        """deaths_max: deaths in a pure step that make a record suspect."""
+        """folder: that of the index; deaths_max: deaths amid a pure step that make a record suspect."""
         self._folder = folder
         self._deaths_max = deaths_max
         self._suspected: dict[Source, list[range]] = {}
@@ -137,7 +138,7 @@ class Attempts:
         self.ahead.close(orderly=orderly)
 
     def look(self, begins: Mapping[Source, int]) -> None:
-        """Load and log deaths at newly assigned sources; delete settled notes."""
+        """Load and log deaths at newly assigned sources from their starting offsets on; delete settled notes."""
         noted = list(deaths(self._folder))
         for death in noted:
             ours = [each for each in death.ranges if each.source in begins]
@@ -171,7 +172,7 @@ class Attempts:
 
 
 def deaths(folder: Path) -> Iterator[Death]:
-    """Noted deaths, oldest first. Removes very old notes."""
+    """Noted deaths in a folder, oldest first. Removes very old notes, and those from between batches."""
     for note in sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.name.partition("-")[2]):
         try:
             file = os.open(note, os.O_RDONLY)
@@ -192,16 +193,16 @@ def deaths(folder: Path) -> Iterator[Death]:
 
 
 def death_of(folder: Path, process: int) -> Death | None:
-    """Death of an ended process amid a batch, or None.
+    """Death of an ended process; None after an orderly end or between batches.
 
-    Prefers a batch in a pure step: its records may be the cause.
+    With two batches, prefers the one in a pure step: its records may be the cause.
     """
     of_process = [death for death in deaths(folder) if death.note.name.startswith(f"{process}-")]
     return next((death for death in of_process if death.step in PURE_STEPS), of_process[0] if of_process else None)
 
 
 def ranges_of(batch: Batch) -> tuple[OffsetRange, ...]:
-    """Each source's offsets in a batch."""
+    """Offset range of each source in a batch."""
     firsts: dict[Source, Record] = {}
     last: Source | None = None
     for record in batch.records:

@@ -1,10 +1,10 @@
-"""Trial of records in child processes: poison ends two, the second one alone.
+"""Trial of records in separate processes: poison ends its process twice, the second time alone.
 
-A worker's death proves nothing about its batch: people and the kernel kill too. A child decodes and fingerprints
-records one by one, under an alarm that works even in C code. The worker uses its results, and never touches a deadly
+A worker's death proves nothing about its batch: people and the kernel kill too. A child process decodes and fingerprints the
+records one by one, under an alarm that works even in C code. The worker uses the child's results, so it never touches a deadly
 batch.
 
-One process prepares for seconds, and forks fresh children:
+One process prepares, for seconds, and forks children that have seen no record yet:
 
     worker -- record --> nursery -- record --> child
            <-- answer --         <-- answer --           or its exit code, and the next record goes to another child
@@ -39,10 +39,10 @@ from streamer.settings.settings import Settings
 log = structlog.get_logger(__name__)
 
 START_SECONDS_MAX = 120.0
-"""Longest start of the nursery, which may have to compile."""
+"""Longest start of the nursery: it imports, and may have to compile."""
 
 RECORDS_AFTER_POISON = 1_000
-"""Records tried after the last poison: more is likely."""
+"""Records tried after the last poison: more is likely, and each would first cost workers."""
 
 _ALARM_MARGIN_SECONDS = 10.0
 _BEAT_SECONDS = 1.0
@@ -52,6 +52,7 @@ Answer = tuple[Document | DeadLetter, Fingerprints]
 
 
 Failure = RegistryUnavailable | ProcessRefused
+"""Errors that no record causes."""
 
 
 class _Stopped(Exception):
@@ -60,7 +61,7 @@ class _Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Documents and fingerprints, row for row, perhaps only the first."""
+    """Documents and fingerprints, row for row; only the first records after a time-out or stop."""
 
     documents: list[Document | DeadLetter]
     fingerprints: Fingerprints
@@ -70,7 +71,7 @@ class Trials:
     """Trials of records in child processes."""
 
     def __init__(self, settings: Settings, fingerprinter: Scheme, *, seconds_max: float) -> None:
-        """seconds_max: no other record begins after this time."""
+        """seconds_max: no record except the first begins after this time."""
         self._settings = settings
         self._fingerprinter = fingerprinter
         self._seconds_max = seconds_max
@@ -79,7 +80,7 @@ class Trials:
 
     @property
     def expects_poison(self) -> bool:
-        """Whether poison was among the last RECORDS_AFTER_POISON tried records."""
+        """Whether to try the next batch: poison was among the last RECORDS_AFTER_POISON tried records."""
         return self._records_suspected > 0
 
     def run(
@@ -88,7 +89,7 @@ class Trials:
         """Try records one by one, at least one; None after a stop before the first answer.
 
         progress    called all the while
-        stop_asked  as `progress`; True ends the child
+        stop_asked  called all the while; True ends the child at once
 
         Raises TrialFailed, ProcessRefused, RegistryUnavailable.
         """
@@ -130,14 +131,14 @@ class Trials:
         return letter, fingerprint_documents(self._fingerprinter, [letter])
 
     def end(self) -> None:
-        """End all processes."""
+        """End all processes; the next run starts others."""
         if self._nursery is not None:
             self._nursery.end()
             self._nursery = None
 
 
 class _Nursery:
-    """Process that forks children, each for records until one ends it."""
+    """The process that forks children; each answers records until one ends it."""
 
     def __init__(
         self, settings: Settings, key: HashKey, progress: Callable[[], None], stop_asked: Callable[[], bool]
@@ -163,7 +164,7 @@ class _Nursery:
         self._stop_asked = stop_asked
 
     def ask(self, record: Record) -> Answer | str:
-        """The answer to a record, or how it ended the child.
+        """The answer to a record, or how the record ended the child.
 
         Raises _Stopped, TrialFailed, ProcessRefused and RegistryUnavailable.
         """
@@ -184,7 +185,7 @@ class _Nursery:
         return f"decoding and fingerprinting it ended the process: {how}"
 
     def end(self) -> None:
-        """End the process and its child."""
+        """End the process and its child, in any state."""
         # The process kills its child once its connection is closed.
         self._connection.close()
         self._process.join(_BEAT_SECONDS)
@@ -213,7 +214,7 @@ class _Nursery:
 
 
 def _serve(settings: Settings, key: HashKey, connection: Connection) -> None:
-    """Body of the nursery: it warms up, reports ready, and forks until the connection closes."""
+    """Body of the nursery: it fingerprints a text, reports ready, and forks until the connection closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     decoder, fingerprinter = Decoder(settings.decode), scheme_for(settings, key)
@@ -241,7 +242,7 @@ def _serve(settings: Settings, key: HashKey, connection: Connection) -> None:
 
 class _Child:
     def __init__(self, settings: Settings, decoder: Decoder, fingerprinter: Scheme, asking: Connection) -> None:
-        """Raises ProcessRefused."""
+        """asking: the nursery's connection, which the child closes. Raises ProcessRefused."""
         with naming_limits():
             self._connection, theirs = multiprocessing.Pipe()
             self._number = os.fork()
@@ -261,7 +262,7 @@ class _Child:
             os._exit(code)
 
     def ask(self, record: Record, asking: Connection) -> Answer | RegistryUnavailable | int | None:
-        """Answer; exit code of an ended child; None if the worker closed the connection."""
+        """Answer to a record; exit code of an ended child; None if the worker closed the connection."""
         try:
             self._connection.send(record)
             if asking in multiprocessing.connection.wait([self._connection, asking]):
@@ -301,7 +302,7 @@ def _answer(connection: Connection, decoder: Decoder, fingerprinter: Scheme, lim
 
 
 def _offer_to_oom_killer() -> None:
-    """Let the kernel choose this process first if memory runs out."""
+    """Let the kernel choose this process first when memory runs out."""
     score = Path("/proc/self/oom_score_adj")
     if score.exists():
         score.write_text("1000")
