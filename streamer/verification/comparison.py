@@ -18,12 +18,12 @@ class Comparison:
     parameters: Parameters
 
     def are_known(self, rows: Rows) -> Flags:
-        """Whether rows have a fingerprint, and a look if needed: bool [n]."""
+        """Whether each row has a fingerprint, and a look if needed: bool [n]."""
         known: Flags = np.isin(self.prints.kinds[rows], (Kind.NEAR, Kind.EXACT))
         return known if self.parameters.look is None else known & self.prints.read[rows]
 
     def compared(self, left: Rows, right: Rows) -> tuple[npt.NDArray[np.int16], Flags]:
-        """Distances, int16 [n], and which pairs are near-duplicates, bool [n].
+        """Distance in each pair, int16 [n], and whether it is a near-duplicate, bool [n].
 
         EXACT documents compare by equality. Mixed pairs have NO_DISTANCE.
         """
@@ -44,12 +44,12 @@ class Comparison:
         return distances, counts
 
     def plain_distances(self, left: Rows, right: Rows) -> npt.NDArray[np.int16]:
-        """Distances in NEAR pairs without frames: int16 [n]."""
+        """Distance in each NEAR pair, ignoring frames: int16 [n]."""
         ours, theirs = (self.prints.fingerprints[rows, : self.prints.words] for rows in (left, right))
         return self.parameters.distances(ours, theirs)
 
     def distances(self, left: Rows, right: Rows) -> npt.NDArray[np.int16]:
-        """Distances, int16 [n], by any second look; NO_DISTANCE unless NEAR."""
+        """Distance in each pair, int16 [n], by any second look; NO_DISTANCE unless NEAR."""
         prints = self.prints
         distances = self.parameters.distances(prints.fingerprints[left], prints.fingerprints[right])
         if self.parameters.look is not None and len(left):
@@ -58,7 +58,7 @@ class Comparison:
         return np.where(near, distances, NO_DISTANCE).astype(np.int16)
 
     def compared_to_roots(self, rows: Rows, roots: Rows) -> tuple[npt.NDArray[np.int16], Flags]:
-        """As `compared`, with matches' roots and root limits."""
+        """As `compared`, for documents and their matches' roots, by any root limits."""
         if self.parameters.root is None:
             return self.compared(rows, roots)
         distances, counts = self.compared(rows, roots)

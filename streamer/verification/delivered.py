@@ -1,4 +1,4 @@
-"""Every record came out once, unchanged."""
+"""Every input record came out once, unchanged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 class DeliveredCheck:
     """Compares outputs with the ledger, and writes their verdicts into it.
 
-    streams          the index's streams; others are foreign
+    streams          the index's streams: outputs from others are foreign
     settings_digest  see `streamer.fingerprint.scheme`
     """
 
@@ -68,9 +68,9 @@ class DeliveredCheck:
             self._add_source(source, [outputs[place] for place in places])
 
     def finish(self, *, strict_start: bool) -> None:
-        """Note missing records; after the index is in the ledger.
+        """Note records that did not come out; after the index is in the ledger.
 
-        strict_start  the service began at the first record; else those before the first output are excused
+        strict_start  whether the service was to begin at the first record; else those before the first output are excused
         """
         for source, base, offsets in self.ledger.sources():
             committed = self.extent.committed.get(source, 0)
@@ -140,7 +140,7 @@ class DeliveredCheck:
             )
 
     def _trimmed_below(self, source: Source) -> Words:
-        """Offset by verdict, uint64 [256]; earlier outputs may have left their logs.
+        """Offset by verdict, uint64 [256], below which outputs may have left their logs.
 
         In shadow mode, a duplicate may have been in the unique output.
         """
@@ -195,7 +195,7 @@ class DeliveredCheck:
             self._findings.note("foreign", [f"{output.place}: names {self.ledger.position_text(position)}"])
 
     def _absence(self, position: Position) -> tuple[str, str] | None:
-        """Why a position may lack its record, for its output and for an original; None: it may not."""
+        """Why a position may lack its record, in words for its output and for an original; None: it may not."""
         source, offset = position
         if source.stream not in self.extent.names and source.stream in self.streams:
             return "outputs of an input that was recreated since", "originals in an input that was recreated since"

@@ -1,4 +1,4 @@
-"""Results: a count per kind of problem, and examples."""
+"""Verification results: a count per kind of problem, and the first ones in words."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -40,10 +40,10 @@ CHECKS = {
     "journal-foreign": "positions of the index that the input does not have",
     "entry-differs": "documents whose entry in the index is missing, or another",
 }
-"""Kinds of problems in reading order."""
+"""Kinds of problems in reading order, each with its meaning."""
 
 COUNTED = ("input", "outputs", *(verdict.label for verdict in Verdict), "in flight", "texts read")
-"""Names of `Findings.counts` in reading order, all shown."""
+"""Names of `Findings.counts` in reading order. All are shown, also those that are 0."""
 
 
 class Findings:
@@ -68,11 +68,11 @@ class Findings:
         self._by_check[check].examined += count
 
     def note(self, check: str, problems: Iterable[str], count: int | None = None) -> None:
-        """Count problems, and keep EXAMPLES_MAX. `count`: total, if `problems` are the first ones."""
+        """Count problems, and keep the first EXAMPLES_MAX. `count`: total, if `problems` are the first ones."""
         self._by_check[check].note(problems, count)
 
     def leave_out(self, reason: str, items: npt.NDArray[np.bool_] | int) -> None:
-        """Count unchecked items."""
+        """Count unchecked items: a number, or a row mask."""
         self.unchecked[reason] += int(np.sum(items))
 
     def __getitem__(self, check: str) -> Finding:

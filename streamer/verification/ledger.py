@@ -1,6 +1,6 @@
 """The ledger: one row for every readable input record, in a `PositionTable`.
 
-A source's rows are contiguous, in offset order.
+A source's rows are contiguous, in offset order, so memory does not grow with the rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,13 +29,14 @@ from streamer.verification.position_table import (
 )
 
 ELSEWHERE = -2
-"""Row for a record of another stream, or gone."""
+"""Row value for a record that can no longer be read, or is from another stream."""
 
 FRAMED = 1
 FRAME_UNKNOWN = 2
 
 DIGESTS = ("key", "value", "headers", "timestamp")
 DIGEST = np.dtype([(name, "<u8") for name in DIGESTS])
+"""Digests of a record's parts, to compare with its output."""
 
 STATE = np.dtype(
     [
@@ -78,7 +79,7 @@ rank         its place in the index's decision order; NONE for an unknown positi
 """
 
 OffsetRanges = dict[Source, list[range]]
-"""Offset ranges by source, in any order."""
+"""Offset ranges by source; few, in any order."""
 
 
 def within(ranges: OffsetRanges, source: Source, offsets: Words) -> Flags:
@@ -97,7 +98,7 @@ def within(ranges: OffsetRanges, source: Source, offsets: Words) -> Flags:
 def digests_of(record: Record, headers: Headers) -> tuple[int, int, int, int]:
     """Digests of key, value, headers and timestamp; 0 for a missing part.
 
-    A header's missing value is empty. Another filter's headers do not count.
+    A header's missing value is empty. Another filter's headers do not count: they go no further.
     """
     kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
     return (
@@ -123,7 +124,7 @@ def _packed(headers: Headers) -> bytes:
 
 
 class LedgerWriter:
-    """Writer of the input's rows.
+    """Writer for the input's rows, in offset order per source.
 
     >>> import tempfile
     >>> source = Source("stream", 0)
@@ -142,7 +143,7 @@ class LedgerWriter:
         self._unreadable: OffsetRanges = {}
 
     def add(self, source: Source, records: Sequence[Record]) -> None:
-        """Append a source's records, none `lost`, in offset order."""
+        """Append one source's records, none `lost`."""
         if source not in self._written:
             number = len(self._written)
             paths = self._folder / f"offsets-{number}", self._folder / f"digests-{number}"
@@ -205,12 +206,12 @@ class Ledger(PositionTable):
         return self.rows
 
     def sources(self) -> Iterator[tuple[Source, int, Words]]:
-        """Source, first row and offsets (uint64 [n], ascending)."""
+        """Every source with its first row and its rows' offsets, uint64 [n] ascending."""
         for source, (offsets, _) in self._columns.items():
             yield source, self._bases[source], offsets
 
     def are_of_one_source(self, rows: Rows, others: Rows) -> Flags:
-        """Whether pairs have one source: int64 [n] twice -> bool [n]."""
+        """Whether each pair of rows has one source: int64 [n] twice -> bool [n]."""
         bases = np.array([base for _, base, _ in self.sources()], np.int64)
         same: Flags = np.searchsorted(bases, rows, "right") == np.searchsorted(bases, others, "right")
         return same

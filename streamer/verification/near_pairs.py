@@ -1,10 +1,10 @@
-"""All pairs of fingerprints that share a key, by sorting.
+"""All pairs of fingerprints that share a key, by sorting: no index, and memory for one part of the keys.
 
 MinHash keys are its bands. SimHash keys follow Manku, Jain, Das Sarma ("Detecting Near-Duplicates for Web Crawling",
 WWW 2007): the bits are cut into d + k pieces, and every choice of k pieces is a table. At most d differing bits touch
-at most d pieces, so two such fingerprints agree in some choice.
+at most d pieces, so two such fingerprints agree in some choice. The index cuts in another way.
 
-A hash spreads the keys over files, sorted one by one.
+A hash spreads the keys over files. Sorting one file brings equal keys together.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -112,7 +112,7 @@ def _pairs_in(keyed: npt.NDArray[np.void]) -> Iterator[tuple[Rows, Rows]]:
 
 
 def _masks(bits: int, distance_max: int, rows: int) -> Words:
-    """Table masks, uint64 [tables, words]: few pieces, with few chance collisions."""
+    """Table masks, uint64 [tables, words]: the fewest pieces with few chance collisions among rows."""
     chosen = next(
         (
             chosen

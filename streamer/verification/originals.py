@@ -9,7 +9,7 @@ from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows, 
 
 
 def check_originals(ledger: Ledger, insert: Insert) -> None:
-    """Check originals; after the outputs and the index are in the ledger.
+    """Check every delivered duplicate's original; after the outputs and the index are in the ledger.
 
     insert  not "unique": an original may be an entered duplicate without a live original
     """
@@ -46,6 +46,7 @@ def _are_given_back(ledger: Ledger, rows: Rows) -> Flags:
 
 
 def _count(ledger: Ledger, rows: Rows) -> Flags:
+    """Whether each row's entry matches: bool [n]."""
     state = ledger.state[rows]
     return np.asarray((rows >= 0) & (state["rank"] != NONE) & (state["retired"] == 0))
 
@@ -56,7 +57,7 @@ def _verdicts(ledger: Ledger, rows: Rows) -> npt.NDArray[np.uint8]:
 
 
 def _is_later(ledger: Ledger, rows: Rows, originals: Rows) -> Flags:
-    """Whether originals came after: by offset in a source, else by an index with both.
+    """Whether each original came after its duplicate: by offset in a source, else by an index with both.
 
     A restored index has dropped documents last.
     """

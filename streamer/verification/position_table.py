@@ -1,4 +1,4 @@
-"""Records by position, in memory-mapped temporary files."""
+"""Tables of records by position, in memory-mapped temporary files: only pages in use take memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +20,7 @@ ROWS_AT_ONCE = 1 << 20
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
+"""Columns: rows of a table, truth values, and offsets, digests or parts of fingerprints."""
 
 
 class PositionTable:
@@ -73,7 +74,7 @@ class PositionTable:
 
 
 def places_by(sources: Iterable[Source | None]) -> dict[Source, list[int]]:
-    """Places by source."""
+    """Each source's places, among n sources."""
     places: dict[Source, list[int]] = {}
     for place, source in enumerate(sources):
         if source is not None:
@@ -82,7 +83,7 @@ def places_by(sources: Iterable[Source | None]) -> dict[Source, list[int]]:
 
 
 def column(path: Path, dtype: npt.DTypeLike, rows: int, width: int | None = None) -> npt.NDArray[Any]:
-    """New column of zeros: dtype [rows] or [rows, width]."""
+    """New column of zeros in a file: dtype [rows] or [rows, width]."""
     shape = (rows,) if width is None else (rows, width)
     if 0 in shape:
         return np.zeros(shape, dtype)

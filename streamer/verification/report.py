@@ -1,4 +1,4 @@
-"""Findings for people."""
+"""Verification findings for people."""
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -9,7 +9,7 @@ from streamer.verification.findings import CHECKS, Findings
 
 
 def report(findings: Findings) -> RenderableType:
-    """All checks, the first problems per kind, and the verdict."""
+    """Table of all checks, then the first problems per kind, then the verdict."""
     parts: list[RenderableType] = [_counts(findings), Text(), _checks(findings), Text()]
     for finding in findings:
         if finding.wrong:

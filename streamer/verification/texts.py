@@ -1,4 +1,4 @@
-"""Fingerprints by row, from outputs and sampled texts."""
+"""Fingerprints by row: from the outputs, and for a sample also from the texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _EXACT = {
 }
 _HASHES = 2**64
 NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason): reason for reason in (Reason.POISON, Reason.UNREADABLE)}
-"""Dead letters without decoding, by label."""
+"""Dead letters without decoding, by label: a record that ends the process, and one without bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Prints:
 
 
 class Sample:
-    """Some documents with all duplicates, by the original's position.
+    """A share of the documents with all their duplicates, by the original's position.
 
     >>> from index import Source
     >>> position = Position(Source("stream", 0), 7)
@@ -86,9 +86,9 @@ class Sample:
 
 @dataclass
 class TextCheck:
-    """Fingerprints from outputs, for the sample also from texts.
+    """Reads fingerprints from outputs, and for the sample also from texts.
 
-    by_headers  whether outputs carry fingerprints; else all texts are read
+    by_headers  whether outputs carry fingerprints; if not, all texts are read
     """
 
     _ledger: Ledger
@@ -99,7 +99,7 @@ class TextCheck:
     _by_headers: bool
 
     def add(self, outputs: Sequence[Output], rows: Rows) -> None:
-        """Note these rows' fingerprints."""
+        """Note the outputs' fingerprints for these rows, int64 [n]."""
         if self._by_headers:
             self._note_headers(outputs, rows)
         chosen = [

@@ -1,4 +1,4 @@
-"""Every update replaced a retired document with its id and another text."""
+"""Every update replaced an older version: a retired document with its id and another text."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from streamer.verification.position_table import NONE, chunks
 
 
 def check_updates(ledger: Ledger, comparison: Comparison) -> None:
-    """Check updates; after the outputs and the index are in the ledger."""
+    """Check every delivered update; after the outputs and the index are in the ledger."""
     state, prints = ledger.state, comparison.prints
     for part in chunks(len(ledger)):
         rows = np.arange(part.start, part.stop)

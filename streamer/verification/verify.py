@@ -1,6 +1,6 @@
 """Verification of a service: input, outputs and index compared.
 
-It reads the index last, so a running service's work shows as in flight.
+It reads outputs and input first, and the index last, so a running service's work shows as in flight.
 """
 
 import tempfile
@@ -39,7 +39,8 @@ def verify(
 ) -> Findings:
     """Verify a service, with `index` open for reading.
 
-    sample  approximate number of compared documents; None: all, as a second look and outputs without headers need
+    sample  approximate number of documents to fingerprint and compare with all others; None: all, as a second look and
+            outputs without headers need
 
     Raises ParametersDiffer, NoDocuments before the first commit, IndexDamaged, and the output log's errors.
     """
@@ -64,7 +65,7 @@ def extent_of(output_log: OutputLog, progress: Progress, purpose: str) -> Extent
 
 
 def counted(batches: Iterable[Sequence[Item]], done: Callable[[int], None]) -> Iterator[Sequence[Item]]:
-    """The same batches; `done` takes the items so far."""
+    """The same batches; after each, `done` takes the items so far."""
     count = 0
     for batch in batches:
         yield batch
