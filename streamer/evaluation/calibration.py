@@ -1,7 +1,7 @@
 """Selects the method and threshold for a user's documents.
 
 Without labelled pairs, each document gets a copy with a few edits. The truth is the exact Jaccard similarity by
-character shingles. So the figures compare settings, without recall on real duplicates.
+character shingles. So the figures compare settings; recall on real duplicates depends on their real differences.
 """
 
 import re
@@ -31,7 +31,7 @@ EDITS_MAX = 4
 """Most edits per copy; all numbers from 1 on are equally frequent."""
 
 INDEX_DOCUMENTS = 20_000
-"""Documents in the index that shows bytes per document."""
+"""Documents in the index that measures bytes per document."""
 
 SIMILARITIES_TRIED = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
@@ -59,7 +59,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A setting's result, and its processor time per document."""
+    """One setting's result on a sample, and its processor time per document."""
 
     method: str
     settings: Settings
@@ -76,7 +76,10 @@ class Trial:
 
 
 def make_sample(documents: Documents, normaliser: Normaliser, seed: int = 2026) -> Sample:
-    """Pair every document with an edited copy. Equal seeds give equal samples."""
+    """Pair every document with an edited copy. Equal seeds give equal samples on every machine.
+
+    All numbers of edits up to EDITS_MAX, and all kinds, are equally frequent.
+    """
     dice = Dice(seed)
     documents = _plain(documents, normaliser)
     copies = []
@@ -95,7 +98,7 @@ def make_sample(documents: Documents, normaliser: Normaliser, seed: int = 2026) 
 def labelled_sample(
     documents: Documents, pairs: tuple[Documents, Documents], truth: Truth, normaliser: Normaliser
 ) -> Sample:
-    """Sample with documents and labelled pairs."""
+    """Sample with documents, for false duplicates, and labelled pairs."""
     documents = _plain(documents, normaliser)
     sides = _plain(pairs[0], normaliser), _plain(pairs[1], normaliser)
     return Sample(documents, _normal_forms(documents, normaliser), sides, truth)
@@ -198,7 +201,8 @@ def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> It
 def best(tried: Sequence[Trial], false_per_million_max: float) -> Trial:
     """The highest F1 within `false_per_million_max`, else the fewest false duplicates.
 
-    Ties go to the shortest fingerprint, the earliest configuration, and the (stricter) middle threshold.
+    Ties go to the shortest fingerprint, the earliest configuration, and the (stricter) middle threshold: it is safest
+    on other documents.
     """
     limit = max(false_per_million_max, min(trial.scores.false_per_million for trial in tried))
     allowed = [trial for trial in tried if trial.scores.false_per_million <= limit]
@@ -224,7 +228,7 @@ def index_bytes_per_document(parameters: Parameters) -> float:
 
 
 def fragment(settings: Settings) -> str:
-    """TOML settings: the scheme, and every effective key without its default."""
+    """TOML settings with the same scheme, second look and threshold, and every effective key without its default."""
     idle = without_use(settings)
     chosen, minhash = settings.fingerprint, settings.minhash
     defaults = Fingerprint(scheme=chosen.scheme)

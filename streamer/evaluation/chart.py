@@ -8,9 +8,9 @@ _LEGEND_STEP = _WIDTH // (len(_COLOURS) + 1)
 
 
 class Chart:
-    """A chart: a base line, and up to eight series above it.
+    """A chart, drawn part by part: a base line and, above it, up to eight series in their own colours.
 
-    Coordinates go from 0 to 1, to the right and up.
+    Both coordinates go from 0 to 1, from left to right and from the base line up.
 
     >>> chart = Chart("scores by threshold")
     >>> chart.line("recall", [(0.0, 0.5), (1.0, 1.0)])
@@ -27,13 +27,13 @@ class Chart:
         ]
 
     def line(self, name: str, points: Iterable[tuple[float, float]]) -> None:
-        """Next series: a line."""
+        """The next series: a line through these points."""
         path = " L".join(f"{_x(across):.1f} {_y(up):.1f}" for across, up in points)
         colour = self._begin(name)
         self._parts.append(f"<path d='M{path}' stroke='{colour}' stroke-width='1.5' fill='none'/>")
 
     def dots(self, name: str, points: Iterable[tuple[float, float, str]]) -> None:
-        """Next series: a line with a titled dot at each point."""
+        """The next series: a line through these points, each a dot with a title."""
         drawn = list(points)
         colour = _COLOURS[self._series]
         self.line(name, [(across, up) for across, up, _ in drawn])
@@ -43,7 +43,7 @@ class Chart:
         ]
 
     def bars(self, name: str, width: float, bars: Iterable[tuple[float, float, str]]) -> None:
-        """Next series: bars by left edge, height and title."""
+        """The next series: bars of this width, each by its left edge, its height and a title."""
         colour = self._begin(name)
         self._parts += [
             f"<rect x='{_x(left):.1f}' y='{_y(height):.1f}' width='{_x(width) - _x(0):.1f}' "
@@ -62,7 +62,7 @@ class Chart:
             self._text(_LEFT - 6, _y(up) + 4, mark, "text-anchor='end'")
 
     def svg(self, caption: str) -> str:
-        """The SVG with its caption."""
+        """The whole SVG, with a caption below."""
         self._text(_WIDTH, _HEIGHT - 6, caption, "text-anchor='end'")
         return "".join([*self._parts, "</svg>"])
 
@@ -78,7 +78,7 @@ class Chart:
 
 
 def at_equal_steps(values: Sequence[float]) -> list[tuple[float, float]]:
-    """Points of a line with equal steps.
+    """Points for a line whose values lie at the ends of equal steps.
 
     >>> at_equal_steps([0.2, 0.4])
     [(0.5, 0.2), (1.0, 0.4)]

@@ -27,7 +27,7 @@ class Curve:
 
     @property
     def best(self) -> int:
-        """Position of the highest F1, the (stricter) middle one on ties."""
+        """Position of the highest F1; among equal ones the middle, or the stricter middle."""
         equal = np.flatnonzero(self.f1 == self.f1.max())
         return int(equal[(len(equal) - 1) // 2])
 
@@ -53,7 +53,7 @@ def curve(distances: npt.NDArray[np.float64], truth: Truth, thresholds: npt.NDAr
 
 
 def drawn(points: Curve, title: str, marks: list[tuple[float, str]], border: float) -> str:
-    """SVG with the three lines.
+    """SVG with the three lines, a step for each threshold.
 
     marks   labels by their steps on the axis
     border  current threshold, in steps

@@ -8,7 +8,7 @@ Item = TypeVar("Item")
 
 
 class Dice:
-    """Random choices from a seed, by `random()` alone: only that is stable.
+    """Random choices from a seed alone. Only `random()` is stable across Python releases.
 
     >>> Dice(1).some("abcd", 4) == Dice(1).some("abcd", 4)
     True

@@ -2,9 +2,9 @@
 
 A text's set is its runs of 5 consecutive tokens, or of 3 if most letters belong to scripts with spaces.
 
-The join is exact, by prefixes (Chaudhuri, Ganti, Kaushik, ICDE 2006; Bayardo, Ma, Srikant, WWW 2007). All sets list the
-rarest members first. Two sets with similarity t share a member among the first n - ceil(t n) + 1 of n. Only such pairs
-are compared in full.
+The join is exact, by prefixes (Chaudhuri, Ganti, Kaushik, ICDE 2006; Bayardo, Ma, Srikant, WWW 2007). All sets list
+their members in one order, the rarest first. Two sets with similarity t or more share a member among the first n -
+ceil(t n) + 1 of each, n being its size. So only sets with a common prefix member are compared in full.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class SimilarPairs:
     similarities: npt.NDArray[np.float64]
 
     def nearest(self, count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-        """Each document's largest similarity to an earlier one (or 0), and its earliest row (or -1)."""
+        """Each document's largest similarity to an earlier one (or 0), and the earliest such row (or -1)."""
         largest, rows = np.zeros(count), np.full(count, -1, np.int64)
         order = np.lexsort((-self.earlier, self.similarities, self.later))
         largest[self.later[order]], rows[self.later[order]] = self.similarities[order], self.earlier[order]
@@ -106,7 +106,7 @@ def _ranges(begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> npt.N
 
 
 def _members(texts: Sequence[str], run: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Members, numbered from the rarest on and sorted, and each set's bounds."""
+    """All sets' members, numbered from the rarest on and sorted, and each set's bounds."""
     token_hashes: dict[str, int] = {}
     hashes: list[npt.NDArray[np.uint64]] = []
     for text in texts:

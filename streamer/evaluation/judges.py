@@ -1,4 +1,4 @@
-"""The same pairs by several judges: cosine, SimHash, MinHash."""
+"""The same pairs scored by several judges: cosine, SimHash with 64 and 128 bits, MinHash."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ from streamer.settings.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A judge's scores: 1 for equal documents, at least `threshold` for duplicates."""
+    """One judge's scores on a set's pairs: 1 for equal documents, at least `threshold` for duplicates."""
 
     set_name: str
     judge: str
@@ -36,7 +36,7 @@ class Judgement:
 
 
 def judged(pairs: EvaluationSet, simhash: Settings, minhash: Settings) -> Iterator[Judgement]:
-    """Scores by cosine over `simhash`'s features, then by fingerprints; 0 for incomparable pairs.
+    """Judge labelled pairs by the cosine over `simhash`'s features, then by fingerprints; incomparable pairs score 0.
 
     SimHash scores cos(pi * distance / bits), its estimate of the cosine.
     """

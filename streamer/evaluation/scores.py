@@ -15,10 +15,10 @@ from index import Entries, Index, Kind, Parameters, Source, Verdict, minhash, se
 from streamer.fingerprint.fingerprints import Fingerprints
 
 DUPLICATE_MIN = 0.8
-"""Least Jaccard similarity of duplicates."""
+"""Minimum Jaccard similarity between a duplicate and an earlier document."""
 
 UNIQUE_BELOW = 0.5
-"""Unique documents are less similar. The grey zone up to DUPLICATE_MIN does not count."""
+"""A unique document is less similar to every earlier one. The grey zone up to DUPLICATE_MIN does not count."""
 
 CONFIDENCE_DEVIATIONS = 1.959964
 """Half a normal 95% interval, in standard deviations."""
@@ -30,7 +30,7 @@ _BATCH_DOCUMENTS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Truth about n rows, bool [n] each. A row with neither flag is in the grey zone.
+    """Truth about n documents or pairs, bool [n] each. Rows with neither flag are in the grey zone.
 
     >>> score(np.array([True, True]), truth_of_labels(["dup", "neg"])).precision.value
     0.5
@@ -55,7 +55,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Decision counts, without the grey zone.
+    """Counts of decisions against the truth, without the grey zone.
 
     >>> Scores(true_duplicates=9, false_duplicates=1, missed=0, true_uniques=90).precision.value
     0.9
@@ -78,7 +78,7 @@ class Scores:
 
     @property
     def f1(self) -> Interval:
-        """Harmonic mean of both, with a bootstrap interval."""
+        """Harmonic mean of precision and recall, with a bootstrap interval."""
         return bootstrap_f1(self)
 
     @property
@@ -110,7 +110,7 @@ def pair_distances(left: Fingerprints, right: Fingerprints, parameters: Paramete
 
 
 def limit_of(parameters: Parameters) -> int:
-    """Largest distance of duplicates, as in `pair_distances`."""
+    """A duplicate's largest distance, in the units of `pair_distances`."""
     if isinstance(parameters.look, second_look.MetadataLook):
         return minhash.distance_of(parameters.look.similarity_min)
     return parameters.distance_max
@@ -130,7 +130,7 @@ def pairs_flagged(left: Fingerprints, right: Fingerprints, parameters: Parameter
 def nearest_distances(fingerprints: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
     """Each document's distance to its nearest earlier one, or `unreachable`: int64 [n].
 
-    Brute force, for pictures only.
+    Brute force, even over pairs that no index compares: for pictures only.
     """
     nearest = np.full(len(fingerprints), unreachable(parameters), np.int64)
     for kind in (Kind.NEAR, Kind.EXACT):
@@ -157,8 +157,8 @@ def temporary_index(parameters: Parameters) -> Iterator[Index]:
 class Admitted:
     """A temporary index's decisions on n documents in order, and their cost.
 
-    originals           int64 [n], original's row, or -1
-    bytes_per_document  used bytes of the index file, by n; larger indexes need less
+    originals           int64 [n], original's row; -1 unless the document is a duplicate
+    bytes_per_document  used bytes of the index file, divided by n; larger indexes need less
     """
 
     originals: npt.NDArray[np.int64]
@@ -167,7 +167,7 @@ class Admitted:
 
 
 def admit(fingerprints: Fingerprints, parameters: Parameters) -> Admitted:
-    """Admit documents in the service's batches."""
+    """Admit documents to a temporary index, in the service's batches."""
     source, count = Source("evaluation", 0), len(fingerprints)
     originals = np.full(count, -1, np.int64)
     begun = time.process_time()
@@ -181,7 +181,7 @@ def admit(fingerprints: Fingerprints, parameters: Parameters) -> Admitted:
 
 
 def entries_of(fingerprints: Fingerprints, rows: range, source: Source) -> Entries:
-    """Entries for these rows, numbered as offsets and ids."""
+    """Entries for these rows, with row numbers as offsets and ids."""
     chosen = fingerprints.rows(slice(rows.start, rows.stop))
     return Entries(
         sources=(source,),
@@ -226,7 +226,7 @@ def truth_of_labels(labels: Sequence[str]) -> Truth:
 
 
 def score(flagged: npt.NDArray[np.bool_], truth: Truth) -> Scores:
-    """Count decisions, bool [n]."""
+    """Count decisions, bool [n], against the truth."""
     return Scores(
         true_duplicates=int((flagged & truth.duplicate).sum()),
         false_duplicates=int((flagged & truth.different).sum()),
@@ -251,7 +251,7 @@ def wilson(hits: int, count: int) -> Interval:
 def bootstrap_f1(scores: Scores) -> Interval:
     """F1 and its 95% bootstrap interval, by draws with replacement (Efron 1979).
 
-    One multinomial draw of four counts replaces a draw of all documents.
+    F1 depends on four counts only, so one multinomial draw replaces a draw of all documents.
     """
     counts = np.array([scores.true_duplicates, scores.false_duplicates, scores.missed, scores.true_uniques])
     total = int(counts.sum())

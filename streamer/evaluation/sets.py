@@ -1,4 +1,4 @@
-"""Document sets with known truth, one per folder: a stream or pairs.
+"""Document sets with known truth, one per folder: a stream with similarities, or labelled pairs.
 
 `docs.jsonl.xz`        one JSON object per line, in stream order: id, text, optional title and metadata (a text list)
   with `stream_truth.tsv.gz`  a comment line that ends in the smallest listed similarity, a line of column names,
@@ -94,7 +94,7 @@ class EvaluationSet:
     groups: npt.NDArray[np.int64] | None = None
 
     def scores(self, fingerprints: SetFingerprints, parameters: Parameters) -> Scores:
-        """Scores of an index's decisions; a match across groups is false."""
+        """Score an index's decisions against the truth; a match across groups is a false duplicate."""
         if self.groups is None:
             return score(fingerprints.flagged(parameters), self.truth)
         originals = admit(fingerprints.documents, parameters).originals
@@ -181,7 +181,7 @@ def _pairs(folder: Path) -> EvaluationSet:
 
 
 def read_pairs_of_set(folder: Path) -> EvaluationSet:
-    """A set as labelled pairs. Raises as `read_set`.
+    """A set as labelled pairs, the same for all judges. Raises as `read_set`.
 
     A stream gives each duplicate with its most similar earlier document, and as many different pairs by a fixed seed.
     """

@@ -1,6 +1,6 @@
-"""Error rates on short texts, by length and threshold.
+"""Error rates on short texts by length and threshold, for one replaced word and for different texts.
 
-One replaced word changes much of a short text's fingerprint.
+In a short text, one word changes much of the fingerprint.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -60,7 +60,7 @@ class Misjudged:
 
 
 def thresholds_of(parameters: Parameters) -> dict[float, int]:
-    """Largest accepted distance by threshold."""
+    """Largest accepted distance by threshold (bits or similarities)."""
     if parameters.by_similarity:
         return {similarity: minhash.distance_of(similarity) for similarity in _SIMILARITIES}
     return {distance: distance for distance in range(DISTANCE_MAX + 1)}
@@ -93,7 +93,7 @@ def misjudged(texts: Sequence[str], scheme: Scheme, parameters: Parameters, seed
 
 
 def drawn(rates: Sequence[Misjudged], parameters: Parameters) -> str:
-    """SVG with miss rates by length."""
+    """SVG with miss rates by length, a line per threshold."""
     title = (
         f"share missed by characters; a line for each threshold, {'similarity' if parameters.by_similarity else 'bits'}"
     )

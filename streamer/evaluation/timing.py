@@ -1,4 +1,4 @@
-"""Decision time by number of documents, with the index and by brute force."""
+"""Decision time by number of documents, with the index and by brute force, as numbers and as SVG."""
 
 import math
 import time
@@ -14,14 +14,14 @@ from streamer.evaluation.scores import entries_of, temporary_index
 from streamer.fingerprint.fingerprints import Fingerprints
 
 FIRST = 1_000
-"""Documents at the first measurement; doubles each time."""
+"""Documents in the index at the first measurement; doubles each time."""
 
 TIMED = 200
-"""Timed documents at each size."""
+"""Timed documents at each size, the stream's next ones."""
 
 
 class Timing(NamedTuple):
-    """Microseconds per document, by number of indexed documents."""
+    """Processor time per document in microseconds, by number of indexed documents."""
 
     documents: int
     with_index_us: float
@@ -58,7 +58,7 @@ def timings(fingerprints: Fingerprints, parameters: Parameters) -> list[Timing]:
 
 
 def drawn(measured: Sequence[Timing]) -> str:
-    """SVG on logarithmic axes. Needs a timing."""
+    """SVG with both times on logarithmic axes. Needs a timing."""
     series = {
         "with the index": [each.with_index_us for each in measured],
         "without": [each.without_us for each in measured],
