@@ -11,10 +11,7 @@ COUNT_BITS = 0b0001_1111
 MIXES = 0b0010_0000
 NONSTARTER = 0b0100_0000
 INTERACTS = 0b1000_0000
-"""Bits of a code point:
-
-its form's length; the form has a letter that may look Latin; is one mark; acts on its neighbours.
-"""
+"""Bits of a code point: its form's length; the form has a letter that may look Latin; is one mark; acts upon its neighbours."""
 
 
 class Tables(NamedTuple):
@@ -44,10 +41,8 @@ class Tables(NamedTuple):
 def survey(
     codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], tables: Tables
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], np.int64]:
-    """For n texts:
-
-    which need the definition (composing characters, marks out of order) and which may mix alphabets, bool [n] twice;
-    and all forms' length.
+    """For n texts: which hold composing characters or marks out of canonical order, which may mix alphabets, and all forms' total
+    length: bool [n] twice and a count.
     """
     behaviours, classes = tables.behaviours, tables.classes
     interacting, mixing = np.zeros(len(bounds) - 1, np.bool_), np.zeros(len(bounds) - 1, np.bool_)
@@ -75,7 +70,7 @@ def survey(
 def write(
     codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], tables: Tables, total: Any
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """All forms, uint32 [total], and their bounds, int64 [n + 1]. `total`: from `survey`."""
+    """All forms, uint32 [total], and the texts' bounds among them, int64 [n + 1]. `total` is from `survey`."""
     behaviours, folded, pool, pool_starts = tables.behaviours, tables.folded, tables.pool, tables.pool_starts
     written, written_bounds = np.empty(total, np.uint32), np.zeros(len(bounds), np.int64)
     filled = np.int64(0)
@@ -140,7 +135,7 @@ def unmix(
 
 @compiled
 def _word(codepoints: npt.NDArray[np.uint32], place: Any, end: Any, tables: Tables) -> tuple[Any, Any, Any]:
-    """A word's end, its letters' alphabets, and the alphabets with forms for all letters, as bits."""
+    """The word at a place: its end, its letters' alphabets, and the alphabets with forms for all of them, both as bits."""
     inside, alphabets, forms = tables.inside, tables.alphabets, tables.forms
     seen, possible = np.uint8(0), np.uint8((1 << len(forms)) - 1)
     while place < end and inside[codepoints[place]]:

@@ -1,6 +1,7 @@
-"""Text as arrays: normal forms, and every character's script rule.
+"""Text as arrays: normal forms for a batch of texts, and every character's script rule.
 
-Tables replace `unicodedata`, except for texts whose characters act on one another (`_fold_by_definition`).
+A batch is one array of code points, and tables replace `unicodedata`. Only texts whose characters act upon one another go through
+the definition itself (`_fold_by_definition`).
 """
 
 import unicodedata
@@ -21,14 +22,14 @@ from streamer.text.unicode_forms import unicode_form
 
 CODE_POINTS = 0x110000
 _TABLED = (*range(0x40000), *range(0xE0000, 0xE1000))
-"""Planes with assigned characters."""
+"""The planes that have characters with properties; all other code points are unassigned or private."""
 
 _INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]+")
 APOSTROPHES = "\u2019\u02bc"
 """Characters that words write as U+0027."""
 
 _IOTA_BELOW = "\u0345"
-"""The one mark that folds to a letter: only the definition orders marks around it."""
+"""The one mark that folds to a letter. Only the definition knows the order of marks around it."""
 
 
 class Rule(IntEnum):
@@ -55,7 +56,7 @@ UNSPACED_SCRIPTS = (
     r"\p{Script=Tai_Le}\p{Script=New_Tai_Lue}\p{Script=Tai_Tham}\p{Script=Tai_Viet}\p{Script=Ahom}"
     r"\p{Script=Javanese}\p{Script=Balinese}]"
 )
-"""A character in scripts without spaces between words, except ideographs."""
+"""Matches one character in scripts without spaces between words, except ideographs."""
 
 # Later rules override earlier ones. jieba looks up U+4E00 to U+9FD5 in its dictionary.
 _RULES = (
@@ -106,7 +107,7 @@ def normalise(text: str) -> str:
 
 
 def fold(texts: Sequence[str]) -> Characters:
-    """Normal forms for a batch, white space not collapsed."""
+    """Normal forms for a batch, white space not collapsed: no feature depends on it."""
     tables = _tables()
     codepoints, bounds = _join(texts)
     interacting, mixing, total = character_kernels.survey(codepoints, bounds, tables)
@@ -182,7 +183,7 @@ def _collapse(text: str) -> str:
 
 @cache
 def _tables() -> Tables:
-    """From `unicodedata` and `regex` (about 0.2 s)."""
+    """All tables, from `unicodedata` and `regex` (about 0.2 s, once per process)."""
     everything = list(map(chr, _TABLED))
     # One call for all characters: a line feed composes with nothing, so it keeps neighbours apart.
     forms = _fold_by_definition("\n".join(everything)).split("\n")
@@ -228,7 +229,7 @@ def _tables() -> Tables:
 
 
 def _composing() -> frozenset[str]:
-    """Characters that may compose with their predecessor (NFKC_Quick_Check = Maybe)."""
+    """Characters that may compose with the one before them (Unicode's NFKC_Quick_Check = Maybe)."""
     canonical = (unicodedata.decomposition(chr(codepoint)) for codepoint in _TABLED)
     pairs = (parts.split() for parts in canonical if parts and not parts.startswith("<"))
     seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2}

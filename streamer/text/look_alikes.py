@@ -11,7 +11,7 @@ from confusable_homoglyphs.confusables import confusables_data
 
 ALPHABETS = ("Latin", "Cyrillic", "Greek")
 TABLED = 0x2000
-"""Upper bound for these alphabets' mixed letters."""
+"""Upper bound for letters of these alphabets that are ever mixed in a word."""
 
 _USUAL = frozenset(map(chr, [*range(0x3B1, 0x3CA), *range(0x430, 0x460)]))
 _MICRO = "\u03bc"
@@ -33,8 +33,8 @@ class LookAlikes(NamedTuple):
 def look_alikes() -> LookAlikes:
     """The table, for casefolded letters (10 ms, once per process).
 
-    Lower-case letters look alike, or else their capitals: Cyrillic U+0432 is a b, because its capital is a B. Only
-    pairs with a Latin letter are known. A Latin letter's form is a letter in use today, if possible alike in lower
+    Letters look alike as lower-case letters, or else as capitals: Cyrillic U+0432 is a b, because its capital is a B. Only pairs
+    with a Latin letter are known. A Latin letter has the form of a letter in use today, if possible one that looks alike in lower
     case.
     """
     letters = [chr(codepoint) for codepoint in range(TABLED)]

@@ -1,4 +1,4 @@
-"""An HTML page's article, by trafilatura (extra `html`), loaded at the first call."""
+"""An HTML page's article, by trafilatura: the only importer. The extra `html` installs it, and the first call loads it."""
 
 import importlib.metadata
 import importlib.util
@@ -20,12 +20,12 @@ def require() -> None:
 
 
 def releases() -> str:
-    """Releases of the libraries. Equal releases give equal texts."""
+    """The releases that the main text depends on. Equal releases give equal texts."""
     return ", ".join(f"{package} {importlib.metadata.version(package)}" for package in _PACKAGES)
 
 
 def main_text(page: str) -> str | None:
-    """An HTML page's main text, a line per block, without navigation, footers and comments; or None.
+    """An HTML page's main text, a line for each block, without navigation, footers and comments; None if there is none.
 
     The page must hold no lone surrogates.
     """

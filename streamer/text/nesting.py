@@ -1,28 +1,27 @@
-"""HTML within limits that keep parsers from quadratic time."""
+"""HTML with limits on depth and attributes, beyond which parsers take quadratic time."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator
 
 NESTING_MAX = 512
-"""Most open elements, as in browsers. Real pages have some dozens.
+"""Most elements open at once. Browsers stop at about as many; real pages have some dozens.
 
 A parser searches them at every tag: 300 kB with nested `<div>` took 10 s.
 """
 
 FORMATTING_MAX = 32
-"""Most open formatting elements: a parser reopens them in every paragraph, 60 kB took 11 s."""
+"""Most open formatting elements. A parser reopens them all in every paragraph: 60 kB took 11 s."""
 
 ATTRIBUTES_MAX = 512
 """Most attributes in a tag: a parser compares each with all earlier ones, 1 MB took 37 s."""
 
 BODIES_MAX = 16
-"""Most `<body>` and `<html>` tags with attributes: a parser adds all to the first."""
+"""Most `<body>` and `<html>` tags with attributes: a parser adds them all to the first."""
 
 _CHARACTERS_HARMLESS, _TAGS_HARMLESS, _REOPENED_HARMLESS = 2**17, 2**12, 2**19
-"""A text below all three is not searched:
-
-it takes some tenths of a second at worst. The third bounds reopened elements.
+"""A text below all three takes some tenths of a second at worst, and is not searched: that would cost as much as to parse most
+pages. The third bounds the elements that a parser reopens.
 """
 
 _SPACE = r"[\t\n\f\r ]"
@@ -73,14 +72,15 @@ _SPECIAL = _SCOPES | frozenset(
     )
 )
 _REPEATS_MAX = 7
-"""Special elements that a formatting end tag passes: parsers repeat their algorithm eight times."""
+"""Special elements that a formatting end tag passes: a parser repeats its algorithm eight times."""
 
 
 def bounded(text: str, blocks: frozenset[str]) -> str:
-    """The HTML within the limits, in linear time; nearly always the text itself.
+    """The HTML within the limits above; nearly always the text itself. Takes linear time.
 
-    An element beyond a limit loses its tags; one in `blocks` leaves a line break. A tag with too many attributes loses
-    them all. An element counts as open until an end tag certainly ends it: parsers ignore many.
+    An element beyond a limit loses its tags and leaves its content, a tag in `blocks` with a line break; a tag with too many
+    attributes loses them all. An element counts as open until an end tag certainly ends it: parsers pass over many, such as
+    `</b>` in a table that began after `<b>`.
     """
     if _harmless(text):
         return text
@@ -102,7 +102,7 @@ def _harmless(text: str) -> bool:
 class _Open:
     """The counted open elements, each with the covering tags after it.
 
-    They include all that a parser has open: an uncertain end tag ends nothing.
+    They include every element that a parser has open: an element with an uncertain end tag stays in the count.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class _Open:
         self._covers.append(set())
 
     def end(self, name: str) -> None:
-        """Uncount the last such element, if its end tag certainly acts."""
+        """Uncount the last element with this name, if its end tag certainly acts."""
         if not self._named[name]:
             return
         self._named[name] -= 1
@@ -144,7 +144,7 @@ class _Open:
         return self.depth < NESTING_MAX and not (name in _FORMATTING and self.formatting == FORMATTING_MAX)
 
     def cover(self, name: str, *, ends: bool) -> None:
-        """Note a covering tag, or its end."""
+        """Note a covering tag after the last counted element, or its end."""
         covers = self._covers[-1]
         if not ends:
             covers.add(name)
@@ -152,7 +152,7 @@ class _Open:
             covers.discard(name)
 
     def _acts(self, name: str, place: int) -> bool:
-        """Whether an end tag certainly ends the last such element, at this place."""
+        """Whether an end tag certainly ends the last element with its name, at this place."""
         above, covers = self._names[place + 1 :], set().union(*self._covers[place + 1 :])
         if name in _FOREIGN:
             return _INTEGRATION.isdisjoint(above)

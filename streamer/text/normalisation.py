@@ -1,6 +1,6 @@
-"""Texts -> characters for features.
+"""Texts -> the characters for features: without mark-up, in the normal form, in one writing of Chinese.
 
-Optional steps around `characters`: no mark-up, one writing of Chinese.
+`characters` has every text's normal form; this module adds the optional steps.
 """
 
 import re
@@ -35,11 +35,11 @@ _BLOCKS = (
 _BLOCK_NAMES = frozenset(_BLOCKS.split(", "))
 
 MAIN_TEXT_TAGS_MAX = 2**14
-"""Most tags in a page for main text: trafilatura takes quadratic time, 12 s for 60,000."""
+"""Most tags in a page for main text extraction: trafilatura takes quadratic time, 12 s for 60,000."""
 
 SHOWN_LETTERS_MIN = 1_000
 HIDDEN_FACTOR_MAX = 10
-"""A page shows itself with SHOWN_LETTERS_MIN visible letters, or 1 / HIDDEN_FACTOR_MAX of all."""
+"""A page shows itself with SHOWN_LETTERS_MIN letters outside hidden elements, or 1 / HIDDEN_FACTOR_MAX of all letters."""
 
 _NO_SIZE = re.compile(r"0(?:\.0*)?(?:[a-z]{2,4}|%)?")
 
@@ -48,7 +48,7 @@ _MARKUP_FORMAT = 2
 
 
 class Normaliser:
-    """Texts -> characters, by the settings.
+    """Texts -> characters, by the settings. Each result depends only on its text.
 
     >>> Normaliser(Fingerprint()).normal_form("Ｃafé  NOIR")
     'café noir'
@@ -62,7 +62,7 @@ class Normaliser:
         fold([])
 
     def characters(self, texts: Sequence[str]) -> Characters:
-        """Every text's characters, white space not collapsed."""
+        """Every text's characters, before white space is collapsed."""
         return self._written(fold(self.without_markup(texts)))
 
     def without_markup(self, texts: Sequence[str]) -> Sequence[str]:
@@ -73,17 +73,17 @@ class Normaliser:
         return [seen(text) for text in texts]
 
     def normal_form(self, text: str) -> str:
-        """A text's normal form, white space collapsed."""
+        """Normal form of a text without mark-up, white space collapsed."""
         return self._written(fold([text])).text(0)
 
     def words(self, listed: Sequence[str]) -> list[str]:
-        """Every word's form in a text. No word holds a line feed."""
+        """Every word's form in a text. No word may hold a line feed."""
         if not listed:
             return []
         return decode(self._written(fold(["\n".join(listed)])).codepoints).split("\n")
 
     def stamp(self) -> dict[str, str]:
-        """Optional steps in use, by name, with their dependencies."""
+        """The optional steps in use, by name, with all that their results depend on."""
         stamp: dict[str, str] = {}
         if self._markup != "none":
             stamp["markup"] = f"{self._markup}, format {_MARKUP_FORMAT}"
@@ -101,9 +101,10 @@ class Normaliser:
 
 @cache
 def simplified() -> npt.NDArray[np.uint32]:
-    """Simplified forms (OpenCC's t2s), else the character: uint32 [CODE_POINTS].
+    """Every code point's Simplified form (OpenCC's t2s), else itself: uint32 [CODE_POINTS].
 
-    Characters go one by one, unlike in OpenCC: 乾 becomes 干 in 乾隆 too. That suffices to make all writings of a text one.
+    Characters are converted one by one, unlike OpenCC over running text: 乾 becomes 干 in 乾隆 too. That suffices to make a
+    text's Traditional, Simplified and mixed writings one.
     """
     converter = opencc.OpenCC("t2s")
     table = np.arange(CODE_POINTS, dtype=np.uint32)
@@ -118,13 +119,12 @@ def simplified() -> npt.NDArray[np.uint32]:
 def visible_text(text: str) -> str:
     """The visible text of HTML, with a line break around every block.
 
-    Drops scripts, styles and the head, and resolves character references (WHATWG HTML parsing, by lexbor). A text
-    without `<` and `&` stays unchanged.
+    Without scripts, styles and the head; character references are resolved (WHATWG HTML parsing, by lexbor). A text without `<`
+    and `&` is returned unchanged. Absurd nesting is made flat first (`bounded`).
 
-    Drops hidden elements too: `hidden` but for `until-found`, `aria-hidden="true"`, and inline styles with `display:
-    none` or `visibility: hidden`, or, if they hold only text, with a `font-size` of 0. Style sheets are not read. If
-    the rest is below SHOWN_LETTERS_MIN and 1 / HIDDEN_FACTOR_MAX, hidden elements count: a script shows such pages
-    later.
+    Hidden elements are left out too: `hidden` but for `until-found`, `aria-hidden="true"`, and inline styles with `display: none`
+    or `visibility: hidden`, or, if they hold only text, with a `font-size` of 0. Style sheets are not read. Hidden elements count
+    if all others have less than SHOWN_LETTERS_MIN and 1 / HIDDEN_FACTOR_MAX of the text: a script shows such pages later.
     """
     if "<" not in text and "&" not in text:
         return text
@@ -180,8 +180,8 @@ def _is_hidden(node: LexborNode) -> bool:
 def article_text(text: str) -> str:
     """An HTML page's main text (`main_text`), or its visible text if it has none.
 
-    Text without `<`, or with more than MAIN_TEXT_TAGS_MAX tags, has none; nor have short pieces and absurdly deep
-    pages.
+    Short pieces have no main text, nor have pages nested so deep that lxml refuses them. A text without `<`, or with more than
+    MAIN_TEXT_TAGS_MAX tags, gets its visible text.
     """
     if not 0 < text.count("<") <= MAIN_TEXT_TAGS_MAX:
         return visible_text(text)
@@ -189,5 +189,5 @@ def article_text(text: str) -> str:
 
 
 def _parsable(text: str) -> str:
-    """Replaces NUL, which ends parsers, and lone surrogates, which they refuse."""
+    """The text with NUL, which ends parsers, and lone surrogates, which they refuse, replaced."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

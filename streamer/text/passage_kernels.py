@@ -1,4 +1,4 @@
-"""Compiled loops that collapse white space, and cut out passages with possible counters and dates.
+"""Compiled loops over texts' characters: collapse white space, and cut out passages that may hold counters and dates.
 
 `substance` defines passages and items.
 """
@@ -13,9 +13,12 @@ from index.kernels.jit import compiled
 LETTER, BLANK, BREAK, SENTENCE_END, FULL_STOP, PUNCTUATION, SEPARATOR, DATE_SIGN, MARK_SIGN, DIGIT, OTHER_DIGIT = range(
     11
 )
+"""Roles of characters: in a word; white space, as a line break or not; a sentence end, only before white space or not; other
+punctuation, as between items or not; in dates or in marks, without being in a word; a digit, ASCII or not.
+"""
 
 DATE, MARK, LABEL = range(3)
-"""Words in dates; marks of readers' actions; marks for publishing, after any letters."""
+"""Words in dates; marks, which are words for readers' actions; marks for publishing, after any letters."""
 
 LETTERS_MAX = 64
 PASSAGES_MAX = 32
@@ -40,10 +43,10 @@ class Signs(NamedTuple):
 def passages(
     codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], signs: Signs
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Texts with white space collapsed, uint32 [m], bounds, int64 [n + 1], and passages with possible items.
+    """Texts with white space collapsed, uint32 [m], their bounds, int64 [n + 1], and passages that may hold items.
 
-    A passage is int64 [4]: text, begin and end among these characters, whether a sentence end closes it. Only a text's
-    first and last PASSAGES_MAX passages with digits count.
+    A passage is int64 [4]: text, begin and end among the collapsed characters, whether a sentence end closes it. All passages
+    have digits, and are among the first or last PASSAGES_MAX of their text that have.
     """
     written, written_bounds = np.empty(len(codepoints), np.uint32), np.zeros(len(bounds), np.int64)
     cut, kept, filled = np.empty((64, 4), np.int64), 0, np.int64(0)
@@ -74,7 +77,7 @@ def _collapse(
     written: npt.NDArray[np.uint32],
     filled: Any,
 ) -> Any:
-    """Write a text from `filled` on. A run of white space becomes a line feed if it has a line break, else a space.
+    """Write a text from `filled` on, every run of white space as one line feed if it has a line break, else as one space.
 
     Returns the end, and whether the text has digits.
     """
@@ -121,7 +124,7 @@ def _collapse(
 
 @compiled
 def _is_changed(codepoint: Any, before: Any) -> Any:
-    """Whether white space may change here, as uint32."""
+    """Whether a character may be white space other than a space or a line feed, or white space after another, as uint32."""
     return (
         np.uint32(codepoint <= _SPACE)
         & np.uint32((before <= _SPACE) | ((codepoint != _SPACE) & (codepoint != _LINE_FEED)))
@@ -143,7 +146,7 @@ def _cut(
     cut: npt.NDArray[np.int64],
     count: Any,
 ) -> Any:
-    """Write short passages with digits into `cut` from row `count` on. Returns `cut`, perhaps longer, and their end.
+    """Short passages with digits in written[first:last], into `cut` from row `count` on; `cut`, perhaps longer, and their end.
 
     Walks from every digit to both ends of its passage, up to LETTERS_MAX.
     """
@@ -191,7 +194,7 @@ def _ends(role: Any, following: Any) -> Any:
 
 @compiled
 def _may_hold(written: npt.NDArray[np.uint32], begin: Any, end: Any, is_sentence: Any, signs: Signs) -> Any:
-    """Whether `counters_and_dates` may act: a chain at the beginning, after a separator, or at the end."""
+    """Whether `counters_and_dates` may leave anything out: a chain at the beginning, after a separator, or at the end."""
     place, may_hold = _reach(written, begin, end, 1, signs)
     while place < end and not (may_hold or is_sentence):
         if signs.roles[written[place]] == SEPARATOR:
@@ -205,9 +208,9 @@ def _may_hold(written: npt.NDArray[np.uint32], begin: Any, end: Any, is_sentence
 
 @compiled
 def _reach(written: npt.NDArray[np.uint32], place: Any, edge: Any, step: Any, signs: Signs) -> Any:
-    """End of a possible chain, and whether it may be left out.
+    """How far a chain may reach, over digits, punctuation and items' words; and whether it may be left out.
 
-    Without a mark, a chain is only dates, and left out only between edges or separators.
+    A chain has digits. Without a mark it is only dates, and left out only between the passage's edges or separators.
     """
     roles = signs.roles
     digits, dashes, dates, marks, is_closed = 0, 0, 0, 0, False

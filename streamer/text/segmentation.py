@@ -1,7 +1,8 @@
-"""Runs of Han characters -> words, by jieba's algorithm and dictionary.
+"""Runs of Han characters -> words, by jieba's algorithm and dictionary. The only importer of jieba.
 
-The likeliest path by dictionary frequencies gives a run's words. Neighbouring single characters go to a hidden Markov
-model. `compiled` takes jieba's steps in the same floating point numbers.
+A run's words are those of the likeliest path through its dictionary words, by their share in the dictionary's frequencies.
+Neighbouring single characters left by the path go to a hidden Markov model. The segmenter `compiled` is this algorithm
+compiled, step by step in the same floating point numbers; `jieba` is jieba.
 """
 
 import hashlib
@@ -35,7 +36,7 @@ _IMPOSSIBLE = -3.14e100
 
 _STATES = "BEMS"
 _ENTRIES = 1 << 20
-"""Initial size of the trie, twice jieba's dictionary."""
+"""Initial size of the trie's table: twice what jieba's dictionary needs."""
 
 _HAN_WORD = re.compile(f"[{chr(HAN_FIRST)}-{chr(HAN_LAST)}]+")
 
@@ -60,21 +61,22 @@ class Segmenter:
 
 @cache
 def segmenter(name: Name) -> Segmenter:
-    """The segmenter, loaded once (compiled 0.2 s, jieba 1 s)."""
+    """The segmenter, loaded at its first use (compiled 0.2 s, jieba 1 s)."""
     return _segmenter(name, ())
 
 
 def segmenter_with(name: Name, entries: Sequence[tuple[str, int | None]], digest: str) -> Segmenter:
     """A segmenter that also knows `entries`: (word, frequency); None: high enough to make it one word.
 
-    `digest` identifies the entries. Missing frequencies take jieba one more second.
+    `digest` identifies the entries in the dictionary's name. Missing frequencies, which jieba itself computes, take one more
+    second.
     """
     base = _segmenter(name, entries)
     return Segmenter(base.segment, f"{base.dictionary} and {digest}")
 
 
 def jieba_file(path: str) -> bytes:
-    """One of jieba's files, such as `dict.txt`, without loading jieba."""
+    """A file from the installed jieba, such as its dictionary `dict.txt` (word frequency tag), without loading jieba."""
     return _jieba_path(path).read_bytes()
 
 
@@ -97,7 +99,7 @@ def _segmenter(name: Name, entries: Sequence[tuple[str, int | None]]) -> Segment
 
 
 def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Dictionary:
-    """jieba's dictionary with `entries`, and its model. Raises SettingsError."""
+    """jieba's dictionary with `entries`, and its model, for the kernels. Raises SettingsError."""
     weighted = list(entries)
     if any(frequency is None for _, frequency in entries):
         tokenizer = _tokenizer(())
@@ -152,7 +154,7 @@ def _model() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDAr
 
 
 def _probabilities(name: str) -> dict[str, Any]:
-    """A table from jieba's model."""
+    """A table from jieba's model, without loading the rest of jieba."""
     spec = importlib.util.spec_from_file_location(name, _jieba_path(f"finalseg/{name}.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -182,7 +184,7 @@ def _segment_by_jieba(
 
 
 def _tokenizer(entries: Sequence[tuple[str, int | None]]) -> Any:
-    """jieba's tokenizer, silent and without its cache file, which anyone could write."""
+    """jieba's tokenizer, without lines on standard error, and without its cache file in /tmp, where anyone may write."""
     with warnings.catch_warnings():
         # jieba's own sources and its use of pkg_resources raise warnings.
         warnings.simplefilter("ignore")

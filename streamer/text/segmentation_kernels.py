@@ -1,8 +1,11 @@
-"""Compiled loops for jieba's segmentation.
+"""Compiled loops for jieba's segmentation: its dictionary as a trie in arrays, the likeliest path, the hidden Markov model.
 
-A trie node is a word's beginning: a code point, or SYMBOLS plus its place in `children`, a hash table with open
-addressing. A 64-bit entry's key is the parent node and the next character; the low bits number the weight of the word
-that ends there. 0 is empty. So one step reads one place in memory.
+`segmentation` defines the results and builds the arrays.
+
+A trie node represents a word's beginning: a single character by its code point, every other node by SYMBOLS plus its place
+in `children`, a hash table with open addressing. An entry is one 64-bit number. Its key holds the parent node and the next
+character; the low bits number the weight of the word that ends there. 0 is empty. So a step down the trie reads one place in
+memory.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +19,7 @@ HAN_FIRST, HAN_LAST = 0x4E00, 0x9FD5
 SYMBOLS = 1 << 16
 WEIGHT_BITS = 24
 ENTRIES_MAX = 1 << 23
-"""Most entries for the 24 bits of a parent node."""
+"""The most entries that the 24 bits for the parent node can number, besides single characters."""
 
 _WEIGHT_MASK = np.uint64((1 << WEIGHT_BITS) - 1)
 
@@ -60,7 +63,7 @@ def _first_place(children: npt.NDArray[np.uint64], key: Any) -> Any:
 
 @compiled
 def _place(children: npt.NDArray[np.uint64], key: Any) -> Any:
-    """Place of a key's entry, or of the first empty one."""
+    """Place of a key's entry, or the empty place at which its search ends."""
     place = _first_place(children, key)
     while children[place] != 0 and children[place] >> np.uint64(WEIGHT_BITS) != key:
         place = (place + 1) & (len(children) - 1)
@@ -81,11 +84,12 @@ def _han_at(octets: npt.NDArray[np.uint8], at: int) -> Any:
 def read(octets: npt.NDArray[np.uint8], children: npt.NDArray[np.uint64]) -> Any:
     """Read a dictionary into a trie whose weights are still 0.
 
-    octets    lines of UTF-8: word, space, frequency, ignored rest. A repeated word's last line counts.
+    octets    lines of UTF-8: word, space, frequency; the rest of a line is ignored. A repeated word's last line counts.
     children  uint64 [a power of two], zeros, to fill
 
-    Returns frequencies, int64 [nodes], 0 for no word; which words have frequency 0, bool [nodes]; the sum; and whether
-    the table had room, without which nothing else holds. Other than Han words count in the sum only.
+    Returns each node's frequency, int64 [nodes], 0 for no word; whether it had a word with frequency 0, bool [nodes]; the sum of
+    all frequencies; and whether the table had room. Without room nothing else holds. Words with other than Han characters count
+    in the sum only.
     """
     size = len(children)
     frequencies, struck = np.zeros(SYMBOLS + size, np.int64), np.zeros(SYMBOLS + size, np.bool_)
@@ -134,7 +138,7 @@ def _find_path(
     rests: npt.NDArray[np.float64],
     ends: npt.NDArray[np.int64],
 ) -> None:
-    """Write each character's likeliest word end to ends[place - begin], the longest on ties.
+    """Write to ends[place - begin] the end of the likeliest word from each character; the longest on ties.
 
     rests  float64, longer than the run: scratch
     """
@@ -165,7 +169,7 @@ def _find_path(
 
 @compiled
 def _node_of(codepoints: npt.NDArray[np.uint32], begin: int, end: int, children: npt.NDArray[np.uint64]) -> Any:
-    """Node of two or more characters, or 0."""
+    """Node of two or more characters; 0 if no word begins with them."""
     node = np.int64(codepoints[begin])
     for place in range(begin + 1, end):
         reached = _place(children, _key(node, codepoints[place]))
@@ -216,7 +220,7 @@ def _find_states(
 def _add(
     begin: int, end: int, is_whole: bool, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], count: int
 ) -> int:
-    """Append a word, or its characters; returns the count."""
+    """Append a word, or each character in it; returns the number of words so far."""
     if is_whole:
         starts[count], lengths[count] = begin, end - begin
         return count + 1
@@ -238,7 +242,7 @@ def _recognise(
     lengths: npt.NDArray[np.int64],
     count: int,
 ) -> int:
-    """Append words from single characters; returns the count."""
+    """Append words from characters that the path leaves single; returns the number of words so far."""
     node = _node_of(codepoints, begin, end, dictionary.children)
     if node != 0 and dictionary.children[node - SYMBOLS] & _WEIGHT_MASK != 0:
         return _add(begin, end, False, starts, lengths, count)

@@ -1,7 +1,7 @@
-"""Texts without counters and dates.
+"""The substance of a text: the text without its counters and dates.
 
-These change at every visit. Facts stay: a price, a score, a number in a sentence. A passage is the text between line
-breaks and sentence ends, with at most LETTERS_MAX letters. In a passage with digits these are items:
+Counters and dates change at every visit to a page. Facts stay: a price, a score, a number in a sentence. A passage is the text
+between line breaks and sentence ends, with at most LETTERS_MAX letters. In a passage with digits these are items:
 
 - a counter: a number next to a word for readers' actions, as in "1,204 views", "评论(33)" or "阅读:1.2万"
 - a date, with a time or without: "2024-05-01 12:30", "May 5, 2024", "5月1日", "3 hours ago"
@@ -14,7 +14,8 @@ Neighbouring items form a chain. A chain is left out if one of these holds:
 - It has two items or a colon, one of them no bare date, and begins the passage, or ends one that is no sentence.
 - It begins a passage that is no sentence, and another chain is left out.
 
-Only a text's first and last PASSAGES_MAX passages count: more are lines of a table. Texts are normal forms.
+Only a text's first and last PASSAGES_MAX passages are examined: more are lines of a table. Texts are in the normal form, with
+white space collapsed.
 """
 
 import re
@@ -80,6 +81,7 @@ _BEGINNINGS = frozenset(word[:3] for word in _ALTERNATIVES if word[:1].isalpha()
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 _LETTERS_END = 0x40000
+"""Unicode has no letters, digits and white space at higher code points."""
 
 _ROLES = {
     kernels.DIGIT: "0123456789",
@@ -100,7 +102,7 @@ Span = tuple[int, int, str]
 def passages_of(
     characters: Characters,
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """See `passage_kernels.passages`."""
+    """Results of `passage_kernels.passages`: collapsed texts, bounds, and passages to examine."""
     return kernels.passages(characters.codepoints, characters.bounds, _signs())
 
 
@@ -125,6 +127,7 @@ def _roles() -> npt.NDArray[np.uint8]:
 
 
 def _words() -> npt.NDArray[np.uint64]:
+    """Beginnings of items' words, for `passage_kernels._kind`."""
     kinds = {}
     for kind, listed in ((kernels.DATE, f"{_MONTHS}|{_IN_DATES}"), (kernels.MARK, _WORDS), (kernels.LABEL, _PUBLISHED)):
         for word in re.findall(r"[^\W\d_]+", listed):
@@ -158,7 +161,7 @@ def counters_and_dates(passage: str, *, is_sentence: bool) -> list[Span]:
 
 
 def _left_out(item: re.Match[str]) -> Span:
-    """The item's span; a counter keeps its word in the singular."""
+    """The item's span; a counter keeps its word, but for the plural ending."""
     word = _DIGITS.sub("\0", item.group()).rstrip("s") if item["counter"] is not None else "\0"
     return item.start(), item.end(), word
 

@@ -1,4 +1,4 @@
-"""Compiled loops from characters to words and their hashes."""
+"""Compiled loops from characters to words and their hashes; `words` and `fingerprint.hashing` define the results."""
 
 from typing import Any
 
@@ -21,7 +21,8 @@ _APOSTROPHES = tuple(map(ord, APOSTROPHES))
 def runs(
     codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], rules: npt.NDArray[np.uint8], shingle_size: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Words and Han runs in n texts: ascending starts and lengths, int64 [runs], and which are Han, bool [runs].
+    """Words in n texts, and Han runs for the segmenter: starts int64 [runs], ascending, lengths int64 [runs], and which are Han,
+    bool [runs].
 
     bounds        int64 [n + 1], text i is codepoints[bounds[i]:bounds[i + 1]]
     rules         uint8 [all code points], each one's `Rule`
@@ -58,7 +59,7 @@ def runs(
 
 @compiled
 def _word_end(codepoints: npt.NDArray[np.uint32], place: int, end: int, rules: npt.NDArray[np.uint8]) -> Any:
-    """End of a word in a script with spaces."""
+    """End of a word, in a script with spaces, that begins before `place`."""
     while place < end:
         rule = rules[codepoints[place]]
         if rule in (_WORD, _MARK):
@@ -78,7 +79,7 @@ def _letters(
     rules: npt.NDArray[np.uint8],
     letters: npt.NDArray[np.int64],
 ) -> Any:
-    """Write starts and end of the letters without spaces; returns their count and end."""
+    """Count and end of the letters without spaces from `place` on. Writes their starts, and the end, to `letters`."""
     count = 0
     while place < end and rules[codepoints[place]] == _UNSPACED:
         letters[count] = place

@@ -1,7 +1,7 @@
 """Normalised characters -> words.
 
-A segmenter splits Han runs. Other scripts without spaces yield overlapping shingles. `characters.Rule` has every
-character's role.
+A segmenter splits Han runs (`segmentation`). In scripts with spaces, runs of letters and digits are words. Scripts without
+spaces yield overlapping character shingles. `characters.Rule` has every character's role.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class Words:
 
 
 def words(texts: Sequence[str], name: segmentation.Name, character_shingle_size: int) -> list[list[str]]:
-    """Every text's words in reading order."""
+    """Every text's words as strings, in reading order; none without letters and digits."""
     return split(fold(texts), segmenter(name), character_shingle_size).strings()
 
 
