@@ -1,7 +1,7 @@
 """Reading the topics between parts by document offsets.
 
-Batches come in document order. A decider that repeats one also repeats all later ones, so a binary search finds the
-first that ends after an offset.
+A topic between parts holds batches in document order. A decider that repeats a batch also repeats all later ones, so a binary
+search yields the first batch that ends after an offset.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ class HasHeading(Protocol):
 Kind = TypeVar("Kind", bound=HasHeading)
 
 Unpack = Callable[[bytes | None, str], Kind]
-"""Unpacks a record's value; the second argument is its position."""
+"""Unpacks a record's value; the second argument is its position, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Stored(Generic[Kind]):
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Translate BatchUnreadable into RecordsUnreadable."""
+    """Translate BatchUnreadable into RecordsUnreadable: only a person can identify such a record."""
     try:
         yield
     except BatchUnreadable as error:
@@ -57,7 +57,7 @@ def readable() -> Iterator[None]:
 
 
 def is_of_engine(heading: Heading) -> bool:
-    """Whether a batch is an engine's heartbeat."""
+    """Whether a batch is a heartbeat of a deciding engine, which knows no input."""
     return not heading.stream
 
 
@@ -88,12 +88,12 @@ class Batches(Generic[Kind]):
         return self._reader.ranges([at])[at]
 
     def first_in(self, partition: int, offsets: range) -> Stored[Kind] | None:
-        """First batch, except engine heartbeats."""
+        """First batch at these record offsets, except engine heartbeats."""
         read = (stored for batches in self.read(partition, offsets) for stored in batches)
         return next((stored for stored in read if not is_of_engine(stored.batch.heading)), None)
 
     def read(self, partition: int, offsets: range) -> Iterator[Sequence[Stored[Kind]]]:
-        """All batches, in portions; empty ones mark time."""
+        """All batches at these record offsets, in portions; empty ones mark time."""
         at = TopicPartition(self._topic, partition)
         for polled, _ in self._reader.read({at: offsets}):
             yield [self.unpacked(partition, record) for record in polled.get(at, ())]
@@ -105,7 +105,7 @@ class Batches(Generic[Kind]):
             return Stored(record.offset, self._unpack(record.value, where))
 
     def reached(self, source: Source) -> int:
-        """Document offset after a source's last batch, or 0."""
+        """Document offset at which a source's last batch ends; 0 without a batch."""
         for searched in backwards(self.extent(source.partition), 16):
             ends = [
                 stored.batch.heading.end
@@ -118,7 +118,7 @@ class Batches(Generic[Kind]):
         return 0
 
     def search(self, partition: int, stream: str, offset: int) -> int:
-        """Offset of the first record whose documents end after `offset`; else the end."""
+        """Offset of the first record whose documents in the stream end after `offset`; else the end."""
         whole = self.extent(partition)
         low, high, first = whole.start, whole.stop, whole.stop
         while low < high:
@@ -135,7 +135,7 @@ class Batches(Generic[Kind]):
     def covering(self, partition: int, stream: str, offset: int) -> int:
         """Offset of the first record whose documents include `offset`; without one, as `search`.
 
-        Removed batches may reappear after the rest, so this reads all later ones.
+        Batches that retention removed may reappear after the rest, so this reads all later ones.
         """
         first = self.search(partition, stream, offset)
         for batches in self.read(partition, range(first, self.extent(partition).stop)):

@@ -1,4 +1,4 @@
-"""decide: fingerprint batches become verdict batches.
+"""decide: fingerprint batches become verdict batches. Read, decide, commit; no text.
 
 The index knows documents by their own positions, as in a service without parts.
 """
@@ -35,7 +35,7 @@ class DecidePart(Loop):
         listener: Listener,
         measure: Measure,
     ) -> None:
-        """stamp: required fingerprint stamp."""
+        """stamp: required fingerprint stamp, as text."""
         super().__init__(transport, recoverer, listener)
         self._deciding = transport
         self._index = index
@@ -73,7 +73,7 @@ class DecidePart(Loop):
         return decisions
 
     def _in_place(self, records: Sequence[Record], batches: Sequence[FingerprintBatch]) -> list[FingerprintBatch]:
-        """The batches; heartbeats end with the preceding documents."""
+        """The batches; an engine's heartbeats take the preceding documents' end as their position."""
         reached: dict[int, tuple[str, int]] = {}
         placed = []
         for record, batch in zip(records, batches, strict=True):
@@ -145,7 +145,7 @@ def _verdicts(
 def _runs(batches: Sequence[FingerprintBatch]) -> Iterator[tuple[int, int]]:
     """Runs of batches for one decision: a source's offsets ascend, and a partition has one source.
 
-    Mostly one, unless fingerprints repeat or the input topic changed.
+    Mostly one. Repeated fingerprints or a replaced input topic cause more.
     """
     begin, reached = 0, dict[int, tuple[str, int]]()
     for row, batch in enumerate(batches):

@@ -32,7 +32,7 @@ from streamer.transports.transport import Assigned, Claim, Place, Trimmed
 _KNOWN_SECONDS = 5.0
 
 _NO_END = 2**62
-"""Document end: more may come at any time."""
+"""Document end: more fingerprints may come at any time."""
 
 
 class DecidingTransport(KafkaTransport):
@@ -51,16 +51,16 @@ class DecidingTransport(KafkaTransport):
         self._known_seconds = 0.0
 
     def read(self) -> Batch | Assigned:
-        """See Transport. Records are fingerprint batches; sources are the documents'."""
+        """See Transport. Records are fingerprint batches; assigned sources are the documents'."""
         event = super().read()
         return self._of_documents(event) if isinstance(event, Assigned) else event
 
     def stream_of(self, partition: int) -> str:
-        """Id of the input topic."""
+        """Id of the input topic whose documents this partition decides."""
         return self._streams.get(partition, "")
 
     def decided_to(self, partition: int) -> int:
-        """Committed document offset: all below have verdicts."""
+        """Committed document offset in this partition: all documents below have verdicts."""
         claim = self._own_claim(partition)
         return claim.place.offset if claim is not None and claim.place is not None else 0
 
@@ -150,7 +150,7 @@ class DecidingTransport(KafkaTransport):
         return delivered, decided
 
     def _of_documents(self, assigned: Assigned) -> Assigned:
-        """Document sources in these partitions, cached for a moment."""
+        """Sources of the documents in these partitions, cached for a moment because every read assigns them until they begin."""
         now_seconds = time.monotonic()
         if self._known is None or self._known[0] != assigned or now_seconds - self._known_seconds > _KNOWN_SECONDS:
             self._known, self._known_seconds = (assigned, self._looked_up(assigned)), now_seconds
@@ -175,7 +175,7 @@ class DecidingTransport(KafkaTransport):
         )
 
     def _stream_at(self, partition: int, current: str) -> str:
-        """Stream of the next batch, by default the current input's."""
+        """Stream of the next batch to decide; without one, the current input's."""
         extent, claim = self._batches.extent(partition), self._own_claim(partition)
         begin = extent.start if claim is None or claim.place is None else max(extent.start, claim.offset)
         if begin > extent.stop:

@@ -34,7 +34,7 @@ class FingerprintPart(PreparingLoop):
         *,
         idle_ms: int | None = None,
     ) -> None:
-        """idle_ms: time until an idle partition gets an empty batch; None: never."""
+        """idle_ms: time after which an idle partition gets a batch without documents; None: never."""
         super().__init__(transport, recoverer, preparation, listener)
         self._stamp = stamp
         self._reading = transport
@@ -65,7 +65,7 @@ class FingerprintPart(PreparingLoop):
         self._write_heartbeats(idle)
 
     def _write_heartbeats(self, batch: Batch) -> None:
-        """Write empty batches for idle partitions, in a separate transaction.
+        """Write an empty batch for every idle partition, in a separate transaction.
 
         A forgotten transaction ends by its positions, and heartbeats have none.
         """
@@ -119,7 +119,7 @@ def batches_of(
 
 
 def heartbeat(source: Source, topic: str, offset: int, stamp: str) -> Outgoing:
-    """Batch without documents: none below `offset` will follow."""
+    """A batch without documents: no document below `offset` will follow."""
     heading = Heading(stamp, source.stream, topic, source.partition, offset, offset)
     packed = pack_fingerprints(FingerprintBatch(heading, _of_one(NOTHING, source), []))
     record = Record(source, topic, offset, None, None, 0)

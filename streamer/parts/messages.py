@@ -7,7 +7,7 @@ from streamer.records.route import POSITION, STREAM
 def between(topic: Handover, read: Record, packed: bytes, now_ms: int) -> Outgoing:
     """A record between parts, in its first source record's partition.
 
-    Its headers name that record's position, for the end of a forgotten transaction.
+    Its headers name that record's position, by which `transactions` ends forgotten transactions.
     """
     headers = ((POSITION, read.position.encode()), (STREAM, read.source.stream.encode()))
     record = Record(read.source, read.topic, read.offset, None, packed, now_ms)

@@ -1,7 +1,8 @@
 """Transport for `route`: releases an input record once its verdict is known.
 
-Prefetched documents wait here, so every read is a heartbeat to the group. A committed offset's note names the place of
-its verdicts; without one, the transport searches. Bounds are per partition, so none blocks another:
+Prefetched documents wait here, so every read is a heartbeat to the group. A committed offset's note names the place of its
+verdicts; without one, the transport searches for it. Each partition has separate bounds, so none can block another's records
+or verdicts:
 
     records   once two batches wait, each partition keeps at most its share, and continues when half of it has left
     verdicts  a partition prefetches its share of BATCHES_AHEAD batches of documents, and one fetch
@@ -62,7 +63,7 @@ class RoutingTransport(KafkaTransport):
         return max(offsets, default=-1) + 1
 
     def waiting(self) -> int:
-        """Read records without a verdict."""
+        """Number of read records without a verdict."""
         return self._buffer.waiting_count()
 
     def verdicts_on(self, batch: Batch) -> VerdictRows:
@@ -101,7 +102,7 @@ class RoutingTransport(KafkaTransport):
         super().close()
 
     def _bound_waiting(self) -> None:
-        """Pause partitions with a full share; resume those with half of it free."""
+        """Pause partitions with a full share of waiting records; resume those with half of it free."""
         bound = BATCHES_KEPT * self._settings.batch.records_max
         share = max(1, bound // max(1, len(self._begun)))
         if self._buffer.waiting_count() >= bound:

@@ -9,7 +9,7 @@
     C < first      retention removed records: a person decides (recovery.offsets_gone); skipped are counted
     C > end        the outside lost records: always a person
 
-Only `decide` notices a replaced input topic.
+Only `decide` sees that an input topic was replaced, because it knows the index.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Wiring of one worker in a part. `settings`: the whole service's."""
+"""Wiring of one worker in a part. `settings` are always the whole service's."""
 
 from contextlib import closing
 from functools import partial
@@ -23,7 +23,7 @@ from streamer.transports.kafka.transport import KafkaTransport
 
 
 def fingerprinted_to(settings: Settings, source: Source, _offset: int) -> int:
-    """Offset after the fingerprinted documents. Raises BrokerUnavailable, RecordsUnreadable."""
+    """Offset below which all of a source's documents are fingerprinted. Raises BrokerUnavailable, RecordsUnreadable."""
     with closing(Batches(settings, settings.topics.fingerprints, unpack_fingerprints)) as batches:
         return batches.reached(source)
 
@@ -31,7 +31,7 @@ def fingerprinted_to(settings: Settings, source: Source, _offset: int) -> int:
 def fingerprint_part(
     settings: Settings, instance: str, fingerprinter: Scheme, listener: Listener
 ) -> tuple[KafkaTransport, FingerprintPart]:
-    """A `fingerprint` worker. The index folder holds only notes. Raises SettingsError."""
+    """A `fingerprint` worker. Without an index, its folder holds only notes of attempts. Raises SettingsError."""
     with usable_directory(settings):
         settings.index.directory.mkdir(parents=True, exist_ok=True)
     transport = KafkaTransport(settings_of(settings, "fingerprint"), instance, part="fingerprint")
