@@ -1,4 +1,4 @@
-"""Routes of the HTTP port: methods, limits and errors.
+"""Routes of the HTTP port: methods, limits, and the common error form. The only importer of Starlette.
 
 Each queue has its own threads, so a slow request never delays a probe.
 """
@@ -23,12 +23,13 @@ TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
 REQUEST_SECONDS = 10
-"""Most seconds for a body, and before a connection's next request."""
+"""Maximum time for a request's body, and before the next request on a connection."""
 
 WAITING_MAX = 64
 """Most requests in a queue, before 503. Probes are exempt."""
 
 PROBES = "probes"
+"""Queue for probes."""
 
 _ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
@@ -56,12 +57,12 @@ class Route:
 
 
 def respond(status: HTTPStatus, content_type: str, body: bytes, headers: Mapping[str, str] | None = None) -> Response:
-    """Response outside caches."""
+    """Response that caches do not store."""
     return Response(body, status, {"Content-Type": content_type, **_ALWAYS, **(headers or {})})
 
 
 def problem(status: HTTPStatus, field: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Error response. `field`: the invalid part; "": the request."""
+    """Error response. `field` names the invalid part; "" is the whole request."""
     return respond(status, JSON, error_body(field, message), headers)
 
 

@@ -82,6 +82,7 @@ class PortAuth:
 
 
 OPEN = PortAuth()
+"""No TLS and no password."""
 
 
 def port_auth(observe: Observe) -> PortAuth:
@@ -124,7 +125,7 @@ def _login(observe: Observe) -> tuple[str, str] | None:
 
 
 def read_secret(key: str, file: Path) -> bytes:
-    """Content of the setting's file. Raises SettingsError."""
+    """Content of the file that a setting names, `key`. Raises SettingsError."""
     try:
         return file.read_bytes()
     except OSError as error:

@@ -15,12 +15,12 @@ from streamer.records.record import Batch
 from streamer.records.relation import IN_BITS, Measure
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
-"""The six verbs, in order."""
+"""The six verbs, in order, as in metrics, dashboard and documentation."""
 
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Wall and CPU seconds per step. `entered` takes each step's name.
+    """Wall and CPU seconds per step of one batch. `entered` receives each step's name.
 
     beside_seconds  CPU time of the prefetch thread so far, which no step pays
 
@@ -48,7 +48,7 @@ class Stopwatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """Figures of a delivered batch.
+    """Figures of one delivered batch, for metrics, progress bars and tables.
 
     step_seconds      wall time per step in STEPS, including waits
     step_cpu_seconds  CPU time per step, on any thread
@@ -80,7 +80,7 @@ class BatchReport:
 def report(
     batch: Batch, stopwatch: Stopwatch, decisions: Decisions | None = None, measure: Measure = IN_BITS
 ) -> BatchReport:
-    """Figures. `decisions`: None in a part without."""
+    """A delivered batch's figures. `decisions`: None in a part that decides nothing."""
     figures = BatchReport(
         records=len(batch.records),
         value_bytes=sum([len(record.value) for record in batch.records if record.value]),

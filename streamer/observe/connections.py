@@ -1,6 +1,6 @@
 """Limits on the port's open connections.
 
-At a limit, a new connection replaces the oldest idle one, so silent clients displace each other.
+At a limit, a new connection replaces the oldest idle one. So silent clients displace each other, never a prompt one.
 """
 
 import socket
@@ -12,7 +12,7 @@ ADDRESS_CONNECTIONS_MAX = 64
 """Most idle connections per address."""
 
 CONNECTIONS_MAX = 400
-"""Most connections."""
+"""Maximum connections in all, idle and busy."""
 
 
 class _Connection(NamedTuple):

@@ -1,7 +1,7 @@
 """The service's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes, and further routes.
 
-uvicorn serves HTTP and TLS on one thread; slow handlers run on others. This module accepts connections: uvicorn's limit
-answers 503 even to probes, and its TLS handshake may take a minute.
+The only importer of uvicorn, which serves HTTP and TLS on one thread; slow handlers run on others. This module accepts
+connections itself: uvicorn's limit answers 503 even to probes, and its TLS handshake may take a minute.
 """
 
 import asyncio
@@ -34,6 +34,7 @@ HEAD_SECONDS = 2
 _ACCEPT_PAUSE_SECONDS = 1
 
 _STOP_SECONDS = 2
+"""Maximum time that `close` waits for open requests."""
 
 
 class HttpServer:
@@ -64,7 +65,7 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The listening port."""
+        """The listening port; the system's choice for port 0."""
         return self._port
 
     def start(self) -> None:
@@ -116,12 +117,12 @@ def _observing(exposition: Callable[[], bytes], health: Check, ready: Check, aut
 
 
 class _Protocol(H11Protocol):
-    """HTTP on a connection, with a time limit for heads."""
+    """HTTP on one connection, with a time limit for each request's head, which uvicorn lacks."""
 
     _overdue: asyncio.TimerHandle | None = None
 
     def is_answering(self) -> bool:
-        """Whether a request awaits its response, and the client reads."""
+        """Whether a complete request awaits its response, and the client still reads."""
         return self._has_request() and not self.cycle.more_body and not self.flow.write_paused
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

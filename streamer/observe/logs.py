@@ -1,4 +1,4 @@
-"""Logging to standard error through structlog."""
+"""Logging to standard error through structlog, for the service and the Kafka client."""
 
 import logging
 import sys
@@ -95,7 +95,7 @@ def configure_logging(
 
 
 def _add_worker(worker: int | None, part: str | None) -> structlog.typing.Processor:
-    """Name worker and part on every line. Context variables would be missing on the client's threads."""
+    """Name worker and part on every line. Context variables would be missing on lines from the client's threads."""
     names = {key: name for key, name in (("worker", worker), ("part", part)) if name is not None}
     return lambda _logger, _method, event: {**event, **names}
 
@@ -103,7 +103,7 @@ def _add_worker(worker: int | None, part: str | None) -> structlog.typing.Proces
 def _shorten_client_error(
     _logger: object, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Replace the Kafka client's traceback by `error`."""
+    """Replace the Kafka client's traceback by `error`: users cannot act on its frames."""
     if _is_client(event["logger"]) and (raised := event.pop("exc_info", None)):
         event["error"] = _in_one_line(raised[1])
     return event

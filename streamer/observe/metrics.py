@@ -1,4 +1,4 @@
-"""Counts and exposes the metrics of `definitions`.
+"""Counts and exposes every metric of `definitions`. The only importer of prometheus_client.
 
 Each process counts in memory-mapped files, under a name that survives restarts. The scraped process adds up all files:
 
@@ -44,6 +44,7 @@ from streamer.observe.metrics_folder import MetricsFolder
 from streamer.records import reason
 
 WORKER_STATES = ("starting", "restoring", "running", "draining", "stopped")
+"""Values of label `state`."""
 
 RESTART_CAUSES = ("transport", "hanging-transaction", "no-progress", "killed", "error")
 """Values of label `cause`: delivery in doubt or broker away; a transaction that a person must end; a stalled worker; a
@@ -53,13 +54,14 @@ HOSTS_SHOWN = 10
 """Most hosts in metrics: each adds a series."""
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+"""Content type of `Metrics.exposition`."""
 
 # The files cannot hold the library's additional creation time series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class _Name(str):
-    """A process's name in file names. Objects are never equal: the library then reopens files."""
+    """A process's name in file names. Objects are never equal, and the library reopens files for an unequal name."""
 
     __slots__ = ()
     __eq__ = object.__eq__
@@ -94,7 +96,7 @@ def prepare(directory: Path, worker: int | None) -> None:
 def restore_files() -> bool:
     """Restore this process's removed files with all counts; True if any was missing. Raises NoRoomForMetrics.
 
-    Call it often, from the counting thread.
+    Call it often from the counting thread: until then, scrapes miss these counts.
     """
     global _name
     if _folder is None or not _folder.restore():
@@ -198,7 +200,7 @@ _OF_HOSTS = {
 
 
 class _Hosts(Collector):
-    """The worst hosts: files would keep past ones for ever."""
+    """The worst hosts. Files would keep every past host for ever."""
 
     def __init__(self) -> None:
         self.watched: WatchedHosts | None = None
@@ -291,7 +293,7 @@ class Metrics:
         self._hosts.watched = watched
 
     def show_workers(self, states: Mapping[str, int]) -> None:
-        """Set the workers in each of `WORKER_STATES`."""
+        """Set the workers in each of `WORKER_STATES`; missing states count 0."""
         for state in WORKER_STATES:
             self.set(definitions.WORKERS, states.get(state, 0), state)
 

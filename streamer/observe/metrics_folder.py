@@ -1,6 +1,7 @@
-"""A process's metric files, with reserved disk space.
+"""One process's metric files, with reserved disk space, restored after removal.
 
-Cleaners of temporary files may remove them. So each process keeps its files open, and restores them.
+Cleaners for temporary files remove old files even from a running process, which continues in unlinked ones. So each
+process keeps its files open and restores them from there.
 """
 
 import fcntl
@@ -11,7 +12,7 @@ from pathlib import Path
 from streamer.errors import NoRoomForMetrics
 
 FILE_BYTES = 2**18
-"""First size per process and metric type, for some 1,000 partitions."""
+"""Initial size per process and metric type, enough for some 1,000 partitions; the file grows."""
 
 
 class MetricsFolder:
@@ -43,7 +44,7 @@ class MetricsFolder:
             raise self._unusable(error) from error
 
     def restore(self) -> bool:
-        """Restore removed files; True if any was missing. Raises NoRoomForMetrics."""
+        """Restore removed files with their current content; True if any was missing. Raises NoRoomForMetrics."""
         removed = [path for path, file in self._files.items() if not _is_in_place(path, file)]
         if not removed:
             return False
