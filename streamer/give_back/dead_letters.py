@@ -32,7 +32,7 @@ _WITHOUT_BYTES = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 class ReasonSummary:
     """Dead letters with one reason.
 
-    replayed_before  failed again after a replay
+    replayed_before  how many failed again after a replay
     examples         first positions
 
     >>> ReasonSummary(count=2).examples
@@ -79,7 +79,7 @@ def summarize(output_log: OutputLog, selection: Selection) -> dict[str, ReasonSu
 
 
 def describe(output_log: OutputLog, name: str) -> list[dict[str, Any]]:
-    """Full contents of dead letters with this position or id."""
+    """Full contents of dead letters with this position (`topic/partition/offset`) or id."""
     return [
         _description(output, record)
         for output, record in _matching(output_log, Selection(), None)
