@@ -1,4 +1,4 @@
-"""Digests to compare a document's versions."""
+"""Digests of whole texts, to compare a document's versions: exact normal form, and substance."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from streamer.text.substance import counters_and_dates, passages_of
 def digests_of(characters: Characters, key: HashKey) -> npt.NDArray[np.uint64]:
     """Keyed XXH3 digests of n normalised texts, uint64 [n, 2]: with white space collapsed, and the substance.
 
-    Hashes the code points as <u4.
+    Hashes the code points as <u4. Both are equal if the substance leaves nothing out.
     """
     written, bounds, passages = passages_of(characters)
     octets, ends = written.astype("<u4", copy=False).view(np.uint8).data, (4 * bounds).tolist()

@@ -1,4 +1,4 @@
-"""The secret key of the hashes. Without one, anyone can compute a signature's winning letters."""
+"""The secret key of the hashes. Without it, anyone can compute which letters win every bin in a signature."""
 
 import hashlib
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from streamer.fingerprint import shingle_kernels
 KEY_BYTES = 16
 
 _PUBLIC_MULTIPLIER = 0xD6E8FEB86659FD93
-"""Odd number with well-spread bits, from Wang Yi's and Pelle Evensen's mixers."""
+"""For the polynomial: an odd number with well-spread bits, from Wang Yi's and Pelle Evensen's mixers."""
 
 
 @dataclass(frozen=True, slots=True)
 class HashKey:
-    """Secret numbers for hashes, each uint64.
+    """Numbers that make feature hashes secret, each uint64.
 
     multiplier  for the polynomial of letters, odd
     mask        XORed with every polynomial before mixing
     lanes       XORed with word hashes, lane by lane; empty: no second mixing
     seed        for the hash of a whole text
-    digest      identifies the key; empty for the public one
+    digest      identifies the key without revealing it; empty for the public key
 
     >>> HashKey.of(bytes(16)).digest
     '6a7ab8be707cd088'
@@ -61,11 +61,11 @@ class HashKey:
         return stamp.get("key", "")
 
     def stamp(self) -> dict[str, str]:
-        """The key's part of a stamp; empty for the public key."""
+        """The key's part of a scheme's stamp; empty for the public key."""
         return {"key": self.digest} if self.digest else {}
 
     def keyed(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """Hashes, uint64 [features, lanes], made secret one to one: mix(hash ^ lane's number)."""
+        """Feature hashes, uint64 [features, lanes], made secret one to one: mix(hash ^ lane's number)."""
         if self.lanes:
             hashes = np.ascontiguousarray(hashes)
             shingle_kernels.key(hashes, np.array(self.lanes, np.uint64))

@@ -1,4 +1,4 @@
-"""The schemes by name, and their index parameters."""
+"""The schemes by name, and the index parameters that compare their fingerprints."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ def scheme_for(settings: Settings, key: HashKey = PUBLIC) -> Scheme:
 
 
 def knows_key(settings: Settings) -> bool:
-    """Whether the settings give the hash key."""
+    """Whether the settings give the hash key, so that no index needs to keep it."""
     return settings.fingerprint.key == "public" or settings.fingerprint.key_file is not None
 
 
@@ -36,7 +36,7 @@ def key_for(settings: Settings, secret: bytes | None) -> HashKey:
 
     secret  `Index.secret`; None: made with another key, or no index
 
-    Raises SettingsError for a missing secret.
+    Raises SettingsError if the settings ask for the index's own secret and it has none.
     """
     if settings.fingerprint.key == "public":
         return PUBLIC
@@ -52,7 +52,7 @@ def key_for(settings: Settings, secret: bytes | None) -> HashKey:
 
 
 def require_shared_key(settings: Settings) -> None:
-    """Raise SettingsError unless all processes can have the key."""
+    """Raise SettingsError unless processes without the index can have the key, too."""
     if not knows_key(settings):
         raise SettingsError(
             "fingerprint.key_file: the parts of a service share one key. Name a file with 32 hexadecimal digits, the same for "
@@ -62,9 +62,9 @@ def require_shared_key(settings: Settings) -> None:
 
 
 def settings_digest(settings: Settings, stamp: Mapping[str, str]) -> str:
-    """Digest of the stamp and all settings for text, id and fingerprint: 8 hexadecimal digits.
+    """Digest of all settings that give a record its text, id and fingerprint, and the stamp: 8 hexadecimal digits.
 
-    A schema registry's settings do not count.
+    A schema registry's address and its request settings do not count.
     """
     decode = settings.decode.model_dump(mode="json", exclude=_OF_THE_REGISTRY)
     return xxhash.xxh3_64_hexdigest(orjson.dumps([decode, dict(stamp)], option=orjson.OPT_SORT_KEYS))[:8]
@@ -96,5 +96,5 @@ def measure_of(settings: Settings, parameters: Parameters) -> Measure:
 
 
 def _root_rule(index: Index, distance_max: int, root_distance_max: int) -> RootRule | None:
-    """Limits with insert = "root"."""
+    """Limits with insert = "root": members lie more than a third of the radius from their matches."""
     return RootRule(root_distance_max, distance_max // 3) if index.insert == "root" else None

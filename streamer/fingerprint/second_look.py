@@ -1,7 +1,7 @@
-"""Data for the second look; `index.matching.second_look` compares it.
+"""An entry's data for the second look at matches, a batch at a time; `index.matching.second_look` compares it.
 
-Feature vector: weighted features in a fixed number of cells. A hash chooses cell and sign (Weinberger, Dasgupta,
-Langford, Smola, Attenberg, "Feature Hashing for Large Scale Multitask Learning", ICML 2009). Inner products are
+Feature vector: a text's weighted features in a fixed number of cells. A feature's hash chooses its cell and sign (Weinberger,
+Dasgupta, Langford, Smola, Attenberg, "Feature Hashing for Large Scale Multitask Learning", ICML 2009). Inner products are
 unbiased estimates. For a cosine c the standard deviation is about (1 - c^2) / sqrt(cells).
 
 Set signature: a set's MinHash (Broder 1997), one value for each hash function.
@@ -19,7 +19,7 @@ from streamer.fingerprint.shingle_kernels import GOLDEN_RATIO, mix_column
 from streamer.text.characters import fold
 
 FORMAT_VERSION = 1
-"""Raised when equal documents begin to give other data."""
+"""Raised whenever equal documents begin to give other vectors or signatures."""
 
 _PEAK = 127
 _CELLS_AT_ONCE = 2**22
@@ -55,13 +55,13 @@ def looks_of(
 def feature_vectors(
     hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64], cells: int
 ) -> npt.NDArray[np.int8]:
-    """Feature vectors, int8 [n, cells]: sums, the largest scaled to 127 or -127.
+    """Feature vector for every text, int8 [n, cells]: its sums, scaled so that the largest is 127 or -127.
 
     hashes   uint64 [features], well mixed; a repeated feature's weights add up
     weights  int64 [features], 0 or more
     bounds   int64 [n + 1], text j has the features bounds[j]:bounds[j + 1]
 
-    Sums are exact while a text's weights add up to less than 2**53. Without features, all are 0.
+    Sums are exact in any order while a text's weights add up to less than 2**53. A vector without features is all zeros.
     """
     count = len(bounds) - 1
     # Mixed again: other bits than the fingerprint's make the second look independent of the first.
@@ -84,7 +84,7 @@ def feature_vectors(
 def set_signatures(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], functions: int
 ) -> npt.NDArray[np.uint8]:
-    """MinHash signatures, uint8 [n, functions]: 1 to 255, or 0 for the empty set.
+    """MinHash signature for every set, uint8 [n, functions]: 1 to 255, zeros for the empty set.
 
     hashes  uint64 [members], well mixed; repeats change nothing
     bounds  as in `feature_vectors`

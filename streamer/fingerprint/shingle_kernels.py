@@ -1,4 +1,4 @@
-"""SplitMix64, and compiled loops over word hashes."""
+"""SplitMix64, and compiled loops over the hashes of words; `word_shingles` defines the results."""
 
 from typing import Any
 
@@ -24,14 +24,14 @@ def mix_column(numbers: Any) -> Any:
 
 
 mix: Any = compiled(mix_column)
-"""The same for one number, inside a kernel."""
+"""The same step for one number, inside a kernel."""
 
 
 @compiled
 def shingle(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], shingle_bounds: npt.NDArray[np.int64], size: int
 ) -> npt.NDArray[np.uint64]:
-    """Shingle hashes, uint64 [shingles, lanes], by text as in shingle_bounds."""
+    """Shingle hashes, uint64 [shingles, lanes]; text i has the shingles shingle_bounds[i]:shingle_bounds[i + 1]."""
     lanes = hashes.shape[1]
     shingles = np.empty((shingle_bounds[-1], lanes), np.uint64)
     for text in range(len(bounds) - 1):
@@ -47,7 +47,7 @@ def shingle(
 
 @compiled
 def key(hashes: npt.NDArray[np.uint64], lanes: npt.NDArray[np.uint64]) -> None:
-    """`key.HashKey.keyed`, in place."""
+    """Kernel for `key.HashKey.keyed`: changes uint64 [features, lanes] in place."""
     for row in range(hashes.shape[0]):
         for lane in range(hashes.shape[1]):
             hashes[row, lane] = mix(hashes[row, lane] ^ lanes[lane])

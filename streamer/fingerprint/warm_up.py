@@ -1,7 +1,7 @@
 """Warm the JIT cache with all kernels before the first batch: python -m streamer.fingerprint.warm_up
 
-This saves the first batches some twenty seconds. numba's cache is in the packages' folder, or if that is not writable,
-in the user's. So run this as the service's user.
+Otherwise the first batches take some twenty seconds longer. numba keeps its cache in the packages' folder, or, if that is not
+writable, in the user's own. So run this as the user who runs the service.
 """
 
 import index.tools
@@ -12,7 +12,7 @@ from streamer.settings.settings import Fingerprint, Minhash
 
 
 def compile_kernels() -> None:
-    """Run every kernel once."""
+    """Run every kernel once, to compile those missing from the cache."""
     index.tools.compile_kernels()
     MinHasher(Minhash()).fingerprint(["杭研大厦 in spring, пoра"])
     simhash = Fingerprint(features="shingles", topic_length=True, idf="jieba")

@@ -1,4 +1,4 @@
-"""An idf table for the user's documents, counted once into a file."""
+"""An idf table for the user's own documents: counted once, frozen into a file, never learnt while running."""
 
 import math
 import os
@@ -22,22 +22,22 @@ class DocumentFrequencies:
     """
 
     def __init__(self, fingerprinter: Fingerprinter) -> None:
-        """`fingerprinter` splits texts into words."""
+        """`fingerprinter` splits texts into words; its weights play no part."""
         self._fingerprinter = fingerprinter
         self._counts: Counter[str] = Counter()
         self.documents = 0
 
     def add(self, texts: Sequence[str]) -> None:
-        """Count documents."""
+        """Count documents, also those without words."""
         for words in self._fingerprinter.words(texts).strings():
             self._counts.update(set(words))
         self.documents += len(texts)
 
     def lines(self, documents_min: int) -> Iterable[str]:
-        """Lines for `word_tables.idf_table`: ln(|D| / |{d : t in d}|) by word t, sorted.
+        """Lines for the table that `word_tables.idf_table` reads: ln(|D| / |{d : t in d}|) by word t, words sorted.
 
-        Words in fewer documents than `documents_min`, and unseen ones, get ln |D|. Six decimals give the same weight
-        everywhere.
+        Words in fewer documents than `documents_min` are left out. They and unseen ones get ln |D|, as if in one document. Six
+        decimals make every machine read the same weight.
         """
         whole = max(self.documents, 1)
         yield f"# streamer idf {IDF_VERSION} documents {self.documents} unknown {math.log(whole):.6f}"
@@ -47,7 +47,7 @@ class DocumentFrequencies:
 
 
 def write_table(file: Path, lines: Iterable[str]) -> int:
-    """Write the whole table or nothing; returns its words."""
+    """Write the whole table or nothing; returns its number of words."""
     partial = file.with_name(file.name + ".partial")
     count = -1
     with ExitStack() as leftovers:

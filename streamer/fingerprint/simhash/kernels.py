@@ -1,4 +1,4 @@
-"""Compiled loops from feature hashes to bit sums."""
+"""Compiled loops from feature hashes to bit sums; `simhash` defines the results."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ _EMPTY = -1
 def gather(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], weights: npt.NDArray[np.int64], multiplier: Any
 ) -> Any:
-    """Distinct features by first occurrence: hashes uint64 [distinct, lanes], counts and totals int64 [distinct],
-    bounds int64 [n + 1].
+    """Every text's distinct features, by first occurrence: hashes uint64 [distinct, lanes], counts int64 [distinct],
+    totals int64 [distinct], bounds int64 [n + 1].
 
     weights     int64 [features]; length 0: every occurrence weighs 1
     multiplier  uint64, odd: chooses the hash table's slots
@@ -67,7 +67,7 @@ def gather(
 def bit_sums(
     hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Sum i adds the weights of features with bit i, and subtracts all others.
+    """Sums for every text: sum i adds the weights of the features whose bit i is 1 and subtracts all others.
 
     Returns int64 [n, 64 * lanes], exact while a text's weights add up to less than 2**62.
     """

@@ -1,7 +1,7 @@
 """Feature hashes and weights -> fingerprints: SimHash (Charikar 2002; Manku, Jain, Das Sarma 2007).
 
-Integer sums do not depend on order, batch or machine. Features have hashes uint64 [features, lanes] and weights int64
-[features], 0 or more; text i has the features bounds[i]:bounds[i + 1].
+All sums are integers, so neither feature order nor batch nor machine changes a fingerprint. Features have hashes uint64
+[features, lanes] and weights int64 [features], 0 or more; text i has the features bounds[i]:bounds[i + 1].
 """
 
 import secrets
@@ -17,9 +17,8 @@ WEIGHT_UNIT = FACTOR_UNIT
 """Logarithmic weights count 1 / WEIGHT_UNIT."""
 
 _MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
-"""Chooses slots in the hash table (multiply-shift hashing:
-
-Dietzfelbinger, Hagerup, Katajainen, Penttonen 1997). Random, so that no text can provoke collisions.
+"""Chooses slots in the hash table of features (multiply-shift hashing: Dietzfelbinger, Hagerup, Katajainen, Penttonen 1997).
+A random one keeps anyone from writing texts whose features all collide. No result depends on it.
 """
 
 _UNWEIGHED = np.zeros(0, np.int64)
@@ -56,7 +55,7 @@ def count_distinct(
 
 
 def log_weights(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """1 + ln tf in units of 1 / WEIGHT_UNIT, rounded: int64 [features]."""
+    """1 + ln tf in units of 1 / WEIGHT_UNIT, rounded to the nearest: int64 [features]."""
     every_count = np.arange(1, int(counts.max(initial=1)) + 1)
     return np.rint((1.0 + np.log(every_count)) * WEIGHT_UNIT).astype(np.int64)[counts - 1]
 

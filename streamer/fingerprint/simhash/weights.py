@@ -1,7 +1,7 @@
-"""Word weights, one function a formula, in whole numbers.
+"""Word weights: one function a formula, in whole numbers, so that sums are exact in any order.
 
-A factor counts 1 / FACTOR_UNIT. An occurrence's factors multiply; a feature's words add up (`shingle_weights`);
-`feature_weights` combines its occurrences.
+A factor counts units of 1 / FACTOR_UNIT; FACTOR_UNIT itself means 1. An occurrence's factors multiply (`multiply`). A feature
+with several words weighs their sum (`shingle_weights`). `feature_weights` combines its occurrences.
 
 `bounds` is int64 [n + 1]: text i has the words bounds[i]:bounds[i + 1].
 """
@@ -33,7 +33,7 @@ def fixed(factor: float) -> int:
 
 
 def multiply(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Products of factor columns, rounded, halves upwards: int64.
+    """Products of two factor columns, rounded to the nearest, halves upwards: int64.
 
     >>> multiply(np.array([fixed(1.5)]), np.array([fixed(2)])) == fixed(3)
     array([ True])
@@ -42,7 +42,7 @@ def multiply(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.N
 
 
 def topic_length_factor(characters: int) -> int:
-    """1 + len(x) for x characters: the normal density of topic words' lengths, with a peak of 1.
+    """1 + len(x) for a word with x characters: len is the normal density of topic words' lengths, scaled to a peak of 1.
 
     len(x) = exp(-(x - mean)**2 / (2 * deviation**2)), mean 4.51 and deviation 2.207 characters (improved SimHash I).
     """
@@ -129,7 +129,7 @@ def in_title(
 
 
 def shingle_weights(weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """Each shingle's weight sum, int64 [shingles], as in `word_shingles.shingle`."""
+    """Each shingle's sum of word weights, int64 [shingles], ordered as by `word_shingles.shingle`."""
     counts = shingle_counts(bounds, size)
     starts, ends = ragged(bounds[:-1], counts), np.repeat(bounds[1:], counts)
     until = np.zeros(len(weights) + 1, np.int64)
@@ -142,8 +142,8 @@ def feature_weights(
 ) -> npt.NDArray[np.int64]:
     """Weight of features that occur `counts` times with weights that add up to `totals`: int64 [features].
 
-    The weight is the total, tf times the mean weight. Logarithms, 1 + ln tf in units of 1 / FACTOR_UNIT, replace tf.
-    Products and means are rounded.
+    Without logarithms the weight is the total: tf times an occurrence's mean weight. Logarithms, 1 + ln tf in units of 1 /
+    FACTOR_UNIT, replace tf. Every product and mean is rounded to the nearest.
     """
     if logarithms is None:
         return totals

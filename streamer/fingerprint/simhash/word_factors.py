@@ -1,6 +1,6 @@
-"""Optional factors for words.
+"""Optional factors for words: from tables, and from a word's place in its text.
 
-Combines formulas (`weights`) and tables (`word_tables`).
+`weights` has the formulas, `word_tables` the tables; this module combines them and stamps the result.
 """
 
 from collections.abc import Callable, Sequence
@@ -90,7 +90,7 @@ class WordFactors:
         return self._stamp
 
     def of_occurrences(self, keys: Keys, words: Words, texts_bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Occurrences' weights, int64 [words], in units of 1 / FACTOR_UNIT.
+        """Every word occurrence's weight: int64 [words], in units of 1 / FACTOR_UNIT.
 
         keys  uint64 [words], the low 64 bits of the words' hashes
         """
@@ -110,11 +110,11 @@ class WordFactors:
         return factors
 
     def kept(self, keys: Keys) -> npt.NDArray[np.bool_] | None:
-        """False for stop words: bool [words]; None without a list."""
+        """False for stop words: bool [words]; None if the settings name none."""
         return ~present(keys, self._stop_words) if len(self._stop_words) else None
 
     def _openings(self, keys: Keys, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """First words of markers: bool [words]. A phrase lies within a sentence."""
+        """True at the first word of a marker: bool [words]. A phrase must lie within one sentence."""
         opens = present(keys, self._markers)
         for phrase in self._phrases:
             last = len(keys) - len(phrase) + 1

@@ -25,17 +25,18 @@ _IDF_HEAD = re.compile(r"# streamer idf (?P<version>\d+) documents (?P<documents
 _WEIGHT_MAX = 100.0
 
 MARKERS = "markers"
-"""List of words and phrases that sum up or turn a text."""
+"""Name for the list with words and phrases that sum up or turn a text."""
 
 PARTICLES = "particles"
-"""List of words without a topic, left out by published methods."""
+"""Name for the list of words without a topic, which published methods leave out."""
 
 Normalise = Callable[[Sequence[str]], list[str]]
+"""Normalises every word in a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordTable:
-    """A whole number per word.
+    """A whole number for each word, in a few bytes a word.
 
     keys    uint64 [words], XXH3 of the words, ascending
     edges   int32 [a power of two], edges[b] is the place of the first key whose high bits are b or more
@@ -91,7 +92,8 @@ def idf_table(source: str, normalise: Normalise) -> WordTable:
 def tag_factors(factors: str, extra: Sequence["DictionaryWord"], extra_digest: str, normalise: Normalise) -> WordTable:
     """Factor for each word by its part of speech, as in jieba's dictionary; 1 without a tag or factor.
 
-    factors  `tag=factor` pairs with commas between. A tag covers longer ones (n: nr, ns, nt ...); the longest match counts.
+    factors  `tag=factor` pairs with commas between. A tag covers all tags that begin with it (n: n, nr, ns, nt ...), and the
+             longest match counts.
     extra    the user's own words; their tags override jieba's
     """
     by_prefix = {tag: fixed(float(factor)) for tag, _, factor in (pair.partition("=") for pair in factors.split(","))}
@@ -124,7 +126,7 @@ class DictionaryWord:
 def dictionary_words(file: Path, normalise: Normalise) -> tuple[list[DictionaryWord], str]:
     """Words in a user dictionary, and the file's digest. Raises SettingsError.
 
-    Only words in Han characters have an effect.
+    Words with other than Han characters never reach the segmenter, so their lines have no effect.
     """
     content = _read(file, "fingerprint.dictionary")
     entries: list[DictionaryWord] = []
