@@ -1,4 +1,4 @@
-"""Counts and exposes every metric of `definitions`. The only importer of prometheus_client.
+"""Counts and exposes every metric in `definitions`. The only importer of prometheus_client.
 
 Each process counts in memory-mapped files, under a name that survives restarts. The scraped process adds up all files:
 

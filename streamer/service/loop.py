@@ -294,7 +294,7 @@ class PreparingLoop(Loop):
         super()._enter_step(name)
 
     def _prepared(self, whole: Batch, stopwatch: Stopwatch) -> Work | None:
-        """Documents and fingerprints of a batch, or of its first records; None after an early stop request.
+        """A batch's documents and fingerprints, or those for its first records; None after an early stop request.
 
         Starts to prepare the next available batch. Suspect records go on trial.
         """

@@ -1,4 +1,4 @@
-"""Runs of Han characters -> words, by jieba's algorithm and dictionary. The only importer of jieba.
+"""Han character runs -> words, by jieba's algorithm and dictionary. The only importer of jieba.
 
 A run's words are those of the likeliest path through its dictionary words, by their share in the dictionary's frequencies.
 Neighbouring single characters left by the path go to a hidden Markov model. The segmenter `compiled` is this algorithm

@@ -1,4 +1,4 @@
-"""All pairs of fingerprints that share a key, by sorting: no index, and memory for one part of the keys.
+"""All fingerprint pairs that share a key, by sorting: no index, and memory for one part of the keys.
 
 MinHash keys are its bands. SimHash keys follow Manku, Jain, Das Sarma ("Detecting Near-Duplicates for Web Crawling",
 WWW 2007): the bits are cut into d + k pieces, and every choice of k pieces is a table. At most d differing bits touch

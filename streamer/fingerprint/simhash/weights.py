@@ -42,7 +42,7 @@ def multiply(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.N
 
 
 def topic_length_factor(characters: int) -> int:
-    """1 + len(x) for a word with x characters: len is the normal density of topic words' lengths, scaled to a peak of 1.
+    """1 + len(x) for a word with x characters: len is the normal density for topic words' lengths, scaled to a peak of 1.
 
     len(x) = exp(-(x - mean)**2 / (2 * deviation**2)), mean 4.51 and deviation 2.207 characters (improved SimHash I).
     """

@@ -177,7 +177,7 @@ def ask_for_rejoin(consumer: KafkaConsumer) -> None:
 
 
 def make_detached_consumer(settings: Settings, *, committed_only: bool = True) -> TolerantConsumer:
-    """Consumer without a group, for any offset of any topic. `committed_only` False: also of open transactions."""
+    """Consumer without a group, for any topic and offset. `committed_only` False: open and aborted transactions too."""
     isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}
     return TolerantConsumer(
         **_connection(settings),
