@@ -1,10 +1,12 @@
 """Worker process: builds its clients after the spawn, runs the service, and turns errors into exit codes."""
 
+import ctypes
 import faulthandler
 import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -35,6 +37,9 @@ _TOO_LITTLE_MEMORY = "not enough memory for data or threads: raise the container
 
 STATISTICS_PERIOD_SECONDS = 5.0
 OWED_PERIOD_SECONDS = 1.0
+
+_PR_SET_PDEATHSIG = 1
+"""Option in prctl(2)."""
 
 
 class MetricsListener(Listener):
@@ -138,6 +143,15 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, name="parent", daemon=True).start()
 
 
+def die_with_starter() -> None:
+    """Let the kernel kill this process once the thread that started it ends (Linux; elsewhere nothing).
+
+    A thread cannot: a parser that never returns may hold the interpreter's lock.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def work(
     settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path, part: Part | None = None
 ) -> None:
@@ -146,6 +160,7 @@ def work(
     part  its part of the path; None: the whole path
     """
     configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number, part=part)
+    die_with_starter()
     end_with_parent()
     # A fatal signal leaves the stack on standard error.
     faulthandler.enable()
