@@ -37,11 +37,19 @@ class Seen:
     def close(self) -> None:
         self._outputs.close()
 
-    def counts(self, wait_ms: int = 500) -> tuple[Counter[str], Counter[str], set[str]]:
-        """By position: ordinary outputs, records given back, and the positions of the duplicates, until none come for so long."""
+    def counts(self) -> tuple[Counter[str], Counter[str], set[str]]:
+        """By position, after half a second of silence: ordinary outputs, records given back, and the positions of duplicates."""
         seen = -1
-        while seen != (seen := self._outputs.poll(wait_ms)):
+        while seen != (seen := self._outputs.poll(500)):
             pass
+        return self._counted()
+
+    def given_back(self) -> int:
+        """How many records have come back, after one look: a command in full work never lets the outputs fall silent."""
+        self._outputs.poll(20)
+        return sum(self._counted()[1].values())
+
+    def _counted(self) -> tuple[Counter[str], Counter[str], set[str]]:
         ordinary, back, dropped = Counter[str](), Counter[str](), set[str]()
         for position, outputs in self._outputs.by_position.items():
             for destination, _, headers in outputs:
@@ -85,10 +93,10 @@ def give_back_under_kills(run: Run, service: Started, seen: Seen, log: Path, cha
         command = slow.start(log, command=GIVE_BACK)
         # It begins to send when it has imported, opened the index and read the outputs; then every moment counts.
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while command.poll() is None and sum(seen.counts(20)[1].values()) == before and time.monotonic() < deadline:
+        while command.poll() is None and seen.given_back() == before and time.monotonic() < deadline:
             pass
         strike(service, chance)
-        time.sleep(chance.uniform(0, 0.3))
+        time.sleep(chance.uniform(0, 0.2))
         kill(command)
         _, back, dropped = seen.counts()
         amid += before < sum(back.values()) < len(dropped)
