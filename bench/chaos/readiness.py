@@ -38,8 +38,8 @@ class Readiness:
         self._is_excused = False
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._ask_on, name="readiness", daemon=True)
-        self.untrue: dict[Place, float] = {}
-        """Seconds by the first waiting place of the partition that stood still."""
+        self.untrue: dict[Place, tuple[float, str]] = {}
+        """Seconds, and the time of day in UTC at their end, by the first waiting place of the partition that stood still."""
 
     def __enter__(self) -> "Readiness":
         self._thread.start()
@@ -77,19 +77,19 @@ class Readiness:
             return
         place, since = waiting
         seconds = self._clock() - max(ready_since, since, self._judged_since)
-        if seconds > 0:
-            self.untrue[place] = max(seconds, self.untrue.get(place, 0.0))
+        if seconds > self.untrue.get(place, (0.0, ""))[0]:
+            self.untrue[place] = seconds, time.strftime("%H:%M:%S", time.gmtime())
 
     @property
     def untrue_seconds_max(self) -> float:
         """The longest of these times."""
-        return max(self.untrue.values(), default=0.0)
+        return max((seconds for seconds, _ in self.untrue.values()), default=0.0)
 
     def problems(self) -> list[str]:
         """What is wrong with what the services said of themselves."""
-        worst = sorted(((seconds, place) for place, seconds in self.untrue.items()), reverse=True)[:_SHOWN]
+        worst = sorted(((*untrue, place) for place, untrue in self.untrue.items()), reverse=True)[:_SHOWN]
         return [
-            f"all services were ready for {seconds:.1f} s while partition {partition} stood still at offset {offset}"
-            for seconds, (partition, offset) in worst
+            f"all services were ready for {seconds:.1f} s until {until} while partition {partition} stood still at {offset}"
+            for seconds, until, (partition, offset) in worst
             if seconds > UNTRUE_SECONDS_MAX
         ]
