@@ -108,10 +108,14 @@ class Heartbeats:
         if seconds is not None:
             self._change(worker, contact=seconds)
 
-    def note_owed(self, worker: int, partitions: Sequence[int]) -> None:
-        """Record partitions that the worker has yet to deliver, the first few; none after a delivery."""
-        since = (self.of(worker).owing or time.monotonic()) if partitions else None
-        self._change(worker, owing=since, owed=tuple(sorted(partitions)[:PARTITIONS_NAMED_MAX]))
+    def note_owed(self, worker: int, partitions: Sequence[int] | None) -> None:
+        """Record partitions that the worker has yet to deliver, the first few; none after a delivery.
+
+        None changes nothing: who owed before a rebalance, or before a silence, still does.
+        """
+        if partitions is not None:
+            since = (self.of(worker).owing or time.monotonic()) if partitions else None
+            self._change(worker, owing=since, owed=tuple(sorted(partitions)[:PARTITIONS_NAMED_MAX]))
 
     def note_group(self, worker: int, seen: GroupSeen) -> None:
         """Record the first few problems of each kind."""

@@ -9,13 +9,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 import structlog
 
-from index import Index, Source, errors
+from index import Index, errors
 from streamer.errors import FILE_LIMITS, TOO_MANY_FILES, StreamerError
 from streamer.fingerprint.scheme import key_for, scheme_for
 from streamer.observe import definitions, metrics
@@ -71,7 +70,7 @@ class MetricsListener(Listener):
         self._beat()
         if time.monotonic() >= self._owed_due and self.transport is not None:
             self._owed_due = time.monotonic() + OWED_PERIOD_SECONDS
-            self._heartbeats.note_owed(self._number, [source.partition for source in self.transport.owed()])
+            self._heartbeats.note_owed(self._number, self.transport.owed())
         metrics.restore_files()
         if time.monotonic() >= self._statistics_due:
             self._statistics_due = time.monotonic() + STATISTICS_PERIOD_SECONDS
@@ -85,8 +84,7 @@ class MetricsListener(Listener):
     def _publish_statistics(self) -> None:
         if self.transport is None:
             return
-        names = self.transport.input_names()
-        lags: Mapping[Source, int] = self.transport.lags()
+        names, lags = self.transport.input_names(), self.transport.lags()
         self._measures.observe_lags(
             {(names.get(source.stream, source.stream), source.partition): lag for source, lag in lags.items()}
         )

@@ -38,14 +38,14 @@ def require_nothing_owed(transport: KafkaTransport) -> None:
         batch = transport.read()
         if batch.records:  # type: ignore[union-attr]
             deliver_all(transport, batch)  # type: ignore[arg-type]
-        return not transport.owed()
+        return transport.owed() == ()
 
     patiently(rested)
 
 
 def test_records_are_owed_until_they_are_delivered(world: KafkaWorld) -> None:
     transport, source = reading(world)
-    assert transport.owed() == (source,)
+    assert transport.owed() == (source.partition,)
     require_nothing_owed(transport)
     assert transport.committed([source]) == {source: 10}
 
@@ -55,7 +55,7 @@ def test_a_partition_that_is_read_no_further_is_owed(world: KafkaWorld) -> None:
     transport._reader.hold([source.partition])
     while transport.read().records:  # type: ignore[union-attr]
         pass
-    assert transport.owed() == (source,)
+    assert transport.owed() == (source.partition,)
 
 
 def test_what_a_producer_hides_by_an_open_transaction_is_lag_and_not_owed(
@@ -78,3 +78,12 @@ def test_what_a_producer_hides_by_an_open_transaction_is_lag_and_not_owed(
     require_nothing_owed(transport)
     assert transport.committed([source]) == {source: 11}
     producer.close()
+
+
+def test_what_is_owed_is_not_known_before_the_group_has_answered(world: KafkaWorld) -> None:
+    world.set_up(records_max=4)
+    world.write([b"value"])
+    transport = world.transport()
+    assert isinstance(transport, KafkaTransport)
+    transport.open()
+    assert transport.owed() is None

@@ -286,14 +286,14 @@ class KafkaTransport:
                 lags[source] = max(0, end - first_kept.get(source, position))
         return lags
 
-    def owed(self) -> tuple[Source, ...]:
-        """Sources with records that this worker could read or deliver now.
+    def owed(self) -> tuple[int, ...] | None:
+        """Partitions with records that this worker could read or deliver now; None: not known.
 
-        None during a rebalance, or while the brokers are silent. Records after an open transaction do not count.
+        That is so during a rebalance, and while the brokers are silent. Records after an open transaction do not count.
         """
         silent_seconds = time.monotonic() - self.last_contact_seconds()
         if self._unsought or self._reader.member() is None or silent_seconds > CHECK_SECONDS + _ANSWER_SECONDS:
-            return ()
+            return None
         behind = {source.partition for source, lag in self.lags().items() if lag}
         owed = behind & self._kept_partitions()
         try:
@@ -304,7 +304,7 @@ class KafkaTransport:
         for at, end in ends.items():
             if (progress := self._reader.progress(at.partition)) and progress[0] < end:
                 owed |= {at.partition}
-        return self._sources(owed)
+        return tuple(sorted(owed))
 
     def begun(self) -> tuple[Source, ...]:
         """Sources that this worker owns and reads."""

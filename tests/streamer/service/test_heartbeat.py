@@ -156,6 +156,8 @@ def test_a_worker_owes_from_the_first_note_on_until_it_delivers_or_ends(monkeypa
     seconds = 104.0
     board.note_owed(1, [5])
     assert (board.seen(1).owed, board.seen(1).owing_seconds, board.seen(0).owing_seconds) == ((5,), 4.0, 0)
+    board.note_owed(1, None)
+    assert (board.seen(1).owed, board.seen(1).owing_seconds) == ((5,), 4.0)
     board.note_owed(1, [])
     assert (board.seen(1).owed, board.seen(1).owing_seconds) == ((), 0)
     board.note_owed(1, [5])
