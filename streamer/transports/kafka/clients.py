@@ -43,8 +43,8 @@ _READING = {
     "isolation_level": "read_committed",
     "enable_auto_commit": False,
     "fetch_max_bytes": 16 * 2**20,
-    "max_partition_fetch_bytes": 2 * 2**20,
 }
+_FETCH_BYTES_MIN, _FETCH_BYTES_MAX = 2**14, 2**21
 _HEARTBEAT_INTERVAL_MS_MAX = 3_000
 CLOSE_MS_MAX = 1_000
 METADATA_AGE_MS_MAX = 3_000
@@ -139,8 +139,7 @@ def _connection(settings: Settings) -> dict[str, Any]:
 
 
 def _reading(settings: Settings) -> dict[str, Any]:
-    return {
-        **_READING,
+    return _steady(settings) | {
         "auto_offset_reset": "none",
         "allow_auto_create_topics": False,
         "max_poll_records": settings.batch.records_max,
@@ -158,10 +157,16 @@ def make_consumer(settings: Settings, instance: str) -> TolerantConsumer:
     )
 
 
+def _steady(settings: Settings) -> dict[str, Any]:
+    # A client works off what it fetched from one partition before it turns to the next: a few batches, so that none waits long.
+    fetch_bytes = min(_FETCH_BYTES_MAX, max(_FETCH_BYTES_MIN, 2_048 * settings.batch.records_max))
+    return _READING | {"max_partition_fetch_bytes": fetch_bytes}
+
+
 def member_options(settings: Settings, instance: str) -> dict[str, Any]:
     """Options of a static group member, for both clients."""
     kafka = settings.kafka
-    return _READING | {
+    return _steady(settings) | {
         "client_id": transactional_id(settings, instance),
         "group_id": kafka.group,
         "group_instance_id": instance,
