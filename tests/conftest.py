@@ -34,6 +34,12 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("STREAMER_FINGERPRINT__KEY", "public")
     # kafka-python reads its protocol definitions by functions that Python 3.11 calls deprecated and 3.13 does not.
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
+    # A machine under load makes no example wrong. Flink's environment lacks the library.
+    if config.pluginmanager.hasplugin("hypothesispytest"):
+        import hypothesis
+
+        hypothesis.settings.register_profile("without-deadline", deadline=None)
+        hypothesis.settings.load_profile("without-deadline")
 
 
 @pytest.fixture(scope="session")
