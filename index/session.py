@@ -10,7 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from index.entry import MinorPolicy, RecrawlPolicy
+from index.kernels.minhash import exceeds
 from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree
 from index.matching.host_sketch import RECENT_DOCUMENTS, HostLimits
@@ -113,6 +117,10 @@ class Longer:
         if self.ten_thousandths < 1:
             raise ValueError("ten_thousandths must be at least 1")
 
+    def exceeded(self, lengths: npt.NDArray[np.uint32], originals: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+        """Whether each document is at least this much longer than its original: letters, uint32 [n] each; 0: unknown."""
+        return np.asarray(exceeds(lengths.astype(np.int64), originals.astype(np.int64), self.ten_thousandths))
+
 
 class ReadSession:
     """Snapshot of an index. Tree and ids load on first use, so operations on tables alone do not wait for them."""
@@ -160,10 +168,8 @@ class WriteSession(ReadSession):
         """Use `OpenIndex.write`."""
         super().__init__(transaction, opened)
         self.journaling = opened.journaling
-        self.tree = opened.tree
-        self.tree.follow(transaction)
-        self.ids = opened.ids
-        self.ids.follow(transaction)
+        # Both follow other processes before this session's first write.
+        _ = self.tree, self.ids
         self._counters_stored = self.counters
 
     def horizon_moved(self) -> None:

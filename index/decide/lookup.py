@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries
+from index.kernels.minhash import exceeds
 from index.lsm.tree import Lookup, lookup_of
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.session import ReadSession
@@ -223,9 +224,7 @@ class _Judge:
         short, own = near.copy(), self._fingerprints[rows]
         letters = log.lengths(self._transaction, distinct, self._words)
         of_roots = parameters.own_lengths(fingerprints, letters)[inverse]
-        # The walk's own test, which decides.
-        short[near] = (self._lengths[rows] * 10_000 >= of_roots * (10_000 + longer)) & (longer > 0) & (of_roots > 0)
-        short[near] &= (own != fingerprints[inverse]).any(axis=1)
+        short[near] = exceeds(self._lengths[rows], of_roots, longer) & (own != fingerprints[inverse]).any(axis=1)
         if parameters.root is not None:
             distances = parameters.root_distances(own, fingerprints[inverse], self._looks[rows], looks[inverse])
             near[near] = distances != NO_DISTANCE

@@ -224,21 +224,26 @@ def own_lengths(
 
 
 @compiled
+def exceeds(own: Any, of_root: Any, longer: int) -> Any:
+    """Whether a length is `longer` ten-thousandths above a root's, for numbers or int64 [n] each; never if either is 0."""
+    # 1,100 letters are too many for a root of 1,000 with longer = 1,000; 1,099 are not.
+    return (own * 10_000 >= of_root * (10_000 + longer)) & (of_root > 0) & (longer > 0)
+
+
+@compiled
 def _too_short(row: Any, root: Any, to_root: Any, documents: Documents, limits: Limits) -> Any:
     """Whether a root is too short for the row to be its duplicate."""
-    prints, own, of_root = documents.fingerprints, documents.lengths[row], documents.lengths[root]
-    # 1,100 letters are too many for a root of 1,000 with longer = 1,000; 1,099 are not.
-    if not limits.longer or own == 0 or of_root == 0 or own * 10_000 < of_root * (10_000 + limits.longer):
+    if not exceeds(documents.lengths[row], documents.lengths[root], limits.longer):
         return False
+    prints = documents.fingerprints
     of_signature, differing, framed = _signature_words(prints.shape[1]), np.uint64(0), np.uint64(0)
     for word in range(of_signature):
         differing |= prints[row, word] ^ prints[root, word]
     for word in range(of_signature, prints.shape[1]):
         framed |= prints[row, word] | prints[root, word]
-    if differing == 0 or _brings_nothing_new(prints, row, of_signature):
-        return False
     # The own share of a page is an estimate: the distance must agree with it.
-    return framed == 0 or to_root >= limits.longer_apart
+    agrees = framed == 0 or to_root >= limits.longer_apart
+    return agrees and differing != 0 and not _brings_nothing_new(prints, row, of_signature)
 
 
 @compiled

@@ -3,6 +3,7 @@
 import gzip
 import lzma
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,7 +146,7 @@ def judges(chosen: Chosen, folders: Sequence[Path]) -> None:
             *(f"{value:.4f}" for value in (each.mean_duplicates, each.mean_different, each.threshold)),
             *(f"{value:.4f}" for value in (each.precision, each.recall, each.f1)),
         )
-    show([each.as_json() for each in judgements], rows, soft_wrap=False)
+    show([asdict(each) for each in judgements], rows, soft_wrap=False)
 
 
 @evaluate.command("time")

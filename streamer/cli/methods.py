@@ -124,15 +124,18 @@ def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: i
 def scores(
     chosen: Chosen, folders: Sequence[Path], tries: Sequence[str], groups: str | None, picture: Path | None
 ) -> None:
-    """Measure precision, recall and F1 on labelled FOLDERS.
+    """Measure precision, recall and F1 on labelled FOLDERS, and how much text the dropped duplicates lose.
 
     docs/methods.md describes the folders. A folder may also be a JSON Lines file of labelled pairs:
     {"a": text, "b": text, "label": true or false}.
     """
+    from streamer.evaluation.losses import losses
     from streamer.evaluation.report import Evaluation, page, table
     from streamer.evaluation.scores import UNIQUE_BELOW
     from streamer.evaluation.sets import read_set
     from streamer.fingerprint.scheme import parameters_for, scheme_for
+    from streamer.service.wiring import longer_of
+    from streamer.text.normalisation import Normaliser
 
     variants = [(chosen.preset or "in force", chosen.load(over_files=True))]
     variants += [(text, _tried(chosen, text)) for text in tries]
@@ -150,7 +153,7 @@ def scores(
             parameters = replaced(parameters_for(settings, scheme.stamp()), insert="all", root=None, frames=None)
             begin = time.process_time()
             prints = each.fingerprint(scheme)
-            reached = each.scores(prints, parameters)
+            decided = prints.decided(parameters, longer_of(settings.index))
             seconds = time.process_time() - begin
             evaluations.append(
                 Evaluation(
@@ -159,9 +162,11 @@ def scores(
                     parameters,
                     None if picture is None else prints.distances(parameters),
                     each.truth,
-                    reached,
+                    each.scores(prints, decided),
                     seconds / max(len(prints), 1) * 1e6,
                     each.floor > UNIQUE_BELOW,
+                    int((decided.extended >= 0).sum()),
+                    losses(each, decided, Normaliser(settings.fingerprint)),
                 )
             )
     show([each.as_json() for each in evaluations], table(evaluations), soft_wrap=False)

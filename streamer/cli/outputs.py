@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import click
@@ -112,9 +111,7 @@ class NoLeftovers:
         self._files_before = files_of(self.output) if self.output else set()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, _FAILURES) or isinstance(error, DeliveryDoubtful):
             return
         if isinstance(error, SystemExit) and not error.code:

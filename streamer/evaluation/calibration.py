@@ -132,7 +132,7 @@ def similarity(one: str, other: str) -> float:
     >>> similarity("abcdef", "abcdeg")
     0.3333333333333333
     """
-    left, right = _shingles(one), _shingles(other)
+    left, right = shingles(one), shingles(other)
     return len(left & right) / len(left | right) if left or right else 1.0
 
 
@@ -159,7 +159,7 @@ def _with(settings: Settings, **sections: dict[str, object]) -> Settings:
 
 
 def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> Iterator[Trial]:
-    """Try every (method name, settings) at every threshold, with `insert = unique`.
+    """Try every (method name, settings) at every threshold, with `insert = unique` and without `index.longer`.
 
     The sample has no mark-up, so times exclude its removal.
     """
@@ -270,5 +270,6 @@ def _normal_forms(documents: Documents, normaliser: Normaliser) -> list[str]:
     return [normaliser.normal_form(each.text) for each in documents]
 
 
-def _shingles(form: str) -> set[str]:
+def shingles(form: str) -> set[str]:
+    """All runs with SHINGLE_CHARACTERS characters; a shorter text is one."""
     return {form[at : at + SHINGLE_CHARACTERS] for at in range(max(1, len(form) - SHINGLE_CHARACTERS + 1))} - {""}

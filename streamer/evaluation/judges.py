@@ -1,7 +1,7 @@
 """The same pairs scored by several judges: cosine, SimHash with 64 and 128 bits, MinHash."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +29,6 @@ class Judgement:
     precision: float
     recall: float
     f1: float
-
-    def as_json(self) -> dict[str, object]:
-        """All fields."""
-        return asdict(self)
 
 
 def judged(pairs: EvaluationSet, simhash: Settings, minhash: Settings) -> Iterator[Judgement]:

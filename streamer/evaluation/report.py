@@ -2,25 +2,32 @@
 
 import html
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from rich.table import Table
+from rich.console import Group, RenderableType
+from rich.table import Column, Table
+from rich.text import Text
 
 from index import Parameters, minhash, second_look
 from streamer.evaluation.calibration import EDITS_MAX, INDEX_DOCUMENTS, Trial, best, index_bytes_per_document
 from streamer.evaluation.chart import Chart
 from streamer.evaluation.curves import curve, drawn
+from streamer.evaluation.losses import Loss
 from streamer.evaluation.scores import Interval, Scores, Truth, limit_of
 from streamer.evaluation.short_texts import Misjudged
 from streamer.evaluation.short_texts import drawn as drawn_short
 from streamer.evaluation.timing import Timing
 from streamer.evaluation.timing import drawn as drawn_times
+from streamer.records.relation import spread
 
 SIMILARITY_BARS = 50
 """Bars in a histogram of similarities from 1 to 0."""
+
+EXAMPLES_MAX, SHOWN_MAX = 10, 3
+"""Largest losses that are named, for machines and in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,8 @@ class Evaluation:
 
     distances    see `SetFingerprints.distances`
     lower_bound  whether precision is only a lower bound
+    extends      documents that extend their original
+    losses       see `losses`
     """
 
     set_name: str
@@ -39,9 +48,11 @@ class Evaluation:
     scores: Scores
     cpu_us_per_document: float
     lower_bound: bool
+    extends: int = 0
+    losses: Sequence[Loss] = ()
 
     def as_json(self) -> dict[str, object]:
-        """Everything except the distances."""
+        """Everything except the distances, with the EXAMPLES_MAX largest losses."""
         scores = self.scores
         return {
             "set": self.set_name,
@@ -52,41 +63,46 @@ class Evaluation:
             if self.parameters.by_similarity
             else None,
             "second_look": None if self.parameters.look is None else self.parameters.look.kind,
-            "true_duplicates": scores.true_duplicates,
-            "false_duplicates": scores.false_duplicates,
-            "missed": scores.missed,
-            "true_uniques": scores.true_uniques,
-            "precision": _as_list(scores.precision),
+            **asdict(scores),
+            "precision": astuple(scores.precision),
             "precision_is_lower_bound": self.lower_bound,
-            "recall": _as_list(scores.recall),
-            "f1": _as_list(scores.f1),
+            "recall": astuple(scores.recall),
+            "f1": astuple(scores.f1),
             "false_per_million": scores.false_per_million,
             "cpu_us_per_document": self.cpu_us_per_document,
+            "extends": self.extends,
+            "new": self.lost,
+            "most_new": [loss._asdict() for loss in self.losses[:EXAMPLES_MAX]],
         }
 
+    @property
+    def lost(self) -> dict[str, float] | None:
+        """Spread of the losses; None without any."""
+        return spread(np.array([loss.new for loss in self.losses]))
 
-def table(evaluations: Sequence[Evaluation]) -> Table:
-    """A row per setting and set."""
+
+def table(evaluations: Sequence[Evaluation]) -> RenderableType:
+    """A row per setting and set, and below them the largest losses of each."""
     title = (
         "95% confidence intervals: Wilson for precision and recall, bootstrap for F1. CPU: microseconds per document."
     )
-    rows = Table(title=title, title_justify="left")
-    rows.add_column("set", no_wrap=True)
-    rows.add_column("setting", min_width=24)
-    _add_figure_columns(rows)
+    names = Column("set", no_wrap=True), Column("setting", min_width=24)
+    figure_columns = _figure_columns("extends", "new p50, p95, p99, worst")
+    rows, most = Table(*names, *figure_columns, title=title, title_justify="left"), []
     for each in evaluations:
         figures = _figures(each.parameters, each.scores, each.cpu_us_per_document, lower_bound=each.lower_bound)
-        rows.add_row(each.set_name, each.setting, *figures)
-    return rows
+        lost = ", ".join(f"{share:.3f}" for share in (each.lost or {}).values())
+        rows.add_row(each.set_name, each.setting, *figures, f"{each.extends:,}", lost)
+        of_row = [f"{loss.document} of {loss.original} {loss.new:.3f}" for loss in each.losses[:SHOWN_MAX]]
+        most += [f"Most new text dropped, {each.set_name}, {each.setting}: {', '.join(of_row)}"] if of_row else []
+    return Group(rows, *map(Text, most))
 
 
 def trial_table(tried: Sequence[Trial], chosen: Trial) -> Table:
     """Each method's best threshold, and the chosen one."""
     title = "95% confidence intervals. CPU: microseconds per document. * recommended"
-    rows = Table(title=title, title_justify="left")
-    rows.add_column("", no_wrap=True)
-    rows.add_column("fingerprints", no_wrap=True)
-    _add_figure_columns(rows)
+    names = Column("", no_wrap=True), Column("fingerprints", no_wrap=True)
+    rows = Table(*names, *_figure_columns(), title=title, title_justify="left")
     for name in dict.fromkeys(trial.name for trial in tried):
         of_name = [trial for trial in tried if trial.name == name]
         highest = max(of_name, key=lambda trial: trial.scores.f1.value)
@@ -96,10 +112,9 @@ def trial_table(tried: Sequence[Trial], chosen: Trial) -> Table:
     return rows
 
 
-def _add_figure_columns(rows: Table) -> None:
-    rows.add_column("duplicate if", no_wrap=True)
-    for column in ("precision", "recall", "F1", "false/million", "CPU us"):
-        rows.add_column(column, justify="right", no_wrap=True)
+def _figure_columns(*more: str) -> list[Column]:
+    figures = "precision", "recall", "F1", "false/million", "CPU us", *more
+    return [Column("duplicate if", no_wrap=True), *(Column(name, justify="right", no_wrap=True) for name in figures)]
 
 
 def _figures(parameters: Parameters, scores: Scores, cpu_us: float, *, lower_bound: bool = False) -> list[str]:
@@ -284,7 +299,3 @@ def _scale(parameters: Parameters) -> _Scale:
 
 def _shown(interval: Interval) -> str:
     return f"{interval.value:.4f} ({interval.low:.3f}-{interval.high:.3f})"
-
-
-def _as_list(interval: Interval) -> list[float]:
-    return [interval.value, interval.low, interval.high]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from index import Entries, Index, Kind, Parameters, Source, Verdict, minhash, second_look
+from index import Entries, Index, Kind, Longer, Parameters, Source, Verdict, minhash, second_look
 from streamer.fingerprint.fingerprints import Fingerprints
 
 DUPLICATE_MIN = 0.8
@@ -143,41 +143,71 @@ def nearest_distances(fingerprints: Fingerprints, parameters: Parameters) -> npt
     return nearest
 
 
+def longer_rows(left: Fingerprints, right: Fingerprints, longer: Longer | None) -> npt.NDArray[np.bool_]:
+    """Pairs whose right side has another fingerprint and is that much longer by letters: bool [n]; None: no pair."""
+    if longer is None or left.lengths is None or right.lengths is None:
+        return np.zeros(len(left), np.bool_)
+    unlike: npt.NDArray[np.bool_] = (left.fingerprints != right.fingerprints).any(axis=1)
+    return unlike & longer.exceeded(right.lengths, left.lengths)
+
+
 @contextmanager
-def temporary_index(parameters: Parameters) -> Iterator[Index]:
+def temporary_index(parameters: Parameters, longer: Longer | None = None) -> Iterator[Index]:
     """Empty index for the length of the context."""
     with (
         tempfile.TemporaryDirectory(prefix="evaluation-") as folder,
-        Index.open(Path(folder), parameters, map_bytes_max=2**40) as index,
+        Index.open(Path(folder), parameters, map_bytes_max=2**40, longer=longer) as index,
     ):
         yield index
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
-    """A temporary index's decisions on n documents in order, and their cost.
+class Decided:
+    """Decisions on n documents: a stream in order, or each pair's right side after its left side.
 
-    originals           int64 [n], original's row; -1 unless the document is a duplicate
-    bytes_per_document  used bytes of the index file, divided by n; larger indexes need less
+    originals  int64 [n], a duplicate's original; -1 for others
+    extended   int64 [n], the shorter original that an EXTENDS names; -1 for others
+
+    Originals are rows in the stream, or in the left sides.
     """
 
     originals: npt.NDArray[np.int64]
+    extended: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted(Decided):
+    """A temporary index's decisions on a stream, and their cost.
+
+    bytes_per_document  used bytes of the index file, divided by n; larger indexes need less
+    """
+
     bytes_per_document: float
     cpu_seconds: float
 
 
-def admit(fingerprints: Fingerprints, parameters: Parameters) -> Admitted:
-    """Admit documents to a temporary index, in the service's batches."""
+def pairs_decided(left: Fingerprints, right: Fingerprints, parameters: Parameters, longer: Longer | None) -> Decided:
+    """Decide each pair as an index that holds the left side alone."""
+    rows = np.where(pairs_flagged(left, right, parameters), np.arange(len(left)), -1)
+    extends = longer_rows(left, right, longer)
+    return Decided(np.where(extends, -1, rows), np.where(extends, rows, -1))
+
+
+def admit(fingerprints: Fingerprints, parameters: Parameters, longer: Longer | None = None) -> Admitted:
+    """Admit documents to a temporary index, in the service's batches. None: no document is too long for a duplicate."""
     source, count = Source("evaluation", 0), len(fingerprints)
-    originals = np.full(count, -1, np.int64)
+    named = {verdict: np.full(count, -1, np.int64) for verdict in (Verdict.DUPLICATE, Verdict.EXTENDS)}
     begun = time.process_time()
-    with temporary_index(parameters) as index:
+    with temporary_index(parameters, longer) as index:
         for begin in range(0, count, _BATCH_DOCUMENTS):
             rows = range(begin, min(begin + _BATCH_DOCUMENTS, count))
             decisions = index.admit(entries_of(fingerprints, rows, source), {source: rows.stop})
-            for place in np.flatnonzero(decisions.verdicts == Verdict.DUPLICATE).tolist():
-                originals[rows[place]] = int(decisions.original_ids[place] or -1)
-        return Admitted(originals, index.statistics().used_bytes / max(count, 1), time.process_time() - begun)
+            for verdict, originals in named.items():
+                for place in np.flatnonzero(decisions.verdicts == verdict).tolist():
+                    originals[rows[place]] = int(decisions.original_ids[place] or -1)
+        bytes_per_document = index.statistics().used_bytes / max(count, 1)
+        seconds = time.process_time() - begun
+        return Admitted(named[Verdict.DUPLICATE], named[Verdict.EXTENDS], bytes_per_document, seconds)
 
 
 def entries_of(fingerprints: Fingerprints, rows: range, source: Source) -> Entries:

@@ -18,16 +18,18 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from index import Parameters
+from index import Longer, Parameters
 from streamer.errors import InputUnreadable
 from streamer.evaluation.dice import Dice
 from streamer.evaluation.scores import (
+    Decided,
     Scores,
     Truth,
     admit,
+    longer_rows,
     nearest_distances,
     pair_distances,
-    pairs_flagged,
+    pairs_decided,
     score,
     truth_of_labels,
     truth_of_similarities,
@@ -36,13 +38,17 @@ from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
 from streamer.transports.files.line_reader import lines
 
+GROWTH = Longer(1_000)
+"""Growth by letters from which EXTENDS answers a duplicate: a tenth."""
+
 
 class Document(NamedTuple):
-    """A document's compared fields. `metadata` has keywords, tags, references."""
+    """A document's compared fields, and its id, or "". `metadata` has keywords, tags, references."""
 
     title: str
     text: str
     metadata: tuple[str, ...] = ()
+    id: str = ""
 
 
 Documents = Sequence[Document]
@@ -58,11 +64,16 @@ class SetFingerprints:
     def __len__(self) -> int:
         return len(self.documents) + (0 if self.others is None else len(self.others))
 
-    def flagged(self, parameters: Parameters) -> npt.NDArray[np.bool_]:
-        """Rows that an index with these parameters calls duplicates: bool [n]."""
+    def decided(self, parameters: Parameters, longer: Longer | None = None) -> Decided:
+        """Decisions by an index with these parameters; a pair's first document is the original."""
         if self.others is None:
-            return admit(self.documents, parameters).originals >= 0
-        return pairs_flagged(self.documents, self.others, parameters)
+            return admit(self.documents, parameters, longer)
+        return pairs_decided(self.documents, self.others, parameters, longer)
+
+    def grown(self, decided: Decided) -> npt.NDArray[np.bool_]:
+        """EXTENDS rows that are longer than their original by at least GROWTH: bool [n]."""
+        originals = self.documents.rows(np.maximum(decided.extended, 0))
+        return (decided.extended >= 0) & longer_rows(originals, self.others or self.documents, GROWTH)
 
     def distances(self, parameters: Parameters) -> npt.NDArray[np.int64]:
         """`scores.nearest_distances` or `scores.pair_distances`, int64 [n]."""
@@ -93,14 +104,21 @@ class EvaluationSet:
     nearest: Sequence[int] = ()
     groups: npt.NDArray[np.int64] | None = None
 
-    def scores(self, fingerprints: SetFingerprints, parameters: Parameters) -> Scores:
-        """Score an index's decisions against the truth; a match across groups is a false duplicate."""
+    def scores(self, fingerprints: SetFingerprints, decided: Decided) -> Scores:
+        """Score decisions against the truth.
+
+        DUPLICATE answers a true duplicate, and so does EXTENDS if the document is at least GROWTH longer than the one
+        that it names; any other EXTENDS misses it. EXTENDS is no false duplicate: its text is delivered. With groups,
+        EXTENDS must name a document from the group, and a duplicate across groups is a false one.
+        """
+        dropped, grown = decided.originals >= 0, fingerprints.grown(decided) & self.truth.duplicate
         if self.groups is None:
-            return score(fingerprints.flagged(parameters), self.truth)
-        originals = admit(fingerprints.documents, parameters).originals
-        flagged = originals >= 0
-        wrong = flagged & ((self.groups < 0) | (self.groups != self.groups[originals]))
-        return score(flagged, Truth(self.truth.duplicate & ~wrong, self.truth.different | wrong))
+            return score(dropped | grown, self.truth)
+        originals = np.maximum(decided.originals, decided.extended)
+        strange = (self.groups < 0) | (self.groups != self.groups[originals])
+        wrong = dropped & strange
+        truth = Truth(self.truth.duplicate & ~wrong, self.truth.different | wrong)
+        return score(dropped | (grown & ~strange), truth)
 
     def fingerprint(self, scheme: Scheme) -> SetFingerprints:
         """Fingerprint all documents."""
@@ -122,7 +140,7 @@ def read_set(folder: Path, groups: str | None = None) -> EvaluationSet:
             return _stream(folder)
         if (folder / "docs.jsonl.xz").exists():
             return _variants(folder)
-        return _pairs(folder)
+        return EvaluationSet(folder.name, *_pairs_of(list(_lines(folder / "pairs.jsonl.xz"))))
     except OSError as error:
         raise InputUnreadable(f"{folder}: is not a set: {error.filename or error}: {error.strerror}.") from error
     except (lzma.LZMAError, EOFError, orjson.JSONDecodeError, KeyError, IndexError, TypeError, ValueError) as error:
@@ -132,7 +150,8 @@ def read_set(folder: Path, groups: str | None = None) -> EvaluationSet:
 def _stream(folder: Path) -> EvaluationSet:
     rows = list(_lines(folder / "docs.jsonl.xz"))
     comment, _, *listed = gzip.decompress((folder / "stream_truth.tsv.gz").read_bytes()).decode().splitlines()
-    by_id = {identity: (float(similarity), best) for identity, similarity, best, *_ in map(_cells, listed)}
+    cells = ([*line.split("\t"), ""] for line in listed)
+    by_id = {identity: (float(similarity), best) for identity, similarity, best, *_ in cells}
     similarities = np.array([by_id.get(str(row["id"]), (0.0, ""))[0] for row in rows])
     floor = _floor(comment)
     truth = truth_of_similarities(similarities, floor)
@@ -173,11 +192,6 @@ def _variants(folder: Path) -> EvaluationSet:
         [_document(row) for row in variants],
         truth_of_labels([row["label"] for row in variants]),
     )
-
-
-def _pairs(folder: Path) -> EvaluationSet:
-    one, other, truth = _pairs_of(list(_lines(folder / "pairs.jsonl.xz")))
-    return EvaluationSet(folder.name, one, other, truth)
 
 
 def read_pairs_of_set(folder: Path) -> EvaluationSet:
@@ -229,11 +243,7 @@ def _pairs_of(rows: Sequence[dict[str, Any]]) -> tuple[Documents, Documents, Tru
 
 
 def _document(row: dict[str, Any]) -> Document:
-    return Document(row.get("title") or "", row["text"], tuple(row.get("metadata") or ()))
-
-
-def _cells(line: str) -> list[str]:
-    return [*line.split("\t"), ""]
+    return Document(row.get("title") or "", row["text"], tuple(row.get("metadata") or ()), str(row.get("id", "")))
 
 
 def _floor(comment: str) -> float:

@@ -74,7 +74,8 @@ def misjudged(texts: Sequence[str], scheme: Scheme, parameters: Parameters, seed
     dice, limits = Dice(seed), list(thresholds_of(parameters).values())
     for least, most in LENGTHS:
         passages = list(dict.fromkeys(passage for text in texts for passage in _passages(text, least, most)))
-        chosen = [_words(passage) for passage in dice.shuffled(passages)[:TEXTS_MAX]]
+        folded = (fold([passage]) for passage in dice.shuffled(passages)[:TEXTS_MAX])
+        chosen = [split(each, segmenter("compiled"), _SHINGLE_CHARACTERS) for each in folded]
         chosen = [each for each in chosen if len(each.starts)]
         count = len(chosen)
         vocabulary = sorted({word for each in chosen for word in each.strings()[0]})
@@ -114,10 +115,6 @@ def _passages(text: str, least: int, most: int) -> Iterator[str]:
             if length <= most:
                 yield passage.rstrip()
             passage = ""
-
-
-def _words(passage: str) -> Words:
-    return split(fold([passage]), segmenter("compiled"), _SHINGLE_CHARACTERS)
 
 
 def _with_another_word(passage: Words, vocabulary: Sequence[str], dice: Dice) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from streamer.explain.report import plain_table
@@ -39,10 +39,8 @@ def statistics_table(values: Mapping[str, Any]) -> RenderableType:
 
 
 def _sizes(values: Mapping[str, Any]) -> Table:
-    rows = Table(box=None, pad_edge=False, show_header=False)
-    rows.add_column()
-    rows.add_column(justify="right")
-    rows.add_column(style="dim")
+    columns = Column(), Column(justify="right"), Column(style="dim")
+    rows = Table(*columns, show_header=False, box=None, pad_edge=False)
     parameters = values["parameters"]
     rows.add_row("index", "", values["directory"])
     if parameters["scheme"] == "minhash":

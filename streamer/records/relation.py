@@ -100,6 +100,18 @@ class Measure(NamedTuple):
         return _rounded(self.lengths(decisions)), _rounded(self.news(decisions))
 
 
+def spread(news: npt.NDArray[np.float64]) -> dict[str, float] | None:
+    """Percentiles among new shares, float64 [n], with three digits; None without any.
+
+    >>> spread(np.array([0.0, 0.5]))
+    {'p50': 0.25, 'p95': 0.475, 'p99': 0.495, 'worst': 0.5}
+    """
+    if not len(news):
+        return None
+    shares = np.percentile(news, (50, 95, 99, 100)).round(3).tolist()
+    return dict(zip(("p50", "p95", "p99", "worst"), shares, strict=True))
+
+
 IN_BITS = Measure()
 """Measure for an index by distance."""
 

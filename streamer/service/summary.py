@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from index import Verdict
 from streamer.observe.batch_report import STEPS, BatchReport
@@ -72,10 +72,8 @@ class Totals:
 
 def table(totals: Totals, out: Path) -> Table:
     """The totals for people."""
-    rows = Table(show_header=False, box=None, pad_edge=False)
-    rows.add_column()
-    rows.add_column(justify="right")
-    rows.add_column(style="dim")
+    columns = Column(), Column(justify="right"), Column(style="dim")
+    rows = Table(*columns, show_header=False, box=None, pad_edge=False)
     rows.add_row("documents", f"{totals.records:,}", "")
     for verdict in _SHOWN:
         if verdict in _SHOWN_IF_ANY and not totals.verdict(verdict):

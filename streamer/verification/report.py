@@ -1,7 +1,7 @@
 """Verification findings for people."""
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from streamer.explain.report import plain_table
@@ -23,9 +23,7 @@ def report(findings: Findings) -> RenderableType:
 
 
 def _counts(findings: Findings) -> Table:
-    rows = Table(box=None, pad_edge=False, show_header=False)
-    rows.add_column()
-    rows.add_column(justify="right")
+    rows = Table(Column(), Column(justify="right"), show_header=False, box=None, pad_edge=False)
     for name, count in findings.counts.items():
         rows.add_row(name, f"{count:,}")
     for name, count in findings.unchecked.items():

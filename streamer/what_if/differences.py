@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from index import NO_DISTANCE, Verdict, minhash, naming_originals
 from streamer.records.record import Destination
+from streamer.records.relation import spread
 from streamer.records.route import DESTINATIONS
 from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows
 from streamer.what_if.documents import Documents
@@ -144,14 +145,8 @@ class Differences:
         """How much text their originals lack: percentiles, and the documents that lose most."""
         news = np.full(len(rows), np.nan) if self.other.news is None else self.other.news[rows]
         rows, news = rows[~np.isnan(news)], news[~np.isnan(news)]
-        if not len(rows):
-            return {"new": None, "most_new": []}
-        shares = dict(zip(("p50", "p95", "p99", "worst"), np.percentile(news, (50, 95, 99, 100)).tolist(), strict=True))
         worst = rows[np.argsort(-news, kind="stable")[:EXAMPLES_MAX]]
-        return {
-            "new": {name: round(share, 3) for name, share in shares.items()},
-            "most_new": [self.line(row) for row in worst.tolist()],
-        }
+        return {"new": spread(news), "most_new": [self.line(row) for row in worst.tolist()]}
 
     def _group(self, rows: Rows) -> dict[str, Any]:
         hosts = Counter(filter(None, map(self.documents.host, rows.tolist())))

@@ -47,6 +47,26 @@ def test_truth_makes_a_set_that_evaluate_and_the_judges_read(documents: Path, tm
     assert again.code == os.EX_CANTCREAT
 
 
+def test_longer_versions_have_a_column_and_dropped_text_is_named(tmp_path: Path) -> None:
+    rows = [("teaser", TEXTS[0][: len(TEXTS[0]) * 4 // 5]), ("whole", TEXTS[0]), ("edited", TEXTS[0] + " again")]
+    file = tmp_path / "documents.jsonl"
+    file.write_text("\n".join(json.dumps({"id": name, "text": text, "topic": "t"}) for name, text in rows))
+    asked = ("evaluate", file, "--groups", "topic", "--try", "index.longer=duplicate")
+    scored = run(*asked, "--json")
+    assert scored.code == 0, scored.err
+    passed, dropped = json.loads(scored.out)
+    assert [(each["extends"], each["true_duplicates"], each["missed"]) for each in (passed, dropped)] == [
+        (1, 2, 0),
+        (0, 2, 0),
+    ]
+    assert [(each["document"], each["original"]) for each in passed["most_new"]] == [("edited", "whole")]
+    assert {each["document"] for each in dropped["most_new"]} == {"whole", "edited"}
+    assert 0 < passed["new"]["worst"] == round(passed["most_new"][0]["new"], 3) < 0.05
+    assert dropped["new"]["worst"] > 0.1
+    shown = run(*asked).out
+    assert "Most new text dropped, documents.jsonl, in force: edited of whole 0.0" in " ".join(shown.split())
+
+
 def test_the_length_of_a_run_may_be_said(documents: Path, tmp_path: Path) -> None:
     heads = []
     for asked in ((), ("--run", "7")):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from index.entry import Kind
 from index.matching.frame import framed_distances
 from index.matching.minhash import pack_bins
+from index.session import Longer
 from index.storage.parameters import Parameters
 from streamer.evaluation.scores import (
     Scores,
@@ -19,6 +20,7 @@ from streamer.evaluation.scores import (
     bootstrap_f1,
     nearest_distances,
     pair_distances,
+    pairs_decided,
     pairs_flagged,
     score,
     truth_of_labels,
@@ -30,13 +32,16 @@ from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.settings import load
 
+TENTH = Longer(1_000)
 SIMHASH = Parameters(64, 3, "all")
 MINHASH = parameters_for(load(None, ["fingerprint.scheme=minhash", "index.insert=all"], {}), {})
 
 
-def fingerprints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerprints:
-    count = len(numbers)
-    return Fingerprints(np.array(kinds, np.uint8), np.zeros(count, np.uint8), numbers, np.full(count, 9, np.int32))
+def fingerprints_of(
+    numbers: npt.NDArray[np.uint64], kinds: Sequence[int], lengths: npt.NDArray[np.uint32] | None = None
+) -> Fingerprints:
+    none, counts = np.zeros(len(numbers), np.uint8), np.full(len(numbers), 9, np.int32)
+    return Fingerprints(np.array(kinds, np.uint8), none, numbers, counts, lengths=lengths)
 
 
 # --- scores and intervals --------------------------------------------------------------------------------------------
@@ -147,13 +152,20 @@ def test_pairs_are_flagged_as_by_an_index_of_one_document(parameters: Parameters
         else:
             right[row, : row * parameters.words // count] = random.integers(1, 2**63)
     kinds = [Kind.EXACT if row % 10 == 1 else Kind.NEAR for row in range(count)]
-    one, other = fingerprints_of(left, kinds), fingerprints_of(right, kinds)
-    expected = []
+    lengths = random.choice(np.array([0, 1_000, 1_099, 1_100, 1_200], np.uint32), (2, count))
+    one, other = fingerprints_of(left, kinds, lengths[0]), fingerprints_of(right, kinds, lengths[1])
+    expected, by_length = [], []
     for row in range(count):
-        both = fingerprints_of(np.stack([left[row], right[row]]), [kinds[row]] * 2)
+        both = fingerprints_of(np.stack([left[row], right[row]]), [kinds[row]] * 2, lengths[:, row].copy())
         expected.append(bool(admit(both, parameters).originals[1] == 0))
+        answers = admit(both, parameters, TENTH)
+        by_length.append((bool(answers.originals[1] == 0), bool(answers.extended[1] == 0)))
     assert pairs_flagged(one, other, parameters).tolist() == expected
+    answers = pairs_decided(one, other, parameters, TENTH)
+    assert list(zip((answers.originals >= 0).tolist(), (answers.extended >= 0).tolist(), strict=True)) == by_length
+    assert all(answers.originals[answers.originals >= 0] == np.flatnonzero(answers.originals >= 0))
     assert 0 < sum(expected) < count
+    assert 0 < sum(extends for _, extends in by_length) < sum(expected)
 
 
 def test_near_signatures_that_share_no_band_are_not_flagged() -> None:

@@ -6,15 +6,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 
+from index.session import Longer
 from index.storage.parameters import Parameters
 from streamer.errors import InputUnreadable
-from streamer.evaluation.scores import Scores, admit, nearest_distances, pair_distances, pairs_flagged, score
+from streamer.evaluation.scores import (
+    Scores,
+    admit,
+    nearest_distances,
+    pair_distances,
+    pairs_flagged,
+    score,
+    truth_of_labels,
+)
 from streamer.evaluation.sets import Document, EvaluationSet, fingerprint_documents, read_pairs_of_set, read_set
 from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
 from streamer.settings.settings import load
+from tests.support.news import ARTICLES
 
 TEXT = "the lights of the bridge over the river are on tonight and nobody in the old town seems to know for how long"
 
@@ -45,7 +56,7 @@ def chosen(request: pytest.FixtureRequest) -> tuple[Scheme, Parameters]:
 def judged(found: EvaluationSet, chosen: tuple[Scheme, Parameters]) -> Scores:
     scheme, parameters = chosen
     fingerprints = found.fingerprint(scheme)
-    flagged = fingerprints.flagged(parameters)
+    flagged = fingerprints.decided(parameters).originals >= 0
     assert ((fingerprints.distances(parameters) <= parameters.distance_max) == flagged).all()
     return score(flagged, found.truth)
 
@@ -112,7 +123,8 @@ def test_groups_are_a_truth_and_the_original_must_be_of_the_group(tmp_path: Path
     assert (found.truth.different == ~found.truth.duplicate).all()
     own = load(None, ["minhash.features_min=1", "minhash.similarity_min=0.6", "index.insert=all"], {})
     scheme = scheme_for(own)
-    assert found.scores(found.fingerprint(scheme), parameters_for(own, {})) == Scores(1, 2, 1, 1)
+    prints = found.fingerprint(scheme)
+    assert found.scores(prints, prints.decided(parameters_for(own, {}))) == Scores(1, 2, 1, 1)
     with pytest.raises(InputUnreadable, match="'cluster'"):
         read_set(file, "cluster")
 
@@ -146,3 +158,54 @@ def test_a_stream_becomes_pairs_of_its_duplicates_and_of_as_many_others(stream: 
     assert [each.text for each in found.documents] == [TEXT.upper(), "quite another matter " + TEXT[::-1]]
     assert [each.text for each in found.others] == [TEXT, TEXT]
     assert found.truth.duplicate.tolist() == [True, False]
+
+
+WHOLE = "".join(character for character in next(iter(ARTICLES.values())) if character.isalnum())
+VERSIONS = {"teaser": WHOLE[: len(WHOLE) * 4 // 5], "whole": WHOLE, "copy": WHOLE}
+"""A whole text has a quarter more letters than its teaser."""
+
+
+def versions(form: str, groups: Sequence[int] | None = None) -> EvaluationSet:
+    """The three versions as a stream, or the first two as a pair; the whole text is a duplicate by the truth."""
+    documents = [Document("", text, (), name) for name, text in VERSIONS.items()]
+    if form == "pairs":
+        return EvaluationSet(form, documents[:1], documents[1:2], truth_of_labels(["dup"]))
+    truth = truth_of_labels(["neg", "dup", "dup"])
+    return EvaluationSet(form, documents, None, truth, groups=None if groups is None else np.array(groups))
+
+
+def decided(found: EvaluationSet, longer: Longer | None) -> tuple[Scores, list[int], list[int]]:
+    """Scores, originals of duplicates, and originals of longer versions."""
+    own = load(None, ["index.insert=all"], {})
+    prints = found.fingerprint(scheme_for(own))
+    answers = prints.decided(parameters_for(own, {}), longer)
+    return found.scores(prints, answers), answers.originals.tolist(), answers.extended.tolist()
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [("stream", (Scores(2, 0, 0, 1), [-1, -1, 1], [-1, 0, -1])), ("pairs", (Scores(1, 0, 0, 0), [-1], [0]))],
+)
+def test_a_longer_version_answers_a_duplicate_of_the_truth(
+    form: str, expected: tuple[Scores, list[int], list[int]]
+) -> None:
+    assert decided(versions(form), Longer(1_000)) == expected
+    # A limit that the text does not exceed, and no limit: it is dropped.
+    for longer in (Longer(2_600), None):
+        scores, _, extended = decided(versions(form), longer)
+        assert (scores, set(extended)) == (expected[0], {-1})
+
+
+def test_a_version_that_grew_by_less_than_a_tenth_misses_its_duplicate() -> None:
+    found = versions("pairs")
+    short = replace(found, documents=[Document("", WHOLE[: len(WHOLE) * 10 // 11 + 2])])
+    assert decided(short, Longer(500)) == (Scores(0, 0, 1, 0), [-1], [0])
+    assert decided(short, Longer(1_000)) == (Scores(1, 0, 0, 0), [0], [-1])
+
+
+def test_a_longer_version_of_another_group_misses_its_group_and_is_no_false_duplicate() -> None:
+    scores, _, extended = decided(versions("stream", [1, 2, 2]), Longer(1_000))
+    assert (scores, extended) == (Scores(1, 0, 1, 1), [-1, 0, -1])
+    # Without the rule it is dropped for a document of another group.
+    assert decided(versions("stream", [1, 2, 2]), None)[0].false_duplicates >= 1
+    assert decided(versions("stream", [1, 1, 1]), Longer(1_000))[0] == Scores(2, 0, 0, 1)

@@ -11,7 +11,9 @@ from streamer.evaluation.dice import Dice
 from streamer.evaluation.short_texts import LENGTHS, Misjudged, drawn, misjudged, thresholds_of
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import Settings, load
-from streamer.text.words import words
+from streamer.text.characters import fold
+from streamer.text.segmentation import segmenter
+from streamer.text.words import split, words
 from tests.support.news import ARTICLES
 
 TEXTS = list(ARTICLES.values())
@@ -30,7 +32,7 @@ def rows_of(name: str, texts: list[str], seed: int = 1) -> list[Misjudged]:
     "text", ["长江大桥是一个好地方。", "The old ferry left the bay.", "ＦＵＬＬ width, 长江 mixed."]
 )
 def test_a_copy_differs_in_one_word(text: str) -> None:
-    passage = short_texts._words(text)
+    passage = split(fold([text]), segmenter("compiled"), 2)
     own = passage.strings()[0]
     for seed in range(20):
         copy = short_texts._with_another_word(passage, ["zebra", own[0]], Dice(seed))
