@@ -48,7 +48,7 @@ CODE_LINES_MAX = {
     "streamer/settings": 771,
     "streamer/text": 1464,
     "streamer/transports": 4594,
-    "streamer/verification": 1336,
+    "streamer/verification": 1383,
     "streamer/what_if": 460,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
@@ -378,7 +378,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.journal",
         "streamer.verification.ledger",
         "streamer.verification.report",
-        "streamer.verification.similarity",
         "streamer.verification.texts",
         "streamer.verification.uniques",
     ),

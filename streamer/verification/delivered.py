@@ -8,6 +8,7 @@ import numpy as np
 from index import Position, Source, Verdict
 from streamer.records.reason import AS_NEW, MINOR, SAME, Reason, label
 from streamer.records.record import Destination
+from streamer.records.relation import relation
 from streamer.records.route import DESTINATIONS, destination_of
 from streamer.transports.output_log import Extent, Output
 from streamer.verification.findings import EXAMPLES_MAX, Findings
@@ -20,6 +21,7 @@ _VERSIONS = {(Verdict.UNIQUE, label(Verdict.UNIQUE, reason)) for reason in AS_NE
     (verdict, label(verdict, reason)) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE) for reason in MINOR.values()
 }
 _SAME_TEXT = {label(Verdict.DUPLICATE, reason) for reason in SAME.values()}
+_EQUAL_TEXT = _SAME_TEXT | {label(Verdict.DUPLICATE, Reason.SHORT_TEXT)}
 _UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 
 
@@ -29,6 +31,7 @@ class DeliveredCheck:
 
     streams          the index's streams: outputs from others are foreign
     settings_digest  see `streamer.fingerprint.scheme`
+    longer_min       `index.longer_min`
     """
 
     ledger: Ledger
@@ -36,6 +39,7 @@ class DeliveredCheck:
     streams: frozenset[str]
     texts: TextCheck
     settings_digest: str
+    longer_min: float
     has_headers: bool = True
     _least: dict[tuple[str, Source], int] = field(default_factory=dict)
     """A source's least offset in a trimmed log."""
@@ -63,9 +67,19 @@ class DeliveredCheck:
                 self._findings.counts[each.headers.verdict.label] += 1
             if each.headers.position is None:
                 self._findings.note("foreign", [f"{each.place}: names no position of an input"])
+            self._check_relation(each)
         sources = (each.headers.position and each.headers.position.source for each in outputs)
         for source, places in places_by(sources).items():
             self._add_source(source, [outputs[place] for place in places])
+
+    def _check_relation(self, output: Output) -> None:
+        headers = output.headers
+        if headers.verdict is not None and headers.verdict.names_original:
+            reason = Reason.SAME_TEXT if headers.reason in _EQUAL_TEXT else Reason.ORDINARY
+            expected = relation(headers.verdict, reason, headers.length, headers.new, self.longer_min)
+            if headers.relation != (expected or ""):
+                problem = f"{output.place}: has the relation {headers.relation!r}, and by its length {expected!r}"
+                self._findings.note("length", [problem])
 
     def finish(self, *, strict_start: bool) -> None:
         """Note records that did not come out; after the index is in the ledger.
@@ -239,6 +253,8 @@ class DeliveredCheck:
         state["by_other_settings"][rows] = [self._is_by_other_settings(each) for each in outputs]
         state["same_text"][rows] = [each.reason in _SAME_TEXT for each in headers]
         state["distance"][rows] = [each.distance for each in headers]
+        state["length"][rows] = [np.nan if each.length is None else each.length for each in headers]
+        state["new"][rows] = [np.nan if each.new is None else each.new for each in headers]
         state["id"][rows] = [digest_of_text(each.id) for each in headers]
         state["original_id"][rows] = [digest_of_text(each.original_id) for each in headers]
         state["original"][rows] = self._originals(outputs, rows)

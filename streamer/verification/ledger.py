@@ -52,6 +52,8 @@ STATE = np.dtype(
         ("by_other_settings", "u1"),
         ("same_text", "u1"),
         ("distance", "<i2"),
+        ("length", "<f4"),
+        ("new", "<f4"),
         ("original", "<i8"),
         ("id", "<u8"),
         ("original_id", "<u8"),
@@ -72,6 +74,7 @@ recrawled    1 if its output marks it as a new version next to the old one, or a
 by_other_settings  1 if other settings than the present ones gave its text, id and fingerprint
 same_text    1 if its output says that its text is its original's
 distance     in its output
+length, new  in its output; NaN without one
 original     row of its original, by its output; NONE, or ELSEWHERE
 id           digest of the id in its output
 original_id  digest of its original's id in its output
@@ -199,6 +202,7 @@ class Ledger(PositionTable):
         blank = np.zeros((), STATE)
         blank["verdict"] = blank["journaled"] = NO_VERDICT
         blank["original"] = blank["rank"] = NONE
+        blank["length"] = blank["new"] = np.nan
         for begin in range(0, rows, ROWS_AT_ONCE):
             self.state[begin : begin + ROWS_AT_ONCE] = blank
 

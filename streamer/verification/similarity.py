@@ -1,4 +1,4 @@
-"""Every duplicate reports its true similarity, and is similar enough."""
+"""Every duplicate reports its true similarity and length, and is similar and short enough."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from index import NO_DISTANCE, Verdict, minhash, naming_originals
+from streamer.records.relation import Measure, new_shares
 from streamer.verification.comparison import Comparison
 from streamer.verification.findings import EXAMPLES_MAX
 from streamer.verification.ledger import Ledger
 from streamer.verification.position_table import NONE, Rows, chunks
 
 ROWS_AT_ONCE = 1 << 16
+
+ROUNDING = 0.0006
+"""Headers have three digits."""
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
@@ -109,6 +113,34 @@ class SimilarityCheck:
     @property
     def _by_similarity(self) -> bool:
         return self._comparison.parameters.by_similarity
+
+
+def check_lengths(ledger: Ledger, comparison: Comparison, measure: Measure, *, passes: bool) -> None:
+    """Check all documents that name an original; after outputs and index are in the ledger.
+
+    Lengths come from the texts if both were read, else from the headers.
+
+    passes  whether longer versions pass: `index.longer`
+    """
+    state, letters = ledger.state, comparison.prints.letters
+    for part in chunks(len(ledger)):
+        rows = np.arange(part.start, part.stop)
+        rows = rows[naming_originals(state["verdict"][part]) & (state["original"][part] >= 0)]
+        originals, reported = state["original"][rows], state["length"][rows]
+        by_now = (state["by_other_settings"][rows] == 0) & (state["by_other_settings"][originals] == 0)
+        read = by_now & (letters[rows] > 0) & (letters[originals] > 0)
+        lengths = np.where(read, letters[rows] / np.maximum(letters[originals], 1), reported)
+        ledger.check("length", rows, np.abs(reported - lengths) > ROUNDING, "has another length beside", originals)
+        distances = state["distance"][rows]
+        news = new_shares(minhash.similarities_of(distances), reported)
+        differs = (distances != NO_DISTANCE) & measure.of_shingles & (np.abs(state["new"][rows] - news) > ROUNDING)
+        ledger.note("length", rows[differs], "has another new share beside", originals[differs])
+        # Equal fingerprints and a page's own versions are duplicates at any length.
+        bound = (state["verdict"][rows] == Verdict.DUPLICATE) & (distances != 0) & (state["recrawled"][rows] == 0)
+        too_long = passes & bound & (lengths > 1 + measure.longer_min + ROUNDING)
+        framed = (state["frame"][rows] > 0) | (state["frame"][originals] > 0)
+        ledger.findings.leave_out("lengths of pages in the frames of hosts, which do not count", too_long & framed)
+        ledger.check("longer", rows, too_long & ~framed, "is too long to be dropped for", originals)
 
 
 def _shown(distance: int, by_similarity: bool) -> str:

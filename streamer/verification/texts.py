@@ -40,6 +40,7 @@ class Prints:
     looks         uint8 [rows, look bytes]
     read          bool [rows], whether the text was read, and so look and host are known
     hosts, texts  uint64 [rows], digests; 0 if unknown
+    letters       uint32 [rows], the text's length; 0 if unknown
     """
 
     fingerprints: Words
@@ -49,6 +50,7 @@ class Prints:
     read: Flags
     hosts: Words
     texts: Words
+    letters: npt.NDArray[np.uint32]
 
     @classmethod
     def blank(cls, folder: Path, rows: int, parameters: Parameters) -> "Prints":
@@ -63,6 +65,7 @@ class Prints:
             column(folder / "read", "?", rows),
             column(folder / "hosts", "<u8", rows),
             column(folder / "texts", "<u8", rows),
+            column(folder / "letters", "<u4", rows),
         )
 
 
@@ -157,6 +160,8 @@ class TextCheck:
             self._prints.looks[rows] = fingerprints.looks
         if fingerprints.digests is not None:
             self._prints.texts[rows] = fingerprints.digests[:, 0]
+        if fingerprints.lengths is not None:
+            self._prints.letters[rows] = fingerprints.lengths
         self._prints.read[rows] = True
         hosts = [each.host if isinstance(each, Document) else None for each in documents]
         self._prints.hosts[rows] = [digest_of_text(host) if host else 0 for host in hosts]

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from index import Index, Parameters
 from streamer.errors import NoDocuments
-from streamer.fingerprint.scheme import Scheme, key_for, parameters_for, scheme_for, settings_digest
+from streamer.fingerprint.scheme import Scheme, key_for, measure_of, parameters_for, scheme_for, settings_digest
 from streamer.records.decode import Decoder
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import Extent, OutputLog
@@ -23,7 +23,7 @@ from streamer.verification.journal import JournalCheck
 from streamer.verification.ledger import Ledger, LedgerWriter
 from streamer.verification.originals import check_originals
 from streamer.verification.position_table import places_by
-from streamer.verification.similarity import SimilarityCheck
+from streamer.verification.similarity import SimilarityCheck, check_lengths
 from streamer.verification.texts import Prints, Sample, TextCheck
 from streamer.verification.uniques import UniquesCheck
 from streamer.verification.updates import check_updates
@@ -94,10 +94,12 @@ class _Verification:
         self._read_index(ledger, extent, prints)
         delivered.finish(strict_start=self._settings.recovery.first_start == "earliest")
         check_originals(ledger, self._index.parameters.insert)
-        check_updates(ledger, Comparison(prints, self._index.parameters))
         # Earlier settings may have been less strict than these, but not than the index's.
+        comparison, measure = Comparison(prints, self._index.parameters), measure_of(self._settings, self._deciding)
+        check_updates(ledger, comparison)
+        check_lengths(ledger, comparison, measure, passes=self._settings.index.longer == "pass")
         with self._progress("comparing duplicates with their originals", len(ledger)) as done:
-            SimilarityCheck(ledger, Comparison(prints, self._index.parameters)).run(done)
+            SimilarityCheck(ledger, comparison).run(done)
         with self._progress("comparing unique documents with each other", len(ledger)) as done:
             UniquesCheck(ledger, Comparison(prints, self._deciding), share >= 1).run(self._folder, done)
         return self._findings
@@ -127,7 +129,8 @@ class _Verification:
         # Verdicts over files name an original by its file.
         streams = frozenset(names) if has_headers else frozenset([*names, *names.values()])
         digest = settings_digest(self._settings, self._scheme.stamp())
-        check = DeliveredCheck(ledger, extent, streams, texts, digest, has_headers)
+        longer_min = self._settings.index.longer_min
+        check = DeliveredCheck(ledger, extent, streams, texts, digest, longer_min, has_headers)
         with self._progress("reading the outputs", extent.outputs) as done:
             for outputs in counted(self._output_log.outputs(), done):
                 check.add(outputs)
