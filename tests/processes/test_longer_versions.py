@@ -1,6 +1,7 @@
 """A whole text after its teaser is kept, and a shorter one after the whole is dropped: over files and Kafka, through kill -9."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,13 +15,20 @@ from typing import NamedTuple
 import orjson
 import pytest
 
-from deploy.kafka_run import Outputs, Run, fill
+from deploy.kafka_run import Outputs, Run, fill, stop
 from deploy.made_up_site import LANGUAGES, reprints
 from tests.support.command_line import run as run_command
 from tests.support.services import Started, make_run, require_every_position_once, wait_until, workers_of
 
 PAIRS = 500
 TEASERS, SHORTER = (0.6, 0.7, 0.8, 0.9), (0.85, 0.9, 0.95)
+
+
+LOST = 60
+"""Pairs before and after the loss of an index."""
+
+Measures = tuple[str, str | None, float | None, float | None]
+"""Verdict, relation, length and new share."""
 
 
 class Output(NamedTuple):
@@ -105,6 +113,76 @@ def test_longer_versions_are_kept_over_files_through_a_kill(tmp_path: Path) -> N
     assert run_command(*command).code == 0
     require_what_is_longer_kept_alone(of_files(tmp_path / "out"))
     assert "all is sound" in run_command("verify", *command[2:6]).out
+
+
+def around_a_loss(folder: Path) -> tuple[Path, Path]:
+    """Files with originals, and with longer and shorter versions of them."""
+    records = crawled()
+    paths = folder / "before.jsonl", folder / "after.jsonl"
+    for path, firsts in zip(paths, ((0, PAIRS), (2 * PAIRS, 3 * PAIRS)), strict=True):
+        path.write_bytes(b"\n".join(record for first in firsts for record in records[first : first + LOST]))
+    return paths
+
+
+def measures(out: Path) -> dict[str, Measures]:
+    lines = map(orjson.loads, (out / "verdicts.jsonl").read_bytes().splitlines())
+    return {line["id"]: (line["verdict"], line.get("relation"), line.get("length"), line.get("new")) for line in lines}
+
+
+@pytest.fixture
+def undisturbed(tmp_path: Path) -> dict[str, Measures]:
+    """What is said of both files by an index that nobody touches."""
+    files = around_a_loss(tmp_path)
+    assert run_command("filter", *files, "--out", tmp_path / "whole", "--index", tmp_path / "sound").code == 0
+    expected = measures(tmp_path / "whole")
+    verdicts = Counter(each[0] for each in expected.values())
+    assert verdicts["extends"] > LOST // 2
+    assert verdicts["duplicate"] == LOST
+    return expected
+
+
+def test_relations_over_files_do_not_change_with_the_loss_of_the_index(
+    tmp_path: Path, undisturbed: dict[str, Measures]
+) -> None:
+    before, after = around_a_loss(tmp_path)
+    places = ("--out", tmp_path / "out", "--index", tmp_path / "index")
+    assert run_command("filter", before, *places).code == 0
+    shutil.rmtree(tmp_path / "index")
+    assert run_command("filter", before, after, *places).code == 0
+    assert measures(tmp_path / "out") == undisturbed
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_relations_over_kafka_do_not_change_with_the_loss_or_a_rebuild_of_the_index(
+    kafka: SimpleNamespace,
+    tmp_path: Path,
+    undisturbed: dict[str, Measures],
+    rebuilt: bool,
+    request: pytest.FixtureRequest,
+) -> None:
+    run = make_run(kafka.bootstrap_servers, tmp_path)
+    outputs = Outputs(run)
+    request.addfinalizer(outputs.close)
+    for number, path in enumerate(around_a_loss(tmp_path)):
+        fill(run.bootstrap_servers, run.input_topic, path.read_bytes().splitlines())
+        service = run.start(tmp_path / f"log-{number}")
+        try:
+            assert outputs.wait_for(2 * LOST * (number + 1), timeout_seconds=120)
+        finally:
+            assert stop(service) == 0
+        if rebuilt:
+            command = (*run.arguments()[3:-1], "index", "rebuild", tmp_path / f"new-{number}", "--topics", "--switch")
+            done = run_command(*command)
+            assert done.code == 0, done.err
+        else:
+            shutil.rmtree(run.directory / run.name)
+    delivered = {}
+    for ((_, value, pairs),) in outputs.by_position.values():
+        headers = {name.removeprefix("neardup."): content.decode() for name, content in pairs}
+        length, new = (None if name not in headers else float(headers[name]) for name in ("length", "new"))
+        delivered[orjson.loads(value or b"")["id"]] = (headers["verdict"], headers.get("relation"), length, new)
+    assert delivered == undisturbed
 
 
 def test_without_the_rule_teasers_cost_their_articles(tmp_path: Path) -> None:
