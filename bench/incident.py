@@ -2,10 +2,10 @@
 
     python -m bench.incident [--own-shares 0.1,0.2] [--others 18000] [--json]
 
-Both languages, each share of own text, and three policies: frames of hosts are learnt (the default), duplicates enter by their
-root without frames, and unique documents alone enter. The site is one host, the other documents have none. `changed` counts the
-other documents whose verdict is not as without the site. All texts are made up (`deploy.made_up_site`); the index is in a
-temporary folder, which TMPDIR names.
+Both languages, each share of own text, and three policies: frames of hosts are learnt and longer versions pass (the default),
+duplicates enter by their root without either, and unique documents alone enter. The site is one host, the other documents have
+none. `changed` counts the other documents whose verdict is not as without the site. All texts are made up
+(`deploy.made_up_site`); the index is in a temporary folder, which TMPDIR names.
 """
 
 import tempfile
@@ -27,11 +27,19 @@ from deploy.made_up_site import LANGUAGES, Language, admitted, amid, kept, other
 from index import Index, Verdict
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.service.wiring import longer_of
 from streamer.settings.settings import Settings
 
 POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"templates": {}, "root": {"templates": False}, "unique": {"insert": "unique", "templates": False}}
+    {
+        "templates": {},
+        "root": {"templates": False, "longer": "duplicate"},
+        "unique": {"insert": "unique", "templates": False, "longer": "duplicate"},
+    }
 )
+LONGER_DROPPED = "longer dropped"
+"""The default without `index.longer = "pass"`."""
+_SETTINGS = {**POLICIES, LONGER_DROPPED: {"longer": "duplicate"}}
 OWN_SHARES = "0.03,0.05,0.1,0.18,0.22,0.3,0.5"
 MAP_BYTES = 2**34
 
@@ -99,12 +107,12 @@ def _of_site(
 def verdicts_of(
     prints: Fingerprints, policy: str, hosts: Sequence[str | None] | None = None
 ) -> tuple[npt.NDArray[np.uint8], float]:
-    """Verdicts of an index of this policy, uint8 [n], and the seconds that they took; hosts: of each document."""
-    settings = Settings.model_validate({"index": POLICIES[policy]})
+    """Verdicts of an index of this policy, or LONGER_DROPPED, uint8 [n], and their seconds; hosts: of each document."""
+    settings = Settings.model_validate({"index": _SETTINGS[policy]})
     parameters = parameters_for(settings, scheme_for(settings).stamp())
     with (
         tempfile.TemporaryDirectory() as folder,
-        Index.open(Path(folder), parameters, map_bytes_max=MAP_BYTES) as index,
+        Index.open(Path(folder), parameters, map_bytes_max=MAP_BYTES, longer=longer_of(settings.index)) as index,
     ):
         began = time.perf_counter()
         verdicts = [decisions.verdicts for decisions in admitted(index, prints, hosts=hosts)]

@@ -1,8 +1,10 @@
 """One article on many hosts, each with a frame of its own: how many copies of each an index keeps, by policy.
 
-    python -m bench.reprints [--articles 20] [--hosts 100] [--frames 0.02,0.05,0.08,0.12] [--known 0] [--over index] [--json]
+    python -m bench.reprints [--articles 20] [--hosts 100] [--frames 0.02,0.05,0.08,0.12] [--frames-vary] [--known 0]
+                             [--over index] [--json]
 
-Both languages, each share of the frame in the page, and the policies of `bench.incident`; 1 copy of each article is right.
+Both languages, each share of the frame in the page, and the policies of `bench.incident`, also without `index.longer`; 1 copy of
+each article is right. With `--frames-vary` each host's share is drawn from 0 to twice the share.
 Before the articles every host shows `known` pages of its own in its frame. `lost` counts those that were dropped; 0 is right.
 
 `--over files` runs `streamer filter`, `--over kafka` two workers of `streamer run` on two partitions of a real broker; both by
@@ -21,7 +23,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.incident import POLICIES, verdicts_of
+from bench.incident import LONGER_DROPPED, POLICIES, verdicts_of
 from deploy.kafka_run import DESTINATIONS, Run, create_topics
 from deploy.local_kafka import LocalKafka, free_port
 from deploy.made_up_site import LANGUAGES, Language, Reprints, reprints
@@ -54,7 +56,7 @@ class Outcome:
 def by_index(crawled: Reprints) -> Iterator[tuple[str, Dropped]]:
     """Every policy, and what an index of it drops."""
     prints = scheme_for(Settings()).fingerprint(crawled.texts)
-    for policy in POLICIES:
+    for policy in (*POLICIES, LONGER_DROPPED):
         verdicts, _ = verdicts_of(prints, policy, crawled.hosts)
         yield policy, verdicts == Verdict.DUPLICATE
 
@@ -66,14 +68,17 @@ def outcomes(
     hosts: int,
     known: int,
     decided: Callable[[Reprints], Iterator[tuple[str, Dropped]]] = by_index,
+    *,
+    frames_vary: bool = False,
 ) -> Iterator[Outcome]:
     """Outcome of every policy that `decided` gives."""
-    crawled = reprints(language, frame_share, articles=articles, hosts=hosts, earlier_pages=known)
+    counts = {"articles": articles, "hosts": hosts, "earlier_pages": known}
+    crawled = reprints(language, frame_share, **counts, frames_vary=frames_vary)
     for policy, dropped in decided(crawled):
         kept = copies_kept(crawled, dropped)
         lost = int(np.count_nonzero(dropped & (crawled.articles < 0)))
-        counts = (articles, hosts, known, float(kept.mean()), int(kept.max()), lost)
-        yield Outcome(language, frame_share, policy, *counts)
+        found = (float(kept.mean()), int(kept.max()), lost)
+        yield Outcome(language, frame_share, policy, articles, hosts, known, *found)
 
 
 class Broker:
@@ -107,8 +112,9 @@ class Broker:
 @click.option(
     "--over", default="index", show_default=True, type=click.Choice(["index", "files", "kafka"]), help="What decides."
 )
+@click.option("--frames-vary", is_flag=True, help="Frames from nothing to twice the share.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
-def main(articles: int, hosts: int, frames: str, known: int, over: str, as_json: bool) -> None:
+def main(articles: int, hosts: int, frames: str, known: int, over: str, frames_vary: bool, as_json: bool) -> None:
     shares = [float(share) for share in frames.split(",")]
     with ExitStack() as until:
         decided = {
@@ -120,7 +126,7 @@ def main(articles: int, hosts: int, frames: str, known: int, over: str, as_json:
             each
             for language in LANGUAGES
             for share in shares
-            for each in outcomes(language, share, articles, hosts, known, decided)
+            for each in outcomes(language, share, articles, hosts, known, decided, frames_vary=frames_vary)
         ]
     if as_json:
         click.echo(orjson.dumps([asdict(each) for each in found], option=orjson.OPT_INDENT_2))

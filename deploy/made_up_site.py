@@ -4,7 +4,7 @@ Words are random: syllables in English, one to three characters in Chinese. A pa
 places, like a title, a text and a price. Equal seeds give equal sites.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -119,23 +119,29 @@ def reprints(
     hosts: int,
     earlier_pages: int = 0,
     words: int = 400,
+    frames_vary: bool = False,
     seed: int = 1,
 ) -> Reprints:
     """Articles on hosts in random order, each in its host's frame, after pages on one host only.
 
     frame_share    share in a page's words that all its host's pages have
     earlier_pages  pages per host before the articles
+    frames_vary    each host's share is drawn from 0 to twice `frame_share`
     """
     rng = np.random.default_rng(seed)
     vocabulary = _vocabulary(language, rng)
     shown = rng.integers(len(vocabulary), size=(articles, words))
-    frames = rng.integers(len(vocabulary), size=(hosts, round(words * frame_share / (1 - frame_share))))
-    half = frames.shape[1] // 2
+    shares = rng.uniform(0, 2 * frame_share, hosts) if frames_vary else np.full(hosts, frame_share)
+    sizes = (words * shares / (1 - shares)).round().astype(int)
+    frames = rng.integers(len(vocabulary), size=(hosts, sizes.max()))
     host_pages = rng.integers(len(vocabulary), size=(earlier_pages * hosts, words))
     order = rng.permutation(articles * hosts)
     of_hosts = np.concatenate([np.arange(earlier_pages * hosts) % hosts, order % hosts])
     texts = np.concatenate([host_pages, shown[order // hosts]])
-    framed = np.hstack([frames[of_hosts, :half], texts, frames[of_hosts, half:]])
+    framed = [
+        np.concatenate([frames[host, : size // 2], text, frames[host, size // 2 : size]])
+        for host, size, text in zip(of_hosts, sizes[of_hosts], texts, strict=True)
+    ]
     numbers = np.concatenate([np.full(earlier_pages * hosts, -1), order // hosts])
     names = [f"host-{number}.example" for number in of_hosts.tolist()]
     return Reprints(_texts(language, vocabulary, framed), names, numbers)
@@ -221,6 +227,8 @@ def _vocabulary(language: Language, rng: np.random.Generator) -> npt.NDArray[np.
     return np.array(["".join(word[:length]) for word, length in zip(parts, lengths.tolist(), strict=True)], object)
 
 
-def _texts(language: Language, vocabulary: npt.NDArray[np.object_], documents: npt.NDArray[np.int64]) -> list[str]:
+def _texts(
+    language: Language, vocabulary: npt.NDArray[np.object_], documents: Iterable[npt.NDArray[np.int64]]
+) -> list[str]:
     separator = " " if language == "en" else ""
-    return [separator.join(words) for words in vocabulary[documents]]
+    return [separator.join(vocabulary[words]) for words in documents]

@@ -3,7 +3,7 @@
 import orjson
 from click.testing import CliRunner
 
-from bench.incident import POLICIES
+from bench.incident import LONGER_DROPPED, POLICIES
 from bench.reprints import main
 
 
@@ -12,7 +12,7 @@ def outcomes(*arguments: str) -> dict[str, list[dict[str, float]]]:
     done = CliRunner().invoke(main, [*arguments, "--json"])
     assert done.exit_code == 0, done.output
     found = orjson.loads(done.stdout)
-    return {policy: [each for each in found if each["policy"] == policy] for policy in POLICIES}
+    return {policy: [each for each in found if each["policy"] == policy] for policy in (*POLICIES, LONGER_DROPPED)}
 
 
 def test_an_article_in_small_frames_is_kept_once() -> None:
@@ -25,6 +25,14 @@ def test_an_article_in_large_frames_is_kept_once_where_the_frames_are_known() ->
     by_policy = outcomes("--articles", "4", "--hosts", "20", "--frames", "0.4", "--known", "20")
     assert all(each["kept"] <= 2 and each["lost"] == 0 for each in by_policy["templates"])
     assert all(each["kept"] >= 19 for each in by_policy["root"] + by_policy["unique"])
+
+
+def test_frames_that_vary_cost_copies_where_they_are_unknown_and_more_of_them_if_longer_versions_pass() -> None:
+    asked = ("--articles", "5", "--hosts", "30", "--frames", "0.12", "--frames-vary")
+    unknown, known = (outcomes(*asked, "--known", pages) for pages in ("0", "12"))
+    for passing, dropped in zip(unknown["templates"], unknown[LONGER_DROPPED], strict=True):
+        assert passing["kept"] > dropped["kept"] > 1
+    assert all(each["kept"] < 2 for each in known["templates"])
 
 
 def test_files_know_the_default_policy_alone_and_keep_an_article_once() -> None:
