@@ -132,7 +132,7 @@ def check_lengths(ledger: Ledger, comparison: Comparison, measure: Measure, *, p
         lengths = np.where(read, letters[rows] / np.maximum(letters[originals], 1), reported)
         ledger.check("length", rows, np.abs(reported - lengths) > ROUNDING, "has another length beside", originals)
         distances = state["distance"][rows]
-        news = new_shares(minhash.similarities_of(distances), reported)
+        news = new_shares(minhash.similarities_of(distances), np.maximum(reported, ROUNDING))
         differs = (distances != NO_DISTANCE) & measure.of_shingles & (np.abs(state["new"][rows] - news) > ROUNDING)
         ledger.note("length", rows[differs], "has another new share beside", originals[differs])
         # Equal fingerprints and a page's own versions are duplicates at any length.

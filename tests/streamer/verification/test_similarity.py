@@ -77,6 +77,12 @@ PLANTED: dict[str, tuple[Callable[[Headers], Headers], str, set[str]]] = {
         {"length"},
     ),
     "new": (lambda headers: with_headers(headers, new="0.500"), "has another new share beside", {"length"}),
+    "nothing": (
+        lambda headers: with_headers(headers, length="0.000"),
+        "has another length beside",
+        {"length"},
+    ),
+    "beyond": (lambda headers: with_headers(headers, length="1e300"), "has another length beside", {"length"}),
     "relation": (lambda headers: with_headers(headers, relation="longer"), "has the relation 'longer'", {"length"}),
     "same": (lambda headers: with_headers(headers, relation="same"), "has the relation 'same'", {"length"}),
 }
