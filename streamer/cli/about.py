@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 from click.shell_completion import get_completion_class
-from rich.table import Table
 
 from streamer.cli.options import json_option, settings_options
 from streamer.cli.outputs import show
+from streamer.explain.plain_table import PlainTable
 
 DISTRIBUTION = "neardup-streamer"
 PROGRAM = "streamer"
@@ -34,7 +34,7 @@ def version_command() -> None:
     The output has no settings, host names or paths.
     """
     facts = about()
-    table = Table(box=None, show_header=False, pad_edge=False)
+    table = PlainTable("name", "value", ids=("name",), headed=False)
     for name, value in facts.items():
         lines = [" ".join(pair) for pair in value.items()] if isinstance(value, dict) else [str(value)]
         for row, line in enumerate(lines):

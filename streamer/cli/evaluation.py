@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 import orjson
-from rich.table import Table
 
 from streamer.cli.methods import scores
 from streamer.cli.options import FILE, FOLDER, Chosen, files_argument, json_option, pass_chosen, settings_options
 from streamer.cli.outputs import NoLeftovers, require_absent, show, write_page, writing
 from streamer.errors import NoDocuments
+from streamer.explain.plain_table import PlainTable
 from streamer.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -135,9 +135,10 @@ def judges(chosen: Chosen, folders: Sequence[Path]) -> None:
     simhash = classic.load("fingerprint.second_look=none", over_files=True)
     minhash = chosen.with_preset("minhash").load(over_files=True)
     judgements = [each for folder in folders for each in judged(read_pairs_of_set(folder), simhash, minhash)]
-    rows = Table(title="Scores are 1 for equal documents. Best: the threshold of the highest F1.", title_justify="left")
-    for column in ("set", "judge", "pairs", "duplicates score", "others score", "best", "precision", "recall", "F1"):
-        rows.add_column(column, justify="left" if column in ("set", "judge") else "right", no_wrap=True)
+    title = "Scores are 1 for equal documents. Best: the threshold of the highest F1."
+    names = ("set", "judge")
+    figures = ("pairs", "duplicates score", "others score", "best", "precision", "recall", "F1")
+    rows = PlainTable(*names, *figures, ids=names, right=figures, title=title)
     for each in judgements:
         rows.add_row(
             each.set_name,
@@ -169,9 +170,8 @@ def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) ->
     scheme = scheme_for(settings)
     parameters = parameters_for(settings, scheme.stamp())
     measured = timings(fingerprint_documents(scheme, documents), parameters)
-    rows = Table(title="Processor time a document, in microseconds.", title_justify="left")
-    for column in ("documents in the index", "with the index", "without"):
-        rows.add_column(column, justify="right")
+    columns = ("documents in the index", "with the index", "without")
+    rows = PlainTable(*columns, right=columns, title="Processor time a document, in microseconds.")
     for each in measured:
         rows.add_row(f"{each.documents:,}", f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}")
     show([each._asdict() for each in measured], rows, soft_wrap=False)
@@ -206,9 +206,8 @@ def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) -
     if not rates:
         raise NoDocuments("FILES need two documents with a sentence of 8 to 45 characters; give more FILES.")
     kind = "similarity >=" if parameters.by_similarity else "distance <="
-    rows = Table(title=f"Share missed / false, by {kind}", title_justify="left")
-    for column in ("characters", "texts", *(f"{threshold:g}" for threshold in thresholds)):
-        rows.add_column(column, justify="right", no_wrap=True)
+    columns = ("characters", "texts", *(f"{threshold:g}" for threshold in thresholds))
+    rows = PlainTable(*columns, right=columns, title=f"Share missed / false, by {kind}")
     for each in rates:
         shares = zip(each.missed.tolist(), each.false.tolist(), strict=True)
         cells = (f"{missed:.2f} / {false:.4f}" for missed, false in shares)

@@ -15,13 +15,13 @@ from typing import Any
 
 import orjson
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from streamer.demo.differences import Difference, differences, shown_first
 from streamer.demo.documents import EDITS, documents, label_of
 from streamer.errors import InputChanged, InputUnreadable
 from streamer.explain.explanation import Span
+from streamer.explain.plain_table import PlainTable
 from streamer.explain.report import marked
 from streamer.explain.side_by_side import in_one
 from streamer.service.file_job import filter_files
@@ -212,7 +212,7 @@ def score(out: Path) -> Score:
     return Score(copies, matched, wrong)
 
 
-def totals_table(outs: Mapping[str, Path]) -> Table:
+def totals_table(outs: Mapping[str, Path]) -> PlainTable:
     """Document counts by verdict and scheme."""
     rows = _columns("verdicts")
     counts = {scheme: Counter(verdict["verdict"] for verdict in verdicts(out)) for scheme, out in outs.items()}
@@ -222,7 +222,7 @@ def totals_table(outs: Mapping[str, Path]) -> Table:
     return rows
 
 
-def score_table(scores: Mapping[str, Score]) -> Table:
+def score_table(scores: Mapping[str, Score]) -> PlainTable:
     """Matched copies by edit and scheme, and wrong matches."""
     rows = _columns("copies matched, by edit")
     for edit, meaning in EDITS.items():
@@ -267,11 +267,9 @@ def _introduction(settings: Settings) -> str:
     return f"SimHash over words: a near-duplicate differs in at most {distance}{look}"
 
 
-def _columns(title: str) -> Table:
-    rows = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    rows.add_column(title, min_width=max(map(len, EDITS.values())))
-    for name in SCHEMES.values():
-        rows.add_column(name, justify="right", min_width=len("999 of 999"))
+def _columns(title: str) -> PlainTable:
+    rows = PlainTable(title, *SCHEMES.values(), ids=(title,), right=tuple(SCHEMES.values()))
+    rows.columns[0].min_width = max(map(len, EDITS.values()))
     return rows
 
 
@@ -282,10 +280,10 @@ def _differences(outs: Mapping[str, Path], documents_file: Path, settings: Mappi
     return differences(both["minhash"], both["simhash"], by_id, settings)
 
 
-def _difference_table(shown: Sequence[Difference]) -> Table:
-    rows = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for title in ("document", "original", *SCHEMES.values(), "truth"):
-        rows.add_column(title, no_wrap=title != "original")
+def _difference_table(shown: Sequence[Difference]) -> PlainTable:
+    rows = PlainTable(
+        "document", "original", *SCHEMES.values(), "truth", ids=("document", "original", *SCHEMES.values())
+    )
     for each in shown:
         rows.add_row(each.id, each.original, *each.in_words(), each.truth)
     return rows

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamer.doctor.finding import Finding, State
-from streamer.explain.report import plain_table
+from streamer.explain.plain_table import PlainTable
 
 _STYLES: Mapping[State, str] = {
     State.OK: "green",
@@ -20,10 +20,10 @@ _STYLES: Mapping[State, str] = {
 
 def table(findings: Sequence[Finding]) -> Table:
     """Table with one row per finding."""
-    rows = plain_table("check", "", "result", "what to do")
+    rows = PlainTable("check", "state", "result", "what to do", ids=("check", "state"))
     for each in findings:
-        state = Text(each.state.value, _STYLES[each.state], no_wrap=True)
-        rows.add_row(Text(each.check), state, Text(each.result), Text(each.remedy))
+        state = Text(each.state.value, _STYLES[each.state])
+        rows.add_row(each.check, state, each.result, each.remedy)
     return rows
 
 

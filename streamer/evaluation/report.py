@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 from rich.console import Group, RenderableType
-from rich.table import Column, Table
 from rich.text import Text
 
 from index import Parameters, minhash, second_look
@@ -21,6 +20,7 @@ from streamer.evaluation.short_texts import Misjudged
 from streamer.evaluation.short_texts import drawn as drawn_short
 from streamer.evaluation.timing import Timing
 from streamer.evaluation.timing import drawn as drawn_times
+from streamer.explain.plain_table import PlainTable
 from streamer.records.relation import spread
 
 SIMILARITY_BARS = 50
@@ -28,6 +28,9 @@ SIMILARITY_BARS = 50
 
 EXAMPLES_MAX, SHOWN_MAX = 10, 3
 """Largest losses that are named, for machines and in the table."""
+
+_FIGURES = ("duplicate if", "precision", "recall", "F1", "false/million", "CPU us")
+"""Columns of `_figures`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,9 @@ def table(evaluations: Sequence[Evaluation]) -> RenderableType:
     title = (
         "95% confidence intervals: Wilson for precision and recall, bootstrap for F1. CPU: microseconds per document."
     )
-    names = Column("set", no_wrap=True), Column("setting", min_width=24)
-    figure_columns = _figure_columns("extends", "new p50, p95, p99, worst")
-    rows, most = Table(*names, *figure_columns, title=title, title_justify="left"), []
+    figures_shown = (*_FIGURES, "extends", "new p50, p95, p99, worst")
+    rows = PlainTable("set", "setting", *figures_shown, ids=("set", _FIGURES[0]), right=figures_shown[1:], title=title)
+    most: list[str] = []
     for each in evaluations:
         figures = _figures(each.parameters, each.scores, each.cpu_us_per_document, lower_bound=each.lower_bound)
         lost = ", ".join(f"{share:.3f}" for share in (each.lost or {}).values())
@@ -98,11 +101,11 @@ def table(evaluations: Sequence[Evaluation]) -> RenderableType:
     return Group(rows, *map(Text, most))
 
 
-def trial_table(tried: Sequence[Trial], chosen: Trial) -> Table:
+def trial_table(tried: Sequence[Trial], chosen: Trial) -> PlainTable:
     """Each method's best threshold, and the chosen one."""
     title = "95% confidence intervals. CPU: microseconds per document. * recommended"
-    names = Column("", no_wrap=True), Column("fingerprints", no_wrap=True)
-    rows = Table(*names, *_figure_columns(), title=title, title_justify="left")
+    names = ("", "fingerprints", "duplicate if")
+    rows = PlainTable(*names[:2], *_FIGURES, ids=names, right=_FIGURES[1:], title=title)
     for name in dict.fromkeys(trial.name for trial in tried):
         of_name = [trial for trial in tried if trial.name == name]
         highest = max(of_name, key=lambda trial: trial.scores.f1.value)
@@ -110,11 +113,6 @@ def trial_table(tried: Sequence[Trial], chosen: Trial) -> Table:
             figures = _figures(trial.parameters, trial.scores, trial.cpu_us_per_document)
             rows.add_row("*" if trial is chosen else "", name, *figures)
     return rows
-
-
-def _figure_columns(*more: str) -> list[Column]:
-    figures = "precision", "recall", "F1", "false/million", "CPU us", *more
-    return [Column("duplicate if", no_wrap=True), *(Column(name, justify="right", no_wrap=True) for name in figures)]
 
 
 def _figures(parameters: Parameters, scores: Scores, cpu_us: float, *, lower_bound: bool = False) -> list[str]:

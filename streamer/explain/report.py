@@ -1,6 +1,6 @@
 """Answers for people: tables and texts for a terminal."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
 from rich.rule import Rule as Line
@@ -9,6 +9,7 @@ from rich.text import Text
 
 from index import EntryState
 from streamer.explain.explanation import Answer, Explanation, Likeness, Link, Near, Side, Texts
+from streamer.explain.plain_table import PlainTable
 from streamer.explain.positions import line_text, time_text
 from streamer.explain.side_by_side import printable
 
@@ -64,9 +65,7 @@ class Report:
         return Group(*parts)
 
     def _facts(self, explanation: Explanation) -> Table:
-        facts = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-        facts.add_column(style="dim", no_wrap=True)
-        facts.add_column(overflow="fold")
+        facts = PlainTable("name", "value", ids=("name",), dim=("name",), headed=False)
         for number, link in enumerate(explanation.chain):
             facts.add_row(f"its {link.role}" if number else link.role, self._link(link))
         if explanation.standing is not None:
@@ -172,11 +171,3 @@ def _measures(likeness: Likeness) -> Iterator[str]:
         yield "1 bit apart" if likeness.distance == 1 else f"{likeness.distance} bits apart"
     if likeness.cosine is not None:
         yield f"cosine {likeness.cosine:.2f}"
-
-
-def plain_table(*headings: str, right: Collection[str] = ()) -> Table:
-    """Table without lines; columns in `right` are right-justified."""
-    rows = Table(box=None, pad_edge=False, show_header=any(headings), header_style="dim")
-    for heading in headings:
-        rows.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
-    return rows

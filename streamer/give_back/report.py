@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from streamer.explain.plain_table import PlainTable
 from streamer.explain.positions import time_text
-from streamer.explain.report import plain_table
 from streamer.give_back.dead_letters import ReasonSummary, ReplayCounts
 from streamer.give_back.give_back import Survey
 
@@ -35,7 +35,7 @@ def survey_as_json(survey: Survey, *, dry_run: bool) -> dict[str, Any]:
 
 def survey_table(survey: Survey, *, dry_run: bool) -> RenderableType:
     """Survey as a table."""
-    totals = plain_table("", "")
+    totals = PlainTable("name", "value", ids=("name",), headed=False)
     totals.add_row("matching duplicates", f"{survey.matched:,}")
     if dry_run:
         totals.add_row("would be given back", f"{survey.matched - survey.before:,}")
@@ -49,7 +49,8 @@ def survey_table(survey: Survey, *, dry_run: bool) -> RenderableType:
         if counts:
             parts += [Text(), _counted(title, counts)]
     if dry_run and survey.examples:
-        rows = plain_table("position", "id", "host", "original")
+        columns = ("position", "id", "host", "original")
+        rows = PlainTable(*columns, ids=columns)
         for each in survey.examples:
             rows.add_row(each["position"], each["id"], each["host"] or "", each["original"] or "")
         parts += [Text(), rows]
@@ -63,13 +64,12 @@ def summary_as_json(summaries: Mapping[str, ReasonSummary]) -> dict[str, Any]:
 
 def summary_table(summaries: Mapping[str, ReasonSummary]) -> RenderableType:
     """Dead letters by reason, as a table."""
-    rows = plain_table(
-        "reason", "count", "replayed before", "first", "last", "examples", right=("count", "replayed before")
-    )
+    counts, times = ("count", "replayed before"), ("first", "last")
+    rows = PlainTable("reason", *counts, *times, "examples", ids=("reason", *times), right=counts)
     for reason, each in summaries.items():
-        times = time_text(each.first_ms) or "unknown", time_text(each.last_ms) or "unknown"
+        first, last = time_text(each.first_ms) or "unknown", time_text(each.last_ms) or "unknown"
         repeated = f"{each.replayed_before:,}" if each.replayed_before else ""
-        rows.add_row(reason, f"{each.count:,}", repeated, *times, ", ".join(each.examples))
+        rows.add_row(reason, f"{each.count:,}", repeated, first, last, ", ".join(each.examples))
     return rows if summaries else Text("no dead letters")
 
 
@@ -77,13 +77,13 @@ def description_table(descriptions: Sequence[Mapping[str, Any]]) -> RenderableTy
     """Full contents of dead letters, as tables."""
     parts: list[RenderableType] = []
     for each in descriptions:
-        rows = plain_table("", "")
+        rows = PlainTable("name", "value", ids=("name",), dim=("name",), headed=False)
         for name in ("position", "at", "id", "reason", "words", "replayed_from", "key"):
             if each[name] is not None:
-                rows.add_row(Text(name.replace("_", " "), style="dim"), Text(str(each[name])))
-        rows.add_row(Text("time", style="dim"), time_text(each["timestamp_ms"]) or "unknown")
+                rows.add_row(name.replace("_", " "), str(each[name]))
+        rows.add_row("time", time_text(each["timestamp_ms"]) or "unknown")
         for name, value in each["headers"]:
-            rows.add_row(Text(name, style="dim"), Text("" if value is None else value))
+            rows.add_row(name, value or "")
         value = "none" if each["value"] is None else each["value"]
         parts += [rows, Text(), Text(value), Text()]
     return Group(*parts)
@@ -96,7 +96,7 @@ def replay_as_json(counts: ReplayCounts, *, dry_run: bool) -> dict[str, Any]:
 
 def replay_table(counts: ReplayCounts, *, dry_run: bool) -> RenderableType:
     """Replay counts as a table."""
-    rows = plain_table("", "")
+    rows = PlainTable("name", "value", ids=("name",), headed=False)
     rows.add_row("matching dead letters", f"{counts.matched:,}")
     rows.add_row("would be replayed" if dry_run else "replayed", f"{counts.replayed:,}")
     rows.add_row("replayed before", f"{counts.replayed_before:,}")
@@ -106,7 +106,7 @@ def replay_table(counts: ReplayCounts, *, dry_run: bool) -> RenderableType:
 
 
 def _counted(title: str, counts: Counter[str]) -> Table:
-    rows = plain_table(title, "duplicates", right=("duplicates",))
+    rows = PlainTable(title, "duplicates", ids=(title,), right=("duplicates",))
     for name, count in counts.most_common(ROWS_MAX):
         rows.add_row(name or "(none)", f"{count:,}")
     left = len(counts) - ROWS_MAX

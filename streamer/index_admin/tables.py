@@ -6,10 +6,11 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
-from streamer.explain.report import plain_table
+from streamer.explain.plain_table import PlainTable
+from streamer.explain.side_by_side import printable
 
 BAR_CHARACTERS = 40
 
@@ -39,8 +40,7 @@ def statistics_table(values: Mapping[str, Any]) -> RenderableType:
 
 
 def _sizes(values: Mapping[str, Any]) -> Table:
-    columns = Column(), Column(justify="right"), Column(style="dim")
-    rows = Table(*columns, show_header=False, box=None, pad_edge=False)
+    rows = PlainTable("part", "count", "what", ids=("part",), right=("count",), dim=("what",), headed=False)
     parameters = values["parameters"]
     rows.add_row("index", "", values["directory"])
     if parameters["scheme"] == "minhash":
@@ -69,7 +69,7 @@ def _sizes(values: Mapping[str, Any]) -> Table:
 
 
 def _parts(values: Mapping[str, Any]) -> Table:
-    rows = plain_table("part", "bytes", "bytes an entry", right=("bytes", "bytes an entry"))
+    rows = PlainTable("part", "bytes", "bytes an entry", ids=("part",), right=("bytes", "bytes an entry"))
     for name, size in sorted(values["table_bytes"].items(), key=lambda part: -part[1]):
         each = values["bytes_per_entry"].get(name)
         rows.add_row(name, f"{size:,}", "" if each is None else f"{each:,.1f}")
@@ -78,7 +78,7 @@ def _parts(values: Mapping[str, Any]) -> Table:
 
 def _buckets(buckets: Mapping[str, Any]) -> Table:
     looked_at = f"of {buckets['looked_at']:,} buckets"
-    rows = plain_table("entries in a bucket", looked_at, "", right=("entries in a bucket", looked_at))
+    rows = PlainTable("entries in a bucket", looked_at, "", right=("entries in a bucket", looked_at))
     most = max(level["buckets"] for level in buckets["histogram"])
     for level in buckets["histogram"]:
         span = str(level["from"]) if level["from"] == level["to"] else f"{level['from']:,} to {level['to']:,}"
@@ -91,7 +91,10 @@ def _buckets(buckets: Mapping[str, Any]) -> Table:
 
 def _sources(values: Mapping[str, Any]) -> Table:
     further = [name for name in ("committed", "time") if any(name in source for source in values["sources"])]
-    rows = plain_table("input", "partition", "applied", *further, "stream", right=("partition", "applied", "committed"))
+    counts = ("partition", "applied", "committed")
+    rows = PlainTable(
+        "input", "partition", "applied", *further, "stream", ids=("input", "time", "stream"), right=counts
+    )
     for source in values["sources"]:
         cells = [source.get(name) for name in ("applied", *further)]
         shown = ["-" if each is None else each if isinstance(each, str) else f"{each:,}" for each in cells]
@@ -108,7 +111,7 @@ def answer_table(answer: Mapping[str, Any]) -> RenderableType:
         if "original" in document:
             title.append(f" of {document['original']['id']} at {document['original']['position']}")
     measure = next((key for match in answer["matches"] for key in match), "distance")
-    rows = plain_table(measure, "id", "position", "time", right=(measure,))
+    rows = PlainTable(measure, "id", "position", "time", ids=("id", "position", "time"), right=(measure,))
     for match in answer["matches"]:
         rows.add_row(str(match[measure]), match["id"], match["position"], match["time"] or "-")
     return Group(title, rows if answer["matches"] else Text("nothing like it", style="dim"))
@@ -116,7 +119,8 @@ def answer_table(answer: Mapping[str, Any]) -> RenderableType:
 
 def findings_table(verdict: Mapping[str, Any]) -> RenderableType:
     """Table of `tools.verdict`."""
-    rows = plain_table("check", "examined", "wrong", "", right=("examined", "wrong"))
+    rows = PlainTable("check", "examined", "wrong", "", ids=("check",), right=("examined", "wrong"))
     for check in verdict["checks"]:
-        rows.add_row(check["check"], f"{check['examined']:,}", f"{check['wrong']:,}", "\n".join(check["examples"]))
+        examples = Text("\n".join(map(printable, check["examples"])))
+        rows.add_row(check["check"], f"{check['examined']:,}", f"{check['wrong']:,}", examples)
     return Group(rows, Text("the index is sound" if verdict["sound"] else "the index is not sound"))

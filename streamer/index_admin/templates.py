@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from index.tools import HostFrame
-from streamer.explain.report import plain_table
+from streamer.explain.plain_table import PlainTable
 
 IDS_MAX = 10
 """Lost pages listed per host."""
@@ -62,7 +62,7 @@ def table(values: Mapping[str, Any]) -> RenderableType:
         )
     with_lost = "lost" in values
     counts = ("pages sampled", "frame", "kept by it", *(["lost before it"] if with_lost else []))
-    rows = plain_table("host", *counts, right=counts)
+    rows = PlainTable("host", *counts, ids=("host",), right=counts)
     for each in values["hosts"]:
         share = f"{each['frame_share']:.0%}" if each["is_known"] else "not known yet"
         lost = [f"{each['lost']:,}"] if with_lost else []

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.table import Column, Table
+from rich.table import Table
 
 from index import Verdict
+from streamer.explain.plain_table import PlainTable
 from streamer.observe.batch_report import STEPS, BatchReport
 
 
@@ -72,8 +73,7 @@ class Totals:
 
 def table(totals: Totals, out: Path) -> Table:
     """The totals for people."""
-    columns = Column(), Column(justify="right"), Column(style="dim")
-    rows = Table(*columns, show_header=False, box=None, pad_edge=False)
+    rows = PlainTable("what", "count", "more", ids=("what",), right=("count",), dim=("more",), headed=False)
     rows.add_row("documents", f"{totals.records:,}", "")
     for verdict in _SHOWN:
         if verdict in _SHOWN_IF_ANY and not totals.verdict(verdict):

@@ -1,10 +1,10 @@
 """Verification findings for people."""
 
 from rich.console import Group, RenderableType
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
-from streamer.explain.report import plain_table
+from streamer.explain.plain_table import PlainTable
 from streamer.verification.findings import CHECKS, Findings
 
 
@@ -23,7 +23,7 @@ def report(findings: Findings) -> RenderableType:
 
 
 def _counts(findings: Findings) -> Table:
-    rows = Table(Column(), Column(justify="right"), show_header=False, box=None, pad_edge=False)
+    rows = PlainTable("name", "count", right=("count",), headed=False)
     for name, count in findings.counts.items():
         rows.add_row(name, f"{count:,}")
     for name, count in findings.unchecked.items():
@@ -33,7 +33,7 @@ def _counts(findings: Findings) -> Table:
 
 
 def _checks(findings: Findings) -> Table:
-    rows = plain_table("check", "examined", "wrong", "wrong are", right=("examined", "wrong"))
+    rows = PlainTable("check", "examined", "wrong", "wrong are", ids=("check",), right=("examined", "wrong"))
     for finding in findings:
         rows.add_row(finding.check, f"{finding.examined:,}", f"{finding.wrong:,}", CHECKS[finding.check])
     return rows

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from streamer.explain.report import plain_table
+from streamer.explain.plain_table import PlainTable
 
 
 def report(values: Mapping[str, Any]) -> RenderableType:
@@ -33,7 +33,7 @@ def report(values: Mapping[str, Any]) -> RenderableType:
 
 def _verdicts(values: Mapping[str, Any]) -> Table:
     counts = ("delivered", "other settings", "change")
-    rows = plain_table("verdict", *counts, right=counts)
+    rows = PlainTable("verdict", *counts, ids=("verdict",), right=counts)
     for verdict in values["delivered"] | values["other"]:
         delivered, other = (values[side].get(verdict, 0) for side in ("delivered", "other"))
         if delivered or other:

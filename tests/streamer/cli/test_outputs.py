@@ -13,7 +13,7 @@ import pytest
 from index.tools.backup import remove_unused
 from streamer.cli.outputs import AS_JSON, NoLeftovers, show
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.explain.report import plain_table
+from streamer.explain.plain_table import PlainTable
 from tests.support.command_line import run
 from tests.support.indexes import opened
 from tests.support.memory_service import document
@@ -264,7 +264,7 @@ def test_folders_stay_after_success_and_where_delivery_is_in_doubt(
 @pytest.mark.parametrize("soft_wrap", [True, False])
 def test_a_table_in_a_pipe_is_as_wide_as_its_words(soft_wrap: bool, capsys: pytest.CaptureFixture[str]) -> None:
     id_, host = f"https://site.example/{'page' * 60}", f"{'long' * 20}.example"
-    table = plain_table("id", "host", "documents", right=("documents",))
+    table = PlainTable("id", "host", "documents", ids=("id", "host"), right=("documents",))
     table.add_row(id_, host, "1,234")
     with click.Context(click.Command("tables")) as context:
         context.meta[AS_JSON] = False
