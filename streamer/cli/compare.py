@@ -16,9 +16,9 @@ from rich.console import Console
 
 from streamer.cli.options import (
     FILE,
-    FILE_OR_STREAM,
     FOLDER,
     Chosen,
+    any_files_argument,
     force_option,
     json_option,
     output_log_of,
@@ -37,7 +37,7 @@ _SHARED_SECTIONS = ("kafka", "topics", "batch", "decode", "route", "recovery", "
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=FILE_OR_STREAM)
+@any_files_argument
 @click.option("--out", type=FOLDER, help="Compare with the outputs of `streamer filter` in this folder, not topics.")
 @click.option(
     "--index",

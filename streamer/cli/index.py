@@ -13,9 +13,9 @@ import click
 
 from streamer.cli.options import (
     FILE,
-    FILE_OR_STREAM,
     FOLDER,
     Chosen,
+    any_files_argument,
     force_option,
     json_option,
     pass_chosen,
@@ -337,7 +337,7 @@ def _imported(settings: Settings, file: Path, *, in_place: Settings | None = Non
 
 @index_group.command("rebuild")
 @click.argument("directory", type=FOLDER)
-@click.argument("files", nargs=-1, type=FILE_OR_STREAM)
+@any_files_argument
 @click.option("--topics", "from_topics", is_flag=True, help="Read the output topics.")
 @click.option(
     "--export",

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from streamer.service.summary import Totals
 
 ADDRESS_SPACE_BYTES_MIN = 10**9
+FILES_SHOWN_MAX = 5
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -76,7 +77,7 @@ def _warn_of_markup(settings: Settings, files: Sequence[Path]) -> None:
     if pages and settings.fingerprint.markup == "none":
         structlog.get_logger(__name__).warning(
             'pages are HTML: fingerprint.markup = "html-main" compares their articles, and "html" their texts',
-            files=pages,
+            files=pages[:FILES_SHOWN_MAX],
         )
 
 
@@ -118,7 +119,8 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
 
 @cli.command("filter")
 @files_argument
-@click.option("--out", required=True, type=FOLDER, help="Write the outputs to this folder.")
+# Eager: what FILES mean depends on it.
+@click.option("--out", required=True, is_eager=True, type=FOLDER, help="Write the outputs to this folder.")
 @click.option(
     "--dead-letters-max",
     type=click.IntRange(0),
@@ -133,7 +135,8 @@ def filter_command(
 ) -> None:
     """Filter FILES into a folder: JSON Lines, WARC, WET or Parquet.
 
-    FILES are plain, .gz or .zst; - is standard input. The same command continues an interrupted run.
+    FILES are plain, .gz or .zst; - is standard input. A folder means its files at any depth, a quoted glob those that match
+    it, in the order of their names. The same command continues an interrupted run.
     """
     from streamer.observe.logs import configure_logging
     from streamer.service.file_job import filter_files, require_documents

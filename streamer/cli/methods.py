@@ -13,8 +13,8 @@ from rich.console import Console
 
 from streamer.cli.options import (
     FILE,
-    FILE_OR_STREAM,
     Chosen,
+    any_files_argument,
     files_argument,
     force_option,
     json_option,
@@ -190,7 +190,7 @@ def _methods(chosen: Chosen, schemes: Sequence[str]) -> list[tuple[str, Settings
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=FILE_OR_STREAM)
+@any_files_argument
 @click.option("--documents", default=1_000, show_default=True, type=click.IntRange(10), help="Size of the sample.")
 @click.option(
     "--pairs",

@@ -33,7 +33,18 @@ FOLDER = _Folder(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 FILE_OR_STREAM = click.Path(path_type=Path, allow_dash=True)
 
-files_argument = click.argument("files", nargs=-1, required=True, type=FILE_OR_STREAM)
+
+def _expanded(context: click.Context, _parameter: click.Parameter, files: tuple[Path, ...]) -> tuple[Path, ...]:
+    from streamer.transports.files.expand import NoInput, input_files
+
+    try:
+        return tuple(file for given in files for file in input_files(given, context.params.get("out")))
+    except (NoInput, OSError) as error:
+        raise click.BadParameter(str(error)) from error
+
+
+any_files_argument = click.argument("files", nargs=-1, type=FILE_OR_STREAM, callback=_expanded)
+files_argument = click.argument("files", nargs=-1, required=True, type=FILE_OR_STREAM, callback=_expanded)
 force_option = click.option("--force", is_flag=True, help="Overwrite an existing file.")
 index_option = click.option(
     "--index", "directory", type=FOLDER, help="Folder of the index.  [default: index.directory of the settings]"

@@ -61,10 +61,14 @@ _AS_JSON_LINES = (
 )
 """Command that turns a table into JSON Lines."""
 
-_READS = {".gz": "gzip -dc", ".zst": "zstd -dc"}
+PACKED = {".gz": "gzip -dc", ".zst": "zstd -dc"}
+"""Suffixes of compressed files, and what unpacks them."""
 
 _NAMED = {".warc": "WARC", ".wet": "WET", ".wat": "WAT", ".parquet": "Parquet", ".arc": "ARC"}
 """Suffixes of names that promise a magic number."""
+
+KINDS = {".jsonl", ".ndjson", ".json", ".txt", ".warc", ".wet", ".parquet"}
+"""Suffixes of files that are read from folders, before PACKED ones."""
 
 _REFUSED_MAGIC = {
     b"\xfd7zXZ": "xz",
@@ -358,11 +362,11 @@ def _decompressor(head: bytes, suffix: str) -> _Decompressor | None:
 
 
 def _require_lines(first: bytes, path: Path) -> None:
-    packed = path.suffix.lower() in _READS
+    packed = path.suffix.lower() in PACKED
     suffix = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
     if suffix in _TABLES:
         table, delimiter = _TABLES[suffix]
-        reads = _READS[path.suffix.lower()] if packed else "cat"
+        reads = PACKED[path.suffix.lower()] if packed else "cat"
         command = _AS_JSON_LINES.format(reads=reads, name=shlex.quote(str(path)), delimiter=delimiter)
         raise Damaged(f"this looks like {table}, which is not read. Make JSON Lines of it: {command}")
     foreign = next((kind for begin, kind in _FOREIGN.items() if first.startswith(begin)), None)

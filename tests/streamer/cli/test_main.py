@@ -495,3 +495,50 @@ def test_a_part_without_the_index_answers_no_questions(tmp_path: Path) -> None:
     assert done.returncode == os.EX_CONFIG
     assert "ask.enabled" in done.stderr
     assert "decide" in done.stderr
+
+
+def filtered(*arguments: object) -> list[tuple[str, int, str]]:
+    """Run the filter beneath the working folder; source, line and verdict of every record so far."""
+    done = run("filter", *arguments, "--out", "crawl/out", "--index", "crawl/index")
+    assert done.code == 0, done.err
+    lines = map(json.loads, Path("crawl/out/verdicts.jsonl").read_text().splitlines())
+    return [(line["source"], line["line"], line["verdict"]) for line in lines]
+
+
+@pytest.mark.parametrize("given", ["crawl", "crawl/**/*.jsonl"])
+def test_a_folder_and_a_glob_are_filtered_in_order_and_files_that_came_meanwhile_are_filtered_after_them(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = list(documents(100))[:60]
+    pages = {"crawl/b.jsonl": lines[:20], "crawl/d/a.jsonl": lines[20:40], "crawl/a.jsonl": lines[40:]}
+    for path in list(pages)[:2]:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(b"\n".join([*pages[path], b""]))
+    first = filtered(given)
+    assert [(source, line) for source, line, _ in first] == [
+        (path, n) for path in list(pages)[:2] for n in range(1, 21)
+    ]
+    assert filtered(given) == first
+
+    # Named before both, it is read before both: what is delivered stays, and its lines come after it.
+    Path("crawl/a.jsonl").write_bytes(b"\n".join([*pages["crawl/a.jsonl"], b""]))
+    with Path("crawl/b.jsonl").open("ab") as grown:
+        grown.write(lines[0] + b"\n")
+    second = filtered(given)
+    assert second[: len(first)] == first
+    assert [(source, line) for source, line, _ in second[len(first) :]] == [
+        *(("crawl/a.jsonl", line) for line in range(1, 21)),
+        ("crawl/b.jsonl", 21),
+    ]
+    assert second[-1][2] == "duplicate"
+    assert filtered(given) == second
+
+
+def test_inputs_that_are_none_are_named_before_any_work_begins(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for given in (tmp_path / "empty", tmp_path / "*.jsonl"):
+        done = run("filter", given, "--out", tmp_path / "out", "--index", tmp_path / "index")
+        assert done.code == 2
+        assert str(given) in done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty"]

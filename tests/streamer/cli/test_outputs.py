@@ -54,7 +54,7 @@ def index(here: Path) -> Path:
     [
         ("filter missing.jsonl --out x --index y", os.EX_NOINPUT),
         ("filter missing.jsonl --out x/deep/er --index x/y/z", os.EX_NOINPUT),
-        ("filter folder.jsonl --out x --index y", os.EX_NOINPUT),
+        ("filter folder.jsonl --out x --index y", 2),
         ("filter damaged.jsonl.gz --out x --index y", os.EX_NOINPUT),
         ("filter good.jsonl good.jsonl --out x --index y", os.EX_CONFIG),
         ("filter good.jsonl --out good.jsonl --index y", 2),
