@@ -127,11 +127,21 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
     metavar="N",
     help="Stop if more of the first 1,000 lines are dead letters.  [default: stop if all are]",
 )
+@click.option(
+    "--compress",
+    type=click.Choice(["gz", "zst"]),
+    help="Compress the outputs.  [default: as the folder has them, else plain]",
+)
 @index_option
 @json_option
 @pass_chosen
 def filter_command(
-    chosen: Chosen, files: Sequence[Path], out: Path, dead_letters_max: int | None, directory: Path | None
+    chosen: Chosen,
+    files: Sequence[Path],
+    out: Path,
+    dead_letters_max: int | None,
+    compress: str | None,
+    directory: Path | None,
 ) -> None:
     """Filter FILES into a folder: JSON Lines, WARC, WET or Parquet.
 
@@ -148,7 +158,7 @@ def filter_command(
     _warn_of_markup(settings, files)
     require_documents(settings, files[0], dead_letters_max)
     with NoLeftovers(index=settings.index.directory, output=out):
-        totals, finished = filter_files(settings, files, out, Console(stderr=True))
+        totals, finished = filter_files(settings, files, out, Console(stderr=True), compress)
     show(totals.as_json(out), table(totals, out), soft_wrap=False)
     if not finished:
         click.echo("stopped; run the same command again to continue", err=True)

@@ -89,8 +89,12 @@ def require_documents(settings: Settings, path: Path, dead_letters_max: int | No
         )
 
 
-def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: Console) -> tuple[Totals, bool]:
+def filter_files(
+    settings: Settings, files: Sequence[Path], out: Path, console: Console, compression: str | None = None
+) -> tuple[Totals, bool]:
     """Filter files into the folder `out`, from an earlier run's end on.
+
+    compression  see `OutputFolder`
 
     Returns this run's totals, and False after Ctrl-C or SIGTERM. Raises InputUnreadable, InputChanged, SettingsError,
     DeliveryDoubtful, IndexProblem.
@@ -99,7 +103,9 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
     begin = time.perf_counter()
     index, fingerprinter = open_with_scheme(settings)
     with index:
-        transport = FileTransport(files, out, settings.batch, known_streams=lambda name: known_streams(index, name))
+        transport = FileTransport(
+            files, out, settings.batch, lambda name: known_streams(index, name), compression=compression
+        )
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -117,7 +123,7 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
             if bar.live.is_started:
                 bar.stop()
         totals.before = transport.lines_delivered - totals.records
-        totals.left_out = transport.left_out
+        totals.left_out, totals.suffix = transport.left_out, transport.suffix
     totals.seconds = time.perf_counter() - begin
     return totals, not interrupted
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from index import Verdict
 from streamer.explain.plain_table import PlainTable
 from streamer.observe.batch_report import STEPS, BatchReport
@@ -18,6 +16,7 @@ class Totals:
 
     before    records delivered by earlier runs
     shadow    whether duplicates go with the unique ones (route.shadow)
+    suffix    of the outputs' files
     left_out  WARC records without a page, by kind, from each file's beginning
 
     >>> Totals(records=500, seconds=2.0).records_per_second
@@ -33,6 +32,7 @@ class Totals:
     step_cpu_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0))
     shadow: bool = False
     left_out: Counter[str] = field(default_factory=Counter)
+    suffix: str = ".jsonl"
 
     def add(self, batch: BatchReport) -> None:
         """Count one delivered batch."""
@@ -71,7 +71,7 @@ class Totals:
         }
 
 
-def table(totals: Totals, out: Path) -> Table:
+def table(totals: Totals, out: Path) -> PlainTable:
     """The totals for people."""
     rows = PlainTable("what", "count", "more", ids=("what",), right=("count",), dim=("more",), headed=False)
     rows.add_row("documents", f"{totals.records:,}", "")
@@ -94,8 +94,8 @@ def table(totals: Totals, out: Path) -> Table:
         if totals.shadow and verdict is Verdict.DUPLICATE:
             continue
         words = "unique, near-duplicate" if totals.shadow and verdict is Verdict.UNIQUE else _words(verdict)
-        rows.add_row(f"{words} in", "", str(out / name))
-    rows.add_row("every verdict in", "", str(out / "verdicts.jsonl"))
+        rows.add_row(f"{words} in", "", str(out / f"{name}{totals.suffix}"))
+    rows.add_row("every verdict in", "", str(out / f"verdicts{totals.suffix}"))
     return rows
 
 
@@ -114,9 +114,9 @@ _SHOWN: tuple[Verdict, ...] = tuple(each for each in Verdict if each not in (Ver
 _SHOWN_IF_ANY = (Verdict.UPDATE, Verdict.SUSPECT, Verdict.EXTENDS)
 
 _FILES = {
-    Verdict.UNIQUE: "unique.jsonl",
-    Verdict.DUPLICATE: "duplicate.jsonl",
-    Verdict.DEAD_LETTER: "dead-letter.jsonl",
+    Verdict.UNIQUE: "unique",
+    Verdict.DUPLICATE: "duplicate",
+    Verdict.DEAD_LETTER: "dead-letter",
 }
 
 

@@ -1,5 +1,6 @@
 """Driver of the files transport in the service's place: a decider that remembers like the index, a disk that forgets."""
 
+import gzip
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -7,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from index.entry import Applied, Source, Verdict
 from streamer.records.record import Batch, Decision, Destination, Outgoing, Record
 from streamer.settings.settings import Batching
-from streamer.transports.files.output_folder import CHECKPOINT, OUTPUTS, DeliveryHooks
+from streamer.transports.files.output_folder import CHECKPOINT, OUTPUT_FILES, OUTPUTS, DeliveryHooks
 from streamer.transports.files.transport import FileTransport
 from streamer.transports.transport import FINISHED, Assigned
 
@@ -90,6 +92,7 @@ def filter_files(
     hooks: DeliveryHooks | None = None,
     standard_input: int = 0,
     after_admit: Callable[[], None] = lambda: None,
+    compression: str | None = None,
 ) -> list[Batch]:
     """Run one process's life, from open to the end of the input or an exception. Returns the batches delivered."""
     transport = FileTransport(
@@ -99,6 +102,7 @@ def filter_files(
         decider.known_streams,
         hooks=hooks,
         standard_input=standard_input,
+        compression=compression,
     )
     batches: list[Batch] = []
     try:
@@ -126,7 +130,29 @@ def begin(transport: FileTransport, assigned: Assigned, decider: Decider) -> Non
 
 
 def outputs(out: Path) -> dict[str, bytes]:
-    return {name: (out / name).read_bytes() for name in OUTPUTS}
+    """Plain contents by name, whatever their compression. Reads them by other means than the program."""
+    contents = {}
+    for name in OUTPUTS:
+        (path,) = (path for path in out.glob(f"{name}*") if path.name in OUTPUT_FILES)
+        contents[name] = UNPACKED[path.suffix](path.read_bytes())
+    return contents
+
+
+def _unpacked_frames(content: bytes) -> bytes:
+    plain = b""
+    while content:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        plain += frame.decompress(content)
+        assert frame.eof
+        content = frame.unused_data
+    return plain
+
+
+UNPACKED: dict[str, Callable[[bytes], bytes]] = {
+    ".jsonl": bytes,
+    ".gz": lambda content: gzip.decompress(content) if content else b"",
+    ".zst": _unpacked_frames,
+}
 
 
 def pipe_of(content: bytes) -> int:
@@ -154,7 +180,7 @@ class Disk:
         self._durable: dict[int, bytes] = {}
         self._durable_checkpoint: bytes | None = None
         self._pwrite, self._replace = os.pwrite, os.replace
-        for path in [*(folder / name for name in OUTPUTS), folder / CHECKPOINT]:
+        for path in [*(folder / name for name in OUTPUT_FILES), folder / CHECKPOINT]:
             if path.exists():
                 self._durable[path.stat().st_ino] = path.read_bytes()
         if (folder / CHECKPOINT).exists():
@@ -165,7 +191,7 @@ class Disk:
         patch.setattr(os, "replace", self._rename)
 
     def cut_power(self) -> None:
-        for name in OUTPUTS:
+        for name in OUTPUT_FILES:
             path = self._folder / name
             if path.exists():
                 path.write_bytes(self._durable.get(path.stat().st_ino, b""))
@@ -193,7 +219,7 @@ class Disk:
         if path == self._folder:
             inode = (self._folder / CHECKPOINT).stat().st_ino
             self._durable_checkpoint = self._durable.get(inode, b"")
-        elif path.is_file() and not (self._lying and path.name in OUTPUTS):
+        elif path.is_file() and not (self._lying and path.name in OUTPUT_FILES):
             self._durable[path.stat().st_ino] = path.read_bytes()
 
     def _rename(self, source: Path, target: Path) -> None:

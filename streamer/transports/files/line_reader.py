@@ -92,7 +92,7 @@ class _Frame(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-class _Decompressor:
+class Decompressor:
     """Decompressor for consecutive frames, in blocks of any size."""
 
     def __init__(self, new_frame: Callable[[], _Frame], *, padding: bytes) -> None:
@@ -125,6 +125,15 @@ class _Decompressor:
         """End the input. Raises Damaged without a complete last frame."""
         if self._frame is not None or not self._frames:
             raise Damaged("the compressed data ends too early: the file is truncated")
+
+
+DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
+    "gz": lambda: Decompressor(lambda: zlib.decompressobj(wbits=31), padding=b"\0"),
+    "zst": lambda: Decompressor(
+        zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj, padding=b""
+    ),
+}
+"""By suffix."""
 
 
 class LineReader:
@@ -163,7 +172,7 @@ class LineReader:
         if self._waits:
             self._poll.register(self._raw, select.POLLIN)
         self._head: bytes | None = b""
-        self._decompressor: _Decompressor | None = None
+        self._decompressor: Decompressor | None = None
         self._plain: Iterator[bytes] = iter(())
         self._pages: Iterator[bytes] = iter(())
         self._exhausted = False
@@ -346,13 +355,12 @@ class LineReader:
         return line
 
 
-def _decompressor(head: bytes, suffix: str) -> _Decompressor | None:
+def _decompressor(head: bytes, suffix: str) -> Decompressor | None:
     """None for plain lines. Raises Damaged for an unsupported format."""
     if head.startswith(_GZIP_MAGIC):
-        return _Decompressor(lambda: zlib.decompressobj(wbits=31), padding=b"\0")
+        return DECOMPRESSORS["gz"]()
     if head.startswith(_ZSTD_MAGIC) or (suffix == ".zst" and head[1:4] == _ZSTD_SKIPPABLE_MAGIC):
-        zstd = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX)
-        return _Decompressor(zstd.decompressobj, padding=b"")
+        return DECOMPRESSORS["zst"]()
     if suffix in {".gz", ".zst"}:
         raise Damaged(f"the file is named {suffix} but does not begin like one")
     for magic, kind in _REFUSED_MAGIC.items():

@@ -4,7 +4,7 @@
     DIR/duplicate.jsonl     input lines: near-duplicates
     DIR/dead-letter.jsonl   input lines: undecodable
     DIR/verdicts.jsonl      one JSON line per input line
-    DIR/checkpoint.json     lengths of the four files, and lines delivered per input
+    DIR/checkpoint.json     lengths of the four files, their compression, and lines delivered per input
     DIR/lock                process id of the running filter, which holds it
 
 A delivery:
@@ -14,34 +14,50 @@ A delivery:
     4. sync the rename
 
 The rename delivers. `open` cuts off bytes beyond the checkpoint's lengths: nothing delivered them.
+
+Compressed files end in .gz or .zst. Each delivery appends a gzip member or a Zstandard frame of its own, so the lengths
+lie between members.
 """
 
 import contextlib
 import errno
 import fcntl
+import gzip
 import os
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import orjson
+import zstandard
 from pydantic import Field, TypeAdapter, ValidationError
 
 from streamer.errors import DeliveryDoubtful, OutputFull, RecoveryRefused, SettingsError
 from streamer.records.record import Destination
+from streamer.transports.files.line_reader import DECOMPRESSORS, Damaged
 
-FORMAT = 1
+FORMAT = 2
 """Version of checkpoint.json; others are refused."""
 
 VERDICTS = "verdicts.jsonl"
 CHECKPOINT = "checkpoint.json"
 LOCK = "lock"
 OUTPUTS = (*(f"{destination}.jsonl" for destination in Destination), VERDICTS)
+COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    "gz": lambda content: gzip.compress(content, compresslevel=6, mtime=0),
+    "zst": lambda content: zstandard.ZstdCompressor().compress(content),
+}
+"""Compressions by suffix, each of one delivery."""
+
+OUTPUT_FILES = tuple(name + suffix for name in OUTPUTS for suffix in ("", ".gz", ".zst"))
+"""Names that outputs may have on disk."""
+
 _UNFINISHED = "checkpoint.new"
+_READ_BYTES = 2**16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_COUNTED_BYTES = 2**20
-_FILES = (*OUTPUTS, CHECKPOINT, _UNFINISHED, LOCK)
+_FILES = (*OUTPUT_FILES, CHECKPOINT, _UNFINISHED, LOCK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +84,7 @@ class Delivered:
 @dataclass(frozen=True, slots=True)
 class _Checkpoint:
     format: int
+    compression: str
     lengths: dict[str, Annotated[int, Field(ge=0)]]
     sources: list[Delivered]
 
@@ -98,11 +115,14 @@ class OutputFolder:
     b'{}\\n'
     """
 
-    def __init__(self, folder: Path, hooks: DeliveryHooks) -> None:
+    def __init__(self, folder: Path, hooks: DeliveryHooks, compression: str | None = None) -> None:
+        """`compression`: of COMPRESSIONS; None: as the folder has it, else plain."""
         self.folder = folder
         self.sources: dict[str, Delivered] = {}
         """Inputs by path; `register` and `append` update it."""
         self._hooks = hooks
+        self._wanted = compression
+        self._compression = compression or ""
         self._lengths: dict[str, int] = dict.fromkeys(OUTPUTS, 0)
         self._descriptors: dict[str, int] = {}
         self._lock: int | None = None
@@ -137,6 +157,31 @@ class OutputFolder:
         self._load()
         return self._lengths, list(self.sources.values())
 
+    def path(self, name: str) -> Path:
+        """The file of an output on disk."""
+        return self.folder / (f"{name}.{self._compression}" if self._compression else name)
+
+    def lines(self, name: str, length: int) -> Generator[bytes]:
+        """Lines within the first `length` bytes of an output on disk, without b"\\n". Raises RecoveryRefused if damaged."""
+        decompressor = DECOMPRESSORS[self._compression]() if self._compression else None
+        pieces: list[bytes] = []
+        try:
+            for data in _beginning(self.path(name), length):
+                for plain in decompressor.decode(data) if decompressor else (data,):
+                    first, *others = plain.split(b"\n")
+                    pieces.append(first)
+                    if others:
+                        *whole, last = others
+                        yield b"".join(pieces)
+                        yield from whole
+                        pieces = [last]
+            if decompressor and length:
+                decompressor.finish()
+        except Damaged as error:
+            raise RecoveryRefused(
+                f"{self.path(name)}: {error}: put it back from a copy of the whole folder, or filter again into another --out."
+            ) from error
+
     def register(self, source: Delivered) -> None:
         """Write an input and its progress into the checkpoint. Raises DeliveryDoubtful."""
         sources = {**self.sources, source.path: source}
@@ -156,8 +201,9 @@ class OutputFolder:
         sources = self.sources if source is None else {**self.sources, source.path: source}
         try:
             for name, content in contents.items():
-                _write_at(self._descriptors[name], content, lengths[name])
-                lengths[name] += len(content)
+                packed = COMPRESSIONS[self._compression](content)
+                _write_at(self._descriptors[name], packed, lengths[name])
+                lengths[name] += len(packed)
             for name in contents:
                 os.fdatasync(self._descriptors[name])
             self._hooks.after_outputs()
@@ -204,15 +250,20 @@ class OutputFolder:
             checkpoint = TypeAdapter(_Checkpoint).validate_python(content)
         except (orjson.JSONDecodeError, ValidationError, KeyError, TypeError) as error:
             raise self._damaged() from error
-        if checkpoint.lengths.keys() != set(OUTPUTS):
+        if checkpoint.lengths.keys() != set(OUTPUTS) or checkpoint.compression not in COMPRESSIONS:
             raise self._damaged()
+        if self._wanted not in (None, checkpoint.compression):
+            raise SettingsError(
+                f"--out {self.folder}: its outputs are {checkpoint.compression or 'plain'}: leave out --compress, or name "
+                "another --out."
+            )
         if any(source.mark for source in checkpoint.sources) and not checkpoint.lengths[VERDICTS]:
             raise self._damaged()
-        self._lengths = checkpoint.lengths
+        self._lengths, self._compression = checkpoint.lengths, checkpoint.compression
         self.sources = {source.path: source for source in checkpoint.sources}
 
     def _refuse_foreign_outputs(self) -> None:
-        outputs = [name for name in OUTPUTS if (self.folder / name).exists()]
+        outputs = [name for name in OUTPUT_FILES if (self.folder / name).exists()]
         if outputs:
             raise RecoveryRefused(
                 f"--out {self.folder}: holds {', '.join(outputs)} but no {CHECKPOINT}, so it is not known which input lines "
@@ -222,7 +273,7 @@ class OutputFolder:
     def _open_outputs(self) -> None:
         undelivered: list[str] = []
         for name, length in self._lengths.items():
-            path = self.folder / name
+            path = self.path(name)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             self._descriptors[name] = descriptor
             size = os.fstat(descriptor).st_size
@@ -231,7 +282,7 @@ class OutputFolder:
                     f"{path}: has {size} bytes, {length} were delivered: someone cut or replaced it. Put it back, or filter "
                     "again into another --out."
                 )
-            if length and os.pread(descriptor, 1, length - 1) != b"\n":
+            if length and not self._compression and os.pread(descriptor, 1, length - 1) != b"\n":
                 raise self._damaged()
             undelivered += [name] if size > length else []
         if undelivered:
@@ -241,7 +292,7 @@ class OutputFolder:
 
     def _require_a_verdict_for_every_line(self) -> None:
         """Raise RecoveryRefused for lengths with unequal counts of lines and verdicts, before any truncation."""
-        counts = {name: _lines_within(self._descriptors[name], length) for name, length in self._lengths.items()}
+        counts = {name: sum(1 for _ in self.lines(name, length)) for name, length in self._lengths.items()}
         if counts.pop(VERDICTS) != sum(counts.values()):
             raise self._damaged()
 
@@ -251,7 +302,9 @@ class OutputFolder:
         )
 
     def _save(self, lengths: dict[str, int], sources: Mapping[str, Delivered]) -> None:
-        content = orjson.dumps(_Checkpoint(FORMAT, lengths, list(sources.values())), option=orjson.OPT_APPEND_NEWLINE)
+        content = orjson.dumps(
+            _Checkpoint(FORMAT, self._compression, lengths, list(sources.values())), option=orjson.OPT_APPEND_NEWLINE
+        )
         path = self.folder / CHECKPOINT
         unfinished = self.folder / _UNFINISHED
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -280,7 +333,7 @@ def files_of(folder: Path) -> set[str]:
 def remove_undelivered(folder: Path, kept: Set[str]) -> bool:
     """Remove a filter's files from an unused folder that has no output yet. True if only `kept` remain."""
     made = files_of(folder) - kept
-    if any((folder / name).stat().st_size for name in made & set(OUTPUTS)):
+    if any((folder / name).stat().st_size for name in made & set(OUTPUT_FILES)):
         return False
     try:
         with (folder / LOCK).open("rb") if LOCK in made else contextlib.nullcontext() as lock:
@@ -293,11 +346,12 @@ def remove_undelivered(folder: Path, kept: Set[str]) -> bool:
     return True
 
 
-def _lines_within(descriptor: int, length: int) -> int:
-    blocks = (
-        os.pread(descriptor, min(_COUNTED_BYTES, length - begin), begin) for begin in range(0, length, _COUNTED_BYTES)
-    )
-    return sum(block.count(b"\n") for block in blocks)
+def _beginning(path: Path, length: int) -> Iterator[bytes]:
+    if length:
+        with path.open("rb", buffering=0) as file:
+            while length and (data := file.read(min(length, _READ_BYTES))):
+                length -= len(data)
+                yield data
 
 
 def _write_at(descriptor: int, content: bytes, offset: int) -> None:

@@ -4,7 +4,7 @@ The n-th verdict of a destination belongs to the n-th line of its file, and supp
 Reading takes no lock.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -90,7 +90,7 @@ class FileOutputLog:
         outputs: list[Output] = []
         with ExitStack() as stack:
             lines = {
-                name: stack.enter_context(closing(_until(self._folder.folder / name, lengths[name])))
+                name: stack.enter_context(closing(self._folder.lines(name, lengths[name])))
                 for name in (*wanted.values(), VERDICTS)
             }
             for number, line in enumerate(lines[VERDICTS]):
@@ -247,16 +247,3 @@ def _verdict(record: Record) -> bytes:
     named = {name: (value or b"").decode(errors="surrogateescape") for name, value in record.headers}
     decision = Decision(Verdict.GIVEN_BACK, "", named.get(route.ID), original_id=named.get(route.ORIGINAL_ID))
     return route.verdict_line(Outgoing(Destination.UNIQUE, record, (), decision))
-
-
-def _until(path: Path, length: int) -> Generator[bytes]:
-    """Lines within the first `length` bytes, without b"\\n"."""
-    if not length:
-        return
-    with path.open("rb") as file:
-        left = length
-        for line in file:
-            left -= len(line)
-            if left < 0:
-                return
-            yield line.removesuffix(b"\n")

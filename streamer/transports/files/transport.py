@@ -29,7 +29,13 @@ from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.records.route import verdict_line
 from streamer.settings.settings import Batching
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
-from streamer.transports.files.output_folder import OUTPUTS, VERDICTS, Delivered, DeliveryHooks, OutputFolder
+from streamer.transports.files.output_folder import (
+    OUTPUT_FILES,
+    VERDICTS,
+    Delivered,
+    DeliveryHooks,
+    OutputFolder,
+)
 from streamer.transports.files.output_log import FileOutputLog
 from streamer.transports.transport import FINISHED, NO_TIMESTAMP_MS, Assigned, Finished, Transport
 
@@ -63,17 +69,19 @@ class FileTransport(Transport):
         *,
         hooks: DeliveryHooks | None = None,
         standard_input: int = 0,
+        compression: str | None = None,
     ) -> None:
         """
         known_streams   the indexed streams with a name, each with applied offset and mark
         hooks           for crash tests
         standard_input  file descriptor for '-'
+        compression     see `OutputFolder`
         """
         self._paths = list(paths)
         self._batch = batch
         self._known_streams = known_streams
         self._standard_input = standard_input
-        self._folder = OutputFolder(out, hooks or DeliveryHooks())
+        self._folder = OutputFolder(out, hooks or DeliveryHooks(), compression)
         self._unread = iter(self._paths)
         self._reading: _Reading | None = None
         self._peeked: Batch | None = None
@@ -106,6 +114,11 @@ class FileTransport(Transport):
         keys = set(map(_key, self._paths))
         return sum(each.lines or 0 for key, each in self._folder.sources.items() if key in keys)
 
+    @property
+    def suffix(self) -> str:
+        """Suffix of the outputs' files, such as .jsonl.gz."""
+        return self._folder.path(".jsonl").name
+
     def open(self) -> None:
         """Check all inputs, then lock the folder and truncate its files to the delivered lengths.
 
@@ -117,7 +130,7 @@ class FileTransport(Transport):
         keys = Counter(map(_key, self._paths))
         if twice := [key for key, count in keys.items() if count > 1]:
             raise SettingsError(f"Named more than once: {', '.join(twice)}.")
-        if both := keys.keys() & {_text((self._folder.folder / name).resolve()) for name in OUTPUTS}:
+        if both := keys.keys() & {_text((self._folder.folder / name).resolve()) for name in OUTPUT_FILES}:
             raise SettingsError(f"Both input and output: {', '.join(sorted(both))}.")
         self._folder.open()
 

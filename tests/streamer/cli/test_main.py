@@ -21,6 +21,7 @@ from streamer.cli.main import cli
 from streamer.demo.demo import documents
 from streamer.settings.settings import Settings
 from tests.support.command_line import run
+from tests.support.file_filter import outputs
 from tests.support.memory_service import document
 from tests.support.paths import ROOT
 
@@ -542,3 +543,44 @@ def test_inputs_that_are_none_are_named_before_any_work_begins(tmp_path: Path) -
         assert done.code == 2
         assert str(given) in done.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty"]
+
+
+@pytest.mark.parametrize("compression", ["gz", "zst"])
+def test_compressed_outputs_survive_kills_and_are_read_back_by_every_command(
+    news: Path, tmp_path: Path, compression: str
+) -> None:
+    batches = ("--set", "batch.records_max=20", "--set", "fingerprint.key=public")
+    into = ("--out", tmp_path / "out", "--index", tmp_path / "index", *batches)
+    filtering = ("filter", news, *into, "--compress", compression)
+    for moment, commit in (("before", 5), ("after", 3)):
+        killed = subprocess.run(
+            [sys.executable, "-m", "tests.support.doomed_command", moment, str(commit), *map(str, filtering)],
+            cwd=ROOT,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+    done = run(*filtering)
+    assert done.code == 0, done.err
+    assert f"unique.jsonl.{compression}" in done.out.replace("\n", "")
+    plain = tmp_path / "plain"
+    assert run("filter", news, "--out", plain, "--index", tmp_path / "plain-index", *batches).code == 0
+    assert outputs(tmp_path / "out") == outputs(plain)
+    assert not (tmp_path / "out" / "unique.jsonl").exists()
+
+    verified = run("verify", *into)
+    assert verified.code == 0, verified.out
+    verdicts = map(json.loads, outputs(plain)["verdicts.jsonl"].splitlines())
+    dropped = next(verdict for verdict in verdicts if verdict["verdict"] == "duplicate")
+    why = run("why", dropped["id"], *into)
+    assert (why.code, "duplicate" in why.out) == (0, True)
+    given = run("give-back", "--original", dropped["original"], *into, "--json")
+    assert given.code == 0, given.err
+    assert json.loads(given.out)["given_back"] > 0
+    assert outputs(tmp_path / "out")["unique.jsonl"].splitlines()[-1] in outputs(plain)["duplicate.jsonl"].splitlines()
+    # The index is lost: the outputs restore it, what was given back included.
+    shutil.rmtree(tmp_path / "index")
+    assert run(*filtering).code == 0
+    again = run("verify", *into)
+    assert again.code == 0, again.out

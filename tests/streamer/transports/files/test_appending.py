@@ -16,13 +16,14 @@ from streamer.settings.settings import Batching
 from streamer.transports.files.output_folder import OUTPUTS, VERDICTS, Delivered, DeliveryHooks, OutputFolder
 from streamer.transports.files.output_log import FileOutputLog
 from streamer.transports.output_log import GIVE_BACK
+from tests.support.file_filter import outputs
 
 INPUT = Delivered("/data/one.jsonl", "one.jsonl", "stream-1", lines=6)
 
 
-def filtered(folder: Path) -> Path:
+def filtered(folder: Path, compression: str | None = None) -> Path:
     """A folder with one unique line and five duplicates of it."""
-    written = OutputFolder(folder, DeliveryHooks())
+    written = OutputFolder(folder, DeliveryHooks(), compression)
     written.open()
     verdicts = [{"source": "one.jsonl", "line": 1, "id": "kept", "verdict": "unique", "original": None}]
     verdicts += [
@@ -55,11 +56,14 @@ def dropped(of: FileOutputLog) -> list[Record]:
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.lists(st.sampled_from(["before_outputs", "after_outputs", "after_checkpoint", None]), max_size=5))
+@given(
+    st.lists(st.sampled_from(["before_outputs", "after_outputs", "after_checkpoint", None]), max_size=5),
+    st.sampled_from(["", "gz", "zst"]),
+)
 def test_wherever_it_dies_every_line_comes_back_once(
-    tmp_path_factory: pytest.TempPathFactory, lives: list[str | None]
+    tmp_path_factory: pytest.TempPathFactory, lives: list[str | None], compression: str
 ) -> None:
-    folder = filtered(tmp_path_factory.mktemp("out"))
+    folder = filtered(tmp_path_factory.mktemp("out"), compression)
     for moment in [*lives, None]:
         giving = output_log(folder, DeliveryHooks(**({} if moment is None else {moment: died})))
         giving.open(GIVE_BACK)
@@ -78,8 +82,8 @@ def test_wherever_it_dies_every_line_comes_back_once(
                     giving.append([record])
         finally:
             giving.close()
-    assert sorted((folder / "unique.jsonl").read_bytes().splitlines()) == [b"line %d" % line for line in range(1, 7)]
-    verdicts = [orjson.loads(line) for line in (folder / VERDICTS).read_bytes().splitlines()]
+    assert sorted(outputs(folder)["unique.jsonl"].splitlines()) == [b"line %d" % line for line in range(1, 7)]
+    verdicts = [orjson.loads(line) for line in outputs(folder)[VERDICTS].splitlines()]
     back = {each["line"]: each["id"] for each in verdicts if each["verdict"] == "given-back"}
     assert back == {line: f"page {line}" for line in range(2, 7)}
     assert len(verdicts) == 11

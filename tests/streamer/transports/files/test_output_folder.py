@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from streamer.errors import RecoveryRefused, SettingsError
-from streamer.transports.files.output_folder import Delivered, DeliveryHooks, OutputFolder
+from streamer.transports.files.output_folder import COMPRESSIONS, Delivered, DeliveryHooks, OutputFolder
+from tests.support.file_filter import outputs
 from tests.support.paths import ROOT
 
 HOLD = (
@@ -56,7 +57,7 @@ def test_the_checkpoint_is_written_like_this(tmp_path: Path) -> None:
     )
     folder.close()
     assert (tmp_path / "checkpoint.json").read_text() == (
-        '{"format":1,"lengths":{"unique.jsonl":2,"duplicate.jsonl":0,"dead-letter.jsonl":0,"verdicts.jsonl":3},'
+        '{"format":2,"compression":"","lengths":{"unique.jsonl":2,"duplicate.jsonl":0,"dead-letter.jsonl":0,"verdicts.jsonl":3},'
         '"sources":[{"path":"/data/one.jsonl","name":"one.jsonl","stream":"00000000000000000000000000000000",'
         '"lines":1,"mark":"abababababababababababababababab"}]}\n'
     )
@@ -120,6 +121,91 @@ def test_a_checkpoint_that_cannot_be_right_is_refused_and_cuts_nothing(
         refused.open()
     refused.close()
     assert {name: (tmp_path / name).read_bytes() for name in contents} == contents
+
+
+CONTENTS = {
+    "unique.jsonl": b"a\nb\n",
+    "duplicate.jsonl": b"",
+    "dead-letter.jsonl": b"\x1f\x8b\n",
+    "verdicts.jsonl": b"{}\n" * 3,
+}
+
+
+def packed(path: Path, compression: str, *, undelivered: bytes = b"") -> OutputFolder:
+    """A closed folder with two deliveries of CONTENTS, and bytes after them."""
+    folder = OutputFolder(path, DeliveryHooks(), compression)
+    folder.open()
+    for lines in (3, 6):
+        folder.append(CONTENTS, Delivered(ONE.path, ONE.name, ONE.stream, lines, "ab" * 16))
+    folder.close()
+    with folder.path("unique.jsonl").open("ab") as file:
+        file.write(undelivered)
+    return folder
+
+
+@pytest.mark.parametrize("compression", ["gz", "zst"])
+def test_each_delivery_is_a_member_and_members_read_back_as_one_file(tmp_path: Path, compression: str) -> None:
+    folder = packed(tmp_path, compression)
+    assert outputs(tmp_path) == {name: 2 * content for name, content in CONTENTS.items()}
+    lengths, _ = folder.look()
+    for name, content in CONTENTS.items():
+        size = folder.path(name).stat().st_size
+        assert size == lengths[name]
+        assert list(folder.lines(name, size)) == (2 * content).splitlines()
+        assert list(folder.lines(name, size // 2)) == content.splitlines()
+
+
+@pytest.mark.parametrize("compression", ["", "gz", "zst"])
+def test_half_a_member_is_cut_off_at_the_next_opening(tmp_path: Path, compression: str) -> None:
+    member = COMPRESSIONS[compression](b"never delivered\n")
+    folder = packed(tmp_path, compression, undelivered=member[: len(member) // 2])
+    with pytest.raises((EOFError, AssertionError)):
+        assert outputs(tmp_path)["unique.jsonl"] == 2 * CONTENTS["unique.jsonl"]
+    opened(tmp_path).close()
+    assert outputs(tmp_path)["unique.jsonl"] == 2 * CONTENTS["unique.jsonl"]
+    assert folder.look()[0]["unique.jsonl"] == folder.path("unique.jsonl").stat().st_size
+
+
+@pytest.mark.parametrize("compression", ["gz", "zst"])
+@pytest.mark.parametrize("moved", [-9, 7, "one delivery"])
+def test_a_length_that_is_no_border_of_all_deliveries_is_refused_and_cuts_nothing(
+    tmp_path: Path, compression: str, moved: int | str
+) -> None:
+    folder = packed(tmp_path, compression, undelivered=COMPRESSIONS[compression](b"never delivered\n"))
+    length = folder.look()[0]["unique.jsonl"]
+    wrong = length // 2 if isinstance(moved, str) else length + moved
+    checkpoint = tmp_path / "checkpoint.json"
+    checkpoint.write_text(checkpoint.read_text().replace(f'"unique.jsonl":{length}', f'"unique.jsonl":{wrong}'))
+    before = folder.path("unique.jsonl").read_bytes()
+    refused = OutputFolder(tmp_path, DeliveryHooks())
+    with pytest.raises(RecoveryRefused, match=r"is damaged|is truncated"):
+        refused.open()
+    refused.close()
+    assert folder.path("unique.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("compression", ["gz", "zst"])
+def test_damaged_outputs_are_refused_by_name(tmp_path: Path, compression: str) -> None:
+    folder = packed(tmp_path, compression)
+    path = folder.path("verdicts.jsonl")
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2] + b"?" * (len(content) - len(content) // 2))
+    with pytest.raises(RecoveryRefused, match=rf"verdicts\.jsonl\.{compression}: the compressed data is damaged"):
+        list(folder.lines("verdicts.jsonl", len(content)))
+
+
+def test_a_folder_keeps_its_compression_and_another_one_is_refused(tmp_path: Path) -> None:
+    packed(tmp_path, "gz")
+    for other in ("", "zst"):
+        refused = OutputFolder(tmp_path, DeliveryHooks(), other)
+        with pytest.raises(SettingsError, match="its outputs are gz: leave out --compress, or name another --out"):
+            refused.open()
+        refused.close()
+    goes_on = opened(tmp_path)
+    goes_on.append({"unique.jsonl": b"c\n"}, None)
+    goes_on.close()
+    assert outputs(tmp_path)["unique.jsonl"] == 2 * CONTENTS["unique.jsonl"] + b"c\n"
+    assert not (tmp_path / "unique.jsonl").exists()
 
 
 def test_a_folder_that_cannot_be_one_is_refused(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def read(
 def opened(folder: Path, batch: Batching) -> FileOutputLog:
     """The log of a folder, all of whose bytes were delivered."""
     lengths = {name: path.stat().st_size if (path := folder / name).exists() else 0 for name in OUTPUTS}
-    checkpoint = {"format": FORMAT, "lengths": lengths, "sources": list(INPUTS)}
+    checkpoint = {"format": FORMAT, "compression": "", "lengths": lengths, "sources": list(INPUTS)}
     (folder / CHECKPOINT).write_bytes(orjson.dumps(checkpoint))
     return FileOutputLog(folder, batch)
 

@@ -1,4 +1,5 @@
 import gzip
+import io
 import os
 import subprocess
 import sys
@@ -43,20 +44,16 @@ def crash() -> None:
 
 def put_together(out: Path) -> dict[str, list[bytes]]:
     """Lines of the inputs, as verdicts and outputs together give them back."""
-    files = {
-        "unique": (out / "unique.jsonl").open("rb"),
-        "duplicate": (out / "duplicate.jsonl").open("rb"),
-        "dead-letter": (out / "dead-letter.jsonl").open("rb"),
-    }
+    contents = outputs(out)
+    files = {name: io.BytesIO(contents[f"{name}.jsonl"]) for name in ("unique", "duplicate", "dead-letter")}
     inputs: dict[str, list[bytes]] = {}
-    for line in (out / "verdicts.jsonl").read_bytes().splitlines():
+    for line in contents["verdicts.jsonl"].splitlines():
         verdict = orjson.loads(line)
         told = inputs.setdefault(verdict["source"], [])
         told.append(files[verdict["verdict"].replace("undecidable", "unique")].readline()[:-1])
         assert verdict["line"] == len(told)
     for file in files.values():
         assert file.read() == b""
-        file.close()
     return inputs
 
 
@@ -97,12 +94,14 @@ def test_lines_go_to_four_files_byte_for_byte(tmp_path: Path) -> None:
     ),
     batch=st.builds(Batching, records_max=st.integers(1, 6), bytes_max=st.integers(1, 30)),
     stop_after=st.integers(1, 9),
+    compression=st.sampled_from([None, "gz", "zst"]),
 )
 def test_nothing_is_lost_doubled_or_changed_whatever_the_lines(
     tmp_path_factory: pytest.TempPathFactory,
     inputs: list[tuple[list[bytes], bool, str]],
     batch: Batching,
     stop_after: int,
+    compression: str | None,
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
     pack = {"jsonl": bytes, "jsonl.gz": gzip.compress, "jsonl.zst": zstandard.ZstdCompressor().compress}
@@ -117,7 +116,14 @@ def test_nothing_is_lost_doubled_or_changed_whatever_the_lines(
     decider = Decider()
     for _ in range(2):
         try:
-            batches = filter_files(list(wanted), folder / "out", decider, batch=batch, after_admit=lambda: next(left)())
+            batches = filter_files(
+                list(wanted),
+                folder / "out",
+                decider,
+                batch=batch,
+                after_admit=lambda: next(left)(),
+                compression=compression,
+            )
         except Crashed:
             continue
         break
@@ -140,7 +146,13 @@ def two_files(tmp_path: Path) -> list[Path]:
 
 
 def crash_at_every_step(
-    tmp_path: Path, paths: list[Path], *, power: bool, lying: bool = False, with_journal: bool = True
+    tmp_path: Path,
+    paths: list[Path],
+    *,
+    power: bool,
+    lying: bool = False,
+    with_journal: bool = True,
+    compression: str | None = None,
 ) -> list[str]:
     """Crash at the first step on the disk, and start again; the same at the second, and so on. Returns the faults."""
     wanted = undisturbed(tmp_path, paths)
@@ -152,7 +164,7 @@ def crash_at_every_step(
         with pytest.MonkeyPatch.context() as patch:
             disk = Disk(patch, out, step, lying=lying)
             try:
-                filter_files(paths, out, decider)
+                filter_files(paths, out, decider, compression=compression)
                 assert step > 50
                 return wrong
             except Crashed:
@@ -160,7 +172,7 @@ def crash_at_every_step(
                     disk.cut_power()
             disk = Disk(patch, out, 0)
             try:
-                filter_files(paths, out, decider)
+                filter_files(paths, out, decider, compression=compression)
             except RecoveryRefused as error:
                 wrong.append(f"{step}: {error}")
                 continue
@@ -169,13 +181,17 @@ def crash_at_every_step(
     raise AssertionError("never came to the end")
 
 
+@pytest.mark.parametrize("compression", [None, "gz", "zst"])
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power cut"])
-def test_a_crash_at_any_step_changes_no_byte_of_the_outputs(tmp_path: Path, power: bool) -> None:
-    assert crash_at_every_step(tmp_path, two_files(tmp_path), power=power) == []
+def test_a_crash_at_any_step_changes_no_byte_of_the_outputs(
+    tmp_path: Path, power: bool, compression: str | None
+) -> None:
+    assert crash_at_every_step(tmp_path, two_files(tmp_path), power=power, compression=compression) == []
 
 
-def test_the_crash_test_notices_a_disk_that_does_not_keep_the_outputs(tmp_path: Path) -> None:
-    assert crash_at_every_step(tmp_path, two_files(tmp_path), power=True, lying=True)
+@pytest.mark.parametrize("compression", [None, "gz", "zst"])
+def test_the_crash_test_notices_a_disk_that_does_not_keep_the_outputs(tmp_path: Path, compression: str | None) -> None:
+    assert crash_at_every_step(tmp_path, two_files(tmp_path), power=True, lying=True, compression=compression)
 
 
 def test_the_crash_test_notices_an_index_that_does_not_keep_its_verdicts(tmp_path: Path) -> None:
@@ -556,8 +572,8 @@ def test_a_folder_in_another_state_than_its_checkpoint_says_is_refused(tmp_path:
         "shorter": (lambda: os.truncate(out / "unique.jsonl", 3), r"unique.jsonl: has 3 bytes, \d+ were delivered"),
         "foreign": (lambda: (out / "unique.jsonl").unlink(), "unique.jsonl: has 0 bytes"),
         "version": (
-            lambda: write(out / "checkpoint.json", checkpoint.replace(b'"format":1', b'"format":2')),
-            "has format 2, this program knows 1",
+            lambda: write(out / "checkpoint.json", checkpoint.replace(b'"format":2', b'"format":1')),
+            "has format 1, this program knows 2",
         ),
         "damaged": (lambda: write(out / "checkpoint.json", checkpoint[:-9]), "checkpoint.json: is damaged"),
     }
