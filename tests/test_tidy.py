@@ -32,7 +32,7 @@ CODE_LINES_MAX = {
     "index/versions": 262,
     "streamer": 109,
     "streamer/ask": 741,
-    "streamer/cli": 1603,
+    "streamer/cli": 1619,
     "streamer/demo": 518,
     "streamer/doctor": 449,
     "streamer/evaluation": 1188,
@@ -47,7 +47,7 @@ CODE_LINES_MAX = {
     "streamer/service": 2248,
     "streamer/settings": 771,
     "streamer/text": 1464,
-    "streamer/transports": 4689,
+    "streamer/transports": 4800,
     "streamer/verification": 1383,
     "streamer/what_if": 460,
 }

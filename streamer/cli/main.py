@@ -132,6 +132,14 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
     type=click.Choice(["gz", "zst"]),
     help="Compress the outputs.  [default: as the folder has them, else plain]",
 )
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["jsonl", "parquet"]),
+    default="jsonl",
+    show_default=True,
+    help="With parquet, also write each output as a Parquet file at the end.",
+)
 @index_option
 @json_option
 @pass_chosen
@@ -141,6 +149,7 @@ def filter_command(
     out: Path,
     dead_letters_max: int | None,
     compress: str | None,
+    kind: str,
     directory: Path | None,
 ) -> None:
     """Filter FILES into a folder: JSON Lines, WARC, WET or Parquet.
@@ -151,14 +160,21 @@ def filter_command(
     from streamer.observe.logs import configure_logging
     from streamer.service.file_job import filter_files, require_documents
     from streamer.service.summary import table
+    from streamer.transports.files import parquet
+    from streamer.transports.files.output_folder import PARQUET, write_parquet
 
     settings = chosen.load(index=directory, over_files=True)
     configure_logging("warning", settings.observe.log_format)
     _warn_of_idle_settings(settings)
     _warn_of_markup(settings, files)
+    if kind == "parquet" and not parquet.is_installed():
+        raise SettingsError(f"--format parquet needs the package pyarrow: {parquet.INSTALL}")
     require_documents(settings, files[0], dead_letters_max)
     with NoLeftovers(index=settings.index.directory, output=out):
         totals, finished = filter_files(settings, files, out, Console(stderr=True), compress)
+        if finished and kind == "parquet":
+            write_parquet(out)
+            totals.suffix = PARQUET
     show(totals.as_json(out), table(totals, out), soft_wrap=False)
     if not finished:
         click.echo("stopped; run the same command again to continue", err=True)

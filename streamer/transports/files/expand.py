@@ -16,14 +16,14 @@ class NoInput(Exception):
 
 
 def input_files(given: Path, out: Path | None = None) -> list[Path]:
-    """The files of a folder or a glob in the order of their paths' bytes; any other name as it is.
+    """Files that a folder or a glob means, ordered by the bytes in their paths; any other name as it is.
 
-    An existing name is no glob. Of a folder come the files of KINDS at any depth. Hidden files and folders, indexes, and
-    `out` with all in it stay out; so do other files whose name begins with _, such as _SUCCESS. A glob matches any file
-    that is not hidden; ** matches folders at any depth.
+    An existing name is no glob. A folder gives its files with a suffix in KINDS at any depth. Hidden files and folders,
+    indexes, and `out` stay out; so do other files whose name begins with _, such as _SUCCESS. A glob matches any visible
+    file; ** matches folders at any depth.
 
-    Raises NoInput without a file, and for a folder with files of other kinds or links to folders. Raises OSError for an
-    unreadable folder.
+    Raises NoInput without a file, and for a folder with other files or links to folders. Raises OSError for an unreadable
+    folder.
 
     >>> input_files(Path("-"))
     [PosixPath('-')]

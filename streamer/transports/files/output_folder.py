@@ -4,6 +4,7 @@
     DIR/duplicate.jsonl     input lines: near-duplicates
     DIR/dead-letter.jsonl   input lines: undecodable
     DIR/verdicts.jsonl      one JSON line per input line
+    DIR/unique.parquet ...  copies of the four files, written at the end of a run that asks for them
     DIR/checkpoint.json     lengths of the four files, their compression, and lines delivered per input
     DIR/lock                process id of the running filter, which holds it
 
@@ -26,6 +27,7 @@ import gzip
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +37,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from streamer.errors import DeliveryDoubtful, OutputFull, RecoveryRefused, SettingsError
 from streamer.records.record import Destination
+from streamer.transports.files import parquet
 from streamer.transports.files.line_reader import DECOMPRESSORS, Damaged
 
 FORMAT = 2
@@ -49,9 +52,13 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
     "gz": lambda content: gzip.compress(content, compresslevel=6, mtime=0),
     "zst": lambda content: zstandard.ZstdCompressor().compress(content),
 }
-"""Compressions by suffix, each of one delivery."""
+"""Functions by suffix that compress one delivery."""
 
-OUTPUT_FILES = tuple(name + suffix for name in OUTPUTS for suffix in ("", ".gz", ".zst"))
+PARQUET = ".parquet"
+OUTPUT_FILES = (
+    *(name + suffix for name in OUTPUTS for suffix in ("", ".gz", ".zst")),
+    *(f"{Path(name).stem}{PARQUET}{suffix}" for name in OUTPUTS for suffix in ("", ".new")),
+)
 """Names that outputs may have on disk."""
 
 _UNFINISHED = "checkpoint.new"
@@ -116,7 +123,7 @@ class OutputFolder:
     """
 
     def __init__(self, folder: Path, hooks: DeliveryHooks, compression: str | None = None) -> None:
-        """`compression`: of COMPRESSIONS; None: as the folder has it, else plain."""
+        """`compression`: a key in COMPRESSIONS; None: as the folder has it, else plain."""
         self.folder = folder
         self.sources: dict[str, Delivered] = {}
         """Inputs by path; `register` and `append` update it."""
@@ -140,7 +147,7 @@ class OutputFolder:
             else:
                 self._refuse_foreign_outputs()
                 self._save(self._lengths, self.sources)
-                _sync_folder(self.folder.parent)
+                _sync(self.folder.parent)
             self._open_outputs()
         except OSError as error:
             raise SettingsError(f"--out {self.folder}: cannot be used: {error}.") from error
@@ -158,11 +165,11 @@ class OutputFolder:
         return self._lengths, list(self.sources.values())
 
     def path(self, name: str) -> Path:
-        """The file of an output on disk."""
+        """An output's file on disk."""
         return self.folder / (f"{name}.{self._compression}" if self._compression else name)
 
     def lines(self, name: str, length: int) -> Generator[bytes]:
-        """Lines within the first `length` bytes of an output on disk, without b"\\n". Raises RecoveryRefused if damaged."""
+        """Lines within the first `length` bytes on disk, without b"\\n". Raises RecoveryRefused if damaged."""
         decompressor = DECOMPRESSORS[self._compression]() if self._compression else None
         pieces: list[bytes] = []
         try:
@@ -181,6 +188,22 @@ class OutputFolder:
             raise RecoveryRefused(
                 f"{self.path(name)}: {error}: put it back from a copy of the whole folder, or filter again into another --out."
             ) from error
+
+    def write_parquet(self) -> None:
+        """Write the delivered lines also as DIR/unique.parquet and its like, where these are not up to date.
+
+        Half a file never has the final name. Raises DeliveryDoubtful, RecoveryRefused.
+        """
+        try:
+            for name, length in self._lengths.items():
+                path = self.folder / f"{name.removesuffix('.jsonl')}{PARQUET}"
+                unfinished = path.with_suffix(f"{PARQUET}.new")
+                if parquet.write_rows(unfinished, partial(self.lines, name, length), unless=(path, str(length))):
+                    _sync(unfinished, os.O_RDONLY)
+                    unfinished.replace(path)
+            _sync(self.folder)
+        except OSError as error:
+            raise self._doubt(error) from error
 
     def register(self, source: Delivered) -> None:
         """Write an input and its progress into the checkpoint. Raises DeliveryDoubtful."""
@@ -314,7 +337,7 @@ class OutputFolder:
         finally:
             os.close(descriptor)
         unfinished.replace(path)
-        _sync_folder(self.folder)
+        _sync(self.folder)
 
     def _doubt(self, error: OSError) -> DeliveryDoubtful:
         full = error.errno in _FULL
@@ -323,6 +346,14 @@ class OutputFolder:
             f"--out {self.folder}: a batch could not be written: {cause}. Remove the cause and start again with the same "
             "--out: nothing is lost, and nothing will be doubled."
         )
+
+
+def write_parquet(folder: Path) -> None:
+    """`OutputFolder.write_parquet` for a folder that no filter has open. Also raises SettingsError."""
+    output = OutputFolder(folder, DeliveryHooks())
+    with contextlib.closing(output):
+        output.open()
+        output.write_parquet()
 
 
 def files_of(folder: Path) -> set[str]:
@@ -362,8 +393,8 @@ def _write_at(descriptor: int, content: bytes, offset: int) -> None:
         rest = rest[written:]
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _sync(path: Path, flags: int = os.O_RDONLY | os.O_DIRECTORY) -> None:
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:

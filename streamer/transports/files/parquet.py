@@ -1,15 +1,16 @@
-"""Parquet rows as JSON lines. The only importer of pyarrow.
+"""Parquet rows as JSON lines, and JSON lines as Parquet rows. The only importer of pyarrow.
 
 A line has every column in file order, so outputs keep the whole row. Times become ISO 8601, decimals text,
 bytes UTF-8 text or else Base64, and NaN null. The same file gives the same lines.
 
-Reads batches of rows and single column pages, never a whole file.
+Reads batches of rows and single column pages, never a whole file. Written are row groups with few lines.
 """
 
 import base64
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -18,16 +19,29 @@ BEGIN = b"PAR1"
 
 _ROWS_AT_ONCE = 4  # each has a copy of a value that they share: a few kilobytes of dictionary can be gigabytes of rows
 _PAGES_READ_BYTES = 2**20
+_GROUP_ROWS_MAX = 10_000
+_GROUP_BYTES_MAX = 16 * 2**20
+_MARK = b"streamer.mark"
+
+INSTALL = 'pip install "neardup-streamer[parquet]"'
+
+LINE_BYTES = "line_bytes"
+"""Column with the lines that are no JSON object."""
 
 
 class Unreadable(Exception):
     """Unreadable from here on. The message says why."""
 
 
+def is_installed() -> bool:
+    """Whether the extra is installed."""
+    return importlib.util.find_spec("pyarrow") is not None
+
+
 def json_lines(path: Path) -> Iterator[tuple[bytes, float]]:
     """Yield lines, each with b"\\n", and the share of rows read so far. Raises Unreadable."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise Unreadable('this is Parquet, which needs the package pyarrow: pip install "neardup-streamer[parquet]"')
+    if not is_installed():
+        raise Unreadable(f"this is Parquet, which needs the package pyarrow: {INSTALL}")
     import pyarrow as arrow
     import pyarrow.parquet
 
@@ -56,3 +70,118 @@ def _plain(value: object) -> str:
         except UnicodeDecodeError:
             return base64.b64encode(value).decode()
     return str(value)
+
+
+def write_rows(path: Path, lines: Callable[[], Iterator[bytes]], *, unless: tuple[Path, str]) -> bool:
+    """Write JSON lines as a Parquet file's rows, in their order.
+
+    Members are columns, and an absent one is null. Booleans, numbers, texts and lists of these keep their types. A column
+    with objects, or with types that have none in common, holds each value as JSON. Other lines are bytes in LINE_BYTES.
+
+    lines   called for each pass: one finds the types, another writes
+    unless  an existing file and the mark that this file gets: False, and nothing written, if that file has it
+
+    Raises OSError.
+    """
+    import pyarrow as arrow
+    import pyarrow.parquet
+
+    existing, mark = unless
+    if _mark_of(existing) == mark.encode():
+        return False
+    columns = _Columns()
+    for rows in _groups(lines()):
+        columns.learn(rows)
+    while True:
+        schema = columns.schema({_MARK: mark})
+        try:
+            with arrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+                for rows in _groups(lines()):
+                    writer.write_table(columns.table(rows, schema), row_group_size=len(rows))
+        except _NoType as column:
+            columns.as_json.add(str(column))
+            continue
+        return True
+
+
+class _NoType(Exception):
+    """A column has a value that its type cannot hold exactly. The message is its name."""
+
+
+class _Columns:
+    """Types by name, and the columns that hold JSON."""
+
+    def __init__(self) -> None:
+        self.types: dict[str, Any] = {}
+        self.as_json: set[str] = set()
+
+    def learn(self, rows: Sequence[dict[str, Any]]) -> None:
+        import pyarrow as arrow
+
+        for name in dict.fromkeys(name for row in rows for name in row):
+            known = self.types.setdefault(name, arrow.null())
+            try:
+                seen = arrow.infer_type([row[name] for row in rows if name in row])
+                both = [arrow.schema([("", each)]) for each in (known, seen)]
+                self.types[name] = arrow.unify_schemas(both, promote_options="permissive").field(0).type
+            except (arrow.ArrowException, OverflowError):
+                self.as_json.add(name)
+            if "struct" in str(self.types[name]):
+                self.as_json.add(name)
+
+    def schema(self, metadata: dict[bytes, str]) -> Any:
+        import pyarrow as arrow
+
+        # Readers differ over columns without a type, so those are texts too.
+        types = {
+            name: arrow.string() if name in self.as_json or arrow.types.is_null(each) else each
+            for name, each in self.types.items()
+        }
+        return arrow.schema(types or {LINE_BYTES: arrow.binary()}, metadata)
+
+    def table(self, rows: Sequence[dict[str, Any]], schema: Any) -> Any:
+        import pyarrow as arrow
+
+        arrays = []
+        for field in schema:
+            values = [row.get(field.name) for row in rows]
+            if field.name in self.as_json:
+                values = [None if each is None else orjson.dumps(each, default=_plain).decode() for each in values]
+            try:
+                arrays.append(arrow.array(values, field.type))
+            except (arrow.ArrowException, OverflowError) as error:
+                raise _NoType(field.name) from error
+        return arrow.Table.from_arrays(arrays, schema=schema)
+
+
+def _mark_of(path: Path) -> bytes | None:
+    import pyarrow as arrow
+    import pyarrow.parquet
+
+    try:
+        metadata = arrow.parquet.read_schema(path).metadata or {}
+    except (arrow.ArrowException, OSError):
+        return None  # absent or damaged: written once more
+    mark: bytes | None = metadata.get(_MARK)
+    return mark
+
+
+def _groups(lines: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for line in lines:
+        if rows and (len(rows) == _GROUP_ROWS_MAX or size + len(line) > _GROUP_BYTES_MAX):
+            yield rows
+            rows, size = [], 0
+        rows.append(_row(line))
+        size += len(line)
+    if rows:
+        yield rows
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return {LINE_BYTES: line}
+    return row if isinstance(row, dict) else {LINE_BYTES: line}

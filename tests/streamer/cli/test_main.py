@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet as arrow_parquet
 
 from index import Index
 from streamer.cli.main import cli
@@ -584,3 +585,26 @@ def test_compressed_outputs_survive_kills_and_are_read_back_by_every_command(
     assert run(*filtering).code == 0
     again = run("verify", *into)
     assert again.code == 0, again.out
+
+
+def test_parquet_is_written_at_the_end_with_the_rows_of_the_lines(
+    news: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filtering = ("filter", news, "--out", tmp_path / "out", "--index", tmp_path / "index", "--format", "parquet")
+    done = run(*filtering, "--compress", "zst")
+    assert done.code == 0, done.err
+    assert "unique.parquet" in done.out
+    for name, content in outputs(tmp_path / "out").items():
+        table = arrow_parquet.read_table((tmp_path / "out" / name).with_suffix(".parquet"))
+        lines = content.splitlines()
+        assert table.num_rows == len(lines) > 0
+        for row, line in zip(table.to_pylist(), lines, strict=True):
+            if row.get("line_bytes") is not None:
+                assert row["line_bytes"] == line
+            else:
+                members = {key: value for key, value in json.loads(line).items() if value is not None}
+                assert {key: value for key, value in row.items() if value is not None} == members
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    lacking = run(*filtering)
+    assert (lacking.code, "neardup-streamer[parquet]" in lacking.err) == (os.EX_CONFIG, True)

@@ -4,10 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import orjson
 import pytest
+from pyarrow import parquet as arrow_parquet
 
 from streamer.errors import RecoveryRefused, SettingsError
-from streamer.transports.files.output_folder import COMPRESSIONS, Delivered, DeliveryHooks, OutputFolder
+from streamer.transports.files.output_folder import COMPRESSIONS, Delivered, DeliveryHooks, OutputFolder, write_parquet
 from tests.support.file_filter import outputs
 from tests.support.paths import ROOT
 
@@ -206,6 +208,60 @@ def test_a_folder_keeps_its_compression_and_another_one_is_refused(tmp_path: Pat
     goes_on.close()
     assert outputs(tmp_path)["unique.jsonl"] == 2 * CONTENTS["unique.jsonl"] + b"c\n"
     assert not (tmp_path / "unique.jsonl").exists()
+
+
+def table_of(path: Path) -> list[object]:
+    rows = arrow_parquet.read_table(path).to_pylist()
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+WITH_PARQUET = (
+    "import os, signal, sys\n"
+    "from pathlib import Path\n"
+    "from streamer.transports.files import output_folder, parquet\n"
+    "rows = parquet._row\n"
+    "def dies(line):\n"
+    "    left[0] -= 1\n"
+    "    left[0] or os.kill(os.getpid(), signal.SIGKILL)\n"
+    "    return rows(line)\n"
+    "left = [int(sys.argv[2])]\n"
+    "parquet._row, parquet._GROUP_ROWS_MAX = dies, 2\n"
+    "output_folder.write_parquet(Path(sys.argv[1]))\n"
+)
+
+
+@pytest.mark.parametrize("compression", ["", "zst"])
+def test_a_conversion_that_is_killed_leaves_no_half_file_and_is_repeated(tmp_path: Path, compression: str) -> None:
+    folder = OutputFolder(tmp_path, DeliveryHooks(), compression)
+    folder.open()
+    lines = [{"id": f"page {number}", "words": number} for number in range(7)]
+    content = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+    folder.append({"unique.jsonl": content, "verdicts.jsonl": content}, None)
+    folder.close()
+    for dies_at in (3, 12, 23):
+        command = [sys.executable, "-c", WITH_PARQUET, tmp_path, str(dies_at)]
+        assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+        done = [path for path in tmp_path.glob("*.parquet") if "duplicate" not in path.name and "dead" not in path.name]
+        assert {path.name for path in done} <= {"unique.parquet"}
+        assert all(table_of(path) == lines for path in done)
+    assert len(done) == 1
+    inode = done[0].stat().st_ino
+    write_parquet(tmp_path)
+    assert done[0].stat().st_ino == inode
+    assert {path.name: table_of(path) for path in tmp_path.glob("*.parquet")} == {
+        "unique.parquet": lines,
+        "duplicate.parquet": [],
+        "dead-letter.parquet": [],
+        "verdicts.parquet": lines,
+    }
+    assert not list(tmp_path.glob("*.new"))
+
+    grown = opened(tmp_path)
+    grown.append({"unique.jsonl": b'{"id": 8}\n'}, None)
+    grown.write_parquet()
+    grown.close()
+    table = arrow_parquet.read_table(tmp_path / "unique.parquet")
+    assert table.column("id").to_pylist() == [*(f'"page {number}"' for number in range(7)), "8"]
 
 
 def test_a_folder_that_cannot_be_one_is_refused(tmp_path: Path) -> None:

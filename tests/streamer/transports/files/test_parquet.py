@@ -6,8 +6,11 @@ import math
 from contextlib import closing
 from pathlib import Path
 
+import orjson
 import pyarrow as arrow
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyarrow import parquet as arrow_parquet
 
 from streamer.errors import InputUnreadable
@@ -124,3 +127,128 @@ def test_without_the_extra_the_refusal_says_what_to_install(tmp_path: Path, monk
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(InputUnreadable, match=r'this is Parquet.*pip install "neardup-streamer\[parquet\]"'):
         list(lines(path))
+
+
+def converted(path: Path, content: list[bytes], mark: str = "1") -> arrow.Table:
+    assert parquet.write_rows(path, lambda: iter(content), unless=(path, mark))
+    return arrow_parquet.read_table(path)
+
+
+def read_back(table: arrow.Table, as_json: set[str]) -> list[object]:
+    """The lines that the rows stand for, without members that are null."""
+    lines: list[object] = []
+    for row in table.to_pylist():
+        members = {
+            name: json.loads(value) if name in as_json else value for name, value in row.items() if value is not None
+        }
+        lines.append(members.pop(parquet.LINE_BYTES) if parquet.LINE_BYTES in members else members)
+    return lines
+
+
+TYPED: list[dict[str, object]] = [
+    {
+        "id": "one",
+        "text": "渡轮",
+        "count": 1,
+        "share": 1,
+        "is_new": True,
+        "tags": ["a", "b"],
+        "none": None,
+        "empty": [],
+    },
+    {"id": "two", "count": -(2**63), "share": 0.5, "tags": [], "grid": [[1, 2], [3]]},
+    {"later": "came with the last row", "id": "three", "tags": ["c"]},
+]
+
+
+def test_rows_are_the_lines_with_the_types_of_their_members(tmp_path: Path) -> None:
+    table = converted(tmp_path / "rows.parquet", [json.dumps(row).encode() for row in TYPED])
+    assert read_back(table, set()) == [
+        {name: value for name, value in row.items() if value is not None} for row in TYPED
+    ]
+    types = {field.name: str(field.type).replace("element", "item") for field in table.schema}
+    assert {name: types[name] for name in ("count", "share", "is_new", "none")} == {
+        "count": "int64",
+        "share": "double",
+        "is_new": "bool",
+        "none": "string",
+    }
+    assert types["tags"] == "list<item: string>"
+
+
+MIXED = [
+    {"id": 1, "of": {"deep": [1, None]}, "big": 2**63 + 1, "exact": 2**60 + 1, "list": [1], "flag": True},
+    {"id": "two", "of": {"other": "x"}, "big": 1, "exact": 0.5, "list": ["a"], "flag": 0},
+    {"id": ["three"], "of": [], "big": -1, "list": [{"a": 1}]},
+]
+
+
+@pytest.mark.parametrize("rows_max", [1, 10_000])
+def test_a_column_of_objects_or_of_several_kinds_holds_json(
+    tmp_path: Path, rows_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "_GROUP_ROWS_MAX", rows_max)
+    table = converted(tmp_path / "rows.parquet", [json.dumps(row).encode() for row in MIXED])
+    as_json = {name for name in table.column_names if str(table.schema.field(name).type) == "string"}
+    assert as_json == {"id", "of", "big", "exact", "list", "flag"}
+    assert read_back(table, as_json) == MIXED
+
+
+MEMBERS = st.dictionaries(
+    st.sampled_from(["a", "b", "c"]),
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**63), 2**64 - 1)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(st.characters(exclude_categories=["Cs"]), max_size=3),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xy"), inner, max_size=2),
+        max_leaves=4,
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=st.lists(MEMBERS, max_size=6), rows_max=st.integers(1, 3))
+def test_whatever_the_members_every_row_equals_its_line(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]], rows_max: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet, "_GROUP_ROWS_MAX", rows_max)
+        path = tmp_path_factory.mktemp("rows") / "rows.parquet"
+        table = converted(path, [orjson.dumps(row) for row in rows])
+    wanted = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    # A text column may be one of texts, or one of JSON: its values say which.
+    texts = {name for name in table.column_names if str(table.schema.field(name).type) == "string"}
+    plain = {name for name in texts if all(isinstance(row.get(name, ""), str) for row in wanted)}
+    assert read_back(table, texts - plain) == wanted or read_back(table, texts) == wanted
+
+
+def test_lines_that_are_no_objects_are_bytes(tmp_path: Path) -> None:
+    content = [b"a text", b"", b"\xff\xfe", b"[1]", b"{}", b'{"line_bytes": "a member"}']
+    table = converted(tmp_path / "rows.parquet", content[:4])
+    assert table.column("line_bytes").to_pylist() == content[:4]
+    assert len(converted(tmp_path / "all.parquet", content)) == len(content)
+
+
+def test_no_line_makes_a_table_without_rows(tmp_path: Path) -> None:
+    assert converted(tmp_path / "rows.parquet", []).num_rows == 0
+
+
+def test_row_groups_are_bounded_by_rows_and_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_GROUP_BYTES_MAX", 100)
+    content = [b'{"text": "%s"}' % (b"x" * size) for size in (10, 10, 10, 10, 10, 300, 10)]
+    converted(tmp_path / "rows.parquet", content)
+    metadata = arrow_parquet.read_metadata(tmp_path / "rows.parquet")
+    assert [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)] == [4, 1, 1, 1]
+
+
+def test_a_file_with_the_mark_is_left_and_a_damaged_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    converted(path, [b"{}"], mark="one")
+    assert not parquet.write_rows(path, lambda: iter([]), unless=(path, "one"))
+    assert arrow_parquet.read_table(path).num_rows == 1
+    assert converted(path, [], mark="two").num_rows == 0
+    path.write_bytes(path.read_bytes()[:-1])
+    assert converted(path, [b"{}"], mark="two").num_rows == 1
