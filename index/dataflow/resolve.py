@@ -118,7 +118,7 @@ class Resolve:
         kinds, compared = np.full(count, EntryKind.NEAR, np.uint8), np.zeros(count, np.int64)
         limits = limits_of(parameters.insert, parameters.root, parameters.distance_max, 0)
         walk = Walk(
-            Rows(kinds, candidates, given, pairs, no_matches(), None, compared),
+            Rows(kinds, candidates, given, pairs, no_matches(), None, np.zeros(count, np.bool_), compared),
             limits,
             None if parameters.root is None else parameters.root_distances,
         )

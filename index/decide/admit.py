@@ -39,7 +39,7 @@ from index.storage import documents, sources
 from index.storage.journal import JournaledDecisions
 from index.storage.layout import Table
 from index.storage.log import Origin
-from index.versions.history import Versions, versions_of
+from index.versions.history import versions_of
 from index.versions.reasons import with_ratios, with_reasons
 from index.versions.texts import add_documents
 
@@ -67,7 +67,7 @@ def _admitted(
     retention.move_horizons(session, batch, ~known)
     candidates = np.zeros(len(entries), np.int64)
     crossings: list[HostShare] = []
-    for portion, answer, outcome in decided_portions(session, entries, ~known, portions):
+    for portion, answer, outcome in decided_portions(session, entries, portions):
         outcome, crossed = guarded(session, portion, with_ratios(session, portion.entries, outcome), answer.equal)
         crossings += crossed
         reasoned = with_reasons(session, portion.entries, outcome)
@@ -82,37 +82,34 @@ def _admitted(
 
 
 def decided_portions(
-    session: ReadSession,
-    entries: Entries,
-    new: npt.NDArray[np.bool_],
-    portions: list[Prepared],
-    *,
-    alone: bool = False,
+    session: ReadSession, entries: Entries, portions: list[Prepared]
 ) -> Iterator[tuple[Prepared, Answer, Outcome]]:
-    """Decide new rows, bool [n], prepared as `portions`; enter each portion before taking the next.
+    """Decide rows prepared as `portions`; enter each portion before taking the next."""
+    given_back = documents.are_given_back(session.visibility, entries.ids)
+    for portion in portions:
+        yield portion, *_decided(session, portion, given_back[portion.rows])
 
-    alone  as in `prepared`
+
+def _decided(session: ReadSession, portion: Prepared, given_back: npt.NDArray[np.bool_]) -> tuple[Answer, Outcome]:
+    """Decide prepared rows by the rule, and known ids by versions.
+
+    given_back  bool [n], rows with a given-back document's id
     """
-    for portion, comes_again in give_back.split_given_back(session, entries, new, portions, alone=alone):
-        versions = versions_of(session, portion.entries)
-        answer = look_up(session, portion, settle=versions is None, comes_again=comes_again)
-        yield portion, answer, _decided(session, portion, answer, versions)
-
-
-def _decided(session: ReadSession, portion: Prepared, answer: Answer, versions: Versions | None) -> Outcome:
-    """Decide prepared rows by the rule, and known ids by versions; adds to `answer.compared`."""
-    parameters, framed = session.parameters, answer.measured is not None
-    measured = no_matches() if answer.measured is None else answer.measured
+    versions, parameters = versions_of(session, portion.entries), session.parameters
+    # Rows that match earlier versions alone.
+    apart = given_back if versions is None else given_back & ~versions.settled
+    answer, any_apart = look_up(session, portion, apart, settle=versions is None), bool(apart.any())
+    framed, measured = answer.measured is not None, answer.measured or no_matches()
     own = parameters.own_lengths(portion.entries.fingerprints, portion.entries.letters)
     candidates = CandidateSet(portion.entries.fingerprints, portion.entries.look_rows, own)
-    by_root = parameters.root is not None and not framed
+    by_root = parameters.root is not None and (any_apart or not framed)
     with_texts = by_root or (session.longer > 0 and not framed)
 
     def again(rows: npt.NDArray[np.int64], gone: npt.NDArray[np.uint64]) -> Matches:
         session.visibility.note_retired(gone)
         # At most ROWS_AT_ONCE rows, as in the portion: one result.
         (some,) = prepared(portion.entries, rows, parameters)
-        renewed = look_up(session, some)
+        renewed = look_up(session, some, apart[rows], settle=False)
         answer.compared[rows] += renewed.compared
         add_documents(session, candidates, renewed.best.numbers, with_texts=with_texts)
         return renewed.best
@@ -120,17 +117,19 @@ def _decided(session: ReadSession, portion: Prepared, answer: Answer, versions: 
     if framed:
         add_framed(session, candidates, measured.numbers)
     add_documents(session, candidates, answer.best.numbers, with_texts=with_texts)
-    needs_all = versions is not None or (not framed and _length_decides(session, portion))
+    needs_all = versions is not None or any_apart or (not framed and _length_decides(session, portion))
     pairs = pairs_of_versions(session, portion) if needs_all else portion.pairs
+    if any_apart:
+        pairs = joined([pairs.take(~apart[pairs.rows]), give_back.pairs_of_versions(portion, parameters, apart)])
     hashes = portion.hashes if framed and not portion.alone else None
-    rows = Rows(portion.entries.kinds, candidates, answer.best, pairs, measured, hashes, answer.compared)
+    rows = Rows(portion.entries.kinds, candidates, answer.best, pairs, measured, hashes, apart, answer.compared)
     bin_bits = 0 if parameters.banding is None else parameters.banding.bin_bits
     limits = limits_of(parameters.insert, parameters.root, parameters.distance_max, bin_bits, session.longer)
     walk = Walk(rows, limits, parameters.root_distances if by_root else None, again)
     next_number = session.counters.next_number
     if versions is not None:
-        return decide_versions(session, portion, walk, versions, next_number, with_texts=with_texts)
-    return walk.decide(next_number)
+        return answer, decide_versions(session, portion, walk, versions, next_number, with_texts=with_texts)
+    return answer, walk.decide(next_number)
 
 
 def _length_decides(session: ReadSession, portion: Prepared) -> bool:
@@ -173,19 +172,14 @@ def _equal_to_entries(session: WriteSession, portion: Prepared, asked: npt.NDArr
     return equal
 
 
-def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, comes_again: bool = False) -> Answer:
+def look_up(session: ReadSession, portion: Prepared, apart: npt.NDArray[np.bool_], *, settle: bool) -> Answer:
     """Look up prepared rows, NEAR and EXACT; `best` names the roots of matches.
 
-    settle       with frames: equality with a root decides a row at once
-    comes_again  the portion is one row with a given-back document's id
+    apart   bool [n], rows that match earlier versions alone
+    settle  with frames: equality with a root decides a row at once
     """
-    near, measured = portion.near, None
-    if not len(near):
-        empty = np.empty(0, np.int64)
-        answer = Answer(no_matches(), empty, no_matches(), empty.astype(np.bool_))
-    elif comes_again:
-        answer = give_back.nearest_version(session, portion)
-    elif session.parameters.frames is not None:
+    near, framed = portion.near, session.parameters.frames is not None
+    if framed:
         answer = _look_up_framed(session, portion, settle=settle)
     elif session.parameters.look is None and session.parameters.root is None and not session.longer:
         answer = nearest_visible(session, portion.lookup)
@@ -195,31 +189,19 @@ def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, com
     compared, equal = portion.compared.copy(), np.zeros(len(portion.rows), np.bool_)
     compared[near] += answer.compared
     equal[near] = answer.equal
+    exact, measured, fingerprints = portion.exact, answer.measured, portion.entries.fingerprints[portion.exact]
+    numbers = documents.earliest_equals(session.visibility, Table.EXACT, fingerprints)
+    equals = Matches(exact, np.zeros(len(exact), np.int16), numbers).take(numbers != NO_NUMBER)
     # The walk decides again that a match's root is too short, and makes the row EXTENDS.
-    given = joined([answer.best, answer.short])
-    best, stale = (replace(each, rows=near[each.rows]) for each in (given, answer.stale))
-    best = joined([best, _look_up_exact(session, portion, comes_again=comes_again)])
-    # A match that is a duplicate passes its original on.
-    if session.parameters.insert != "unique" and len(best) and (comes_again or session.parameters.frames is None):
-        roots = documents.roots(session.visibility, best.numbers)
-        best = replace(best, numbers=roots)
-    if session.parameters.frames is not None and not comes_again:
-        measured = no_matches() if answer.measured is None else answer.measured
-        measured = replace(measured, rows=near[measured.rows])
+    best, short, stale = (replace(each, rows=near[each.rows]) for each in (answer.best, answer.short, answer.stale))
+    best, measured = joined([best, short, equals]), measured and replace(measured, rows=near[measured.rows])
+    if apart.any():
+        measured = measured and measured.take(~apart[measured.rows])
+        best = joined([best.take(~apart[best.rows]), give_back.nearest_versions(session, portion, apart)])
+    # A match that is a duplicate passes its original on. With frames only versions can be duplicates.
+    if session.parameters.insert != "unique" and len(best) and (apart.any() or not framed):
+        best = replace(best, numbers=documents.roots(session.visibility, best.numbers))
     return Answer(best, compared, stale, equal, measured)
-
-
-def _look_up_exact(session: ReadSession, portion: Prepared, *, comes_again: bool) -> Matches:
-    exact = portion.exact
-    if not len(exact):
-        return no_matches()
-    fingerprints = portion.entries.fingerprints[exact]
-    if comes_again:
-        numbers = give_back.equal_version(session, portion)
-    else:
-        numbers = documents.earliest_equals(session.visibility, Table.EXACT, fingerprints)
-    matches = Matches(exact, np.zeros(len(exact), np.int16), numbers)
-    return matches.take(numbers != NO_NUMBER)
 
 
 def _look_up_framed(session: ReadSession, portion: Prepared, *, settle: bool) -> Answer:

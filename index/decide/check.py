@@ -32,7 +32,7 @@ def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Deci
         session.visibility.expire_below(session.counters.next_number - session.retention.entries_max)
     checked = JournaledDecisions(np.zeros(count, DECISION), np.zeros(count, np.bool_), {})
     candidates = np.zeros(count, np.int64)
-    for portion, answer, outcome in decided_portions(session, entries, ~checked.known, portions, alone=True):
+    for portion, answer, outcome in decided_portions(session, entries, portions):
         outcome = foreseen(session, portion, with_ratios(session, portion.entries, outcome), answer.equal)
         portion = replace(portion, entries=with_reasons(session, portion.entries, outcome))
         candidates[portion.rows] = answer.compared

@@ -1,8 +1,8 @@
 """Search by id or position."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from index.entry import (
     Verdict,
     naming_originals,
 )
+from index.lsm.row_directory import RowPlace
 from index.matching.host_sketch import host_keys
 from index.session import ReadSession
 from index.storage import documents, journal, log
@@ -60,14 +61,15 @@ def find(session: ReadSession, ids: Collection[str]) -> list[Document]:
     """Implementation of `Index.find`."""
     return [
         document
-        for batch, rows in _rows(session, ids)
+        for batch, rows in _rows(session, session.ids.find(session.transaction, ids))
         for document in documents.of_batch(session.transaction, batch, np.flatnonzero(np.isin(batch.entered(), rows)))
     ]
 
 
 def decided(session: ReadSession, ids: Collection[str]) -> list[Decided]:
     """Implementation of `Index.decided`."""
-    return [each for batch, rows in _rows(session, ids) for each in _decided(session, batch, rows)]
+    places = session.ids.find(session.transaction, ids)
+    return [each for batch, rows in _rows(session, places) for each in _decided(session, batch, rows)]
 
 
 def decided_at(session: ReadSession, positions: Sequence[Position]) -> list[Decided | None]:
@@ -106,15 +108,17 @@ def newest_near(session: ReadSession, limit: int, host: str) -> list[Decided]:
     return newest
 
 
-def numbers(session: ReadSession, ids: Collection[str]) -> npt.NDArray[np.uint64]:
-    """Numbers for the documents with one of these ids, uint64 [n], ascending."""
-    of_batches = (batch.numbers()[np.isin(batch.entered(), rows)] for batch, rows in _rows(session, ids))
+def numbers(session: ReadSession, ids: Collection[str], rows_max: int | None = None) -> npt.NDArray[np.uint64]:
+    """Numbers for the documents with one of these ids, uint64 [n], ascending; rows_max: only among an id's last rows."""
+    transaction = session.transaction
+    latest = [] if rows_max is None else session.ids.latest(transaction, list(ids), rows_max)
+    places = session.ids.find(transaction, ids) if rows_max is None else sorted(chain(*latest))
+    of_batches = (batch.numbers()[np.isin(batch.entered(), rows)] for batch, rows in _rows(session, places))
     return np.concatenate([np.empty(0, np.uint64), *of_batches])
 
 
-def _rows(session: ReadSession, ids: Collection[str]) -> Iterator[tuple[log.Batch, npt.NDArray[np.int64]]]:
-    """Log batches with the rows, int64 [n], that have one of these ids; both ascending."""
-    places = session.ids.find(session.transaction, ids)
+def _rows(session: ReadSession, places: Iterable[RowPlace]) -> Iterator[tuple[log.Batch, npt.NDArray[np.int64]]]:
+    """Log batches with their rows among these places, which ascend: int64 [n]."""
     for key, of_batch in groupby(places, lambda place: place.batch):
         rows = np.array([place.row for place in of_batch], np.int64)
         yield log.read(session.transaction, key, session.words), rows

@@ -12,12 +12,14 @@ An earlier version is an entry with the same id whose root has that id too. Vers
 - NEAR: within the distance, by the second look and the root limits if configured; the nearest, then the earliest.
 - EXACT: if equal.
 
-The look-up is by id, so bands miss no version. Guard and policies treat such a duplicate as any other.
+The look-up is by id, so bands miss no version: all that were given back, and those among the last 64 records with the
+id. Pages whose text is that of their last version need none. Guard and policies treat such a duplicate as any other.
 
 The key `giving back` names a decided batch until its delivery is settled, and blocks other batches meanwhile.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,9 +27,10 @@ import numpy.typing as npt
 
 from index.decide import find
 from index.decide.batch import Batch
-from index.decide.lookup import Answer, nearest_of_matches, nearest_visible
-from index.decide.prepare import Prepared, prepared, stored_form
+from index.decide.lookup import nearest_of_matches
+from index.decide.prepare import Prepared, stored_form
 from index.decide.restore import NO_ENDS, enter_again
+from index.decide.rule import WATCHED
 from index.entry import (
     NO_DISTANCE,
     NO_NUMBER,
@@ -40,13 +43,14 @@ from index.entry import (
 )
 from index.errors import GivingBack
 from index.frames.hosts import with_frames
-from index.lsm.exact_lookup import exact_lookup_of
-from index.matching.distance import Matches
+from index.matching.distance import Matches, joined, nearest
 from index.matching.outcome import Outcome
 from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log
 from index.storage.layout import GIVING_BACK_KEY, LOG_KEY, Table
+from index.storage.parameters import Parameters
 from index.storage.sources import streams_of
+from index.versions.history import ROWS_OF_ID_MAX
 from index.versions.texts import stored
 
 
@@ -102,63 +106,66 @@ def undelivered(session: ReadSession) -> list[Position]:
     return [Position(Source(streams[stream], partition), at) for stream, partition, at in zip(*columns, strict=True)]
 
 
-def split_given_back(
-    session: ReadSession,
-    entries: Entries,
-    new: npt.NDArray[np.bool_],
-    portions: list[Prepared],
-    *,
-    alone: bool = False,
-) -> Iterator[tuple[Prepared, bool]]:
-    """Split new rows, bool [n], into portions, each with whether it is one row with a given-back document's id.
+def nearest_versions(session: ReadSession, portion: Prepared, apart: npt.NDArray[np.bool_]) -> Matches:
+    """The nearest earlier version in the index that counts, for each of these rows, bool [n].
 
-    Such a row gets its own portion, because matches within a portion do not separate versions from other documents.
-    Without such rows the prepared portions come back unchanged.
-
-    alone  as in `prepared`
+    Also, at the distance WATCHED, other documents: an entry near the row is a version once this root is lost.
     """
-    again = new & documents.are_given_back(session.visibility, entries.ids)
-    if not again.any():
-        yield from ((portion, False) for portion in portions)
-        return
-    rows = np.flatnonzero(new)
-    # Rows again = [F, T, F, F]: edges are [1, 2], so the parts have rows [0], [1] and [2, 3].
-    edges = np.flatnonzero(again[rows][1:] | again[rows][:-1]) + 1
-    for part in np.split(rows, edges):
-        yield from (
-            (portion, bool(again[part[0]])) for portion in prepared(entries, part, session.parameters, alone=alone)
-        )
+    entries, rows = portion.entries, np.flatnonzero(apart).tolist()
+    roots_of = _roots_of(session, {entries.ids[row] for row in rows})
+    pairs = [(row, number, root) for row in rows for number, root in roots_of[entries.ids[row]]]
+    of_rows, numbers, roots = np.array(pairs, np.uint64).reshape(-1, 3).T
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    kinds, fingerprints, _ = stored(session, distinct)
+    counts, distances = _compared(entries, session.parameters, of_rows, kinds[inverse], fingerprints[inverse])
+    matches, foreign = Matches(of_rows.astype(np.int64), distances, numbers), roots != NO_NUMBER
+    near, versions = entries.kinds[matches.rows] == Kind.NEAR, counts & ~foreign
+    best = nearest_of_matches(session, matches.take(versions & near), entries)
+    watched = Matches(matches.rows, np.full(len(roots), WATCHED, np.int16), roots).take(counts & foreign)
+    return joined([best, nearest(matches.take(versions & ~near), 1), watched])
 
 
-def nearest_version(session: ReadSession, portion: Prepared) -> Answer:
-    """Look up one NEAR row like `nearest_visible`, among its earlier versions only."""
-    row, parameters = portion.entries, session.parameters
-    # Equal entries, of any document, decide how the row is filed.
-    equals = nearest_visible(session, exact_lookup_of(row.fingerprints, parameters))
-    numbers = _versions(session, row.ids[0])
-    kinds, fingerprints, _ = stored(session, numbers)
-    distances = parameters.distances(np.repeat(row.fingerprints, len(numbers), axis=0), fingerprints)
-    matches = Matches(np.zeros(len(numbers), np.int64), distances, numbers)
-    matches = matches.take((kinds == Kind.NEAR) & (distances <= parameters.distance_max))
-    best = nearest_of_matches(session, matches, row)
-    return Answer(best, np.array([len(numbers)], np.int64), equals.stale, equals.equal)
+def pairs_of_versions(portion: Prepared, parameters: Parameters, apart: npt.NDArray[np.bool_]) -> Matches:
+    """Match these rows, bool [n], with earlier rows that have their id."""
+    entries, rows_of = portion.entries, defaultdict[str, list[int]](list)
+    for row, id_ in enumerate([] if portion.alone else entries.ids):
+        rows_of[id_].append(row)
+    # Rows [3, 5, 8] of one id: the pairs are (5, 3), (8, 3) and (8, 5).
+    pairs = [np.array(rows)[np.array(np.tril_indices(len(rows), -1))] for rows in rows_of.values() if len(rows) > 1]
+    rows, earlier = np.concatenate([np.empty((2, 0), np.int64), *pairs], axis=1)
+    rows, earlier = rows[apart[rows]], earlier[apart[rows]]
+    counts, distances = _compared(entries, parameters, rows, entries.kinds[earlier], entries.fingerprints[earlier])
+    looks, near = entries.look_rows, entries.kinds[rows] == Kind.NEAR
+    judged = parameters.second_look.judge(distances, looks[rows], looks[earlier])
+    distances = np.where(near, judged.distances, distances).astype(np.int16)
+    return Matches(rows, distances, earlier.astype(np.uint64)).take(counts & (judged.counts | ~near))
 
 
-def equal_version(session: ReadSession, portion: Prepared) -> npt.NDArray[np.uint64]:
-    """Number of the earliest version equal to a portion's one EXACT row, uint64 [1], or NO_NUMBER."""
-    numbers = _versions(session, portion.entries.ids[0])
-    kinds, fingerprints, _ = stored(session, numbers)
-    counts = (kinds == Kind.EXACT) & (fingerprints == portion.entries.fingerprints).all(axis=1)
-    return numbers[counts][:1] if counts.any() else np.array([NO_NUMBER], np.uint64)
+def _compared(
+    entries: Entries,
+    parameters: Parameters,
+    rows: npt.NDArray[np.integer],
+    kinds: npt.NDArray[np.uint8],
+    fingerprints: npt.NDArray[np.uint64],
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int16]]:
+    """Whether rows, [m], match others of these kinds and fingerprints, bool [m]; and their distances."""
+    own, is_near = entries.fingerprints[rows], kinds == Kind.NEAR
+    distances = np.where(is_near, parameters.distances(own, fingerprints), 0).astype(np.int16)
+    counts = (distances <= parameters.distance_max) & (is_near | (own == fingerprints).all(axis=1))
+    return counts & (entries.kinds[rows] == kinds), distances
 
 
-def _versions(session: ReadSession, id_: str) -> npt.NDArray[np.uint64]:
-    """Numbers of the earlier versions with this id, uint64 [n] ascending."""
-    transaction, words = session.transaction, session.words
-    numbers = find.numbers(session, {id_})
+def _roots_of(session: ReadSession, ids: Collection[str]) -> dict[str, list[tuple[int, int]]]:
+    """By id, the numbers of its entries, ascending; each with its root if that has another id, or NO_NUMBER."""
+    noted = documents.given_back_of(session.transaction, ids)["number"].astype(np.uint64)
+    numbers = np.union1d(find.numbers(session, ids, ROWS_OF_ID_MAX), noted)
     numbers = numbers[session.visibility.visible(numbers)]
     root_of = documents.roots if session.parameters.root is None else documents.counting_roots
     roots = root_of(session.visibility, numbers)
-    origins = documents.origins(transaction, roots[roots != NO_NUMBER], words)
-    own = np.array([root in origins and origins[root].id == id_ for root in roots.tolist()], np.bool_)
-    return numbers[own]
+    origins = documents.origins(session.transaction, np.union1d(numbers, roots[roots != NO_NUMBER]), session.words)
+    roots_of: dict[str, list[tuple[int, int]]] = {id_: [] for id_ in ids}
+    for number, root in zip(numbers.tolist(), roots.tolist(), strict=True):
+        id_ = origins[number].id
+        if id_ in roots_of and root in origins:
+            roots_of[id_].append((number, int(NO_NUMBER) if origins[root].id == id_ else root))
+    return roots_of

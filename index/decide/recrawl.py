@@ -31,7 +31,7 @@ from index.matching.distance import Matches, joined
 from index.matching.outcome import MINOR, RECRAWLED, Outcome
 from index.session import ReadSession
 from index.storage.log import Origin
-from index.versions.history import Version, Versions, latest_versions
+from index.versions.history import Version, Versions, delivered, latest_versions
 from index.versions.texts import Texts, add_documents
 
 _RETURNS_MAX = 255
@@ -139,7 +139,7 @@ class _Versions:
         if key not in self._pages and self._versions.known[key]:
             last, *_ = versions = self._versions.known[key]
             of_last = _Older(last.number, (last.text, last.substance))
-            page = _Page(of_last, not last.own, last.origin, None, last.returns, set(), self._versions.whole[key])
+            page = _Page(of_last, not last.own, last.origin, None, last.returns, set(), bool(self._versions.whole[key]))
             self._take(page, versions)
             self._pages[key] = page
         return self._pages.get(key)
@@ -228,7 +228,7 @@ class _Versions:
             stands = Verdict(int(self._rows.verdicts[other])).stands_for_itself
             own = stands and bool(self._keys[other] == self._keys[row])
             return older._replace(digests=self._digests[other]) if own else None
-        digests = self._texts.delivered(older.order, self._versions.keys[self._keys[row]])
+        digests = delivered(self._session, older.order, self._versions.keys[self._keys[row]])
         return None if digests is None else older._replace(digests=digests)
 
     def _enter_minor(self, row: int, page: _Page, older: _Older) -> None:

@@ -24,16 +24,21 @@ from index.matching.candidates import CandidateSet
 from index.matching.distance import Matches, joined
 from index.matching.outcome import Outcome
 
+WATCHED = 2**15 - 1
+"""Farther than any match."""
+
 
 class Rows(NamedTuple):
     """What n rows may match.
 
     kinds      uint8 [n], `Kind` values
     documents  the rows, and the indexed documents below
-    given      matches in the index that count, at most one a row; `numbers` are those of their roots
+    given      matches in the index that count, at most one a row; `numbers` are those of their roots. Also
+               documents at the distance WATCHED: no matches, but once one is lost, its row is looked up again
     pairs      matches among the rows; `numbers` are earlier rows
     measured   indexed documents at distances that the walk measures by the frames
     hashes     uint64 [n, bands], band hashes; rows that share a band are measured too; None: no row is
+    apart      bool [n], rows whose only matches are those in `given` and `pairs`
     compared   int64 [n], comparisons so far; the walk adds its own
     """
 
@@ -43,6 +48,7 @@ class Rows(NamedTuple):
     pairs: Matches
     measured: Matches
     hashes: npt.NDArray[np.uint64] | None
+    apart: npt.NDArray[np.bool_]
     compared: npt.NDArray[np.int64]
 
 
@@ -80,7 +86,7 @@ class Walk:
             given = len(rows.given)
             to_roots[:given] = self._distances_of_given(rows.given, places[:given])
             to_roots[given:] = minhash.UNMEASURED
-        # Only a row's first candidate can be a given one.
+        to_roots[parts.distances == WATCHED] = NO_DISTANCE
         order = np.argsort(parts.rows, kind="stable")
         begins = np.searchsorted(parts.rows[order], np.arange(len(rows.kinds) + 1))
         return minhash.Candidates(begins, places[order], parts.distances[order], to_roots[order])
@@ -143,15 +149,15 @@ class Walk:
         """Replace lost indexed candidates of this row and all later ones."""
         assert self._again is not None, "documents get lost only where they can be looked up again"
         begins, places, distances, to_roots = self._candidates
-        lost, later = self.documents.columns.lost, np.flatnonzero(begins[1:] > begins[:-1])
-        later = later[later >= row]
-        # Row 7 has the candidates begins[7] to begins[8] - 1: only the first can be a given match.
-        at = begins[later]
-        gone = (places[at] >= len(self._kinds)) & (distances[at] >= 0) & lost[places[at]]
-        later, at = later[gone], at[gone]
+        at = np.arange(begins[row], len(places))
+        at = at[(places[at] >= len(self._kinds)) & (distances[at] >= 0) & self.documents.columns.lost[places[at]]]
+        # Rows 7 and 8 have the candidates begins[7] to begins[8] - 1, and begins[8] to begins[9] - 1.
+        later, firsts = np.unique(np.searchsorted(begins, at, "right") - 1, return_index=True)
         given = self._again(later, self.documents.lost_numbers())
         distances[at] = NO_DISTANCE
-        at, given = at[given.rows], Matches(later[given.rows], given.distances, given.numbers)
+        # What was watched still is, unless it was lost.
+        given = given.take(given.distances != WATCHED)
+        at, given = at[firsts[given.rows]], Matches(later[given.rows], given.distances, given.numbers)
         places[at], distances[at] = self.documents.places(given.numbers), given.distances
         to_roots[at] = self._distances_of_given(given, places[at])
 
@@ -159,6 +165,7 @@ class Walk:
 def _bands_of(rows: Rows) -> minhash.Bands:
     """Empty chains for the rows that take part."""
     filed = (rows.kinds == Kind.NEAR) & (rows.hashes is not None)
-    # A given match needs no further candidates.
-    filed[rows.given.rows] = False
-    return minhash.bands_of(np.empty((len(filed), 0), np.uint64) if rows.hashes is None else rows.hashes, filed)
+    # A given match needs no further candidates: the row equals its root and will not enter.
+    filed[rows.given.rows[~rows.apart[rows.given.rows]]] = False
+    hashes = np.empty((len(filed), 0), np.uint64) if rows.hashes is None else rows.hashes
+    return minhash.bands_of(hashes, filed)._replace(meets=filed & ~rows.apart)

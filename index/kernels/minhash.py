@@ -43,7 +43,8 @@ class Bands(NamedTuple):
     """Rows in chains, by each band's hash: further candidates, with learnt frames.
 
     hashes     uint64 [n, bands], as `band_hashes`
-    filed      bool [n], rows that take part
+    filed      bool [n], rows that others may meet
+    meets      bool [n], rows that meet others
     heads      int32 [bands, slots], each chain's last row, or -1; slots is a power of two
     following  int32 [n, bands], the chain's next row, or -1
     seen_by    int64 [n], last row that met this one
@@ -53,6 +54,7 @@ class Bands(NamedTuple):
 
     hashes: npt.NDArray[np.uint64]
     filed: npt.NDArray[np.bool_]
+    meets: npt.NDArray[np.bool_]
     heads: npt.NDArray[np.int32]
     following: npt.NDArray[np.int32]
     seen_by: npt.NDArray[np.int64]
@@ -138,7 +140,7 @@ def bands_of(hashes: npt.NDArray[np.uint64], filed: npt.NDArray[np.bool_]) -> Ba
     # More than twice as many slots as rows, a power of two: 5 rows, 16 slots.
     heads = np.full((bands, 1 << (2 * count).bit_length()), -1, np.int32)
     met = np.full(count, NONE, np.int64), np.empty(count, np.int64)
-    return Bands(hashes, filed, heads, np.empty(hashes.shape, np.int32), *met, np.zeros(1, np.int64))
+    return Bands(hashes, filed, filed, heads, np.empty(hashes.shape, np.int32), *met, np.zeros(1, np.int64))
 
 
 @compiled
@@ -382,7 +384,7 @@ def judge(
     short, root_of_short, nearest_short, reported_short, verdict = NONE, NONE, 0, 0, limits.duplicate
     is_old = _brings_nothing_new(prints, row, _signature_words(prints.shape[1]))
     begin, end = candidates.begins[row], candidates.begins[row + 1]
-    met = _meet(row, bands, verdicts.entering) if bands.filed[row] else 0
+    met = _meet(row, bands, verdicts.entering) if bands.meets[row] else 0
     verdicts.compared[row] += met
     for at in range(begin, end + met):
         place, distance, to_root = _candidate(at, end, candidates, bands)
@@ -467,11 +469,10 @@ def walk(
     while row < len(stops):
         if stops[row]:
             return row
-        # Without candidates a row stays UNIQUE.
-        if candidates.begins[row] < candidates.begins[row + 1] or bands.filed[row]:
-            judgement = judge(row, candidates, bands, documents, verdicts, limits)
-            if judgement.asks != NOTHING:
-                return row
-            conclude(row, judgement, documents, verdicts, limits)
+        judgement = judge(row, candidates, bands, documents, verdicts, limits)
+        if judgement.asks != NOTHING:
+            return row
+        # Without a match a row stays UNIQUE.
+        conclude(row, judgement, documents, verdicts, limits)
         row += 1
     return row

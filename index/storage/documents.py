@@ -1,6 +1,6 @@
 """Documents that became entries: by number, and by whole fingerprint in the tables `exact` and `repeats`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -191,31 +191,34 @@ def note_versions(
 
     replaced  older versions' numbers, uint64 [n]; None: unknown, so ids decide
     """
-    noted = _given_back(transaction)
-    if not len(noted):
-        return
-    again = np.isin(_id_hashes(ids), noted["id"]) if replaced is None else np.isin(replaced, noted["number"])
-    rows = np.flatnonzero(again)
-    note_given_back(transaction, [ids[row] for row in rows.tolist()], numbers[rows])
+    if replaced is None:
+        rows = np.flatnonzero(np.isin(_id_hashes(ids), _given_back(transaction)["id"])).tolist()
+    else:
+        known, rows = set(given_back_of(transaction, ids)["number"].tolist()), []
+        for row, former in enumerate(replaced.tolist()):
+            # Of updates 8 of 5 and 9 of 8, the second is a version of 5 too.
+            if former in known:
+                known.add(int(numbers[row]))
+                rows.append(row)
+    note_given_back(transaction, [ids[row] for row in rows], numbers[rows])
 
 
 def are_given_back(visibility: Visibility, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Whether each id belongs to a visible given-back document: n ids -> bool [n]; free if the index has none."""
-    given_back = np.zeros(len(ids), np.bool_)
-    noted = _given_back(visibility.transaction)
-    if not len(noted):
-        return given_back
-    hashes = _id_hashes(ids)
-    begins, ends = (np.searchsorted(noted["id"], hashes, side) for side in ("left", "right"))
-    for row in np.flatnonzero(ends > begins).tolist():
-        numbers = noted["number"][begins[row] : ends[row]].astype(np.uint64)
-        given_back[row] = bool(ids[row]) and bool(visibility.visible(numbers).any())
-    return given_back
+    noted = given_back_of(visibility.transaction, ids)
+    visible = noted["id"][visibility.visible(noted["number"].astype(np.uint64))]
+    return np.isin(_id_hashes(ids), visible) if len(visible) else np.zeros(len(ids), np.bool_)
+
+
+def given_back_of(transaction: Transaction, ids: Collection[str]) -> npt.NDArray[np.void]:
+    """Given-back documents with the hash of one of these ids, visible or not: GIVEN_BACK [n]."""
+    noted = _given_back(transaction)
+    return noted[np.isin(noted["id"], _id_hashes(ids))] if len(noted) else noted
 
 
 def _given_back(transaction: Transaction) -> npt.NDArray[np.void]:
     return np.frombuffer(transaction.get(Table.META, GIVEN_BACK_KEY) or b"", GIVEN_BACK)
 
 
-def _id_hashes(ids: Sequence[str]) -> npt.NDArray[np.uint64]:
+def _id_hashes(ids: Collection[str]) -> npt.NDArray[np.uint64]:
     return np.array([xxhash.xxh3_64_intdigest(pack_text(id_)) for id_ in ids], np.uint64)

@@ -76,13 +76,15 @@ class Versions:
     of_rows  int64 [n], each row's key, by place in `keys`; -1 without a usable id
     keys     distinct
     known    each key's versions, newest first: all that count, or only the last
-    whole    by key, whether `known` has all that count
+    whole    by key, whether `known` has all that count, bool [k]; if any count
+    settled  bool [n], rows that their document's last version decides alone, whatever they match
     """
 
     of_rows: npt.NDArray[np.int64]
     keys: list[Key]
     known: list[list[Version]]
-    whole: list[bool]
+    whole: npt.NDArray[np.bool_]
+    settled: npt.NDArray[np.bool_]
 
 
 def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
@@ -113,8 +115,8 @@ def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
     known = [versions or [] for versions in newest]
     for place, versions in zip(asked, latest_versions(session, [keys[place] for place in asked]), strict=True):
         known[place] = versions
-    whole = [versions is None or bool(differs[place]) for place, versions in enumerate(newest)]
-    return Versions(of_rows, keys, known, whole)
+    own = np.array([bool(versions and versions[0].own) for versions in newest], np.bool_)
+    return Versions(of_rows, keys, known, differs, (of_rows >= 0) & (own & ~differs)[of_rows])
 
 
 def _suffices(last: list[Version], text: int, substance: int) -> bool:

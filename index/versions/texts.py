@@ -7,7 +7,7 @@ from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind
 from index.matching.candidates import CandidateSet
 from index.session import ReadSession
 from index.storage import log
-from index.versions.history import Key, Versions, delivered
+from index.versions.history import Versions
 
 Columns = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.uint8]]
 """Kinds, fingerprints and looks."""
@@ -46,10 +46,6 @@ class Texts:
             near, distances = self._comparison(np.array([row]), *self._document(number))
             self._to_documents[row, number] = bool(near[0]), int(distances[0])
         return self._to_documents[row, number]
-
-    def delivered(self, number: int, key: Key) -> tuple[int, int] | None:
-        """As `history.delivered`."""
-        return delivered(self._session, number, key)
 
     def is_visible(self, number: int) -> bool:
         """Whether an indexed document was visible before this batch."""

@@ -88,6 +88,8 @@ class BruteForceIndex:
     """By number: the watermark of its source when it was decided; None as long as there is none."""
     given_back: dict[Position, int] = field(default_factory=dict)
     """Number of the document that was given back at a position."""
+    updated: set[int] = field(default_factory=set)
+    """Updates of what was given back, and their updates."""
 
     def distance(self, known: int, fingerprint: int) -> int:
         return (known ^ fingerprint).bit_count()
@@ -156,8 +158,10 @@ class BruteForceIndex:
                     b"" if entries.looks is None else entries.looks[row].tobytes(),
                 )
                 known = Known(number, number, kind, _fingerprint(entries, row), entries.ids[row], position, look=look)
-                known = known._replace(length=int(entries.letters[row]))
+                host, (text, substance) = _host(entries, row), _digests(entries, row)
+                known = known._replace(length=int(entries.letters[row]), host=host, text=text, substance=substance)
                 self.known.append(known)
+                self.crawled.setdefault(known.id, []).append(Crawled(host, number, text, substance, 0, position))
                 self.given_back[position] = number
                 self.decided_at[number] = self.watermarks.get(source)
         self._retire(entries)
@@ -184,9 +188,13 @@ class BruteForceIndex:
         fingerprint, id_ = _fingerprint(entries, row), entries.ids[row]
         radius = 0 if kind is Kind.EXACT else self.distance_max
         of_kind = [known for known in self.known if known.kind is kind and known.number not in self.retired]
-        if any(self.known[each].id == id_ for each in self.given_back.values() if each not in self.retired):
+        given_back = {*self.given_back.values(), *self.updated} - self.retired
+        is_back = any(self.known[each].id == id_ for each in given_back)
+        if is_back:
             of_kind = [known for known in of_kind if known.id == id_ and self._root(known.number).id == id_]
-        apart = [(self.distance(known.fingerprint, fingerprint), known.number) for known in of_kind]
+        # Looked up by id, versions need no band in common.
+        measured = self.distance_to_root if is_back and kind is Kind.NEAR else self.distance
+        apart = [(measured(known.fingerprint, fingerprint), known.number) for known in of_kind]
         matches = [(distance, number) for distance, number in apart if distance <= radius]
         look = b"" if entries.looks is None else entries.looks[row].tobytes()
         if self.second_look is not None and kind is Kind.NEAR:
@@ -301,6 +309,8 @@ class BruteForceIndex:
         if standing is None:
             return Answer(Verdict.UPDATE, reason, -1, itself.number, itself.id, last.position)
         self.retired.add(standing.number)
+        if standing.number in self.given_back.values() or standing.number in self.updated:
+            self.updated.add(itself.number)
         return Answer(
             Verdict.UPDATE, reason, self._told(standing, itself), itself.number, standing.id, standing.position
         )

@@ -74,7 +74,7 @@ def test_the_walk_of_a_batch_enters_each_module_at_most_twice(insert: Any, look:
             counts = entered(index, replace(entries_of(rows), hosts=["site.example"] * len(rows)), rows)
             assert max(counts.values()) <= ENTERED_MAX, counts
             seen |= set(counts)
-    rooms = {"admit", "prepare", "batch", "give_back", "lookup", "rule", "guard", "retention", "retire"}
+    rooms = {"admit", "prepare", "batch", "lookup", "rule", "guard", "retention", "retire"}
     assert seen == {f"index.decide.{room}" for room in rooms}
 
 

@@ -12,6 +12,7 @@ from index.errors import GivingBack
 from index.index import Index
 from index.matching.root import RootRule
 from index.session import Recrawl, Retention
+from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.tools import Importer, portions
 from tests.support.answers import answers_of
@@ -113,6 +114,57 @@ def test_the_drop_itself_keeps_its_verdict(tmp_path: Path) -> None:
         decisions = index.admit(entries_of([ORIGINAL, DROPPED]), {})
     assert decisions.replayed.tolist() == [True, True]
     assert decisions.verdicts.tolist() == [Verdict.UNIQUE, Verdict.DUPLICATE]
+
+
+def log_batches(index: Index) -> int:
+    return index._opened.read(lambda session: sum(1 for _ in session.transaction.walk(Table.LOG)))
+
+
+def test_pages_that_were_given_back_are_decided_together_with_the_rest_of_their_batch(tmp_path: Path) -> None:
+    originals = [Row(number, number * 0x0101010101010101, id=f"original {number}") for number in range(8)]
+    dropped = [Row(8 + place, row.fingerprint | 1, id=f"page {place}") for place, row in enumerate(originals)]
+    with opened(tmp_path) as index:
+        admitted(index, *originals)
+        assert admitted(index, *dropped) == [("duplicate", row.id) for row in originals]
+        assert given_back(index, *dropped) == [True] * len(dropped)
+        before = log_batches(index)
+        mixed = [row for pair in zip(dropped, originals, strict=True) for row in pair]
+        again = [row._replace(offset=16 + place) for place, row in enumerate(mixed)]
+        assert admitted(index, *again) == [("duplicate", row.id) for row in mixed]
+        # A page that needed a step of its own would be logged by itself.
+        assert log_batches(index) == before + 1
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_each_version_of_a_page_given_back_is_given_back_however_batches_are_cut(
+    tmp_path: Path, together: bool
+) -> None:
+    versions = [Row(2, 0b11 << 40, id="dropped"), Row(3, 0b11 << 50, id="dropped"), Row(4, 0b11 << 60, id="dropped")]
+    with opened(tmp_path, recrawl=Recrawl("update")) as index:
+        admitted(index, ORIGINAL, DROPPED)
+        given_back(index, DROPPED)
+        found = admitted(index, *versions) if together else [each for row in versions for each in admitted(index, row)]
+        assert found == [("update", "dropped")] * 3
+        # Near to another document, and to no version of its own.
+        assert admitted(index, DROPPED._replace(offset=5)) == [("update", "dropped")]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_copy_of_a_page_that_an_update_replaces_becomes_a_version_of_a_page_given_back(
+    tmp_path: Path, together: bool
+) -> None:
+    """With insert = "all" a dropped copy outlives the page that it resembled."""
+    copy = Row(2, 0b111, id="dropped", host="there")
+    update = Row(3, 0b111 << 40, id="original")
+    near_copy = Row(4, 0b111 | 0b11 << 50, id="dropped", host="elsewhere")
+    with opened(tmp_path, Parameters(insert="all"), recrawl=Recrawl("update")) as index:
+        assert admitted(index, ORIGINAL, DROPPED, copy)[1:] == [("duplicate", "original")] * 2
+        given_back(index, DROPPED)
+        batches = [[update, near_copy]] if together else [[update], [near_copy]]
+        assert [each for batch in batches for each in admitted(index, *batch)] == [
+            ("update", "original"),
+            ("duplicate", "dropped"),
+        ]
 
 
 def test_a_page_given_back_comes_again_with_small_changes_and_with_large_ones(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.decide import prepare
-from index.entry import Entries, Kind, Verdict
+from index.entry import Entries, Kind, Position, Verdict
 from index.index import Index
 from index.lsm.compaction import TreeSizes
 from index.matching.minhash import Banding
@@ -115,7 +115,7 @@ def entries(rows: list[Row], parameters: Parameters) -> Entries:
 def test_pages_crawled_again_are_decided_as_brute_force_does_however_the_rows_are_batched(
     scheme: str, insert: str, recrawl: Recrawl, data: st.DataObject
 ) -> None:
-    """Whatever expires, is forgotten, compacted, or replaced within the batch."""
+    """Whatever expires, is forgotten, given back, compacted, or replaced within the batch."""
     generator = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     parameters = with_insert(SCHEMES[scheme], insert)
     retention = Retention(data.draw(st.sampled_from([None, 8, 40])), data.draw(st.sampled_from([None, 500])))
@@ -140,7 +140,15 @@ def test_pages_crawled_again_are_decided_as_brute_force_does_however_the_rows_ar
                     if generator.random() < 0.2:
                         ids = {rows[int(generator.integers(begin))].id for _ in range(2)}
                         assert [document.id for document in index.forget(ids)] == oracle.forget(ids)
+                    drops = [row for row in rows[:begin] if retention == Retention() and is_dropped(oracle, row)]
+                    if chosen := [row for row in drops if generator.random() < 0.3]:
+                        given = entries(chosen, parameters)
+                        assert index.give_back(given, delivered=True).tolist() == oracle.give_back(given)
         assert wrong(Path(name)) == {}
+
+
+def is_dropped(oracle: BruteForceIndex, row: Row) -> bool:
+    return oracle.journal[Position(row.source, row.offset)].verdict is Verdict.DUPLICATE
 
 
 def decided_rows(

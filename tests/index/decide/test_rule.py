@@ -40,7 +40,8 @@ def decide(columns: Columns, insert: Insert, next_number: int, texts: list[int] 
     candidates = CandidateSet(fingerprints, np.empty((len(kinds), 0), np.uint8))
     candidates.add(np.unique(columns.given.numbers))
     compared = np.zeros(len(kinds), np.int64)
-    rows = Rows(kinds, candidates, columns.given, columns.pairs, no_matches(), None, compared)
+    apart = np.zeros(len(kinds), np.bool_)
+    rows = Rows(kinds, candidates, columns.given, columns.pairs, no_matches(), None, apart, compared)
     root = RootRule(4, 1) if insert == "root" else None
 
     def to_roots(left: np.ndarray, right: np.ndarray, *_: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.entry import Position, RecrawlPolicy, given_back_source
+from index.entry import Position, RecrawlPolicy, Verdict, given_back_source
 from index.frames import hosts as hosts_module
 from index.index import internals_of
 from index.matching.frame import NEW_BINS_MIN, VERSION_SHARE_MIN, FrameRule
@@ -66,13 +66,26 @@ def test_pages_that_are_crawled_again_are_decided_alike_in_all_batches(
     assert_decided_alike(policy, seed, count, cuts)
 
 
+@pytest.mark.parametrize("policy", ["duplicate", "update", "as-new"])
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32), st.integers(16, 80), st.data())
+def test_pages_that_were_given_back_are_decided_alike_in_all_batches(
+    policy: RecrawlPolicy, seed: int, count: int, data: st.DataObject
+) -> None:
+    """A batch of one row separates a page's versions from all other documents by itself."""
+    cuts = data.draw(st.sets(st.integers(1, count - 1), max_size=2)) | {count // 2}
+    assert_decided_alike(policy, seed, count, sorted(cuts), give_back_at=count // 2)
+
+
 def test_a_page_that_repeats_its_first_text_goes_on_from_there_in_all_batches() -> None:
     """With "as-new" a document has two delivered versions; its tenth page is nearest to the first."""
     assert_decided_alike("as-new", seed=11, count=11, cuts=[])
 
 
-def assert_decided_alike(policy: RecrawlPolicy, seed: int, count: int, cuts: list[int]) -> None:
-    """Crawled pages get the same verdicts in these batches as one by one."""
+def assert_decided_alike(
+    policy: RecrawlPolicy, seed: int, count: int, cuts: list[int], give_back_at: int | None = None
+) -> None:
+    """Crawled pages get the same verdicts in these batches as one by one; at one cut all duplicates are given back."""
     generator = np.random.default_rng(seed)
     signatures = pack_bins(site(generator, count, 2, 1.0), 8)
     hosts = hosts_of(generator, count, 2)
@@ -87,6 +100,9 @@ def assert_decided_alike(policy: RecrawlPolicy, seed: int, count: int, cuts: lis
                     decided = index.admit(batch_of(signatures, begin, end, hosts, ids), {ONE: end})
                     positions = [None if at is None else at.offset for at in decided.original_positions]
                     found += list(zip(decided.verdicts.tolist(), positions, decided.distances.tolist(), strict=True))
+                    if end == give_back_at:
+                        dropped = np.flatnonzero([verdict == Verdict.DUPLICATE for verdict, _, _ in found])
+                        index.give_back(batch_of(signatures, 0, end, hosts, ids).take(dropped))
                 assert not [each for each in internals_of(index).read(verify_tables) if each.wrong]
         answers.append(found)
     assert answers[0] == answers[1]
