@@ -7,12 +7,14 @@ SplitMix64 and those in `columns`. After changing an intrinsic delete the kept c
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite import binding, ir
-from numba.core import cgutils, types
+from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -21,6 +23,28 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(function: Function) -> Function:
     """Compile the function at its first call, keep the code on disk, and release the interpreter's lock while it runs."""
     return cast(Function, numba.njit(cache=True, nogil=True)(function))
+
+
+class _Compilations(event.Listener):
+    def __init__(self, begun: Callable[[int, Path], None]) -> None:
+        self._begun, self._kernels = begun, 0
+
+    def on_start(self, event: Any) -> None:
+        kernel = event.data["dispatcher"]
+        # A kernel may call functions of numba, which are compiled with it.
+        if not kernel.py_func.__module__.startswith("numba."):
+            self._kernels += 1
+            self._begun(self._kernels, Path(kernel.stats.cache_path))
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+@contextmanager
+def compilations(begun: Callable[[int, Path], None]) -> Iterator[None]:
+    """Call `begun` for each kernel that the cache lacks, before it is compiled: with 1, 2, ..., and its cache's folder."""
+    with event.install_listener("numba:compile", _Compilations(begun)):
+        yield
 
 
 def _pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001

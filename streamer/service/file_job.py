@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from index import Applied, Index, Source
+from index.kernels.jit import compilations
 from streamer.errors import NoDocuments
 from streamer.observe.batch_report import BatchReport
 from streamer.records.decode import Decoder
@@ -54,6 +55,14 @@ class _ProgressBar(Listener):
         if state in (State.RESTORING, State.RUNNING):
             # An error at the start should not appear below an empty bar.
             self._bar.start()
+
+    def compiling(self, kernel: int, cache: Path) -> None:
+        """Say that a kernel is compiled, the run's first, second, ...; its code goes to this folder."""
+        if kernel == 1:
+            self._bar.console.print(
+                f"compiling machine code, once for this processor (cached in {cache})", soft_wrap=True
+            )
+        self._bar.update(self._task, documents=f"compiling: {kernel} kernels")
 
     def progress(self) -> None:
         documents = f"{self._totals.records:,} documents"
@@ -118,7 +127,8 @@ def filter_files(
         listener = _ProgressBar(transport, bar, totals)
         service = build_service(settings, transport, index, fingerprinter, listener, FILES_POLICY, supervised=False)
         try:
-            interrupted = _run_until_signal(service)
+            with compilations(listener.compiling):
+                interrupted = _run_until_signal(service)
         finally:
             if bar.live.is_started:
                 bar.stop()

@@ -1,6 +1,9 @@
 """What numba's cache asks of kernels, and the intrinsics against plain Python."""
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +122,24 @@ def test_a_kernel_hashes_as_the_package_does(content: bytes, seed: int) -> None:
     assert seeded == xxhash.xxh64_intdigest(content, seed)
     assert short == xxhash.xxh3_64_intdigest(content)
     assert low | high << 64 == xxhash.xxh3_128_intdigest(content)
+
+
+PROGRAM = """
+import numpy as np
+from index.kernels import numbers
+from index.kernels.jit import compilations
+told = []
+with compilations(lambda kernel, cache: told.append((kernel, cache.is_dir()))):
+    numbers.found(np.full(64, numbers.EMPTY, np.uint64), np.empty(64, np.int64), np.array([7], np.uint64))
+print(told)
+"""
+
+
+def test_only_kernels_that_the_cache_lacks_are_announced(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", PROGRAM]
+    runs = [
+        subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert runs == ["[(1, True), (2, True)]\n", "[]\n"]

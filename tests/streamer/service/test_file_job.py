@@ -1,6 +1,8 @@
 """Files of crawls and tables, from one end of the job to the other."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pyarrow as arrow
 import pytest
 from pyarrow import parquet
 
+from streamer.service import file_job
 from streamer.transports.files.line_reader import lines
 from tests.support.command_line import Done, run
 from tests.support.web_archives import Archive
@@ -50,6 +53,22 @@ def filtered(folder: Path, file: Path, *options: str) -> tuple[dict[str, Any], l
 
 
 MAIN = ("--set", "fingerprint.markup=html-main", "--set", "decode.preset=warc")
+
+
+@pytest.mark.parametrize("kernels", [0, 3])
+def test_a_run_says_once_that_it_compiles_machine_code_if_the_cache_lacks_any(
+    kernels: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def compilations(begun: Callable[[int, Path], None]) -> Iterator[None]:
+        for kernel in range(kernels):
+            begun(kernel + 1, Path("kept"))
+        yield
+
+    monkeypatch.setattr(file_job, "compilations", compilations)
+    (file := tmp_path / "texts.jsonl").write_text(json.dumps({"text": STORY}) + "\n")
+    _, _, done = filtered(tmp_path, file)
+    assert done.err.count("compiling machine code, once for this processor (cached in kept)") == min(kernels, 1)
 
 
 def test_an_archive_is_filtered_page_by_page_and_goes_on_where_it_grew(tmp_path: Path) -> None:
