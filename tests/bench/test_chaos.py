@@ -27,7 +27,7 @@ from bench.chaos.readiness import UNTRUE_SECONDS_MAX, Readiness
 from bench.chaos.report import AT_ONCE, by_kind
 from bench.chaos.sequence import Failure, Struck, choose
 from bench.chaos.traffic import records
-from bench.chaos.world import World, offsets_are_pending
+from bench.chaos.world import World, offsets_are_unanswered
 from deploy.kafka_run import create_topics
 from deploy.local_kafka import HOST, free_port
 from tests.support.paths import ROOT
@@ -261,7 +261,7 @@ def test_a_partition_stands_still_from_its_last_output_or_from_its_first_waiting
 
 
 @pytest.mark.kafka
-def test_offsets_are_pending_as_long_as_their_transaction_is_open(kafka: SimpleNamespace) -> None:
+def test_offsets_are_unanswered_as_long_as_their_transaction_is_open(kafka: SimpleNamespace) -> None:
     name = f"pending-{uuid.uuid4().hex}"
     create_topics(kafka.bootstrap_servers, [name], 1)
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=name)
@@ -269,10 +269,10 @@ def test_offsets_are_pending_as_long_as_their_transaction_is_open(kafka: SimpleN
     producer.begin_transaction()
     producer.send_offsets_to_transaction({TopicPartition(name, 0): OffsetAndMetadata(7, "", -1)}, name)
     producer.flush()
-    assert offsets_are_pending(kafka.bootstrap_servers, name, [TopicPartition(name, 0)])
+    assert offsets_are_unanswered(kafka.bootstrap_servers, name, [TopicPartition(name, 0)])
     producer.commit_transaction()
     producer.close()
-    assert not offsets_are_pending(kafka.bootstrap_servers, name, [TopicPartition(name, 0)])
+    assert not offsets_are_unanswered(kafka.bootstrap_servers, name, [TopicPartition(name, 0)])
 
 
 @pytest.mark.kafka
