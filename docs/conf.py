@@ -41,6 +41,7 @@ docs/limits
 docs/running
 docs/index-tools
 docs/questions
+docs/audit
 docs/runbook
 docs/clusters
 docs/releases

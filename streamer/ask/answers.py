@@ -11,6 +11,7 @@ import orjson
 from index import Decided, minhash
 from streamer.ask.answer import Answer
 from streamer.ask.filter import Filter, Value
+from streamer.audit.report import report as audit
 from streamer.explain.positions import place_as_json, position_text
 from streamer.explain.why import explain
 from streamer.observe.application import error_body
@@ -68,6 +69,7 @@ class Answers:
             "document": self._document,
             "pairs": self._pairs,
             "texts": self._texts,
+            "audit": lambda _: audit(self._settings),
         }
 
     def warm_up(self) -> None:

@@ -124,6 +124,7 @@ def routes_for(
         Route("/v1/texts/{id:path}", "GET", asking("texts"), authorizer.refuse, queue=queue),
         Route("/v1/pairs/{host:path}", "GET", asking("pairs"), authorizer.refuse, queue="check"),
         Route("/v1/pairs", "GET", asking("pairs"), authorizer.refuse, queue="check"),
+        Route("/v1/audit", "GET", asking("audit"), authorizer.refuse, queue="check"),
         Route("/v1/status", "GET", lambda _: respond(HTTPStatus.OK, JSON, status()), authorizer.refuse_unauthorized),
         Route("/v1/openapi.json", "GET", lambda _: respond(HTTPStatus.OK, JSON, described)),
         Route("/", "GET", lambda _: respond(HTTPStatus.OK, "text/html; charset=utf-8", page, page_headers)),

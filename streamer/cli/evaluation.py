@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,9 +12,19 @@ import click
 import orjson
 
 from streamer.cli.methods import scores
-from streamer.cli.options import FILE, FOLDER, Chosen, files_argument, json_option, pass_chosen, settings_options
+from streamer.cli.options import (
+    FILE,
+    FOLDER,
+    Chosen,
+    files_argument,
+    index_option,
+    json_option,
+    pass_chosen,
+    settings_options,
+    since_option,
+)
 from streamer.cli.outputs import NoLeftovers, require_absent, show, write_page, writing
-from streamer.errors import NoDocuments
+from streamer.errors import NoDocuments, SettingsError
 from streamer.explain.plain_table import PlainTable
 from streamer.settings.settings import Settings
 
@@ -214,3 +225,27 @@ def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) -
         rows.add_row(f"{each.least}-{each.most}", f"{each.texts:,}", *cells)
     show([each.as_json(thresholds) for each in rates], rows, soft_wrap=False)
     write_page(picture, lambda: short_page(rates, parameters))
+
+
+@click.command("audit")
+@index_option
+@since_option
+@json_option
+@pass_chosen
+def audit(chosen: Chosen, directory: Path | None, since: str | None) -> None:
+    """Show how good the verdicts are, measured on the stream.
+
+    Recall: of documents with a near-duplicate that was kept before, the share that was dropped or names it. Precision: of
+    duplicates, the share that exact counting confirms. The second table shows what another minhash.similarity_min would do.
+    """
+    from streamer.audit.report import report, store_of, tables
+    from streamer.give_back.selection import moment_ms
+
+    settings = chosen.load(index=directory, over_files=True)
+    if not store_of(settings).path.exists():
+        raise SettingsError(
+            f"{store_of(settings).path}: there is no sample of this index. Filter with audit.one_in above 0, into the index that "
+            "--index or index.directory names."
+        )
+    values = report(settings, None if since is None else moment_ms(since, round(time.time() * 1_000)) / 1_000)
+    show(values, tables(values))

@@ -17,7 +17,7 @@ from streamer.cli.about import completion, version_command
 from streamer.cli.compare import compare
 from streamer.cli.dead_letters import dead_letters
 from streamer.cli.doctor import doctor
-from streamer.cli.evaluation import evaluate
+from streamer.cli.evaluation import audit, evaluate
 from streamer.cli.give_back import give_back
 from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, idf
@@ -324,6 +324,7 @@ for command in (
     compare,
     verify,
     why,
+    audit,
     doctor,
     give_back,
     dead_letters,

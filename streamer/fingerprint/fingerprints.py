@@ -16,6 +16,7 @@ from index import Kind
 from streamer.fingerprint.digests import digests_of
 from streamer.fingerprint.hashing import hash_text
 from streamer.fingerprint.key import HashKey
+from streamer.fingerprint.sample import samples
 from streamer.records.reason import Reason
 from streamer.text.characters import Characters, tables_hash
 from streamer.text.normalisation import Normaliser
@@ -35,6 +36,7 @@ class Fingerprints:
     looks           uint8 [n, look bytes], for the second look at NEAR rows, zeros elsewhere; None: no second look
     digests         uint64 [n, 2], text and substance (`digests_of`); None: unknown
     lengths         uint32 [n], the normalised texts' letters (`characters.letters`); None: unknown
+    samples         object [n], `sample.Sample` in rows of the audit's sample, else None; None: no audit
 
     >>> kinds, none = np.array([Kind.NEAR, Kind.EXACT], np.uint8), np.zeros(2, np.uint8)
     >>> prints = Fingerprints(kinds, none, np.array([[7], [8]], np.uint64), np.array([30, 2], np.int32))
@@ -49,6 +51,7 @@ class Fingerprints:
     looks: npt.NDArray[np.uint8] | None = None
     digests: npt.NDArray[np.uint64] | None = None
     lengths: npt.NDArray[np.uint32] | None = None
+    samples: npt.NDArray[np.object_] | None = None
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -68,6 +71,8 @@ class Scheme(ABC):
     def __init__(self, normaliser: Normaliser, key: HashKey) -> None:
         self._normaliser = normaliser
         self._key = key
+        self.sampled_one_in = 0
+        """One text in so many is in the audit's sample; 0: none."""
 
     @property
     def key(self) -> HashKey:
@@ -110,9 +115,12 @@ class Scheme(ABC):
         feature_counts: npt.NDArray[np.int64],
         features_min: int,
         lengths: npt.NDArray[np.uint32],
+        features: tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]],
         looks: npt.NDArray[np.uint8] | None = None,
     ) -> Fingerprints:
         """Each fingerprint with its kind: EXACT with fewer features than `features_min`, UNDECIDABLE without any.
+
+        features  hashes and bounds, for the sample: see `samples`
 
         EXACT: the fingerprint becomes the XXH3 of the normalised text's UTF-8, in at most 128 bits. Changes `fingerprints` and
         `looks` in place.
@@ -127,7 +135,10 @@ class Scheme(ABC):
         for row in np.flatnonzero(short & ~empty).tolist():
             fingerprints[row, :lanes] = hash_text(characters.text(row), lanes, self._key.seed)
         counts, digests = feature_counts.astype(np.int32), digests_of(characters, self._key)
-        return Fingerprints(kinds, reasons, fingerprints, counts, looks, digests, lengths)
+        sample = samples(*features, self.sampled_one_in, self._key) if self.sampled_one_in else None
+        if sample is not None:
+            sample[short] = None
+        return Fingerprints(kinds, reasons, fingerprints, counts, looks, digests, lengths, sample)
 
 
 def joined(parts: Sequence[Fingerprints]) -> Fingerprints:

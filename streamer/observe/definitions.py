@@ -152,6 +152,23 @@ BATCH_AGE = gauge(
     "Age of a worker's current batch in seconds, since it was read; 0 without a batch.",
     "worker",
 )
+AUDIT_RECALL = gauge(
+    "neardup_audit_recall",
+    "Of sampled documents with a near-duplicate that was kept before, the share dropped or named: the estimate over the last "
+    "hour and day, and the bounds of its 95 % interval. NaN while too little was seen.",
+    "window",
+    "bound",
+)
+AUDIT_PRECISION = gauge(
+    "neardup_audit_precision",
+    "Of sampled duplicates, the share that exact counting confirms; as neardup_audit_recall.",
+    "window",
+    "bound",
+)
+AUDIT_SAMPLED = gauge("neardup_audit_sampled", "Documents in the audit's sample.")
+AUDIT_KEPT_HOSTS = gauge(
+    "neardup_audit_kept_hosts", "Most hosts from which one article was kept within a day, by the audit's sample."
+)
 SHADOW = gauge("neardup_shadow", "1 if near-duplicates also go to the unique topic (route.shadow), else 0.")
 BUILD_INFO = gauge(
     "neardup_build_info", "Always 1; its labels are the versions of the filter and of Python.", "version", "python"

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from index import Applied, Index, Source
 from index.kernels.jit import compilations
+from streamer.audit.report import estimates_of
 from streamer.errors import NoDocuments
 from streamer.observe.batch_report import BatchReport
 from streamer.records.decode import Decoder
@@ -134,6 +135,8 @@ def filter_files(
                 bar.stop()
         totals.before = transport.lines_delivered - totals.records
         totals.left_out, totals.suffix = transport.left_out, transport.suffix
+    if settings.audit.one_in:
+        totals.audit = estimates_of(settings)
     totals.seconds = time.perf_counter() - begin
     return totals, not interrupted
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from index import Verdict
+from streamer.audit.estimates import Estimate
 from streamer.explain.plain_table import PlainTable
 from streamer.observe.batch_report import STEPS, BatchReport
 
@@ -18,6 +19,7 @@ class Totals:
     shadow    whether duplicates go with the unique ones (route.shadow)
     suffix    of the outputs' files
     left_out  WARC records without a page, by kind, from each file's beginning
+    audit     `audit.report.estimates` of the whole index; empty without an audit
 
     >>> Totals(records=500, seconds=2.0).records_per_second
     250.0
@@ -33,6 +35,7 @@ class Totals:
     shadow: bool = False
     left_out: Counter[str] = field(default_factory=Counter)
     suffix: str = ".jsonl"
+    audit: dict[str, Any] = field(default_factory=dict)
 
     def add(self, batch: BatchReport) -> None:
         """Count one delivered batch."""
@@ -66,6 +69,7 @@ class Totals:
             "seconds": self.seconds,
             "documents_per_second": self.records_per_second,
             "cpu_us_by_verb": self.cpu_us_by_step(),
+            "audit": self.audit,
             "reasons": {f"{verdict}/{reason}": count for (verdict, reason), count in sorted(self.outcomes.items())},
             "out": str(out),
         }
@@ -89,6 +93,12 @@ def table(totals: Totals, out: Path) -> PlainTable:
         rows.add_row("already decided", f"{known:,}", "by an earlier run: same verdicts, nothing changed")
     if totals.left_out:
         rows.add_row("no documents", f"{totals.left_out.total():,}", left_out_in_words(totals.left_out))
+    for measured in ("recall", "precision"):
+        if totals.audit and totals.audit[measured]["estimate"] is not None:
+            estimate = Estimate(**totals.audit[measured])
+            rows.add_row(
+                measured, f"{estimate.estimate:.3f}", f"{estimate.low:.3f} to {estimate.high:.3f}; streamer audit"
+            )
     rows.add_row("documents/s", f"{totals.records_per_second:,.0f}", f"{totals.seconds:.1f} s in all")
     for verdict, name in _FILES.items():
         if totals.shadow and verdict is Verdict.DUPLICATE:

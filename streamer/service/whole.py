@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import structlog
 
 from index import Decisions, Index, Position
+from streamer.audit.auditor import Auditor
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.observe.batch_report import Stopwatch, report
 from streamer.records.record import Batch
@@ -50,9 +51,10 @@ class ByIndex:
     The journal stores no destination: `router` chooses it again at a redelivery.
     """
 
-    def __init__(self, index: Index, router: Router) -> None:
+    def __init__(self, index: Index, router: Router, auditor: Auditor) -> None:
         self._index = index
         self._router = router
+        self._auditor = auditor
         self._names = StreamNames(index)
 
     def decide(self, work: Work) -> None:
@@ -60,6 +62,7 @@ class ByIndex:
         work.decisions = self._index.admit(work.entries(), work.batch.ends, work.batch.marks)
         # At once: a decision happens once, and another worker may deliver its batch.
         log_crossings(work.decisions)
+        self._auditor.observe(work.batch.records, work.documents, work.fingerprints, work.decisions)
 
     def route(self, work: Work) -> None:
         """Set a decided batch's outgoing records, row for row."""

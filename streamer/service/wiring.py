@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from index import Guard, Index, Longer, Parameters, Recrawl, Retention, errors
+from streamer.audit.auditor import Auditor
+from streamer.audit.store import AuditStore
 from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
 from streamer.fingerprint.scheme import (
     Scheme,
@@ -130,9 +132,9 @@ def build_service(
     supervised  a supervisor restarts a dead worker while its group waits; otherwise a person does, and no group waits
     """
     recoverer = recoverer_of(settings, transport, index, fingerprinter, policy, listener)
-    by_index = ByIndex(
-        index, replace(router_of(settings, fingerprinter, task_id), with_headers=transport.takes_headers)
-    )
+    router = replace(router_of(settings, fingerprinter, task_id), with_headers=transport.takes_headers)
+    auditor = Auditor(AuditStore(settings.index.directory, settings.audit.bytes_max))
+    by_index = ByIndex(index, router, auditor)
     preparation = preparation_of(settings, fingerprinter, by_index, supervised=supervised)
     return Service(transport, recoverer, preparation, listener, measure_of(settings, index.parameters))
 

@@ -9,16 +9,20 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from index import Index, errors
+from streamer.audit.report import gauges
 from streamer.errors import FILE_LIMITS, TOO_MANY_FILES, StreamerError
 from streamer.fingerprint.scheme import key_for, scheme_for
 from streamer.observe import definitions, metrics
 from streamer.observe.batch_report import BatchReport
+from streamer.observe.definitions import Definition
 from streamer.observe.logs import configure_logging
 from streamer.parts.routing import RoutingTransport
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
@@ -35,6 +39,7 @@ log = structlog.get_logger(__name__)
 _TOO_LITTLE_MEMORY = "not enough memory for data or threads: raise the container's limits or ulimit -v; nothing is lost"
 
 STATISTICS_PERIOD_SECONDS = 5.0
+AUDIT_PERIOD_SECONDS = 60.0
 OWED_PERIOD_SECONDS = 1.0
 
 _PR_SET_PDEATHSIG = 1
@@ -50,6 +55,9 @@ class MetricsListener(Listener):
         self._number = number
         self._statistics_due = 0.0
         self._owed_due = 0.0
+        self._audit_due = 0.0
+        self.audit: Callable[[], Mapping[tuple[Definition, tuple[str, ...]], float]] = dict
+        """Values of the audit's metrics."""
         self.transport: KafkaTransport | None = None
         self.index: Index | None = None
 
@@ -95,6 +103,10 @@ class MetricsListener(Listener):
             self._measures.set(definitions.WAITING_RECORDS, self.transport.waiting())
         if self.index is None:
             return
+        if time.monotonic() >= self._audit_due:
+            self._audit_due = time.monotonic() + AUDIT_PERIOD_SECONDS
+            for (definition, labels), value in self.audit().items():
+                self._measures.set(definition, value, *labels)
         self._heartbeats.note_hosts(self._number, self.index.watched_hosts(metrics.HOSTS_SHOWN))
         statistics = self.index.statistics()
         self._measures.set(definitions.INDEX_ENTRIES, statistics.entries)
@@ -190,6 +202,7 @@ def _run(settings: Settings, part: Part | None, instance: str, listener: Metrics
             index, fingerprinter = open_with_scheme(settings)
             listener.index = resources.enter_context(index)
             if part is None:
+                listener.audit = partial(gauges, settings)
                 listener.transport = transport = KafkaTransport(settings, instance, index.identity)
                 policy = settings.recovery
                 loop = build_service(settings, transport, index, fingerprinter, listener, policy, task_id=instance)

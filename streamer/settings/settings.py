@@ -133,6 +133,15 @@ class Guard(Section):
     """
 
 
+class Audit(Section):
+    """The audit: a sample of the stream, compared exactly, that measures the verdicts (`streamer audit`)."""
+
+    one_in: int = Field(256, ge=0, le=2**20)
+    """One document in so many, and its near-duplicates with it, is sampled; 0: no audit."""
+    bytes_max: int = Field(2**28, ge=2**20)
+    """Maximum size of the sample, beside the index; the oldest documents go first."""
+
+
 class Recovery(Section):
     """Policies for states that have more than one right answer."""
 
@@ -206,6 +215,7 @@ class Settings(Section):
     second_look: SecondLook = SecondLook()
     index: Index = Index()
     guard: Guard = Guard()
+    audit: Audit = Audit()
     route: Route = Route()
     recovery: Recovery = Recovery()
     workers: Workers = Workers()

@@ -134,9 +134,10 @@ def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
         assert any(name.startswith(definition.name) for name in used), f"nobody looks at {definition.name}"
 
 
-def test_the_rows_are_a_glance_and_the_six_verbs_in_order() -> None:
+def test_the_rows_are_a_glance_and_the_six_verbs_in_order_with_the_audit_of_what_was_decided() -> None:
     titles = [panel["title"].split(":")[0] for panel in panels(["row"])]
-    assert titles == ["At a glance", *STEPS]
+    at = STEPS.index("route")
+    assert titles == ["At a glance", *STEPS[:at], "How good are the verdicts?", *STEPS[at:]]
 
 
 def test_every_panel_has_a_description_a_unit_and_an_id_of_its_own() -> None:

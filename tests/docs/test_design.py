@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DESIGN = (ROOT / "docs" / "design.md").read_text()
 
-FOLDERS_MAX = 41
+FOLDERS_MAX = 42
 ROWS_MAX = 26
 
 

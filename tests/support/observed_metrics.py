@@ -32,6 +32,12 @@ def observe_everything(measures: metrics.Metrics, random: np.random.Generator) -
     )
     for gauge in (definitions.PARTITIONS_UNOWNED, definitions.RESTORING_OFFSETS, definitions.WAITING_RECORDS):
         measures.set(gauge, 0)
+    for gauge in (definitions.AUDIT_RECALL, definitions.AUDIT_PRECISION):
+        for window in ("hour", "day"):
+            for bound, share in (("low", 0.95), ("estimate", 0.97), ("high", 0.99)):
+                measures.set(gauge, share, window, bound)
+    measures.set(definitions.AUDIT_SAMPLED, 900)
+    measures.set(definitions.AUDIT_KEPT_HOSTS, 1)
     measures.set(definitions.BROKER_CONTACT, 1.7e9, 0)
     measures.set(definitions.BATCH_AGE, 0.5, 0)
     measures.observe_lags({("documents", partition): int(random.integers(1, 100)) for partition in range(4)})

@@ -97,7 +97,8 @@ class MinHasher(Scheme):
         values, crafted = bin_values(shingles, settings.bins, settings.bin_bits)
         counts = np.count_nonzero(values, axis=1)
         signatures = minhash.pack_bins(values, settings.bin_bits)
-        prints = self._classified(characters, signatures, counts, settings.features_min, shingles.letters)
+        features = shingles.hashes, shingles.bounds
+        prints = self._classified(characters, signatures, counts, settings.features_min, shingles.letters, features)
         refused = crafted & ((counts < settings.features_min) | self._refuses_crafted)
         prints.kinds[refused], prints.reasons[crafted] = Kind.UNDECIDABLE, Reason.CRAFTED
         prints.fingerprints[refused] = 0

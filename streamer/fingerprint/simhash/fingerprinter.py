@@ -111,7 +111,8 @@ class Fingerprinter(Scheme):
         fingerprints = simhash(*weighted)
         looks = second_look.looks_of(self._look, *weighted, metadata, self._key)
         features_min, lengths = self._settings.features_min, letters(characters)
-        return self._classified(characters, fingerprints, weighty, features_min, lengths, looks)
+        features = weighted[0][:, 0], weighted[2]
+        return self._classified(characters, fingerprints, weighty, features_min, lengths, features, looks)
 
     def _weighted(self, characters: Characters, titles: Sequence[str] | None) -> tuple[Weighted, npt.NDArray[np.int64]]:
         hashes, bounds, weights = self._features(characters)

@@ -48,6 +48,7 @@ def test_every_endpoint_answers_as_described(asked: Asked) -> None:
         ("get", "/v1/pairs/{host}", 200): asked.ask("GET", "/v1/pairs/a.example"),
         ("get", "/v1/texts/{id}", 200): asked.ask("GET", "/v1/texts/second%2Fpart%3F%3Cb%3E"),
         ("get", "/v1/texts/{id}", 404): asked.ask("GET", "/v1/texts/none"),
+        ("get", "/v1/audit", 200): asked.ask("GET", "/v1/audit"),
         ("get", "/v1/status", 200): asked.ask("GET", "/v1/status"),
         ("get", "/v1/pairs", 403): asked.ask("GET", "/v1/pairs", None, {"Host": "evil.example"}),
     }

@@ -75,8 +75,12 @@ def see_everything(measures: metrics.Metrics) -> None:
         (definitions.INDEX_BYTES, 4_096),
         (definitions.INDEX_BYTES_MAX, 2**40),
         (definitions.SHADOW, True),
+        (definitions.AUDIT_SAMPLED, 900),
+        (definitions.AUDIT_KEPT_HOSTS, 1),
     ):
         measures.set(gauge, set_to)
+    measures.set(definitions.AUDIT_RECALL, 0.97, "hour", "low")
+    measures.set(definitions.AUDIT_PRECISION, 0.98, "day", "estimate")
     measures.set(definitions.BROKER_CONTACT, 1.7e9, 0)
     measures.set(definitions.BATCH_AGE, 2.5, 0)
     measures.show_hosts(WatchedHosts([HostShare("site.example", 200, 190, True)], 1))

@@ -81,6 +81,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
         "left_out": {"request": 1, "response, image/png": 1200},
         "seconds": 4.0,
         "documents_per_second": 2.5,
+        "audit": {},
         "reasons": {
             "dead-letter/not-json": 2,
             "duplicate/similar": 1,
@@ -144,3 +145,11 @@ def shown(totals: Totals) -> str:
     console = Console(file=io.StringIO(), width=120)
     console.print(table(totals, OUT))
     return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+
+def test_measured_shares_are_shown_with_their_intervals_and_unknown_ones_are_not(totals: Totals) -> None:
+    unknown = {"estimate": None, "low": None, "high": None, "seen": 3}
+    totals.audit = {"recall": {"estimate": 0.97, "low": 0.95, "high": 0.985, "seen": 80}, "precision": unknown}
+    shown = [" ".join(line) for line in lines(totals)]
+    assert any(line.startswith("recall 0.970 0.950 to 0.985") for line in shown)
+    assert not any(line.startswith("precision") for line in shown)

@@ -1,0 +1,1 @@
+"""Audit: how good are the verdicts, measured on the stream itself?"""

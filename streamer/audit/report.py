@@ -1,0 +1,144 @@
+"""The audit's report: for people as tables, for machines as values."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import structlog
+from rich.console import Group, RenderableType
+
+from streamer.audit.estimates import (
+    THRESHOLDS,
+    Estimate,
+    Limits,
+    at_threshold,
+    kept_hosts_max,
+    lost,
+    precision,
+    recall,
+    wrong,
+)
+from streamer.audit.store import AuditStore, Judged
+from streamer.explain.plain_table import PlainTable
+from streamer.observe import definitions
+from streamer.observe.definitions import Definition
+from streamer.settings.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+WINDOWS_SECONDS = {"hour": 3_600.0, "day": 86_400.0}
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Limits in force. SimHash has none of similarity, so its verdicts are measured by minhash.similarity_min too."""
+    similarity_min, by_roots = settings.minhash.similarity_min, settings.index.insert == "root"
+    return Limits(similarity_min, settings.index.root_similarity_min if by_roots else similarity_min)
+
+
+def store_of(settings: Settings) -> AuditStore:
+    """The sample beside the index."""
+    return AuditStore(settings.index.directory, settings.audit.bytes_max)
+
+
+def report(settings: Settings, since_seconds: float | None = None) -> dict[str, Any]:
+    """Estimates over the last hour, the last day and all the sample; or since a time only."""
+    limits, now_seconds = limits_of(settings), time.time()
+    judged = _readable(settings, since_seconds or 0.0)
+    windows = {"all": judged}
+    if since_seconds is None:
+        for name, age in WINDOWS_SECONDS.items():
+            windows[name] = [each for each in judged if each.seconds >= now_seconds - age]
+    return {
+        "one_in": settings.audit.one_in,
+        "sampled": len(judged),
+        "similarity_min": limits.similarity_min,
+        **{name: estimates(chosen, limits) for name, chosen in windows.items()},
+        "by_similarity": by_similarity(judged),
+        "thresholds": [at_threshold(judged, similarity_min, limits) for similarity_min in THRESHOLDS],
+        "wrong": [
+            {
+                "was": what,
+                **{name: getattr(each, name) for name in ("position", "id", "kept_position", "kept", "original")},
+            }
+            for what, each in wrong(judged, limits)
+        ],
+    }
+
+
+def estimates_of(settings: Settings) -> dict[str, Any]:
+    """Recall, precision and lost text of the whole sample."""
+    return estimates(_readable(settings), limits_of(settings))
+
+
+def _readable(settings: Settings, since_seconds: float = 0.0) -> list[Judged]:
+    """The sample; nothing of a damaged one, which the next document replaces."""
+    try:
+        return store_of(settings).judged(since_seconds)
+    except OSError as error:
+        log.warning("the audit cannot be read", reason=str(error))
+        return []
+
+
+def gauges(settings: Settings) -> dict[tuple[Definition, tuple[str, ...]], float]:
+    """Values of the audit's metrics, by metric and labels."""
+    limits, now_seconds = limits_of(settings), time.time()
+    judged = _readable(settings)
+    values: dict[tuple[Definition, tuple[str, ...]], float] = {(definitions.AUDIT_SAMPLED, ()): len(judged)}
+    for name, age in WINDOWS_SECONDS.items():
+        window = [each for each in judged if each.seconds >= now_seconds - age]
+        for definition, measured in (
+            (definitions.AUDIT_RECALL, recall(window, limits.similarity_min)),
+            (definitions.AUDIT_PRECISION, precision(window, limits)),
+        ):
+            for bound in ("estimate", "low", "high"):
+                value = getattr(measured, bound)
+                values[definition, (name, bound)] = math.nan if value is None else value
+    values[definitions.AUDIT_KEPT_HOSTS, ()] = kept_hosts_max(window, limits.similarity_min)
+    return values
+
+
+def estimates(judged: Sequence[Judged], limits: Limits) -> dict[str, Any]:
+    """Recall, precision and lost text of one window."""
+    return {
+        "recall": asdict(recall(judged, limits.similarity_min)),
+        "precision": asdict(precision(judged, limits)),
+        "lost": lost(judged),
+    }
+
+
+def by_similarity(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+    """Share dropped or named in each band of similarity to what was kept."""
+    bands = [(low, round(low + 0.1, 1)) for low in (0.5, 0.6, 0.7, 0.8, 0.9)]
+    return [
+        {
+            "from": low,
+            "to": high,
+            **asdict(recall([each for each in judged if low <= each.kept < high or each.kept == high == 1], low)),
+        }
+        for low, high in bands
+    ]
+
+
+def tables(values: dict[str, Any]) -> RenderableType:
+    """The report for people."""
+    head = PlainTable("measured", "over", "share (95 % interval)", "pairs", right=("pairs",))
+    for name in ("hour", "day", "all"):
+        for what in ("recall", "precision") if name in values else ():
+            estimate = Estimate(**values[name][what])
+            head.add_row(what, name, estimate.in_words(), f"{estimate.seen:,}")
+    other = PlainTable("similarity_min", "dropped", "recall", "precision", right=("dropped", "recall", "precision"))
+    for each in values["thresholds"]:
+        shares = ("-" if each[name] is None else f"{each[name]:.3f}" for name in ("dropped", "recall", "precision"))
+        mark = " in force" if each["similarity_min"] == values["similarity_min"] else ""
+        other.add_row(f"{each['similarity_min']:.2f}{mark}", *shares)
+    doubtful = PlainTable(
+        "was", "document", "similarity", "nearest that was kept", ids=("document", "nearest that was kept")
+    )
+    for each in values["wrong"]:
+        doubtful.add_row(each["was"], each["position"], f"{each['kept']:.3f}", each["kept_position"])
+    parts: list[RenderableType] = [f"{values['sampled']:,} documents, one in {values['one_in']:,}", "", head, "", other]
+    if values["wrong"]:
+        parts += ["", doubtful]
+    return Group(*parts)

@@ -1,0 +1,206 @@
+"""Sampled documents and how they stand to those before them: a file beside the index, in a bounded number of bytes.
+
+A lost or damaged file loses the sample alone; the next document begins another one.
+"""
+
+import sqlite3
+from collections import deque
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import structlog
+
+from streamer.fingerprint.sample import similarity
+
+log = structlog.get_logger(__name__)
+
+FILE_NAME = "audit.sqlite"
+
+COMPARED_MAX = 64
+"""Most earlier documents that a new one is compared with: its original, then kept ones, then dropped ones, newest first."""
+
+COPY_MIN = 0.9
+"""A duplicate so similar to its original is stored without features: a reprint on a thousand sites takes little room."""
+
+_BUSY_SECONDS = 5.0
+_EVICTED_SHARE = 16
+_WAITING_MAX = 1_000
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sample (
+    number INTEGER PRIMARY KEY, place TEXT NOT NULL UNIQUE, position TEXT NOT NULL, id TEXT NOT NULL, host TEXT NOT NULL,
+    least BLOB NOT NULL, seconds REAL NOT NULL, dropped INTEGER NOT NULL, named INTEGER NOT NULL, kept INTEGER NOT NULL,
+    kept_similarity REAL NOT NULL, kept_place TEXT NOT NULL, near_similarity REAL NOT NULL, original_similarity REAL,
+    new_share REAL, features BLOB
+);
+CREATE INDEX IF NOT EXISTS by_least ON sample (least);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """A sampled document with its verdict.
+
+    place     its position in the input; the key
+    position  the same, in words
+    least     see `sample.Sample`
+    dropped   whether it is a duplicate
+    named     whether it names another document
+    original  that document's place; "" without one
+    replaces  whether it replaces that document
+
+    >>> Audited("t/0/7", "pages.jsonl:7", "a", "", 1, np.zeros(0, np.uint32), False, False).original
+    ''
+    """
+
+    place: str
+    position: str
+    id: str
+    host: str
+    least: int
+    features: npt.NDArray[np.uint32]
+    dropped: bool
+    named: bool
+    original: str = ""
+    replaces: bool = False
+
+
+class Judged(NamedTuple):
+    """Exact similarities of a sampled document, each to documents of the sample before it; 0 without one.
+
+    group      number of the documents with an equal least feature
+    kept       to the nearest one that was kept
+    near       to the nearest one, kept or dropped
+    original   to its original, if dropped; None: not dropped, or the original is not in the sample
+    new_share  share of its features that the original lacks
+    """
+
+    position: str
+    id: str
+    host: str
+    group: bytes
+    seconds: float
+    dropped: bool
+    named: bool
+    kept: float
+    kept_position: str
+    near: float
+    original: float | None
+    new_share: float | None
+
+
+class AuditStore:
+    """Samples in the folder of an index; several processes may add."""
+
+    def __init__(self, directory: Path, bytes_max: int) -> None:
+        self.path = directory / FILE_NAME
+        self._bytes_max = bytes_max
+        self._connection: sqlite3.Connection | None = None
+        self._waiting: deque[tuple[Audited, float]] = deque()
+        self._is_well = True
+
+    def add(self, documents: Iterable[Audited], seconds: float) -> None:
+        """Add documents, in decision order; one that is there already stays as it is.
+
+        Verdicts do not wait for the sample: while the file cannot be written, documents wait for the next call.
+        """
+        self._waiting.extend((document, seconds) for document in documents)
+        if not self._waiting:
+            return
+        try:
+            connection = self._connection or self._connect()
+            connection.execute("BEGIN IMMEDIATE")
+            for document, at_seconds in self._waiting:
+                _add(connection, document, at_seconds)
+            _evict(connection, self._bytes_max)
+            connection.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            self.close()
+            self._waiting = deque(self._waiting, _WAITING_MAX)
+            if self._is_well:
+                log.warning("the audit cannot be written", file=str(self.path), reason=str(error))
+            self._is_well = False
+            if error.sqlite_errorcode in _DAMAGED:
+                self.path.unlink(missing_ok=True)
+        else:
+            self._is_well = True
+            self._waiting.clear()
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def judged(self, since_seconds: float = 0.0) -> list[Judged]:
+        """Documents sampled since then, in decision order; none without a file. Raises OSError for a damaged one."""
+        if not self.path.exists():
+            return []
+        try:
+            with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=_BUSY_SECONDS)) as connection:
+                rows = connection.execute(
+                    "SELECT a.position, a.id, a.host, a.least, a.seconds, a.dropped, a.named, a.kept_similarity, "
+                    "coalesce(b.position, ''), a.near_similarity, a.original_similarity, a.new_share "
+                    "FROM sample a LEFT JOIN sample b ON b.place = a.kept_place WHERE a.seconds >= ? ORDER BY a.number",
+                    (since_seconds,),
+                )
+                return [Judged._make((*row[:5], bool(row[5]), bool(row[6]), *row[7:])) for row in rows]
+        except sqlite3.DatabaseError as error:
+            raise OSError(f"{self.path}: {error}") from error
+
+    def _connect(self) -> sqlite3.Connection:
+        # One thread at a time decides, but not always the same.
+        self._connection = sqlite3.connect(
+            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;" + _SCHEMA)
+        return self._connection
+
+
+def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> None:
+    if connection.execute("SELECT 1 FROM sample WHERE place = ?", (document.place,)).fetchone():
+        return
+    least = document.least.to_bytes(8, "big")
+    group = connection.execute(
+        "SELECT place, kept, features FROM sample WHERE least = ? AND features NOT NULL "
+        "ORDER BY place = ? DESC, kept DESC, number DESC LIMIT ?",
+        (least, document.original, COMPARED_MAX),
+    ).fetchall()
+    kept_similarity, kept_place, near, original, new_share = 0.0, "", 0.0, None, None
+    for place, is_kept, features in group:
+        theirs = np.frombuffer(features, np.uint32)
+        found = similarity(document.features, theirs)
+        near = max(near, found)
+        if is_kept and found > kept_similarity:
+            kept_similarity, kept_place = found, place
+        if document.dropped and place == document.original:
+            original = found
+            common = found / (1 + found) * (len(theirs) + len(document.features))
+            new_share = 1 - common / len(document.features)
+    if document.replaces:
+        connection.execute("UPDATE sample SET kept = 0 WHERE place = ?", (document.original,))
+    is_copy = document.dropped and (original or 0.0) >= COPY_MIN
+    columns = (
+        *(None, document.place, document.position, document.id, document.host, least, seconds),
+        *(document.dropped, document.named, not document.dropped, kept_similarity, kept_place, near, original),
+        *(new_share, None if is_copy else document.features.tobytes()),
+    )
+    connection.execute(f"INSERT INTO sample VALUES ({', '.join('?' * len(columns))})", columns)
+
+
+def _evict(connection: sqlite3.Connection, bytes_max: int) -> None:
+    """Delete the oldest documents beyond the bound, some more than needed so that it happens seldom."""
+    pages, free, page_bytes = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    if (pages - free) * page_bytes > bytes_max:
+        connection.execute(
+            "DELETE FROM sample WHERE number <= (SELECT min(number) + (max(number) - min(number)) / ? FROM sample)",
+            (_EVICTED_SHARE,),
+        )

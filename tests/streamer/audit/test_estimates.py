@@ -1,0 +1,85 @@
+"""Estimates: weights and intervals that hold, by simulation against known shares."""
+
+import numpy as np
+import pytest
+
+from streamer.audit import estimates
+from streamer.audit.estimates import Limits, at_threshold, kept_hosts_max, lost, precision, recall, wrong
+from streamer.audit.store import Judged
+
+LIMITS = Limits(0.7, 0.5)
+
+
+def judged(group: int, kept: float, *, named: bool = True, **changed: object) -> Judged:
+    plain = Judged("p", "i", "h", group.to_bytes(8, "big"), 0.0, named, named, kept, "k", kept, kept, 0.1)
+    return plain._replace(**changed)
+
+
+@pytest.mark.parametrize(("share", "mean_size"), [(0.98, 1), (0.9, 1), (0.9, 5), (0.6, 5), (1.0, 2), (0.0, 2)])
+def test_intervals_cover_the_share_though_groups_enter_as_a_whole(share: float, mean_size: int) -> None:
+    """Groups of any size whose members have more in common with each other than with the rest."""
+    chance = np.random.default_rng(5)
+    covered, trials = 0, 400
+    for _ in range(trials):
+        sample = []
+        for group in range(120):
+            own = chance.beta(20 * share, 20 * (1 - share)) if 0 < share < 1 else share
+            size = int(chance.geometric(1 / mean_size))
+            sample += [judged(group, 0.9, named=bool(chance.random() < own)) for _ in range(size)]
+        found = recall(sample, 0.7)
+        assert found.low is not None
+        assert found.high is not None
+        covered += found.low <= share <= found.high
+    assert covered / trials >= 0.92
+
+
+def test_a_pair_counts_for_those_that_the_sample_missed() -> None:
+    """Of copies with similarity 1 all are dropped, of those with .7 none: the sample holds seven of ten of the latter."""
+    chance = np.random.default_rng(6)
+    sample = [judged(group, 1.0) for group in range(5_000)]
+    sample += [judged(10_000 + group, 0.7, named=False) for group in range(5_000) if chance.random() < 0.7]
+    assert recall(sample, 0.7).estimate == pytest.approx(0.5, abs=0.01)
+
+
+def test_too_few_pairs_or_groups_give_no_estimate() -> None:
+    few = [judged(group, 0.9) for group in range(estimates.SEEN_MIN - 1)]
+    assert recall(few, 0.7).estimate is None
+    assert recall([*few, judged(99, 0.9)], 0.7).estimate == 1
+    assert recall([judged(1, 0.9)] * 500, 0.7).in_words() == "not enough seen yet"
+
+
+def test_precision_asks_both_limits_of_duplicates_whose_original_was_seen() -> None:
+    sample = [judged(group, 0.9) for group in range(60)]
+    sample += [judged(100 + group, 0.9, near=0.6, original=1.0) for group in range(20)]
+    sample += [judged(200 + group, 0.9, near=0.9, original=0.4) for group in range(8)]
+    sample += [judged(300 + group, 0.9, original=None) for group in range(50)]
+    expected = (60 / 0.9) / (60 / 0.9 + 20 / 1.0 + 8 / 0.4)
+    assert precision(sample, LIMITS).estimate == pytest.approx(expected)
+
+
+def test_lost_text_is_a_weighted_percentile() -> None:
+    sample = [judged(group, 1.0, new_share=group / 100) for group in range(100)]
+    assert lost(sample) == {"p50": pytest.approx(0.49, abs=0.011), "p95": pytest.approx(0.94, abs=0.011)}
+    assert lost(sample[:5]) == {"p50": None, "p95": None}
+
+
+def test_another_threshold_drops_more_or_less_and_is_measured_by_the_one_in_force() -> None:
+    sample = [judged(group, kept) for group, kept in enumerate([0.0] * 10 + [0.6] * 3 + [0.8] * 4 + [1.0] * 3)]
+    low, same, high = (at_threshold(sample, similarity_min, LIMITS) for similarity_min in (0.5, 0.7, 0.9))
+    assert same == {"similarity_min": 0.7, "dropped": pytest.approx(8 / 20), "recall": 1, "precision": 1}
+    assert (low["dropped"], low["precision"]) == (pytest.approx(13 / 20), pytest.approx(8 / 13))
+    assert (high["dropped"], high["recall"]) == (pytest.approx(3 / 20), pytest.approx(3 / 8))
+
+
+def test_wrong_verdicts_come_worst_first() -> None:
+    missed, worse = judged(1, 0.75, named=False, original=None), judged(2, 0.95, named=False, original=None)
+    taken = judged(3, 0.1, near=0.2, original=0.1)
+    right = judged(4, 0.9)
+    assert wrong([missed, right, taken, worse], LIMITS) == [("kept", worse), ("dropped", taken), ("kept", missed)]
+
+
+def test_an_article_that_many_hosts_brought_and_that_was_kept_is_counted_by_hosts() -> None:
+    kept = [judged(1, 0.9, named=False, host=f"{number}.example") for number in range(20)]
+    dropped = [judged(2, 0.9, host=f"{number}.example") for number in range(30)]
+    assert kept_hosts_max([*kept, *kept, *dropped], 0.7) == 20
+    assert kept_hosts_max([], 0.7) == 0
