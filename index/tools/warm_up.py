@@ -20,7 +20,7 @@ from index.lsm.tree import Tree, lookup_of
 from index.matching.frame import FrameRule
 from index.matching.minhash import Banding, pack_bins
 from index.matching.root import RootRule
-from index.session import Recrawl
+from index.session import Longer, Recrawl
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import COUNTERS_KEY, Table, pack_counters, unpack_counters
 from index.storage.parameters import Parameters
@@ -48,6 +48,7 @@ def compile_kernels() -> None:
             store.write(_look_up_missing)
             store.close()
     _enter_pages()
+    Longer().exceeded(np.ones(1, np.uint32), np.ones(1, np.uint32))
 
 
 def _enter_pages() -> None:

@@ -242,10 +242,11 @@ def audit(chosen: Chosen, directory: Path | None, since: str | None) -> None:
     from streamer.give_back.selection import moment_ms
 
     settings = chosen.load(index=directory, over_files=True)
-    if not store_of(settings).path.exists():
+    if not settings.index.directory.is_dir():
         raise SettingsError(
-            f"{store_of(settings).path}: there is no sample of this index. Filter with audit.one_in above 0, into the index that "
-            "--index or index.directory names."
+            f"index.directory: {settings.index.directory}: there is no index; name its folder by --index."
         )
+    if not settings.audit.one_in and not store_of(settings).path.exists():
+        raise SettingsError("audit.one_in: 0 samples nothing; set it above 0, and filter.")
     values = report(settings, None if since is None else moment_ms(since, round(time.time() * 1_000)) / 1_000)
     show(values, tables(values))

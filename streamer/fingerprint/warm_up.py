@@ -14,7 +14,9 @@ from streamer.settings.settings import Fingerprint, Minhash
 def compile_kernels() -> None:
     """Run every kernel once, to compile those missing from the cache."""
     index.tools.compile_kernels()
-    MinHasher(Minhash()).fingerprint(["杭研大厦 in spring, пoра"])
+    minhash = MinHasher(Minhash())
+    minhash.sampled_one_in = 1
+    minhash.fingerprint(["杭研大厦 in spring, пoра"])
     simhash = Fingerprint(features="shingles", topic_length=True, idf="jieba")
     Fingerprinter(simhash, key=HashKey.of(bytes(KEY_BYTES))).fingerprint(["杭研大厦 in spring, пoра"])
 

@@ -89,6 +89,17 @@ def test_without_an_audit_there_is_no_file_and_the_command_says_what_to_do(tmp_p
         done = run("filter", file, "--out", tmp_path / "out", "--index", tmp_path / "index", "--set", "audit.one_in=0")
         assert done.code == 0, done.err
     assert not (tmp_path / "index" / FILE_NAME).exists()
-    done = run("audit", "--index", tmp_path / "index")
+    done = run("audit", "--index", tmp_path / "index", "--set", "audit.one_in=0")
     assert done.code == 78
     assert "audit.one_in" in done.err
+    done = run("audit", "--index", tmp_path / "other")
+    assert done.code == 78
+    assert "--index" in done.err
+
+
+def test_a_small_index_without_a_sampled_document_has_not_seen_enough(tmp_path: Path) -> None:
+    values = audited(tmp_path, f"audit.one_in={2**20}")
+    assert (values["sampled"], values["all"]["recall"]["estimate"]) == (0, None)
+    done = run("audit", "--index", tmp_path / "index")
+    assert done.code == 0
+    assert "not enough seen yet" in done.out
