@@ -1,11 +1,13 @@
 """The bench of edits: its normal form against the product's, its shares against single pairs, one run."""
 
 import lzma
+import unicodedata
 from itertools import pairwise
 from pathlib import Path
 
 import orjson
 import pytest
+import regex
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -51,8 +53,14 @@ def read(texts: list[str], steps: tuple[str, ...]) -> list[str]:
     return [decode(found.codepoints[begin:end]) for begin, end in pairwise(found.bounds.tolist())]
 
 
+ONE_ALPHABET = st.characters().filter(
+    lambda letter: not regex.search(r"[\p{Greek}\p{Cyrillic}]", unicodedata.normalize("NFKC", letter.casefold()))
+)
+"""Look-alike letters of mixed alphabets are read before the normal form, and are no step of it."""
+
+
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.text(st.one_of(st.characters(), st.sampled_from("Ａ１ﬁßİ\u200b\ufe0f\u0301ǅ한"))), max_size=4))
+@given(st.lists(st.text(st.one_of(ONE_ALPHABET, st.sampled_from("Ａ１ﬁßİ\u200b\ufe0f\u0301ǅ한"))), max_size=4))
 def test_with_all_steps_the_normal_form_is_the_products(texts: list[str]) -> None:
     product = fold(texts)
     assert read(texts, STEPS) == [
