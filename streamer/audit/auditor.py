@@ -5,18 +5,14 @@ from collections.abc import Sequence
 
 from index import Decisions, Position, Verdict
 from streamer.audit.store import Audited, AuditStore
+from streamer.explain.positions import position_text
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.record import Record
 
 
 class Auditor:
-    """Adds every sampled document to the store, once its verdict is final.
-
-    >>> from index import Source
-    >>> place_of(Position(Source("topic", 3), 17))
-    'topic/3/17'
-    """
+    """Adds every sampled document to the store, once its verdict is final."""
 
     def __init__(self, store: AuditStore) -> None:
         self._store = store
@@ -39,7 +35,7 @@ class Auditor:
             original = decisions.original_positions[row]
             audited.append(
                 Audited(
-                    place_of(Position(record.source, record.offset)),
+                    position_text(Position(record.source, record.offset), {}),
                     record.position,
                     document.id if isinstance(document, Document) else "",
                     (document.host if isinstance(document, Document) else None) or "",
@@ -47,13 +43,8 @@ class Auditor:
                     sample.features,
                     dropped=verdict is Verdict.DUPLICATE,
                     named=verdict.names_original,
-                    original="" if original is None else place_of(original),
+                    original="" if original is None else position_text(original, {}),
                     replaces=verdict is Verdict.UPDATE,
                 )
             )
         self._store.add(audited, time.time())
-
-
-def place_of(position: Position) -> str:
-    """A position as one text."""
-    return f"{position.source.stream}/{position.source.partition}/{position.offset}"

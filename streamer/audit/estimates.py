@@ -4,7 +4,6 @@ A sampled document's near-duplicate with similarity J is in the sample too with 
 (Horvitz, Thompson 1952).
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from streamer.audit.interval import wilson
 from streamer.audit.store import Judged
 
 SEEN_MIN = 30
@@ -19,7 +19,6 @@ SEEN_MIN = 30
 
 THRESHOLDS = tuple(round(0.5 + 0.05 * step, 2) for step in range(10))
 WRONG_SHOWN = 20
-_NORMAL_95 = 1.959964
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +74,9 @@ def lost(judged: Sequence[Judged]) -> dict[str, float | None]:
     pairs = [(each.new_share, 1 / each.original) for each in judged if each.original and each.new_share is not None]
     if len(pairs) < SEEN_MIN:
         return {"p50": None, "p95": None}
-    shares, weights = np.array(sorted(pairs)).T
-    reached = np.cumsum(weights) / weights.sum()
-    return {name: float(shares[np.searchsorted(reached, level)]) for name, level in (("p50", 0.5), ("p95", 0.95))}
+    shares, weights = np.array(pairs).T
+    median, most = np.quantile(shares, (0.5, 0.95), weights=weights, method="inverted_cdf").tolist()
+    return {"p50": median, "p95": most}
 
 
 def at_threshold(judged: Sequence[Judged], similarity_min: float, limits: Limits) -> dict[str, float | None]:
@@ -129,7 +128,9 @@ def _share(pairs: Sequence[tuple[bytes, float, bool]]) -> Estimate:
     hits = weights * np.array([hit for _, _, hit in pairs])
     whole, hit = (np.bincount(places, column).astype(np.float64) for column in (weights, hits))
     share = float(hit.sum() / whole.sum())
-    return Estimate(share, *_wilson(share, _effective(whole, hit, share)), len(pairs))
+    count = _effective(whole, hit, share)
+    found = wilson(share * count, count)
+    return Estimate(share, found.low, found.high, len(pairs))
 
 
 def _effective(whole: npt.NDArray[np.float64], hit: npt.NDArray[np.float64], share: float) -> float:
@@ -138,12 +139,3 @@ def _effective(whole: npt.NDArray[np.float64], hit: npt.NDArray[np.float64], sha
     count = len(whole)
     variance = float(((hit - share * whole) ** 2).sum() / whole.sum() ** 2) * count / max(1, count - 1)
     return min(kish, share * (1 - share) / variance) if variance else kish
-
-
-def _wilson(share: float, count: float) -> tuple[float, float]:
-    """Wilson's interval for a share of `count` trials (Wilson, JASA 22, 1927)."""
-    square = _NORMAL_95**2
-    middle = (share + square / (2 * count)) / (1 + square / count)
-    half = _NORMAL_95 / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
-    # Rounding must not leave the share outside.
-    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))

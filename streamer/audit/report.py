@@ -84,7 +84,7 @@ def _readable(settings: Settings, since_seconds: float = 0.0) -> list[Judged]:
 def gauges(settings: Settings) -> dict[tuple[Definition, tuple[str, ...]], float]:
     """Values of the audit's metrics, by metric and labels."""
     limits, now_seconds = limits_of(settings), time.time()
-    judged = _readable(settings)
+    judged = _readable(settings, now_seconds - max(WINDOWS_SECONDS.values()))
     values: dict[tuple[Definition, tuple[str, ...]], float] = {(definitions.AUDIT_SAMPLED, ()): len(judged)}
     for name, age in WINDOWS_SECONDS.items():
         window = [each for each in judged if each.seconds >= now_seconds - age]
@@ -95,7 +95,7 @@ def gauges(settings: Settings) -> dict[tuple[Definition, tuple[str, ...]], float
             for bound in ("estimate", "low", "high"):
                 value = getattr(measured, bound)
                 values[definition, (name, bound)] = math.nan if value is None else value
-    values[definitions.AUDIT_KEPT_HOSTS, ()] = kept_hosts_max(window, limits.similarity_min)
+    values[definitions.AUDIT_KEPT_HOSTS, ()] = kept_hosts_max(judged, limits.similarity_min)
     return values
 
 

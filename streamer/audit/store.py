@@ -55,7 +55,7 @@ class Audited:
     original  that document's place; "" without one
     replaces  whether it replaces that document
 
-    >>> Audited("t/0/7", "pages.jsonl:7", "a", "", 1, np.zeros(0, np.uint32), False, False).original
+    >>> Audited("t/0/7", "pages.jsonl/0/7", "a", "", 1, np.zeros(0, np.uint32), False, False).original
     ''
     """
 
@@ -101,7 +101,6 @@ class AuditStore:
     def __init__(self, directory: Path, bytes_max: int) -> None:
         self.path = directory / FILE_NAME
         self._bytes_max = bytes_max
-        self._connection: sqlite3.Connection | None = None
         self._waiting: deque[tuple[Audited, float]] = deque()
         self._is_well = True
 
@@ -114,29 +113,25 @@ class AuditStore:
         if not self._waiting:
             return
         try:
-            connection = self._connection or self._connect()
-            connection.execute("BEGIN IMMEDIATE")
-            for document, at_seconds in self._waiting:
-                _add(connection, document, at_seconds)
-            _evict(connection, self._bytes_max)
-            connection.execute("COMMIT")
+            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
+                connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;" + _SCHEMA)
+                connection.execute("BEGIN IMMEDIATE")
+                for document, at_seconds in self._waiting:
+                    _add(connection, document, at_seconds)
+                _evict(connection, self._bytes_max)
+                connection.execute("COMMIT")
         except sqlite3.DatabaseError as error:
-            self.close()
             self._waiting = deque(self._waiting, _WAITING_MAX)
             if self._is_well:
                 log.warning("the audit cannot be written", file=str(self.path), reason=str(error))
             self._is_well = False
-            if error.sqlite_errorcode in _DAMAGED:
-                self.path.unlink(missing_ok=True)
+            # The low byte is the kind; the rest says where.
+            if error.sqlite_errorcode & 0xFF in _DAMAGED:
+                for suffix in ("", "-wal", "-shm"):
+                    self.path.with_name(FILE_NAME + suffix).unlink(missing_ok=True)
         else:
             self._is_well = True
             self._waiting.clear()
-
-    def close(self) -> None:
-        """Close the file; the next call opens it again."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
     def judged(self, since_seconds: float = 0.0) -> list[Judged]:
         """Documents sampled since then, in decision order; none without a file. Raises OSError for a damaged one."""
@@ -153,14 +148,6 @@ class AuditStore:
                 return [Judged._make((*row[:5], bool(row[5]), bool(row[6]), *row[7:])) for row in rows]
         except sqlite3.DatabaseError as error:
             raise OSError(f"{self.path}: {error}") from error
-
-    def _connect(self) -> sqlite3.Connection:
-        # One thread at a time decides, but not always the same.
-        self._connection = sqlite3.connect(
-            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
-        self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;" + _SCHEMA)
-        return self._connection
 
 
 def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> None:

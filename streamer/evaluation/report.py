@@ -11,11 +11,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from index import Parameters, minhash, second_look
+from streamer.audit.interval import Interval
 from streamer.evaluation.calibration import EDITS_MAX, INDEX_DOCUMENTS, Trial, best, index_bytes_per_document
 from streamer.evaluation.chart import Chart
 from streamer.evaluation.curves import curve, drawn
 from streamer.evaluation.losses import Loss
-from streamer.evaluation.scores import Interval, Scores, Truth, limit_of
+from streamer.evaluation.scores import Scores, Truth, limit_of
 from streamer.evaluation.short_texts import Misjudged
 from streamer.evaluation.short_texts import drawn as drawn_short
 from streamer.evaluation.timing import Timing

@@ -1,6 +1,5 @@
 """Accuracy against known truth: distances, scores, intervals."""
 
-import math
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Entries, Index, Kind, Longer, Parameters, Source, Verdict, minhash, second_look
+from streamer.audit.interval import Interval, wilson
 from streamer.fingerprint.fingerprints import Fingerprints
 
 DUPLICATE_MIN = 0.8
@@ -19,9 +19,6 @@ DUPLICATE_MIN = 0.8
 
 UNIQUE_BELOW = 0.5
 """A unique document is less similar to every earlier one. The grey zone up to DUPLICATE_MIN does not count."""
-
-CONFIDENCE_DEVIATIONS = 1.959964
-"""Half a normal 95% interval, in standard deviations."""
 
 BOOTSTRAP_DRAWS = 2_000
 _SEED = 2026
@@ -38,19 +35,6 @@ class Truth:
 
     duplicate: npt.NDArray[np.bool_]
     different: npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A share and its 95% confidence interval.
-
-    >>> wilson(9, 10).value
-    0.9
-    """
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,19 +247,6 @@ def score(flagged: npt.NDArray[np.bool_], truth: Truth) -> Scores:
         missed=int((~flagged & truth.duplicate).sum()),
         true_uniques=int((~flagged & truth.different).sum()),
     )
-
-
-def wilson(hits: int, count: int) -> Interval:
-    """A share and its 95% score interval (Wilson 1927). Count 0 gives 1, from 0 to 1."""
-    if count == 0:
-        return Interval(1.0, 0.0, 1.0)
-    share, square = hits / count, CONFIDENCE_DEVIATIONS**2
-    middle = (share + square / (2 * count)) / (1 + square / count)
-    spread = math.sqrt(share * (1 - share) / count + square / (4 * count * count)) / (1 + square / count)
-    half = CONFIDENCE_DEVIATIONS * spread
-    # At either end the bound equals the share; rounding would miss it.
-    low, high = 0.0 if hits == 0 else middle - half, 1.0 if hits == count else middle + half
-    return Interval(share, low, high)
 
 
 def bootstrap_f1(scores: Scores) -> Interval:

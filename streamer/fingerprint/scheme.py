@@ -21,14 +21,9 @@ def scheme_for(settings: Settings, key: HashKey = PUBLIC) -> Scheme:
 
     key  of the index that will hold the fingerprints (`key_for`)
     """
-    scheme: Scheme
     if settings.fingerprint.scheme == "minhash":
-        scheme = MinHasher(settings.minhash, Normaliser(settings.fingerprint), key, crafted=settings.guard.crafted)
-    else:
-        look = settings.second_look.look(settings.fingerprint.second_look)
-        scheme = Fingerprinter(settings.fingerprint, look, key)
-    scheme.sampled_one_in = settings.audit.one_in
-    return scheme
+        return MinHasher(settings.minhash, Normaliser(settings.fingerprint), key, crafted=settings.guard.crafted)
+    return Fingerprinter(settings.fingerprint, settings.second_look.look(settings.fingerprint.second_look), key)
 
 
 def knows_key(settings: Settings) -> bool:

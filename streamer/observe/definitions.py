@@ -165,7 +165,7 @@ AUDIT_PRECISION = gauge(
     "window",
     "bound",
 )
-AUDIT_SAMPLED = gauge("neardup_audit_sampled", "Documents in the audit's sample.")
+AUDIT_SAMPLED = gauge("neardup_audit_sampled", "Documents that the audit has sampled within a day.")
 AUDIT_KEPT_HOSTS = gauge(
     "neardup_audit_kept_hosts", "Most hosts from which one article was kept within a day, by the audit's sample."
 )

@@ -74,7 +74,6 @@ def test_the_oldest_go_first_and_the_file_stays_within_its_bound(tmp_path: Path)
     assert places[-1] == "59/19."
     assert "0/0." not in places
     assert len(places) > 300
-    store.close()
     assert (tmp_path / FILE_NAME).stat().st_size < 1.2 * bytes_max
 
 
