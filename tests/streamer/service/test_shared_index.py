@@ -106,7 +106,8 @@ def test_over_files_each_folder_is_verified_explained_and_given_back_with_its_ow
         assert unchecked.get("originals in an input that was recreated since", 0) == (given is crawl)
     why = run("why", "copy of one", *crawl)
     assert why.code == 0, why.err
-    assert "news.jsonl:1" in why.out
+    # At 80 columns a long path goes on in the next line.
+    assert "news.jsonl:1" in why.out.replace("\n", "")
     given_back = run("give-back", "--original", "one", *crawl, "--json")
     assert (given_back.code, json.loads(given_back.out)["given_back"]) == (0, 1)
     assert (tmp_path / "crawl" / "unique.jsonl").read_bytes().splitlines()[-1] == body("copy of one", SENTENCES[0])
