@@ -74,7 +74,7 @@ check: $(INSTALLED_DEV) ## style, types, and the house's own rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/pytest --quiet tests/test_tidy.py
+	@$(BIN)/pytest --quiet tests/test_tidy.py tests/test_voice.py tests/deploy/test_clusters.py
 
 docs: $(INSTALLED_DEV) ## the pages as a site, in site/; broken links and anchors fail
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --conf-dir docs --doctree-dir site/.doctrees . site

@@ -70,7 +70,7 @@ def precision(judged: Sequence[Judged], limits: Limits) -> Estimate:
 
 
 def lost(judged: Sequence[Judged]) -> dict[str, float | None]:
-    """Median and 95th percentile of the share of a duplicate's features that its original lacks; None: too few seen."""
+    """Median and 95th percentile of a duplicate's share that is new, by features; None: too few seen."""
     pairs = [(each.new_share, 1 / each.original) for each in judged if each.original and each.new_share is not None]
     if len(pairs) < SEEN_MIN:
         return {"p50": None, "p95": None}
@@ -115,7 +115,7 @@ def kept_hosts_max(judged: Sequence[Judged], similarity_min: float) -> int:
 
 
 def _share(pairs: Sequence[tuple[bytes, float, bool]]) -> Estimate:
-    """Weighted share of hits with Wilson's interval, for an effective number of pairs.
+    """Weighted share that hits, with Wilson's interval for an effective number of pairs.
 
     A group enters the sample as a whole, so the effective number follows from the variance between groups (Cochran,
     "Sampling Techniques", 1977, 6.3: the ratio estimator).

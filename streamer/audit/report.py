@@ -38,7 +38,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def store_of(settings: Settings) -> AuditStore:
-    """The sample beside the index."""
+    """The sample next to the index."""
     return AuditStore(settings.index.directory, settings.audit.bytes_max)
 
 

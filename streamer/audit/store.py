@@ -1,4 +1,4 @@
-"""Sampled documents and how they stand to those before them: a file beside the index, in a bounded number of bytes.
+"""Sampled documents and how they stand to those before them: a file next to the index, in a bounded number of bytes.
 
 A lost or damaged file loses the sample alone; the next document begins another one.
 """
@@ -72,13 +72,13 @@ class Audited:
 
 
 class Judged(NamedTuple):
-    """Exact similarities of a sampled document, each to documents of the sample before it; 0 without one.
+    """Exact similarities of a sampled document, each to sampled documents before it; 0 without one.
 
-    group      number of the documents with an equal least feature
+    group      number that documents with an equal least feature share
     kept       to the nearest one that was kept
     near       to the nearest one, kept or dropped
     original   to its original, if dropped; None: not dropped, or the original is not in the sample
-    new_share  share of its features that the original lacks
+    new_share  share of its features that are not in the original
     """
 
     position: str

@@ -34,7 +34,7 @@ class Beat:
     first_report  of this process
     batch_read    start of the current batch; None without one
     contact       last answer from the brokers to the worker or its predecessor
-    owing         start of the time in which records are owed; None if none are
+    owing         last time at which no records were owed, as far as seen; None if none are owed
     owed          their partitions, ascending
     hosts_noted   time of `hosts`, the index's worst ones
 
@@ -99,9 +99,16 @@ class Heartbeats:
         self._change(worker, progress=now_seconds, first_report=self.of(worker).first_report or now_seconds)
 
     def enter_step(self, worker: int, step: str) -> None:
-        """Record the next step in STEPS; in all but the first, read, a batch is under way."""
-        begin = None if step == STEPS[0] else self.of(worker).batch_read or time.monotonic()
-        self._change(worker, step=step, batch_read=begin)
+        """Record the next step in STEPS; in all but the first, read, a batch is under way.
+
+        Its records are owed since the last answer before it: while brokers are silent, records can wait unseen.
+        """
+        beat = self.of(worker)
+        if step == STEPS[0]:
+            self._change(worker, step=step, batch_read=None)
+        else:
+            begin = beat.batch_read or time.monotonic()
+            self._change(worker, step=step, batch_read=begin, owing=beat.owing or beat.contact or begin)
 
     def note_contact(self, worker: int, seconds: float | None) -> None:
         """Record the brokers' last answer in monotonic seconds; None changes nothing."""

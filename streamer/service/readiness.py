@@ -27,7 +27,7 @@ class WorkerSeen:
     batch_age_seconds    since the current batch was read; 0 without one
     contact_age_seconds  since the brokers answered it or its predecessor; None without any answer
     owed                 partitions with deliverable but undelivered records
-    owing_seconds        time with such records and without a delivery; 0 without them
+    owing_seconds        time with such records, or a batch, and without a delivery; 0 without them
     started              the process was started, without a noticed end
     alive                that process lives
     waits_for            obstacle to its start or its writes, or ""
@@ -106,15 +106,17 @@ def _lacks(settings: Settings, worker: WorkerSeen, part: Part | None) -> str:
             f"has had one batch for {worker.batch_age_seconds:.0f} s and is still {_DOING[worker.step]}; it is killed when "
             f"it makes no progress for workers.progress_timeout_ms = {settings.workers.progress_timeout_ms}"
         )
-    # Amid a batch the worker does not poll the brokers; its delivery will.
-    return "" if worker.batch_age_seconds else _silence(settings, worker) or _owing(settings, worker, part)
+    if worker.batch_age_seconds:
+        # The worker does not poll the brokers now; its delivery will.
+        return _owing(settings, worker, part, max(owing_ms_max(settings), batch_age_ms_max(settings)))
+    return _silence(settings, worker) or _owing(settings, worker, part, owing_ms_max(settings))
 
 
-def _owing(settings: Settings, worker: WorkerSeen, part: Part | None) -> str:
-    if worker.owing_seconds <= owing_ms_max(settings) / 1000:
+def _owing(settings: Settings, worker: WorkerSeen, part: Part | None, ms_max: float) -> str:
+    if worker.owing_seconds <= ms_max / 1000:
         return ""
     input_name = getattr(settings.topics, input_key(part).removeprefix("topics."))
-    named = ", ".join(f"{input_name}/{partition}" for partition in worker.owed)
+    named = ", ".join(f"{input_name}/{partition}" for partition in worker.owed) or input_name
     words = f"has delivered nothing for {worker.owing_seconds:.0f} s, and has records of {named} to deliver"
     if part != "route":
         return words

@@ -139,7 +139,7 @@ class Audit(Section):
     one_in: int = Field(256, ge=0, le=2**20)
     """One document in so many, and its near-duplicates with it, is sampled; 0: no audit."""
     bytes_max: int = Field(2**28, ge=2**20)
-    """Maximum size of the sample, beside the index; the oldest documents go first."""
+    """Maximum size of the sample, a file next to the index; the oldest documents go first."""
 
 
 class Recovery(Section):

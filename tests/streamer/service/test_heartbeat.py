@@ -163,3 +163,23 @@ def test_a_worker_owes_from_the_first_note_on_until_it_delivers_or_ends(monkeypa
     board.note_owed(1, [5])
     board.enter(1, State.STOPPED)
     assert (board.seen(1).owed, board.seen(1).owing_seconds) == ((), 0)
+
+
+@pytest.mark.parametrize(("heard", "owing"), [(None, 10), (93.0, 17)])
+def test_a_batch_is_owed_since_the_last_answer_before_it_until_its_delivery(
+    monkeypatch: pytest.MonkeyPatch, heard: float | None, owing: float
+) -> None:
+    seconds = 100.0
+    monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: seconds))
+    board = Heartbeats(1)
+    board.note_contact(0, heard)
+    board.enter_step(0, "decode")
+    board.note_contact(0, 100.0)
+    seconds = 110.0
+    board.enter_step(0, "fingerprint")
+    assert board.seen(0).owing_seconds == owing
+    board.enter_step(0, "read")
+    board.note_owed(0, None)
+    assert board.seen(0).owing_seconds == owing
+    board.note_owed(0, [])
+    assert board.seen(0).owing_seconds == 0

@@ -59,6 +59,15 @@ def test_a_worker_with_records_to_deliver_that_delivers_none_for_eight_seconds_n
     assert words(replace(owing, owing_seconds=9.0, step="decide", batch_age_seconds=9.0)) == "ok"
 
 
+def test_time_before_a_batch_counts_with_the_time_in_it() -> None:
+    amid = replace(WELL, step="decide", batch_age_seconds=25.0, owing_seconds=30.0)
+    assert words(amid) == "ok"
+    assert (
+        words(replace(amid, owing_seconds=31.0))
+        == "worker 1 has delivered nothing for 31 s, and has records of documents to deliver"
+    )
+
+
 def test_a_router_says_what_its_records_may_wait_for() -> None:
     settings = settings_of(SETTINGS, "route")
     _, said = readiness(settings, [replace(WELL, owed=[0], owing_seconds=9.0)], GroupSeen(), "route")
