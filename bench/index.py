@@ -343,7 +343,12 @@ def chosen(scheme: str, distance_max: int | None, bands: int | None, rows: int |
 @click.option(
     "--memtable-entries", default=None, type=click.IntRange(1), help="As `index.lsm.compaction.TreeSizes` has it."
 )
-@click.option("--directory", default=None, type=click.Path(path_type=Path), help="Where; a temporary one if not given.")
+@click.option(
+    "--directory",
+    default=None,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder for temporary files; the system's if not given.",
+)
 @click.option(
     "--in-memory",
     default=0,

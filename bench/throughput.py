@@ -186,7 +186,9 @@ def kafka(
     overrides: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Filter from Kafka to Kafka on one worker, beside the bare copy loop, with each client."""
+    """Filter from Kafka to Kafka on one worker, next to the bare copy loop, with each client."""
+    if any(override.startswith("kafka.client=") for override in overrides):
+        raise click.UsageError("name clients by --client, which may be repeated; --set kafka.client has no effect")
     values = values_of(documents, count)
     by_client = {client: Rounds() for client in clients}
     with tempfile.TemporaryDirectory(prefix="throughput-", ignore_cleanup_errors=True) as name:
@@ -195,7 +197,8 @@ def kafka(
             for number in range(rounds + 1):
                 source = f"topics.input=documents-{number}"
                 for client, found in by_client.items():
-                    chosen = [source, f"kafka.client={client}", *overrides]
+                    # The client comes last: no override puts another one into its row.
+                    chosen = [source, *overrides, f"kafka.client={client}"]
                     copy = settings_for(directory, f"copy-{client}-{number}", chosen, broker)
                     real = settings_for(directory, f"filter-{client}-{number}", chosen, broker)
                     if create_topics(copy, partitions, 1)[copy.topics.input] == "created":

@@ -57,6 +57,12 @@ def test_bands_and_rows_go_together() -> None:
     assert "go together" in result.output
 
 
+def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["--directory", str(tmp_path / "missing")])
+    assert result.exit_code == 2
+    assert "missing' does not exist" in result.output
+
+
 def test_the_stream_is_unique_and_the_same_every_time() -> None:
     for parameters in (chosen("simhash64", None, None, None), chosen("minhash", None, 21, 6)):
         one, other = Stream(parameters), Stream(parameters)
