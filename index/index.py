@@ -257,11 +257,16 @@ class Index:
 
     def begin(self, source: Source, name: str, offset: int) -> None:
         """Register a source and name its stream; `offset` becomes the applied offset of a new source."""
+        self.begin_all({source: offset}, {source.stream: name})
+
+    def begin_all(self, offsets: Mapping[Source, int], names: Mapping[str, str]) -> None:
+        """`begin` for several sources in one write transaction; `names` by stream."""
 
         def operation(transaction: Transaction) -> None:
-            sources.set_name(transaction, source.stream, name)
-            if not sources.is_known(transaction, source):
-                sources.move_applied(transaction, {source: offset}, {})
+            for source in offsets:
+                sources.set_name(transaction, source.stream, names[source.stream])
+            new = {source: offset for source, offset in offsets.items() if not sources.is_known(transaction, source)}
+            sources.move_applied(transaction, new, {})
 
         self._opened.store.write(operation)
 

@@ -20,7 +20,7 @@ FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 14
 
 CODE_LINES_MAX = {
-    "index": 566,
+    "index": 569,
     "index/dataflow": 922,
     "index/decide": 1745,
     "index/frames": 169,
@@ -45,10 +45,10 @@ CODE_LINES_MAX = {
     "streamer/observe": 1072,
     "streamer/parts": 996,
     "streamer/records": 1469,
-    "streamer/service": 2292,
+    "streamer/service": 2300,
     "streamer/settings": 775,
     "streamer/text": 1464,
-    "streamer/transports": 4800,
+    "streamer/transports": 4857,
     "streamer/verification": 1383,
     "streamer/what_if": 460,
 }

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -73,10 +73,14 @@ class _ProgressBar(Listener):
         self._totals.add(figures)
 
 
-def known_streams(index: Index, name: str) -> list[tuple[str, Applied]]:
-    """Known streams under a file's name, each with its applied offset; oldest first."""
+def known_streams(index: Index, names: Collection[str]) -> dict[str, list[tuple[str, Applied]]]:
+    """Known streams under files' names, by name, each with its applied offset; oldest first."""
     applied = index.applied()
-    return [(stream, applied[source]) for stream in index.streams(name) if (source := Source(stream, 0)) in applied]
+    known: dict[str, list[tuple[str, Applied]]] = {name: [] for name in names}
+    for stream, name in index.stream_names().items():
+        if name in known and (source := Source(stream, 0)) in applied:
+            known[name].append((stream, applied[source]))
+    return known
 
 
 def require_documents(settings: Settings, path: Path, dead_letters_max: int | None) -> None:
@@ -114,7 +118,7 @@ def filter_files(
     index, fingerprinter = open_with_scheme(settings)
     with index:
         transport = FileTransport(
-            files, out, settings.batch, lambda name: known_streams(index, name), compression=compression
+            files, out, settings.batch, lambda names: known_streams(index, names), compression=compression
         )
         bar = Progress(
             TextColumn("{task.description}"),

@@ -316,10 +316,11 @@ class Recoverer:
             )
             return self._restore(self._restoration)
         lacking = self._claims.lacking(assigned)
+        starts = {source: planned.begin for source, planned in plans.items() if planned.commit or source in lacking}
+        if starts:
+            self._transport.commit_start(starts)
+        self._index.begin_all({source: planned.begin for source, planned in plans.items()}, assigned.names)
         for source, planned in plans.items():
-            if planned.commit or source in lacking:
-                self._transport.commit_start({source: planned.begin})
-            self._index.begin(source, assigned.names[source.stream], planned.begin)
             if planned.skipped:
                 # The offset is committed: if the source has to wait, its next plan no longer has the count.
                 self._skipped[source] = planned.skipped
@@ -384,12 +385,12 @@ class Recoverer:
             return False
         starts = self._transport.end_offsets(everywhere)
         self._transport.commit_start(starts)
-        for source, offset in starts.items():
-            self._index.begin(source, assigned.names[source.stream], offset)
+        self._index.begin_all(starts, assigned.names)
         return True
 
     def _begun_of(self, assigned: Assigned, applied: Mapping[Source, Applied]) -> bool:
-        streams = {stream for name in assigned.names.values() for stream in self._index.streams(name)}
+        names = set(assigned.names.values())
+        streams = {stream for stream, name in self._index.stream_names().items() if name in names}
         if any(source.stream in streams for source in applied):
             return True
         committed = self._transport.committed(assigned.sources + assigned.others)
@@ -405,6 +406,9 @@ class Recoverer:
         first = self._transport.first_offsets(assigned.sources)
         end = self._transport.end_offsets(assigned.sources)
         begun = self._policy.first_start == "latest" and self._begun_of(assigned, applied)
+        streams: dict[str, list[str]] = {}
+        for stream, name in self._index.stream_names().items():
+            streams.setdefault(name, []).append(stream)
         return {
             source: SourceOffsets(
                 name=assigned.names[source.stream],
@@ -415,7 +419,7 @@ class Recoverer:
                 end=end[source],
                 recreated=any(
                     Source(stream, source.partition) in applied
-                    for stream in self._index.streams(assigned.names[source.stream])
+                    for stream in streams.get(assigned.names[source.stream], ())
                     if stream != source.stream
                 ),
                 begun=begun,

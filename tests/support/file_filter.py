@@ -2,7 +2,7 @@
 
 import gzip
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,12 @@ class Decider:
     applied: dict[Source, Applied] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
-    def known_streams(self, name: str) -> list[tuple[str, Applied]]:
-        return [
-            (source.stream, self.applied[source]) for source in self.applied if self.names.get(source.stream) == name
-        ]
+    def known_streams(self, names: Collection[str]) -> dict[str, list[tuple[str, Applied]]]:
+        known: dict[str, list[tuple[str, Applied]]] = {name: [] for name in names}
+        for source, applied in self.applied.items():
+            if (name := self.names.get(source.stream)) in known:
+                known[name].append((source.stream, applied))
+        return known
 
     def admit(self, batch: Batch) -> list[Outgoing]:
         decided = [self._decide(record) for record in batch.records]
@@ -121,12 +123,11 @@ def filter_files(
 
 
 def begin(transport: FileTransport, assigned: Assigned, decider: Decider) -> None:
-    (source,) = assigned.sources
-    decider.names[source.stream] = assigned.names[source.stream]
-    committed = transport.committed([source])[source]
-    if committed is None:
-        transport.commit_start({source: 0})
-    transport.seek(source, committed or 0, decider.applied.get(source))
+    committed = transport.committed(assigned.sources)
+    transport.commit_start({source: 0 for source, offset in committed.items() if offset is None})
+    for source, offset in committed.items():
+        decider.names[source.stream] = assigned.names[source.stream]
+        transport.seek(source, offset or 0, decider.applied.get(source))
 
 
 def outputs(out: Path) -> dict[str, bytes]:

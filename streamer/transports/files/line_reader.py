@@ -163,13 +163,14 @@ class LineReader:
         self._line_bytes_max = line_bytes_max
         try:
             self._raw = io.FileIO(standard_input, closefd=False) if path == STANDARD_INPUT else io.FileIO(path)
-            self._waits = not stat.S_ISREG(os.fstat(self._raw.fileno()).st_mode)
+            self.waits = not stat.S_ISREG(os.fstat(self._raw.fileno()).st_mode)
+            """Whether this is a pipe, whose lines may keep it waiting."""
         except OSError as error:
             raise InputUnreadable(f"{self.name}: cannot be opened: {error.strerror}.") from error
         self._suffix = path.suffix.lower()
         self._has_begun = False
         self._poll = select.poll()
-        if self._waits:
+        if self.waits:
             self._poll.register(self._raw, select.POLLIN)
         self._head: bytes | None = b""
         self._decompressor: Decompressor | None = None
@@ -185,8 +186,10 @@ class LineReader:
         self.bytes_read = 0
         """Bytes read, before decompression."""
 
-    def lines(self, count_max: int, bytes_max: int, wait_ms: int | None = None, *, whole: bool = False) -> list[bytes]:
-        """The next lines without b"\\n", within both limits, but at least one.
+    def lines(
+        self, count_max: int, bytes_max: int, wait_ms: int | None = None, *, whole: bool = False, least: int = 1
+    ) -> list[bytes]:
+        """The next lines without b"\\n", within both limits, but at least `least`.
 
         wait_ms  longest wait for a pipe; None: no limit
         whole    return nothing until the request is full or the input ends
@@ -202,28 +205,29 @@ class LineReader:
         if not self._lines or (whole and self._damage is not None and len(self._lines) < count_max):
             self._end()
             return []
-        return self._take(count_max, bytes_max)
+        return self._take(count_max, bytes_max, least)
 
     def lines_at_hand(self, count_max: int, bytes_max: int) -> list[bytes]:
         """A full `lines` request without waiting, else none. Never raises."""
-        while not self._waits and not self._exhausted and not self._has(count_max, bytes_max):
+        while not self.waits and not self._exhausted and not self._has(count_max, bytes_max):
             self._fill(None)
         return self._take(count_max, bytes_max) if self._has(count_max, bytes_max) else []
 
     def _has(self, count_max: int, bytes_max: int) -> bool:
         return len(self._lines) >= count_max or self._lines_bytes >= bytes_max
 
-    def _take(self, count_max: int, bytes_max: int) -> list[bytes]:
+    def _take(self, count_max: int, bytes_max: int, least: int = 1) -> list[bytes]:
         taken = self._lines[:count_max]
         sizes = sum(map(len, taken))
         if sizes > bytes_max:
-            taken = taken[: max(1, sum(size <= bytes_max for size in accumulate(map(len, taken))))]
+            taken = taken[: max(least, sum(size <= bytes_max for size in accumulate(map(len, taken))))]
             sizes = sum(map(len, taken))
         del self._lines[: len(taken)]
         self._lines_bytes -= sizes
         self.count += len(taken)
-        self._digest.update(b"\n".join(taken))
-        self._digest.update(b"\n")
+        if taken:
+            self._digest.update(b"\n".join(taken))
+            self._digest.update(b"\n")
         return taken
 
     def skip(self, count: int) -> int:
@@ -266,7 +270,7 @@ class LineReader:
                 return True
             if self._exhausted:
                 return True
-            if self._waits:
+            if self.waits:
                 wait_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
                 if not self._poll.poll(wait_ms):
                     return False
@@ -311,7 +315,7 @@ class LineReader:
 
     def _rows(self) -> Iterator[bytes]:
         """Rows of a Parquet file. Raises Damaged, Unreadable."""
-        if self._waits:
+        if self.waits:
             raise Damaged("this is Parquet, which cannot be read from a pipe: name the file")
         self._has_begun = True
         size = os.fstat(self._raw.fileno()).st_size

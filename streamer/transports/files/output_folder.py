@@ -25,7 +25,7 @@ import errno
 import fcntl
 import gzip
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -116,7 +116,7 @@ class OutputFolder:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     output = OutputFolder(Path(folder), DeliveryHooks())
     ...     output.open()
-    ...     output.append({"unique.jsonl": b"{}\\n"}, None)
+    ...     output.append({"unique.jsonl": b"{}\\n"}, [])
     ...     output.close()
     ...     (Path(folder) / "unique.jsonl").read_bytes()
     b'{}\\n'
@@ -205,23 +205,23 @@ class OutputFolder:
         except OSError as error:
             raise self._doubt(error) from error
 
-    def register(self, source: Delivered) -> None:
-        """Write an input and its progress into the checkpoint. Raises DeliveryDoubtful."""
-        sources = {**self.sources, source.path: source}
+    def register(self, inputs: Iterable[Delivered]) -> None:
+        """Write inputs and their progress into the checkpoint. Raises DeliveryDoubtful."""
+        sources = self.sources | {each.path: each for each in inputs}
         try:
             self._save(self._lengths, sources)
         except OSError as error:
             raise self._doubt(error) from error
         self.sources = sources
 
-    def append(self, contents: Mapping[str, bytes], source: Delivered | None) -> None:
-        """Append the contents to the outputs by name, and commit `source` in the checkpoint.
+    def append(self, contents: Mapping[str, bytes], inputs: Iterable[Delivered]) -> None:
+        """Append the contents to the outputs by name, and commit `inputs` in the checkpoint.
 
         After an error (DeliveryDoubtful, or a hook's), close and reopen the folder.
         """
         self._hooks.before_outputs()
         lengths = dict(self._lengths)
-        sources = self.sources if source is None else {**self.sources, source.path: source}
+        sources = self.sources | {each.path: each for each in inputs}
         try:
             for name, content in contents.items():
                 packed = COMPRESSIONS[self._compression](content)

@@ -143,7 +143,7 @@ class FileOutputLog:
         """See `OutputLog`: appends lines to unique.jsonl, and verdicts that mark them as given back."""
         lines = b"".join((record.value or b"") + b"\n" for record in records)
         verdicts = b"".join(_verdict(record) + b"\n" for record in records)
-        self._folder.append({f"{Destination.UNIQUE}.jsonl": lines, VERDICTS: verdicts}, None)
+        self._folder.append({f"{Destination.UNIQUE}.jsonl": lines, VERDICTS: verdicts}, [])
 
     def close(self) -> None:
         """See `OutputLog`."""

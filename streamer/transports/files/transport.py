@@ -1,7 +1,8 @@
 """Transport over files and pipes: lines in, four files out, exactly once.
 
 Inputs are read in the given order. A record is one line (`line_reader`); its offset is the line number, from 0. The
-checkpoint of `output_folder` has the committed offset.
+checkpoint of `output_folder` has the committed offset. A batch may hold the lines of many files: syncs cost more than a
+small file.
 
 The stream of an input:
     path in the checkpoint               its noted stream
@@ -18,8 +19,9 @@ the index for decided ones. A file may grow, but an unterminated last line may n
 import os
 import sys
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,14 +44,27 @@ from streamer.transports.transport import FINISHED, NO_TIMESTAMP_MS, Assigned, F
 TAIL_RECORDS_MAX = 200_000
 """Most decided but undelivered records after a crash: two batches of the largest `batch.records_max`."""
 
+ASSIGNED_MAX = 4_096
+"""Most files assigned at once. Each assignment reads all known inputs once."""
+
 
 @dataclass(slots=True)
 class _Reading:
-    """The current input. `decided`: the index's applied offset and mark, until the reading reaches it."""
+    """One assigned input.
+
+    key      the input's identity in the checkpoint
+    begin    first line to read; None before `seek`
+    applied  the index's progress at `seek`
+    reader   open from the input's turn on
+    decided  `applied`, until the reading reaches it
+    """
 
     source: Source
+    key: str
     name: str
     path: Path
+    begin: int | None = None
+    applied: Applied | None = None
     reader: LineReader | None = None
     decided: Applied | None = None
 
@@ -65,14 +80,14 @@ class FileTransport(Transport):
         paths: Sequence[Path],
         out: Path,
         batch: Batching,
-        known_streams: Callable[[str], list[tuple[str, Applied]]],
+        known_streams: Callable[[Collection[str]], Mapping[str, list[tuple[str, Applied]]]],
         *,
         hooks: DeliveryHooks | None = None,
         standard_input: int = 0,
         compression: str | None = None,
     ) -> None:
         """
-        known_streams   the indexed streams with a name, each with applied offset and mark
+        known_streams   the indexed streams by these names, each with applied offset and mark
         hooks           for crash tests
         standard_input  file descriptor for '-'
         compression     see `OutputFolder`
@@ -82,8 +97,8 @@ class FileTransport(Transport):
         self._known_streams = known_streams
         self._standard_input = standard_input
         self._folder = OutputFolder(out, hooks or DeliveryHooks(), compression)
-        self._unread = iter(self._paths)
-        self._reading: _Reading | None = None
+        self._unread = deque(self._paths)
+        self._assigned: dict[Source, _Reading] = {}
         self._peeked: Batch | None = None
         self._proven: dict[str, Applied] = {}
         self._bytes_read_before = 0
@@ -99,13 +114,13 @@ class FileTransport(Transport):
     @property
     def bytes_read(self) -> int:
         """Bytes read from the inputs, before decompression."""
-        at_work = self._reading.reader if self._reading else None
+        at_work = self._at_work()
         return self._bytes_read_before + (at_work.bytes_read if at_work else 0)
 
     @property
     def left_out(self) -> Counter[str]:
         """Number of input records without a document, by kind."""
-        at_work = self._reading.reader if self._reading else None
+        at_work = self._at_work()
         return self._left_out_before + (at_work.left_out if at_work else Counter())
 
     @property
@@ -135,37 +150,32 @@ class FileTransport(Transport):
         self._folder.open()
 
     def read(self) -> Batch | Assigned | Finished:
-        """Assigned for the next input, then its batches; FINISHED after the last input.
+        """Assigned for the next inputs, then their batches; FINISHED after the last input.
 
-        Empty Batch after `batch.wait_ms` without news from a pipe. Raises InputUnreadable, InputChanged, DeliveryDoubtful.
+        A pipe is assigned alone; an empty Batch comes after `batch.wait_ms` without news from it. Raises InputUnreadable,
+        InputChanged, DeliveryDoubtful.
         """
         if (upcoming := self._peeked) is not None:
             self._peeked = None
             return upcoming
         while True:
-            if self._reading is None:
-                path = next(self._unread, None)
-                if path is None:
-                    return FINISHED
-                self._reading = self._begin(path)
-            reading, reader = self._reading, self._reading.reader
-            if reader is None:
+            if not self._assigned and not self._assign():
+                return FINISHED
+            if waiting := {source: None for source, each in self._assigned.items() if each.begin is None}:
                 names = {each.stream: each.name for each in self._folder.sources.values()}
-                others = (Source(stream, 0) for stream in names if stream != reading.source.stream)
-                return Assigned((reading.source,), names, tuple(others))
-            begin = reader.count
-            lines = self._lines(reading, reader)
-            if lines or not reader.ended:
-                return _batch(reading, reader, begin, lines)
-            self._close_input()
+                others = (source for stream in names if (source := Source(stream, 0)) not in waiting)
+                return Assigned(tuple(waiting), names, tuple(others))
+            batch = self._batch_of_assigned()
+            if batch is not None:
+                return batch
 
     def peek(self) -> Batch | None:
-        """See Transport. Reads a file from disk; of a pipe it takes only what is buffered."""
-        reading = self._reading
+        """See Transport. Reads on in the current file; of a pipe it takes only what is buffered."""
+        reading = next(iter(self._assigned.values()), None)
         if self._peeked is None and reading and reading.reader and reading.decided is None:
             begin = reading.reader.count
             lines = reading.reader.lines_at_hand(self._batch.records_max, self._batch.bytes_max)
-            self._peeked = _batch(reading, reading.reader, begin, lines) if lines else None
+            self._peeked = _batch(_records(reading, begin, lines), [reading]) if lines else None
         return self._peeked
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
@@ -180,62 +190,61 @@ class FileTransport(Transport):
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         """Known lines per source, delivered or read. More may follow."""
         ends = {source: lines or 0 for source, lines in self.committed(sources).items()}
-        if self._reading and self._reading.reader and self._reading.source in ends:
-            ends[self._reading.source] = max(ends[self._reading.source], self._reading.reader.count)
-        return ends
+        return {
+            source: max(end, reading.reader.count)
+            if (reading := self._assigned.get(source)) and reading.reader
+            else end
+            for source, end in ends.items()
+        }
 
     def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
-        """Compare the lines before `offset` with the mark, then read on from there.
+        """Compare the lines before `offset` with the mark, then read on from there, at the input's turn.
 
         If the index's mark agrees, decided lines from `offset` to `applied.offset` form the first batch, whatever its
         size. A crash leaves at most TAIL_RECORDS_MAX such lines. With more, a file is compared at once and read in
         ordinary batches; a pipe is refused.
-        An empty mark is ignored. Raises InputChanged, InputUnreadable, RecoveryRefused.
+        An empty mark is ignored. The first assigned input is compared at once, others by `read`: a thousand files are
+        never open together. Raises InputChanged, InputUnreadable, RecoveryRefused.
         """
-        reading = self._reading
-        if reading is None or reading.source != source or reading.reader is not None:
-            raise RuntimeError(f"{source} is not the source assigned last, or was sought already")
-        ahead = applied if applied is not None and applied.offset > offset and applied.mark else None
-        if ahead and ahead.offset - offset > TAIL_RECORDS_MAX and self._proven.get(source.stream) != ahead:
-            self._prove(reading, ahead)
-        reading.decided = ahead
-        reading.reader = LineReader(reading.path, standard_input=self._standard_input)
-        skipped = reading.reader.skip(offset)
-        delivered = self._delivered(source)
-        marks = {applied.mark if applied and applied.offset == offset else b""}
-        if delivered.lines == offset:
-            marks.add(bytes.fromhex(delivered.mark))
-        if skipped < offset or marks - {b"", reading.reader.digest()}:
-            raise self._changed(reading, offset)
+        reading = self._assigned.get(source)
+        if reading is None or reading.begin is not None:
+            raise RuntimeError(f"{source} is no source assigned last, or was sought already")
+        reading.begin, reading.applied = offset, applied
+        if reading is next(iter(self._assigned.values())):
+            self._open_input(reading)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
         """See Transport: appends lines and verdicts, and moves the checkpoint, atomically. Raises DeliveryDoubtful."""
         if not batch.records:
             return
-        ((source, end),) = batch.ends.items()
-        delivered = self._delivered(source)
-        if batch.records[0].offset != (delivered.lines or 0) or len(outgoing) != len(batch.records):
-            raise RuntimeError(f"{delivered.name}: {delivered.lines} lines are delivered, this batch does not follow")
+        delivered = {Source(each.stream, 0): each for each in self._folder.sources.values()}
+        begins = {record.source: record.offset for record in reversed(batch.records)}
+        wrong = [at for at, begin in begins.items() if begin != (delivered[at].lines or 0)]
+        if wrong or len(outgoing) != len(batch.records):
+            raise RuntimeError(f"{[delivered[at] for at in wrong]}: this batch does not follow what is delivered")
         lines: dict[str, list[bytes]] = {destination: [] for destination in Destination}
         for each in outgoing:
             lines[each.destination].append(each.record.value or b"")
         contents = {f"{name}.jsonl": b"\n".join([*values, b""]) for name, values in lines.items() if values}
         contents[VERDICTS] = b"\n".join([*map(verdict_line, outgoing), b""])
-        self._folder.append(contents, replace(delivered, lines=end, mark=batch.marks[source].hex()))
+        ends = batch.ends.items()
+        self._folder.append(
+            contents, [replace(delivered[at], lines=end, mark=batch.marks[at].hex()) for at, end in ends]
+        )
 
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:  # noqa: ARG002
         """Write start offsets into the checkpoint as delivered, for sources without one.
 
         Raises DeliveryDoubtful, and RecoveryRefused if another offset was committed: lines would be lost or doubled.
         """
-        ((source, offset),) = offsets.items()
-        delivered = self._delivered(source)
-        if delivered.lines not in (None, offset):
-            raise RecoveryRefused(
-                f"{delivered.name}: {delivered.lines} lines are delivered to {self._folder.folder}, so it cannot be read "
-                f"from line {offset + 1} on: name another --out."
-            )
-        self._folder.register(replace(delivered, lines=offset))
+        delivered = {Source(each.stream, 0): each for each in self._folder.sources.values()}
+        for source, offset in offsets.items():
+            if (lines := delivered[source].lines) not in (None, offset):
+                raise RecoveryRefused(
+                    f"{delivered[source].name}: {lines} lines are delivered to {self._folder.folder}, so it cannot be read "
+                    f"from line {offset + 1} on: name another --out."
+                )
+        self._folder.register(replace(delivered[source], lines=offset) for source, offset in offsets.items())
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """See Transport. Raises RecoveryRefused for contradictory files."""
@@ -243,21 +252,38 @@ class FileTransport(Transport):
 
     def close(self) -> None:
         """Release inputs, outputs and the lock."""
-        self._close_input()
+        while self._assigned:
+            self._close_input()
         self._folder.close()
 
-    def _begin(self, path: Path) -> _Reading:
-        key = _key(path)
-        delivered = self._folder.sources.get(key)
-        if delivered is None:
-            name = self._free_name(path)
-            delivered = Delivered(key, name, self._known_stream(path, name) or uuid.uuid4().hex)
-            self._folder.register(delivered)
-        return _Reading(Source(delivered.stream, 0), delivered.name, path)
+    def _at_work(self) -> LineReader | None:
+        return next((each.reader for each in self._assigned.values()), None)
 
-    def _free_name(self, path: Path) -> str:
+    def _assign(self) -> bool:
+        """Take the next inputs, a pipe or files, and register them; False after the last input."""
+        paths: dict[str, Path] = {}
+        while self._unread and len(paths) < ASSIGNED_MAX and (not paths or self._unread[0].is_file()):
+            path = self._unread.popleft()
+            paths[_key(path)] = path
+            if not path.is_file():
+                break
+        taken, names = {each.name for each in self._folder.sources.values()}, dict[str, str]()
+        for key, path in paths.items():
+            if key not in self._folder.sources:
+                names[key] = self._free_name(path, taken)
+                taken.add(names[key])
+        if names:
+            known = self._known_streams(set(names.values()))
+            streams = {key: self._known_stream(paths[key], known[name]) for key, name in names.items()}
+            self._folder.register(Delivered(key, name, streams[key] or uuid.uuid4().hex) for key, name in names.items())
+        for key, path in paths.items():
+            delivered = self._folder.sources[key]
+            source = Source(delivered.stream, 0)
+            self._assigned[source] = _Reading(source, key, delivered.name, path)
+        return bool(paths)
+
+    def _free_name(self, path: Path, taken: Collection[str]) -> str:
         """The path as given, or the absolute path if another input has that name."""
-        taken = {each.name for each in self._folder.sources.values()}
         free = [name for name in (_text(path), _key(path)) if name not in taken]
         if not free:
             raise SettingsError(
@@ -265,8 +291,8 @@ class FileTransport(Transport):
             )
         return free[0]
 
-    def _known_stream(self, path: Path, name: str) -> str | None:
-        candidates = [each for each in self._known_streams(name) if each[1].offset and each[1].mark]
+    def _known_stream(self, path: Path, known: Iterable[tuple[str, Applied]]) -> str | None:
+        candidates = [each for each in known if each[1].offset and each[1].mark]
         if not candidates or not path.is_file():
             return None
         try:
@@ -290,15 +316,65 @@ class FileTransport(Transport):
             raise self._changed(reading, ahead.offset)
         self._proven[reading.source.stream] = ahead
 
-    def _lines(self, reading: _Reading, reader: LineReader) -> list[bytes]:
-        records_max, bytes_max, wait_ms = self._batch.records_max, self._batch.bytes_max, self._batch.wait_ms
-        decided = reading.decided
+    def _open_input(self, reading: _Reading) -> LineReader:
+        """Open an input at its first line to read, after all comparisons with `applied` and the checkpoint."""
+        offset, applied = reading.begin, reading.applied
+        assert offset is not None
+        ahead = applied if applied is not None and applied.offset > offset and applied.mark else None
+        if ahead and ahead.offset - offset > TAIL_RECORDS_MAX and self._proven.get(reading.source.stream) != ahead:
+            self._prove(reading, ahead)
+        with ExitStack() as on_failure:
+            reader = LineReader(reading.path, standard_input=self._standard_input)
+            on_failure.callback(reader.close)
+            skipped = reader.skip(offset)
+            delivered = self._folder.sources[reading.key]
+            marks = {applied.mark if applied and applied.offset == offset else b""}
+            if delivered.lines == offset:
+                marks.add(bytes.fromhex(delivered.mark))
+            if skipped < offset or marks - {b"", reader.digest()}:
+                raise self._changed(reading, offset)
+            on_failure.pop_all()
+        reading.decided, reading.reader = ahead, reader
+        return reader
+
+    def _batch_of_assigned(self) -> Batch | None:
+        """The assigned inputs' next lines; an empty batch if a pipe has no news, None after the last line."""
+        records: list[Record] = []
+        readings: list[_Reading] = []
+        records_max, bytes_left = self._batch.records_max, self._batch.bytes_max
+        while self._assigned and len(records) < records_max and bytes_left > 0:
+            reading = next(iter(self._assigned.values()))
+            try:
+                reader = reading.reader or self._open_input(reading)
+                begin = reader.count
+                lines = self._lines(reading, reader, records_max - len(records), bytes_left, least=0 if records else 1)
+            except (InputChanged, InputUnreadable):
+                if records:
+                    # What was read before goes out first. The next call raises the same.
+                    break
+                raise
+            if lines:
+                records += _records(reading, begin, lines)
+                readings.append(reading)
+                bytes_left -= sum(map(len, lines))
+            elif reader.ended:
+                self._close_input()
+            if reader.waits or not (lines or reader.ended):
+                break
+        return _batch(records, readings) if records or self._assigned else None
+
+    def _lines(
+        self, reading: _Reading, reader: LineReader, records_max: int, bytes_max: int, least: int
+    ) -> list[bytes]:
+        wait_ms, decided = self._batch.wait_ms, reading.decided
         if decided is None:
-            return reader.lines(records_max, bytes_max, wait_ms)
+            return reader.lines(records_max, bytes_max, wait_ms, least=least)
         missing = decided.offset - reader.count
         proven = self._proven.get(reading.source.stream) == decided
         if proven:
-            lines = reader.lines(min(missing, records_max), bytes_max, wait_ms)
+            lines = reader.lines(min(missing, records_max), bytes_max, wait_ms, least=least)
+        elif missing > records_max and not least:
+            return []
         else:
             lines = reader.lines(missing, sys.maxsize, wait_ms, whole=True)
         too_few = reader.ended or (not proven and 0 < len(lines) < missing)
@@ -308,9 +384,6 @@ class FileTransport(Transport):
             reading.decided = None
         return lines
 
-    def _delivered(self, source: Source) -> Delivered:
-        return next(each for each in self._folder.sources.values() if each.stream == source.stream)
-
     def _changed(self, reading: _Reading, count: int) -> InputChanged:
         return InputChanged(
             f"{reading.name}: its first {count} lines are not those that were filtered before. Give it its former content "
@@ -318,21 +391,22 @@ class FileTransport(Transport):
         )
 
     def _close_input(self) -> None:
-        if self._reading and self._reading.reader:
-            self._bytes_read_before += self._reading.reader.bytes_read
-            self._left_out_before += self._reading.reader.left_out
-            self._reading.reader.close()
-        self._reading = None
+        reading = self._assigned.pop(next(iter(self._assigned)))
+        if reading.reader:
+            self._bytes_read_before += reading.reader.bytes_read
+            self._left_out_before += reading.reader.left_out
+            reading.reader.close()
 
 
-def _batch(reading: _Reading, reader: LineReader, begin: int, lines: Sequence[bytes]) -> Batch:
-    if not lines:
-        return Batch([])
+def _records(reading: _Reading, begin: int, lines: Sequence[bytes]) -> list[Record]:
     source, name = reading.source, reading.name
-    records = [
-        Record(source, name, offset, None, line, NO_TIMESTAMP_MS) for offset, line in enumerate(lines, start=begin)
-    ]
-    return Batch(records, {source: reader.count}, {source: reader.digest()})
+    return [Record(source, name, offset, None, line, NO_TIMESTAMP_MS) for offset, line in enumerate(lines, start=begin)]
+
+
+def _batch(records: Sequence[Record], readings: Iterable[_Reading]) -> Batch:
+    readers = {reading.source: reading.reader for reading in readings if reading.reader}
+    ends = {source: reader.count for source, reader in readers.items()}
+    return Batch(records, ends, {source: reader.digest() for source, reader in readers.items()})
 
 
 def _is_readable(path: Path) -> bool:

@@ -587,6 +587,36 @@ def test_compressed_outputs_survive_kills_and_are_read_back_by_every_command(
     assert again.code == 0, again.out
 
 
+def test_a_folder_of_small_files_survives_kills_amid_a_batch_of_many(news: Path, tmp_path: Path) -> None:
+    batches = ("--set", "batch.records_max=50", "--set", "fingerprint.key=public")
+    plain, out, crawl = tmp_path / "plain", tmp_path / "out", tmp_path / "crawl"
+    assert run("filter", news, "--out", plain, "--index", tmp_path / "plain-index", *batches).code == 0
+    crawl.mkdir()
+    for number, line in enumerate(news.read_bytes().splitlines(keepends=True)):
+        (crawl / f"{number:03}.jsonl").write_bytes(line)
+    filtering = ("filter", crawl, "--out", out, "--index", tmp_path / "index", *batches)
+    for moment, commit in (("after", 4), ("before", 3), ("after", 2)):
+        killed = subprocess.run(
+            [sys.executable, "-m", "tests.support.doomed_command", moment, str(commit), *map(str, filtering)],
+            cwd=ROOT,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+    done = run(*filtering, "--json")
+    assert done.code == 0, done.err
+    assert 0 < json.loads(done.out)["documents"] < 120
+    for name in OUTPUTS:
+        assert outputs(out)[f"{name}.jsonl"] == outputs(plain)[f"{name}.jsonl"]
+    verified = run("verify", "--out", out, "--index", tmp_path / "index", *batches)
+    assert verified.code == 0, verified.out
+    # The index is lost: the outputs restore it, and nothing is decided twice.
+    shutil.rmtree(tmp_path / "index")
+    assert json.loads(run(*filtering, "--json").out)["documents"] == 0
+    assert run("verify", "--out", out, "--index", tmp_path / "index", *batches).code == 0
+
+
 def test_parquet_is_written_at_the_end_with_the_rows_of_the_lines(
     news: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """Files of crawls and tables, from one end of the job to the other."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow as arrow
 import pytest
 from pyarrow import parquet
 
+from index.storage.store import Store
 from streamer.service import file_job
 from streamer.transports.files.line_reader import lines
 from tests.support.command_line import Done, run
@@ -69,6 +71,39 @@ def test_a_run_says_once_that_it_compiles_machine_code_if_the_cache_lacks_any(
     (file := tmp_path / "texts.jsonl").write_text(json.dumps({"text": STORY}) + "\n")
     _, _, done = filtered(tmp_path, file)
     assert done.err.count("compiling machine code, once for this processor (cached in kept)") == min(kernels, 1)
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_folder_of_small_files_costs_transactions_by_the_batch_and_not_by_the_file(
+    restored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`restored`: the folder is filtered once more, into another place, so every file is known by its name."""
+    transactions: list[str] = []
+
+    def counted(name: str) -> None:
+        real = getattr(Store, name)
+
+        def call(*arguments: Any) -> Any:
+            transactions.append(name)
+            return real(*arguments)
+
+        monkeypatch.setattr(Store, name, call)
+
+    counted("read")
+    counted("write")
+
+    def count(files: int) -> dict[str, int]:
+        crawl = tmp_path / f"{files}" / "crawl"
+        crawl.mkdir(parents=True)
+        for number in range(files):
+            (crawl / f"{number}.jsonl").write_text(json.dumps({"text": f"{STORY} {number}"}) + "\n")
+        for out in ["first", "second"][: 1 + restored]:
+            transactions.clear()
+            done = run("filter", crawl, "--out", crawl.parent / out, "--index", crawl.parent / "index", "--json")
+            assert json.loads(done.out)["documents"] == files, done.err
+        return dict(Counter(transactions))
+
+    assert count(5) == count(100)
 
 
 def test_an_archive_is_filtered_page_by_page_and_goes_on_where_it_grew(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def filtered(folder: Path, compression: str | None = None) -> Path:
     ]
     lines = b"".join(orjson.dumps(each | {"distance": None, "reason": "similar"}) + b"\n" for each in verdicts)
     dropped = b"".join(b"line %d\n" % line for line in range(2, 7))
-    written.append({"unique.jsonl": b"line 1\n", "duplicate.jsonl": dropped, VERDICTS: lines}, INPUT)
+    written.append({"unique.jsonl": b"line 1\n", "duplicate.jsonl": dropped, VERDICTS: lines}, [INPUT])
     written.close()
     return folder
 

@@ -53,9 +53,9 @@ def test_two_openings_in_one_process_are_refused_too(tmp_path: Path) -> None:
 
 def test_the_checkpoint_is_written_like_this(tmp_path: Path) -> None:
     folder = opened(tmp_path)
-    folder.register(ONE)
+    folder.register([ONE])
     folder.append(
-        {"unique.jsonl": b"a\n", "verdicts.jsonl": b"{}\n"}, Delivered(ONE.path, ONE.name, ONE.stream, 1, "ab" * 16)
+        {"unique.jsonl": b"a\n", "verdicts.jsonl": b"{}\n"}, [Delivered(ONE.path, ONE.name, ONE.stream, 1, "ab" * 16)]
     )
     folder.close()
     assert (tmp_path / "checkpoint.json").read_text() == (
@@ -74,14 +74,14 @@ def test_a_write_that_comes_in_pieces_is_written_whole(tmp_path: Path, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", lambda descriptor, content, offset: whole(descriptor, content[:7], offset))
         for number in range(3):
-            folder.append({"unique.jsonl": b"%d, a line of some length\n" % number}, ONE)
+            folder.append({"unique.jsonl": b"%d, a line of some length\n" % number}, [ONE])
     folder.close()
     assert (tmp_path / "unique.jsonl").read_bytes() == b"".join(b"%d, a line of some length\n" % n for n in range(3))
 
 
 def test_what_was_written_but_not_delivered_is_cut_off_at_the_next_opening(tmp_path: Path) -> None:
     folder = opened(tmp_path)
-    folder.append({"unique.jsonl": b"a\n", "verdicts.jsonl": b"{}\n"}, ONE)
+    folder.append({"unique.jsonl": b"a\n", "verdicts.jsonl": b"{}\n"}, [ONE])
     folder.close()
     for name in ("unique.jsonl", "duplicate.jsonl"):
         with (tmp_path / name).open("ab") as file:
@@ -112,7 +112,7 @@ def test_a_checkpoint_that_cannot_be_right_is_refused_and_cuts_nothing(
 ) -> None:
     folder = opened(tmp_path)
     contents = {"unique.jsonl": b"a\nb\nc\n", "duplicate.jsonl": b"a\n", "verdicts.jsonl": b"{}\n" * 4}
-    folder.append(contents, Delivered(ONE.path, ONE.name, ONE.stream, 4, "ab" * 16))
+    folder.append(contents, [Delivered(ONE.path, ONE.name, ONE.stream, 4, "ab" * 16)])
     folder.close()
     checkpoint = tmp_path / "checkpoint.json"
     right = checkpoint.read_bytes()
@@ -138,7 +138,7 @@ def packed(path: Path, compression: str, *, undelivered: bytes = b"") -> OutputF
     folder = OutputFolder(path, DeliveryHooks(), compression)
     folder.open()
     for lines in (3, 6):
-        folder.append(CONTENTS, Delivered(ONE.path, ONE.name, ONE.stream, lines, "ab" * 16))
+        folder.append(CONTENTS, [Delivered(ONE.path, ONE.name, ONE.stream, lines, "ab" * 16)])
     folder.close()
     with folder.path("unique.jsonl").open("ab") as file:
         file.write(undelivered)
@@ -204,7 +204,7 @@ def test_a_folder_keeps_its_compression_and_another_one_is_refused(tmp_path: Pat
             refused.open()
         refused.close()
     goes_on = opened(tmp_path)
-    goes_on.append({"unique.jsonl": b"c\n"}, None)
+    goes_on.append({"unique.jsonl": b"c\n"}, [])
     goes_on.close()
     assert outputs(tmp_path)["unique.jsonl"] == 2 * CONTENTS["unique.jsonl"] + b"c\n"
     assert not (tmp_path / "unique.jsonl").exists()
@@ -236,7 +236,7 @@ def test_a_conversion_that_is_killed_leaves_no_half_file_and_is_repeated(tmp_pat
     folder.open()
     lines = [{"id": f"page {number}", "words": number} for number in range(7)]
     content = b"".join(orjson.dumps(line) + b"\n" for line in lines)
-    folder.append({"unique.jsonl": content, "verdicts.jsonl": content}, None)
+    folder.append({"unique.jsonl": content, "verdicts.jsonl": content}, [])
     folder.close()
     for dies_at in (3, 12, 23):
         command = [sys.executable, "-c", WITH_PARQUET, tmp_path, str(dies_at)]
@@ -257,7 +257,7 @@ def test_a_conversion_that_is_killed_leaves_no_half_file_and_is_repeated(tmp_pat
     assert not list(tmp_path.glob("*.new"))
 
     grown = opened(tmp_path)
-    grown.append({"unique.jsonl": b'{"id": 8}\n'}, None)
+    grown.append({"unique.jsonl": b'{"id": 8}\n'}, [])
     grown.write_parquet()
     grown.close()
     table = arrow_parquet.read_table(tmp_path / "unique.parquet")
@@ -287,6 +287,6 @@ def test_a_hook_is_called_at_each_point_of_a_delivery(tmp_path: Path) -> None:
         ),
     )
     folder.open()
-    folder.append({"unique.jsonl": b"a\n"}, ONE)
+    folder.append({"unique.jsonl": b"a\n"}, [ONE])
     folder.close()
     assert seen == [("before", b"", False), ("between", b"a\n", False), ("after", b"a\n", True)]

@@ -129,7 +129,7 @@ def test_nothing_is_lost_doubled_or_changed_whatever_the_lines(
         break
     assert put_together(folder / "out") == wanted
     for delivered in batches:
-        assert len(delivered.ends) == 1
+        assert delivered.ends == {record.source: record.end for record in delivered.records}
     assert filter_files(list(wanted), folder / "out", decider, batch=batch) == []
 
 
@@ -332,7 +332,7 @@ def test_a_known_file_in_a_new_folder_gets_the_same_verdicts_again(tmp_path: Pat
     filter_files([path], tmp_path / "first", decider)
     write(path, CONTENT + b"\nfour\nnew\n")
     batches = filter_files([path], tmp_path / "second", decider)
-    assert [len(batch.records) for batch in batches] == [3, 3, 3, 1, 2]
+    assert [len(batch.records) for batch in batches] == [3, 3, 3, 3]
     assert len(decider.applied) == 1
     first, second = outputs(tmp_path / "first"), outputs(tmp_path / "second")
     assert second["verdicts.jsonl"].startswith(first["verdicts.jsonl"])
@@ -527,8 +527,8 @@ def test_offsets_marks_and_progress_are_told(tmp_path: Path) -> None:
     transport.open()
     assigned = transport.read()
     assert isinstance(assigned, Assigned)
-    (source,) = assigned.sources
-    assert assigned.names == {source.stream: str(paths[0])}
+    source, second = assigned.sources
+    assert assigned.names == {source.stream: str(paths[0]), second.stream: str(paths[1])}
     assert transport.committed([source, Source("other", 0)]) == {source: None, Source("other", 0): None}
     assert transport.first_offsets([source]) == transport.end_offsets([source]) == {source: 0}
     assert transport.read() == assigned, "it is not sought yet"
@@ -583,3 +583,79 @@ def test_a_folder_in_another_state_than_its_checkpoint_says_is_refused(tmp_path:
         filter_files([path], out, decider)
     assert "--out" in str(raised.value)
     assert isinstance(raised.value, RecoveryRefused)
+
+
+def small_files(tmp_path: Path, count: int) -> list[Path]:
+    (tmp_path / "small").mkdir()
+    return [write(tmp_path / "small" / f"{number:03}.txt", b"line %d\n" % (number // 2)) for number in range(count)]
+
+
+def steps_on_disk(tmp_path: Path, count: int) -> int:
+    out = tmp_path / "out"
+    out.mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as patch:
+        disk = Disk(patch, out, 0)
+        (batch,) = filter_files(small_files(tmp_path, count), out, Decider(), batch=Batching(records_max=count))
+    assert [record.value for record in batch.records] == [b"line %d" % (number // 2) for number in range(count)]
+    return disk.steps
+
+
+def test_a_batch_costs_the_disk_the_same_from_few_files_and_from_many(tmp_path: Path) -> None:
+    assert steps_on_disk(tmp_path / "few", 5) == steps_on_disk(tmp_path / "many", 50)
+
+
+def test_many_files_are_never_open_together_not_even_if_all_have_grown(tmp_path: Path) -> None:
+    decider, paths, seen = Decider(), small_files(tmp_path, 50), set[int]()
+
+    def look() -> None:
+        seen.add(len(list(Path("/proc/self/fd").iterdir())))
+
+    for _ in range(2):
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        filter_files(paths, tmp_path / "out", decider, batch=Batching(records_max=20), after_admit=look)
+        for path in paths:
+            write(path, path.read_bytes() + b"more\n")
+    assert max(seen) < before + 10
+
+
+@pytest.mark.parametrize("spoiled", ["damaged", "changed"])
+def test_files_before_a_wrong_one_are_delivered(tmp_path: Path, spoiled: str) -> None:
+    decider, paths = Decider(), small_files(tmp_path, 9)
+    if spoiled == "changed":
+        filter_files(paths[6:7], tmp_path / "out", decider)
+        write(paths[6], b"another line\n")
+    else:
+        write(paths[6], b"\x1f\x8b no gzip")
+    with pytest.raises((InputChanged, InputUnreadable), match=r"006\.txt"):
+        filter_files(paths, tmp_path / "out", decider, batch=Batching(records_max=4))
+    (tmp_path / "small" / "006.txt").write_bytes(b"line 3\n")
+    delivered = put_together(tmp_path / "out")
+    assert [delivered[str(path)] for path in paths[:6]] == [[b"line %d" % (number // 2)] for number in range(6)]
+    filter_files(paths, tmp_path / "out", decider, batch=Batching(records_max=4))
+    assert put_together(tmp_path / "out") == {
+        str(path): [b"line %d" % (number // 2)] for number, path in enumerate(paths)
+    }
+
+
+def test_a_batch_of_several_files_keeps_its_bounds_and_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.transports.files.transport.ASSIGNED_MAX", 5)
+    paths = [write(tmp_path / f"{number}.txt", b"x" * size) for number, size in enumerate([4, 4, 4, 90, 1, 1, 1, 1])]
+    batches = filter_files(paths, tmp_path / "out", Decider(), batch=Batching(records_max=3, bytes_max=10))
+    assert [[len(record.value or b"") for record in batch.records] for batch in batches] == [
+        [4, 4],
+        [4],
+        [90],
+        [1],
+        [1, 1, 1],
+    ]
+    assert [record.topic for batch in batches for record in batch.records] == [str(path) for path in paths]
+
+
+def test_a_pipe_shares_no_batch_with_the_files_around_it(tmp_path: Path) -> None:
+    before, after = write(tmp_path / "a.txt", b"one\n"), write(tmp_path / "b.txt", b"three\n")
+    reading = pipe_of(b"two\n")
+    batches = filter_files([before, "-", after], tmp_path / "out", Decider(), standard_input=reading)
+    os.close(reading)
+    assert [[record.value for record in batch.records] for batch in batches] == [[b"one"], [b"two"], [b"three"]]
