@@ -45,11 +45,11 @@ CODE_LINES_MAX = {
     "streamer/observe": 1072,
     "streamer/parts": 996,
     "streamer/records": 1469,
-    "streamer/service": 2300,
+    "streamer/service": 2310,
     "streamer/settings": 775,
     "streamer/text": 1464,
-    "streamer/transports": 4857,
-    "streamer/verification": 1383,
+    "streamer/transports": 4860,
+    "streamer/verification": 1387,
     "streamer/what_if": 460,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""

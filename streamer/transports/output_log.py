@@ -63,6 +63,11 @@ class Extent:
     compacted: bool = False
     trimmed: Mapping[str, Destination] = field(default_factory=dict)
 
+    def strange_input(self, name: str) -> str:
+        """What a stream outside of `names` is, by its name in the index, in words."""
+        recreated = name in self.names.values()
+        return "an input that was recreated since" if recreated else "another input, which shares the index"
+
 
 @dataclass(frozen=True, slots=True)
 class Output:

@@ -1,6 +1,6 @@
 """Every input record came out once, unchanged."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,14 +29,14 @@ _UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 class DeliveredCheck:
     """Compares outputs with the ledger, and writes their verdicts into it.
 
-    streams          the index's streams: outputs from others are foreign
+    streams          the index's streams with their names: outputs from others are foreign
     settings_digest  see `streamer.fingerprint.scheme`
     longer_min       `index.longer_min`
     """
 
     ledger: Ledger
     extent: Extent
-    streams: frozenset[str]
+    streams: Mapping[str, str]
     texts: TextCheck
     settings_digest: str
     longer_min: float
@@ -212,7 +212,8 @@ class DeliveredCheck:
         """Why a position may lack its record, in words for its output and for an original; None: it may not."""
         source, offset = position
         if source.stream not in self.extent.names and source.stream in self.streams:
-            return "outputs of an input that was recreated since", "originals in an input that was recreated since"
+            strange = self.extent.strange_input(self.streams[source.stream])
+            return f"outputs of {strange}", f"originals in {strange}"
         if offset < (self.extent.end if self.extent.compacted else self.extent.first).get(source, 0):
             return "outputs of records that have left the input", "originals that have left the input"
         if within(self.ledger.unreadable, source, np.array([offset], np.uint64))[0]:

@@ -27,6 +27,8 @@ class JournalCheck:
     extent: Extent
     prints: Prints
     _rank: int = 0
+    _names: Mapping[str, str] = field(default_factory=dict)
+    """Names of the index's streams."""
     _hosts: Words = field(default_factory=lambda: np.zeros(0, np.uint64))
     """Digests of hosts with a sample."""
     _counting_from: dict[Source, int] = field(default_factory=dict)
@@ -39,6 +41,7 @@ class JournalCheck:
         """
 
         def operation(taken: Snapshot) -> Mapping[Source, int]:
+            self._names = taken.streams()
             for portion in portions(taken.records(), ROWS_AT_ONCE):
                 self._add(portion)
                 progress(self._rank)
@@ -55,7 +58,8 @@ class JournalCheck:
                 self._note_given_back(plain_source(source), [portion[place].offset for place in places])
                 continue
             if source.stream not in self.extent.names:
-                self.ledger.findings.leave_out("positions of an input that was recreated since", len(places))
+                strange = self.extent.strange_input(self._names[source.stream])
+                self.ledger.findings.leave_out(f"positions of {strange}", len(places))
                 continue
             records = [portion[place] for place in places]
             offsets = np.array([record.offset for record in records], np.uint64)

@@ -127,7 +127,7 @@ class _Verification:
         texts = TextCheck(ledger, prints, Decoder(self._settings.decode), self._scheme, Sample(share), has_headers)
         names = self._index.stream_names()
         # Verdicts over files name an original by its file.
-        streams = frozenset(names) if has_headers else frozenset([*names, *names.values()])
+        streams = names if has_headers else names | {name: name for name in names.values()}
         digest = settings_digest(self._settings, self._scheme.stamp())
         longer_min = self._settings.index.longer_min
         check = DeliveredCheck(ledger, extent, streams, texts, digest, longer_min, has_headers)

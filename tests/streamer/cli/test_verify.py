@@ -158,7 +158,16 @@ def test_another_folder_of_the_same_index_is_sound() -> None:
     run("filter", "third.jsonl", "--out", "more", "--index", "index")
     code, found = verified("--out", "more")
     assert (code, wrong(found)) == (0, {})
-    assert found["unchecked"]["originals in an input that was recreated since"] > 0
+    assert found["unchecked"]["originals in another input, which shares the index"] > 0
+
+
+@pytest.mark.usefixtures("filtered")
+def test_another_content_of_a_file_in_another_folder_was_recreated() -> None:
+    Path("second.jsonl").write_bytes(b'{"text": "words that no other line has, one after the other, twelve in all"}\n')
+    run("filter", "second.jsonl", "--out", "more", "--index", "index")
+    code, found = verified("--out", "more")
+    assert (code, wrong(found)) == (0, {})
+    assert found["unchecked"]["positions of an input that was recreated since"] > 0
 
 
 @pytest.mark.usefixtures("filtered")

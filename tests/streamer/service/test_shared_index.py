@@ -103,7 +103,9 @@ def test_over_files_each_folder_is_verified_explained_and_given_back_with_its_ow
         verified = run("verify", *given, "--json")
         assert verified.code == 0, verified.out
         unchecked = json.loads(verified.out)["unchecked"]
-        assert unchecked.get("originals in an input that was recreated since", 0) == (given is crawl)
+        assert unchecked.get("originals in another input, which shares the index", 0) == (given is crawl)
+        assert unchecked["positions of another input, which shares the index"] == 2
+        assert not any("recreated" in reason for reason in unchecked)
     why = run("why", "copy of one", *crawl)
     assert why.code == 0, why.err
     # At 80 columns a long path goes on in the next line.
