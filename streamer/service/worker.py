@@ -17,6 +17,7 @@ from pathlib import Path
 import structlog
 
 from index import Index, errors
+from index.kernels.jit import compilations
 from streamer.audit.report import gauges
 from streamer.errors import FILE_LIMITS, TOO_MANY_FILES, StreamerError
 from streamer.fingerprint.scheme import key_for, scheme_for
@@ -56,6 +57,7 @@ class MetricsListener(Listener):
         self._statistics_due = 0.0
         self._owed_due = 0.0
         self._audit_due = 0.0
+        self._kernels = self._kernels_said = 0
         self.audit: Callable[[], Mapping[tuple[Definition, tuple[str, ...]], float]] = dict
         """Values of the audit's metrics."""
         self.transport: KafkaTransport | None = None
@@ -112,8 +114,17 @@ class MetricsListener(Listener):
         self._measures.set(definitions.INDEX_ENTRIES, statistics.entries)
         self._measures.set(definitions.INDEX_BYTES, statistics.used_bytes)
 
+    def compiling(self, kernel: int, cache: Path) -> None:
+        """Say that a kernel is compiled, this process's first, second, ...; its code goes to this folder."""
+        if kernel == 1:
+            log.info("compiling machine code, once for this processor", cache=str(cache))
+        self._kernels = kernel
+
     def batch(self, figures: BatchReport) -> None:
         """See `Listener`."""
+        if self._kernels > self._kernels_said:
+            log.info("machine code compiled", kernels=self._kernels)
+            self._kernels_said = self._kernels
         self._heartbeats.note_owed(self._number, [])
         self._owed_due = time.monotonic() + OWED_PERIOD_SECONDS
         self._measures.observe_batch(figures)
@@ -198,6 +209,7 @@ def work(
 def _run(settings: Settings, part: Part | None, instance: str, listener: MetricsListener) -> None:
     loop: Loop
     with ExitStack() as resources:
+        resources.enter_context(compilations(listener.compiling))
         if part in (None, "decide"):
             index, fingerprinter = open_with_scheme(settings)
             listener.index = resources.enter_context(index)

@@ -1,13 +1,26 @@
 """A worker's end with its supervisor, even while a parser holds the interpreter's lock."""
 
+import importlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
+
+from index.kernels.jit import compiled
+from streamer.errors import SettingsError
+from streamer.observe import metrics
+from streamer.observe.batch_report import BatchReport
+from streamer.service import worker
+from streamer.service.heartbeat import Heartbeats
+from streamer.settings.settings import Settings
 
 PARENT = """
 import multiprocessing, time
@@ -49,3 +62,44 @@ def test_a_worker_inside_a_search_without_end_dies_with_its_supervisor(bound: bo
     if left:
         os.kill(child, signal.SIGKILL)
     assert left is not bound, "without the kernel's help the child lives on"
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[worker.MetricsListener]:
+    metrics.prepare(tmp_path / "metrics", worker=0)
+    yield worker.MetricsListener(metrics.Metrics(), Heartbeats(1), 0)
+    metrics.release()
+
+
+def test_the_log_says_once_that_machine_code_is_compiled_and_how_much_it_was_by_then(
+    listener: worker.MetricsListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = BatchReport(0, 0, {}, {}, {}, *[()] * 3, 0, 0)  # type: ignore[arg-type]
+    monkeypatch.setattr(listener, "_measures", SimpleNamespace(observe_batch=lambda _: None))
+    with capture_logs() as logged:
+        for kernels in ([1, 2, 3], [], [4], []):
+            for kernel in kernels:
+                listener.compiling(kernel, Path("kept"))
+            listener.batch(figures)
+    assert [(line["event"], line.get("cache"), line.get("kernels")) for line in logged] == [
+        ("compiling machine code, once for this processor", "kept", None),
+        ("machine code compiled", None, 3),
+        ("machine code compiled", None, 4),
+    ]
+
+
+def test_a_worker_hears_of_what_is_compiled_from_the_opening_of_its_index_on(
+    listener: worker.MetricsListener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A module of its own: no earlier run has kept its machine code.
+    (tmp_path / "new_kernel.py").write_text("def successor(number):\n    return number + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def opened(_settings: Settings) -> Any:
+        compiled(importlib.import_module("new_kernel").successor)(1)
+        raise SettingsError("far enough")
+
+    monkeypatch.setattr(worker, "open_with_scheme", opened)
+    with capture_logs() as logged, pytest.raises(SettingsError, match="far enough"):
+        worker._run(Settings(), None, "instance", listener)
+    assert [line["event"] for line in logged] == ["compiling machine code, once for this processor"]
