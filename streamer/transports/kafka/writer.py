@@ -110,13 +110,14 @@ class Writer:
     def _too_large(self, error: errors.KafkaError, sends: Sequence[Send]) -> SettingsError | DeliveryDoubtful:
         with broker_errors(self._settings, "asking what the outputs take"):
             taken = output_bytes_max(self._admin, self._topics)
-        if taken is not None and taken < self._batch_bytes:
-            return DeliveryDoubtful(f"an output takes no more than {taken} bytes by now: {error}")
         largest = max(sends, key=_size)
+        # Brokers refuse a client's whole batch, and name no record.
+        named = f"{error}; the largest, {largest.record.position}, has {_size(largest)} bytes"
+        if taken is not None and taken < self._batch_bytes:
+            return DeliveryDoubtful(f"an output takes no more than {taken} bytes by now ({named})")
         return SettingsError(
-            f"a record is larger than its topic or the broker takes ({error}; the largest, {largest.record.position}, has "
-            f"{_size(largest)} bytes): raise max.message.bytes of the topic that is written, or kafka.request_bytes_max, beyond "
-            "what the topic takes that is read"
+            f"a record is larger than its topic or the broker takes ({named}): raise max.message.bytes of the topic that is "
+            "written, or kafka.request_bytes_max, beyond what the topic takes that is read"
         )
 
 
