@@ -52,10 +52,16 @@ A busy machine has taken 14 s to import alone. `workers.progress_timeout_ms` cou
 """
 
 
-_BUS_ERROR = (
-    "SIGBUS: a mapped file was cut, or its disk is full or fails; look at index.directory and at the folder for temporary "
-    "files"
-)
+_SIGNALS = {
+    signal.SIGBUS: (
+        "a mapped file was cut, or its disk is full or fails; look at index.directory and at the folder for temporary files"
+    ),
+    signal.SIGABRT: (
+        "a native library gave up, mostly for lack of memory: raise the container's limits or ulimit -v; nothing is lost"
+    ),
+    signal.SIGKILL: "the kernel for lack of memory (see the container's memory limit), or a person",
+}
+"""Probable causes of a worker's death, by signal."""
 
 
 @dataclass(slots=True)
@@ -271,9 +277,10 @@ class Supervisor:
     def _what_is_known(self, process: int | None, exit_code: int | None) -> dict[str, str]:
         details: dict[str, str] = {}
         if exit_code is not None and exit_code < 0:
-            details["signal"] = signal.Signals(-exit_code).name
-        if exit_code == -signal.SIGBUS:
-            details["reason"] = _BUS_ERROR
+            number = signal.Signals(-exit_code)
+            details["signal"] = number.name
+            if number in _SIGNALS:
+                details["reason"] = f"killed by {number.name}: {_SIGNALS[number]}"
         # Unreadable files, for example with too many open, are no reason to end the service.
         with suppress(OSError):
             if process is not None and (death := death_of(self._settings.index.directory, process)):

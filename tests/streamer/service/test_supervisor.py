@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import resource
 import shutil
 import signal
@@ -28,7 +29,7 @@ from streamer.service.loop import State
 from streamer.service.readiness import GroupSeen
 from streamer.service.supervisor import Supervisor
 from streamer.settings.settings import Settings
-from tests.support.acted_workers import Life, Stage, diligent, interrupted, process_of, stubborn
+from tests.support.acted_workers import Life, Stage, aborting, diligent, interrupted, process_of, stubborn
 
 TICK_SECONDS = 0.125
 """Binary fractions throughout, so that fake times are exact."""
@@ -269,16 +270,24 @@ def test_every_restart_is_counted_by_its_cause(play: Callable[..., Play], exit_c
         assert f'neardup_worker_restarts_total{{cause="{other}"}} {2.0 if other == cause else 0.0}' in counted[0]
 
 
-def test_a_worker_that_dies_of_a_full_disk_under_a_mapped_file_is_told_with_where_to_look(
-    play: Callable[..., Play],
+@pytest.mark.parametrize(
+    ("exit_code", "words"),
+    [
+        (-signal.SIGBUS, "killed by SIGBUS: a mapped file.*index.directory"),
+        (-signal.SIGABRT, "killed by SIGABRT: .*lack of memory.*nothing is lost"),
+        (-signal.SIGKILL, "killed by SIGKILL: .*memory limit.*or a person"),
+        (-signal.SIGSEGV, "^$"),
+        (os.EX_TEMPFAIL, "^$"),
+    ],
+)
+def test_a_worker_that_a_signal_ended_is_logged_with_where_to_look(
+    play: Callable[..., Play], exit_code: int, words: str
 ) -> None:
-    failing = play([Life(ends=1.0, exit_code=-signal.SIGBUS)], [Life(ends=1.0, exit_code=-signal.SIGKILL)])
+    failing = play([Life(ends=1.0, exit_code=exit_code)])
     with capture_logs() as logged:
         failing.run(stop_at=2)
-    reasons = {each["worker"]: each.get("reason", "") for each in logged if each["event"] == "worker ended"}
-    assert reasons[0].startswith("SIGBUS")
-    assert "index.directory" in reasons[0]
-    assert reasons[1] == ""
+    (reason,) = [each.get("reason", "") for each in logged if each["event"] == "worker ended"]
+    assert re.search(words, reason)
 
 
 def test_at_a_stop_workers_have_the_delivery_timeout_together_and_are_killed_after_it(
@@ -486,6 +495,23 @@ def test_one_port_shows_all_workers_a_killed_one_comes_back_and_sigterm_ends_the
     for process in seen:
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)
+
+
+def test_a_worker_that_aborts_is_logged_as_short_of_memory_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "work", aborting)
+    settings = make_settings(1, tmp_path)
+
+    def conduct() -> None:
+        wait_for(lambda: answers(settings, "/readyz", "ok"))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with capture_logs() as logged:
+        assert run_beside(settings, conduct) == os.EX_OK
+    (ended,) = [each for each in logged if each["event"] == "worker ended"]
+    assert (ended["exit_code"], ended["signal"]) == (-signal.SIGABRT, "SIGABRT")
+    assert "lack of memory" in ended["reason"]
 
 
 @pytest.mark.parametrize("with_folder", [False, True])
