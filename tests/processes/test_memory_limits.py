@@ -16,6 +16,7 @@ import pytest
 from deploy.kafka_run import Outputs, Run, fill
 from streamer.cli.main import ADDRESS_SPACE_BYTES_MIN
 from streamer.demo.demo import documents
+from tests.support.paths import ROOT
 from tests.support.services import Started, make_run, require_every_position_once, wait_until
 
 DOCUMENTS = 200
@@ -95,3 +96,26 @@ def test_a_service_at_the_least_address_space_says_what_it_lacks_or_delivers_and
     service.end()
     start(run)
     require_every_position_once(Outputs(run), DOCUMENTS)
+
+
+@pytest.mark.kafka
+def test_a_batch_that_never_fits_into_memory_comes_out_record_by_record_and_none_is_poison(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel kills what exceeds a container's limit; here a process is killed at its fifth heavy document."""
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'tests/support/poisoned'}:{ROOT}")
+    run = make_run(kafka.bootstrap_servers, tmp_path, "workers.deaths_max=2")
+    sound = list(documents(100))
+    heavy = [b'{"id": "heavy-%d", "text": "deadly-heavy, the report number %d"}' % (n, n) for n in range(10)]
+    values = [*sound[:50], *heavy, *sound[50:]]
+    fill(kafka.bootstrap_servers, run.input_topic, values)
+    service = start(run)
+    outputs = Outputs(run)
+    wait_until(lambda: outputs.poll(20) >= len(values), timeout_seconds=200)
+    require_every_position_once(outputs, len(values))
+    reasons = [dict(headers)["neardup.reason"] for seen in outputs.by_position.values() for *_, headers in seen]
+    assert b"poison" not in reasons
+    log = service.log.read_text()
+    assert log.count("killed by SIGKILL: the kernel for lack of memory") == 2
+    assert "trying every record of a batch in a process of its own" in log
+    wait_until(run.ready)
