@@ -342,6 +342,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LocalKafkaError as error:
         log.error("%s", error)
     except KeyboardInterrupt:
+        # make passes SIGTERM on: a signal to the whole group comes twice.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
         log.info("stopping the broker ...")
         broker.stop()
         return 0
