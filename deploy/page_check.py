@@ -70,13 +70,47 @@ def made_up_status() -> bytes:
     )
 
 
+def made_up_audit() -> dict[str, object]:
+    """Synthetic report of the audit, with recall of the day, precision of the whole sample alone, and hostile ids."""
+    known = {"estimate": 0.9712, "low": 0.9504, "high": 0.9866, "seen": 412}
+    unknown = {"estimate": None, "low": None, "high": None, "seen": 12}
+    thresholds = [
+        {
+            "similarity_min": (50 + 5 * at) / 100,
+            "dropped": 0.5 - at / 20,
+            "recall": None if at > 8 else 1 - at / 10,
+            "precision": 1,
+        }
+        for at in range(10)
+    ]
+    wrong = {
+        "was": "kept",
+        "position": POSITION,
+        "id": HOSTILE,
+        "kept_position": HOSTILE,
+        "kept": 0.93,
+        "original": None,
+    }
+    return {
+        "one_in": 256,
+        "sampled": 9_000,
+        "similarity_min": 0.7,
+        "day": {"recall": known, "precision": unknown},
+        "all": {"recall": known, "precision": known},
+        "thresholds": thresholds,
+        "wrong": [wrong],
+    }
+
+
 def made_up_answer(question: str, payload: bytes) -> AskReply:
     """Synthetic `Answers.answer` on one pair, which depends on the host, the id, and whether texts are whole."""
     asked = payload.decode()
     id_ = f"only of {asked}" if question == "pairs" and asked else QUOTED if asked == QUOTED else HOSTILE
     place = {"id": id_, "position": POSITION, "stream": HOSTILE, "time": "2026-01-02T03:04:05.678Z"}
     content: dict[str, object]
-    if question == "pairs":
+    if question == "audit":
+        content = made_up_audit()
+    elif question == "pairs":
         verdict = {"verdict": "duplicate", "reason": "similar", "similarity": 0.91, "distance": None}
         content = {"pairs": [{**place, **verdict, "original_id": HOSTILE, "original_position": HOSTILE}]}
     else:
@@ -112,7 +146,12 @@ def problems(page: str, console: str) -> list[str]:
     title = document.css_first("title")
     checks = {
         "the page did not finish": document.css_first("body[data-shown=yes]") is not None,
-        "the tiles are missing": len(document.css("#tiles b")) == 6,
+        "the tiles are missing": len(document.css("#tiles b")) == 8,
+        "the audit's tiles are missing": "recall, last day: 95.0 to 98.7 %" in _text(document, "#tiles")
+        and "precision, in all: 95.0 to" in _text(document, "#tiles"),
+        "the audit's curve is missing": len(document.css("#curve polyline")) == 3,
+        "the threshold in force is missing": "0.70 in force" in _text(document, "#thresholds"),
+        "the doubtful verdict is missing": HOSTILE in _text(document, "#doubtful"),
         "the chart is empty": len(document.css("#chart rect")) > 100,
         "the day is empty": len(document.css("#day rect")) > 100,
         "the verdicts are missing": len(document.css("#verdicts tr")) == 6,

@@ -9,7 +9,9 @@ from deploy.page_check import HOSTILE, POSITION, made_up_service, problems
 
 WORDS = html.escape(HOSTILE)
 ROWS = "<tr></tr>" * 6
-SOUND = f"""<title>Near-duplicate filter</title><body data-shown=yes><div id=tiles>{"<b>1</b>" * 6}</div>
+SOUND = f"""<title>Near-duplicate filter</title><body data-shown=yes><div id=tiles>{"<b>1</b>" * 8}
+recall, last day: 95.0 to 98.7 % precision, in all: 95.0 to</div>
+<svg id=curve>{"<polyline />" * 3}</svg><table id=thresholds><td>0.70 in force</table><table id=doubtful><td>{WORDS}</table>
 <svg id=chart>{"<rect></rect>" * 200}</svg>
 <svg id=day>{"<rect />" * 200}</svg><table id=verdicts>{ROWS}</table><table id=hosts><tr><td>{WORDS}</table>
 <table id=pairs><tr><td>{WORDS}<a href="#why=documents%2F0%2F17">why</a><mark>{WORDS}</mark><mark>{WORDS}</mark></table>
@@ -25,6 +27,10 @@ def test_a_sound_page_has_no_problems() -> None:
     [
         (" data-shown=yes", "", "the page did not finish"),
         ("<b>1</b>", "<p>1</p>", "the tiles are missing"),
+        ("recall, last day", "recall, in all", "the audit's tiles are missing"),
+        ("<polyline />", "<line />", "the audit's curve is missing"),
+        ("0.70 in force", "0.70", "the threshold in force is missing"),
+        (f"<table id=doubtful><td>{WORDS}", "<table id=doubtful>", "the doubtful verdict is missing"),
         ("<rect>", "<path>", "the chart is empty"),
         ("<rect />", "<path />", "the day is empty"),
         (f"<mark>{WORDS}</mark>", "", "differing words are not marked"),
