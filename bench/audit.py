@@ -9,7 +9,6 @@ seed draws another sample.
 import sqlite3
 import sys
 import tempfile
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import closing, redirect_stdout
 from dataclasses import replace
@@ -64,23 +63,31 @@ def decided(file: Path, folder: Path, settings: Sequence[str]) -> list[Audited]:
 
 def exactly(documents: Sequence[Audited]) -> list[Judged]:
     """What an audit of all pairs would note: each document is a group by itself."""
-    holders: dict[int, list[int]] = defaultdict(list)
     numbers = {document.place: number for number, document in enumerate(documents)}
     sizes = np.array([len(document.features) for document in documents])
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    features = np.unique(np.concatenate([each.features for each in documents]), return_inverse=True)[1]
+    # Holders of feature f, ascending: holders[begins[f]:begins[f + 1]].
+    holders = np.repeat(np.arange(len(documents)), sizes)[np.argsort(features, kind="stable")]
+    begins = np.concatenate([[0], np.cumsum(np.bincount(features))])
+    dropped = np.array([document.dropped for document in documents])
     judged = []
     for number, document in enumerate(track(documents, "all pairs", console=Console(stderr=True))):
-        common = np.zeros(len(documents), np.int64)
-        for feature in document.features.tolist():
-            common[holders[feature]] += 1
-            holders[feature].append(number)
-        similarities = common / (sizes + len(document.features) - common)
-        kept = np.where([each.dropped for each in documents[:number]], 0, similarities[:number]).max(initial=0)
-        original = similarities[numbers[document.original]] if document.dropped else None
+        own = features[bounds[number] : bounds[number + 1]]
+        counts = begins[own + 1] - begins[own]
+        places = np.repeat(begins[own] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        common = np.bincount(holders[places], minlength=len(documents))[:number]
+        similarities = common / (sizes[:number] + sizes[number] - common)
         judged.append(
             Judged(
                 *(document.position, document.id, document.host, number.to_bytes(8, "big"), 0.0),
-                *(document.dropped, document.named, float(kept), "", float(similarities[:number].max(initial=0))),
-                *(original if original is None else float(original), None),
+                *(document.dropped, document.named),
+                *(
+                    float(np.where(dropped[:number], 0, similarities).max(initial=0)),
+                    "",
+                    float(similarities.max(initial=0)),
+                ),
+                *(float(similarities[numbers[document.original]]) if document.dropped else None, None),
             )
         )
     return judged

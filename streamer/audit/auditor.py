@@ -1,44 +1,51 @@
 """Auditor: keeps the sampled documents of decided batches."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from index import Decisions, Position, Verdict
-from streamer.audit.store import Audited, AuditStore
+import numpy as np
+import numpy.typing as npt
+
+from index import Decisions, Entries, EntryState, Index, Position, Source, Verdict
+from streamer.audit.report import store_of
+from streamer.audit.store import Audited
 from streamer.explain.positions import position_text
-from streamer.fingerprint.fingerprints import Fingerprints
-from streamer.records.decode import DeadLetter, Document
-from streamer.records.record import Record
+from streamer.settings.settings import Settings
 
 
 class Auditor:
     """Adds every sampled document to the store, once its verdict is final."""
 
-    def __init__(self, store: AuditStore) -> None:
-        self._store = store
+    def __init__(self, settings: Settings, index: Index) -> None:
+        self._index = index
+        self._store = store_of(settings, self._counting)
 
     def observe(
         self,
-        records: Sequence[Record],
-        documents: Sequence[Document | DeadLetter],
-        fingerprints: Fingerprints,
+        entries: Entries,
+        samples: npt.NDArray[np.object_] | None,
         decisions: Decisions,
+        names: Mapping[str, str],
     ) -> None:
-        """Add the sampled documents of a decided batch; all columns row for row."""
-        if fingerprints.samples is None:
+        """Add the sampled documents of a decided batch; all columns row for row.
+
+        samples  see `Fingerprints`
+        names    names of the streams
+        """
+        if samples is None:
             return
         audited = []
-        for row, sample in enumerate(fingerprints.samples.tolist()):
+        for row, sample in enumerate(samples.tolist()):
             if sample is None:
                 continue
-            record, document, verdict = records[row], documents[row], Verdict(decisions.verdicts[row])
-            original = decisions.original_positions[row]
+            verdict, original = Verdict(decisions.verdicts[row]), decisions.original_positions[row]
+            at = Position(entries.sources[entries.source_numbers[row]], int(entries.offsets[row]))
             audited.append(
                 Audited(
-                    position_text(Position(record.source, record.offset), {}),
-                    record.position,
-                    document.id if isinstance(document, Document) else "",
-                    (document.host if isinstance(document, Document) else None) or "",
+                    position_text(at, {}),
+                    position_text(at, names),
+                    entries.ids[row],
+                    (entries.hosts[row] if entries.hosts else None) or "",
                     sample.least,
                     sample.features,
                     dropped=verdict is Verdict.DUPLICATE,
@@ -48,3 +55,18 @@ class Auditor:
                 )
             )
         self._store.add(audited, time.time())
+
+    def _counting(self, places: Sequence[str]) -> list[bool]:
+        """Whether the index still has these documents: neither expired nor forgotten. One that never entered counts."""
+        if not places:
+            return []
+        parts = [place.rsplit("/", 2) for place in places]
+        found = self._index.decided_at(
+            [Position(Source(stream, int(partition)), int(offset)) for stream, partition, offset in parts]
+        )
+        numbers = [each.document.number for each in found if each and each.document]
+        states = dict(zip(numbers, self._index.standings(numbers), strict=True))
+        return [
+            each is not None and (each.document is None or states[each.document.number] is EntryState.COUNTS)
+            for each in found
+        ]

@@ -5,7 +5,7 @@ A sampled document's near-duplicate with similarity J is in the sample too with 
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from streamer.audit.interval import wilson
 from streamer.audit.store import Judged
+
+Floats = npt.NDArray[np.float64]
 
 SEEN_MIN = 30
 """Fewest pairs, in at least a third as many groups, for an estimate."""
@@ -55,14 +57,21 @@ class Limits:
 
 def recall(judged: Sequence[Judged], similarity_min: float) -> Estimate:
     """Of documents at least so similar to one that was kept before: share that was dropped, or names it."""
-    return _share([(each.group, each.kept, each.named) for each in judged if each.kept >= similarity_min])
+    return _share([(each.group, 1 / each.kept, float(each.named)) for each in judged if each.kept >= similarity_min])
 
 
 def precision(judged: Sequence[Judged], limits: Limits) -> Estimate:
-    """Of duplicates: share that is within both limits."""
+    """Of duplicates: share that is within both limits.
+
+    Where the original alone does not confirm it, a nearer document does, which the sample may lack: such hits count more.
+    """
     return _share(
         [
-            (each.group, each.original, each.original >= limits.root and each.near >= limits.similarity_min)
+            (
+                *(each.group, 1 / each.original),
+                (each.original >= limits.root and each.near >= limits.similarity_min)
+                / (1.0 if each.original >= limits.similarity_min else each.nearer_chance),
+            )
             for each in judged
             if each.original
         ]
@@ -82,12 +91,13 @@ def lost(judged: Sequence[Judged]) -> dict[str, float | None]:
 def at_threshold(judged: Sequence[Judged], similarity_min: float, limits: Limits) -> dict[str, float | None]:
     """What another threshold would do: share of documents dropped, and recall and precision by the limits in force."""
 
-    def weight(chosen: Callable[[Judged], bool]) -> float:
-        return sum(1 / each.kept for each in judged if each.kept and chosen(each))
+    kept = np.array([each.kept for each in judged])
 
-    due = weight(lambda each: each.kept >= limits.similarity_min)
-    drops = weight(lambda each: each.kept >= similarity_min)
-    both = weight(lambda each: each.kept >= max(similarity_min, limits.similarity_min))
+    def weight(least: float) -> float:
+        return float((1 / kept[kept >= least]).sum())
+
+    due, drops = weight(limits.similarity_min), weight(similarity_min)
+    both = weight(max(similarity_min, limits.similarity_min))
     return {
         "similarity_min": similarity_min,
         "dropped": drops / len(judged) if judged else None,
@@ -114,28 +124,30 @@ def kept_hosts_max(judged: Sequence[Judged], similarity_min: float) -> int:
     return max(Counter(group for group, _ in hosts).values(), default=0)
 
 
-def _share(pairs: Sequence[tuple[bytes, float, bool]]) -> Estimate:
-    """Weighted share that hits, with Wilson's interval for an effective number of pairs.
-
-    A group enters the sample as a whole, so the effective number follows from the variance between groups (Cochran,
-    "Sampling Techniques", 1977, 6.3: the ratio estimator).
-    """
+def _share(pairs: Sequence[tuple[bytes, float, float]]) -> Estimate:
+    """Weighted share that hits, by (group, weight, hits for each weight), with Wilson's interval for an effective number."""
     groups = sorted({group for group, _, _ in pairs})
     if len(pairs) < SEEN_MIN or len(groups) < SEEN_MIN // 3:
         return Estimate(None, None, None, len(pairs))
     places = np.searchsorted(np.array(groups), np.array([group for group, _, _ in pairs]))
-    weights = np.array([1 / similarity for _, similarity, _ in pairs])
-    hits = weights * np.array([hit for _, _, hit in pairs])
-    whole, hit = (np.bincount(places, column).astype(np.float64) for column in (weights, hits))
-    share = float(hit.sum() / whole.sum())
-    count = _effective(whole, hit, share)
+    weights, hits = np.array([[weight, hits] for _, weight, hits in pairs]).T
+    whole, hit = (np.bincount(places, column).astype(np.float64) for column in (weights, weights * hits))
+    share = min(1.0, float(hit.sum() / whole.sum()))
+    count = _effective(weights, whole, hit, share)
     found = wilson(share * count, count)
     return Estimate(share, found.low, found.high, len(pairs))
 
 
-def _effective(whole: npt.NDArray[np.float64], hit: npt.NDArray[np.float64], share: float) -> float:
-    """Number of independent pairs with the same variance; Kish's for equal outcomes."""
-    kish = float(whole.sum() ** 2 / (whole**2).sum())
-    count = len(whole)
-    variance = float(((hit - share * whole) ** 2).sum() / whole.sum() ** 2) * count / max(1, count - 1)
-    return min(kish, share * (1 - share) / variance) if variance else kish
+def _effective(weights: Floats, whole: Floats, hit: Floats, share: float) -> float:
+    """Number of independent pairs with the same variance: Kish's number by weights over the design effect.
+
+    A group enters the sample as a whole, so the effect follows from the variance between groups (Cochran, "Sampling
+    Techniques", 1977, 6.3: the ratio estimator). The groups with the rarer outcome show it; while they are few, half a group
+    more counts whose members are all alike.
+    """
+    independent = float(weights.sum() ** 2 / (weights**2).sum())
+    alike = independent * float((whole**2).sum() / whole.sum() ** 2)
+    variance = float(((hit - share * whole) ** 2).sum() / whole.sum() ** 2) * len(whole) / (len(whole) - 1)
+    effect = max(1.0, variance * independent / (share * (1 - share))) if 0 < share < 1 else 1.0
+    shown = 2 * min(int((hit < whole).sum()), int((hit > 0).sum()))
+    return independent * (shown + 1) / (shown * effect + alike)

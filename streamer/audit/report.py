@@ -20,7 +20,7 @@ from streamer.audit.estimates import (
     recall,
     wrong,
 )
-from streamer.audit.store import AuditStore, Judged
+from streamer.audit.store import AuditStore, Counting, Judged
 from streamer.explain.plain_table import PlainTable
 from streamer.observe import definitions
 from streamer.observe.definitions import Definition
@@ -37,9 +37,9 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(similarity_min, settings.index.root_similarity_min if by_roots else similarity_min)
 
 
-def store_of(settings: Settings) -> AuditStore:
-    """The sample next to the index."""
-    return AuditStore(settings.index.directory, settings.audit.bytes_max)
+def store_of(settings: Settings, counting: Counting | None = None) -> AuditStore:
+    """The sample next to the index; who adds to it says which documents still count."""
+    return AuditStore(settings.index.directory, settings.audit.bytes_max, counting)
 
 
 def report(settings: Settings, since_seconds: float | None = None) -> dict[str, Any]:

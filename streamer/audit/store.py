@@ -5,7 +5,7 @@ A lost or damaged file loses the sample alone; the next document begins another 
 
 import sqlite3
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from streamer.fingerprint.sample import similarity
+from streamer.fingerprint.sample import shared
 
 log = structlog.get_logger(__name__)
 
@@ -25,7 +25,10 @@ COMPARED_MAX = 64
 """Most earlier documents that a new one is compared with: its original, then kept ones, then dropped ones, newest first."""
 
 COPY_MIN = 0.9
-"""A duplicate so similar to its original is stored without features: a reprint on a thousand sites takes little room."""
+"""A duplicate so similar to its original is stored as the difference: a reprint on a thousand sites takes little room."""
+
+Counting = Callable[[Sequence[str]], Sequence[bool]]
+"""Whether the documents at these places still count in the index."""
 
 _BUSY_SECONDS = 5.0
 _EVICTED_SHARE = 16
@@ -37,7 +40,7 @@ CREATE TABLE IF NOT EXISTS sample (
     number INTEGER PRIMARY KEY, place TEXT NOT NULL UNIQUE, position TEXT NOT NULL, id TEXT NOT NULL, host TEXT NOT NULL,
     least BLOB NOT NULL, seconds REAL NOT NULL, dropped INTEGER NOT NULL, named INTEGER NOT NULL, kept INTEGER NOT NULL,
     kept_similarity REAL NOT NULL, kept_place TEXT NOT NULL, near_similarity REAL NOT NULL, original_similarity REAL,
-    new_share REAL, features BLOB
+    new_share REAL, nearer_chance REAL NOT NULL, copy_of TEXT NOT NULL, features BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_least ON sample (least);
 """
@@ -79,6 +82,7 @@ class Judged(NamedTuple):
     near       to the nearest one, kept or dropped
     original   to its original, if dropped; None: not dropped, or the original is not in the sample
     new_share  share of its features that are not in the original
+    nearer_chance  where the original is in the sample: chance that one nearer is too; 1 if none nearer was found
     """
 
     position: str
@@ -93,14 +97,21 @@ class Judged(NamedTuple):
     near: float
     original: float | None
     new_share: float | None
+    nearer_chance: float = 1.0
 
 
 class AuditStore:
     """Samples in the folder of an index; several processes may add."""
 
-    def __init__(self, directory: Path, bytes_max: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        bytes_max: int,
+        counting: Counting | None = None,
+    ) -> None:
         self.path = directory / FILE_NAME
         self._bytes_max = bytes_max
+        self._counting = counting or (lambda places: [True] * len(places))
         self._waiting: deque[tuple[Audited, float]] = deque()
         self._is_well = True
 
@@ -117,7 +128,7 @@ class AuditStore:
                 connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;" + _SCHEMA)
                 connection.execute("BEGIN IMMEDIATE")
                 for document, at_seconds in self._waiting:
-                    _add(connection, document, at_seconds)
+                    _add(connection, document, at_seconds, self._counting)
                 _evict(connection, self._bytes_max)
                 connection.execute("COMMIT")
         except sqlite3.DatabaseError as error:
@@ -141,7 +152,7 @@ class AuditStore:
             with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=_BUSY_SECONDS)) as connection:
                 rows = connection.execute(
                     "SELECT a.position, a.id, a.host, a.least, a.seconds, a.dropped, a.named, a.kept_similarity, "
-                    "coalesce(b.position, ''), a.near_similarity, a.original_similarity, a.new_share "
+                    "coalesce(b.position, ''), a.near_similarity, a.original_similarity, a.new_share, a.nearer_chance "
                     "FROM sample a LEFT JOIN sample b ON b.place = a.kept_place WHERE a.seconds >= ? ORDER BY a.number",
                     (since_seconds,),
                 )
@@ -150,35 +161,52 @@ class AuditStore:
             raise OSError(f"{self.path}: {error}") from error
 
 
-def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> None:
+def _add(connection: sqlite3.Connection, document: Audited, seconds: float, counting: Counting) -> None:
     if connection.execute("SELECT 1 FROM sample WHERE place = ?", (document.place,)).fetchone():
         return
-    least = document.least.to_bytes(8, "big")
+    own, least = document.features, document.least.to_bytes(8, "big")
     group = connection.execute(
-        "SELECT place, kept, features FROM sample WHERE least = ? AND features NOT NULL "
-        "ORDER BY place = ? DESC, kept DESC, number DESC LIMIT ?",
+        "SELECT a.place, a.kept, a.features, b.features FROM sample a LEFT JOIN sample b ON b.place = a.copy_of "
+        "WHERE a.least = ? AND (a.copy_of = '' OR b.features NOT NULL) "
+        "ORDER BY a.place = ? DESC, a.kept DESC, a.number DESC LIMIT ?",
         (least, document.original, COMPARED_MAX),
     ).fetchall()
-    kept_similarity, kept_place, near, original, new_share = 0.0, "", 0.0, None, None
-    for place, is_kept, features in group:
-        theirs = np.frombuffer(features, np.uint32)
-        found = similarity(document.features, theirs)
-        near = max(near, found)
-        if is_kept and found > kept_similarity:
-            kept_similarity, kept_place = found, place
-        if document.dropped and place == document.original:
-            original = found
-            common = found / (1 + found) * (len(theirs) + len(document.features))
-            new_share = 1 - common / len(document.features)
+    theirs = [_features(features, base) for *_, features, base in group]
+    # Row for row with the group: which own features it has.
+    common = np.array([shared(own, each) for each in theirs]).reshape(-1, len(own))
+    counts = common.sum(axis=1)
+    similarities = counts / (len(own) + np.array([len(each) for each in theirs]) - counts)
+    standing = np.array([bool(is_kept) for _, is_kept, *_ in group], np.bool_)
+    standing[standing] = counting([place for place, is_kept, *_ in group if is_kept])
+    kept = np.where(standing, similarities, 0.0)
+    original, new_share, nearer_chance, copy_of = None, None, 1.0, ""
+    if document.dropped and group and group[0][0] == document.original:
+        original, new_share = float(similarities[0]), float(1 - counts[0] / len(own))
+        nearer = common[similarities > original].any(axis=0)
+        nearer_chance = float((common[0] & nearer).sum() / counts[0]) if nearer.any() else 1.0
+        # The difference to a copy would need that copy's original too.
+        copy_of = document.original if original >= COPY_MIN and group[0][-1] is None else ""
     if document.replaces:
         connection.execute("UPDATE sample SET kept = 0 WHERE place = ?", (document.original,))
-    is_copy = document.dropped and (original or 0.0) >= COPY_MIN
     columns = (
         *(None, document.place, document.position, document.id, document.host, least, seconds),
-        *(document.dropped, document.named, not document.dropped, kept_similarity, kept_place, near, original),
-        *(new_share, None if is_copy else document.features.tobytes()),
+        *(document.dropped, document.named, not document.dropped, kept.max(initial=0.0)),
+        *(
+            group[kept.argmax()][0] if kept.any() else "",
+            similarities.max(initial=0.0),
+            original,
+            new_share,
+            nearer_chance,
+        ),
+        *(copy_of, (np.setxor1d(own, theirs[0], assume_unique=True) if copy_of else own).tobytes()),
     )
     connection.execute(f"INSERT INTO sample VALUES ({', '.join('?' * len(columns))})", columns)
+
+
+def _features(stored: bytes, base: bytes | None) -> npt.NDArray[np.uint32]:
+    """A document's features, ascending: those stored, or what differs between them and its original's."""
+    features = np.frombuffer(stored, np.uint32)
+    return features if base is None else np.setxor1d(features, np.frombuffer(base, np.uint32), assume_unique=True)
 
 
 def _evict(connection: sqlite3.Connection, bytes_max: int) -> None:

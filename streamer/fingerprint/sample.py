@@ -62,11 +62,11 @@ def samples(
     return found
 
 
-def similarity(one: npt.NDArray[np.uint32], other: npt.NDArray[np.uint32]) -> float:
-    """Jaccard's similarity of two sets of features, each distinct.
+def shared(one: npt.NDArray[np.uint32], other: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    """Whether `other` has each feature in `one`: bool, as `one`. Both ascend; `other` is not empty.
 
-    >>> similarity(np.array([1, 2, 3], np.uint32), np.array([2, 3, 4], np.uint32))
-    0.5
+    >>> shared(np.array([1, 2, 3], np.uint32), np.array([2, 3, 4], np.uint32))
+    array([False,  True,  True])
     """
-    common = len(np.intersect1d(one, other, assume_unique=True))
-    return common / (len(one) + len(other) - common)
+    found: npt.NDArray[np.bool_] = other[np.minimum(np.searchsorted(other, one), len(other) - 1)] == one
+    return found

@@ -59,10 +59,12 @@ class ByIndex:
 
     def decide(self, work: Work) -> None:
         """Set a batch's final verdicts."""
-        work.decisions = self._index.admit(work.entries(), work.batch.ends, work.batch.marks)
+        entries = work.entries()
+        work.decisions = self._index.admit(entries, work.batch.ends, work.batch.marks)
         # At once: a decision happens once, and another worker may deliver its batch.
         log_crossings(work.decisions)
-        self._auditor.observe(work.batch.records, work.documents, work.fingerprints, work.decisions)
+        names = {record.source.stream: record.topic for record in work.batch.records}
+        self._auditor.observe(entries, work.fingerprints.samples, work.decisions, names)
 
     def route(self, work: Work) -> None:
         """Set a decided batch's outgoing records, row for row."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from index import Guard, Index, Longer, Parameters, Recrawl, Retention, errors
 from streamer.audit.auditor import Auditor
-from streamer.audit.report import store_of
 from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
 from streamer.fingerprint.scheme import (
     Scheme,
@@ -134,8 +133,7 @@ def build_service(
     recoverer = recoverer_of(settings, transport, index, fingerprinter, policy, listener)
     router = replace(router_of(settings, fingerprinter, task_id), with_headers=transport.takes_headers)
     fingerprinter.sampled_one_in = settings.audit.one_in
-    auditor = Auditor(store_of(settings))
-    by_index = ByIndex(index, router, auditor)
+    by_index = ByIndex(index, router, Auditor(settings, index))
     preparation = preparation_of(settings, fingerprinter, by_index, supervised=supervised)
     return Service(transport, recoverer, preparation, listener, measure_of(settings, index.parameters))
 

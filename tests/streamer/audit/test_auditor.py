@@ -83,6 +83,22 @@ def test_a_filter_that_misses_copies_is_seen_and_its_misses_are_named(tmp_path: 
     assert strict["dropped"] < in_force["dropped"]
 
 
+@pytest.mark.parametrize(("entries_max", "due"), [("100", 0), ("1000", STORIES)])
+def test_an_original_that_left_the_index_is_none_to_find(tmp_path: Path, entries_max: str, due: int) -> None:
+    """All stories, then each again: the index holds a hundred documents, or all."""
+    lines = sorted(stream(tmp_path).read_text().splitlines(), key=lambda line: line.split('"')[3].split("-")[1])
+    words = [" ".join(f"{number}w{place}" for place in range(80)) for number in range(200)]
+    others = [json.dumps({"id": f"x{number}", "text": text}) for number, text in enumerate(words)]
+    file = tmp_path / "again.jsonl"
+    file.write_text("".join(f"{line}\n" for line in [*lines[:STORIES], *others, *lines[:STORIES]]))
+    values = audited(
+        tmp_path, f"index.entries_max={entries_max}", "decode.host_scope=none", "batch.records_max=20", file=file
+    )
+    assert values["sampled"] == 2 * STORIES + len(others)
+    assert values["all"]["recall"]["seen"] == due
+    assert values["wrong"] == []
+
+
 def test_without_an_audit_there_is_no_file_and_the_command_says_what_to_do(tmp_path: Path) -> None:
     file = stream(tmp_path)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The sample beside the index: exact similarities, bounds, several processes, damage."""
+"""The sample next to the index: exact similarities, bounds, several processes, damage."""
 
 import sqlite3
 from dataclasses import replace
@@ -52,7 +52,37 @@ def test_a_reprint_on_many_sites_finds_its_original_and_takes_little_room(tmp_pa
     store.add([document("0", range(1_000)), *copies], 5.0)
     assert all(each.original == 1 and each.new_share == 0 for each in store.judged()[1:])
     with sqlite3.connect(tmp_path / FILE_NAME) as connection:
-        assert connection.execute("SELECT count(*) FROM sample WHERE features NOT NULL").fetchone() == (1,)
+        assert connection.execute("SELECT count(*) FROM sample WHERE length(features) > 0").fetchone() == (1,)
+
+
+def test_a_copy_is_compared_by_its_own_features_though_only_its_difference_is_kept(tmp_path: Path) -> None:
+    store = AuditStore(tmp_path, MANY)
+    copy = document("2", range(5, 100), original="1", dropped=True)
+    later = document("3", range(5, 120), original="1", dropped=True)
+    store.add([document("1", range(100)), copy, later], 5.0)
+    assert store.judged()[1].original == pytest.approx(95 / 100)
+    found = store.judged()[2]
+    assert (found.near, found.original) == (pytest.approx(95 / 115), pytest.approx(95 / 120))
+    # The copy has all that the later one and the original have in common.
+    assert found.nearer_chance == 1
+
+
+def test_a_nearer_document_has_the_chance_that_it_shares_the_least_feature_too(tmp_path: Path) -> None:
+    store = AuditStore(tmp_path, MANY)
+    nearer = document("2", range(20, 120), original="1", dropped=True)
+    store.add([document("1", range(100)), nearer, document("3", range(10, 130), original="1", dropped=True)], 5.0)
+    found = store.judged()[2]
+    assert (found.original, found.near) == (pytest.approx(90 / 130), pytest.approx(100 / 120))
+    # Of 10 to 99, shared with the original, the nearer one has 20 to 99.
+    assert found.nearer_chance == pytest.approx(80 / 90)
+
+
+def test_a_document_that_no_longer_counts_in_the_index_is_no_original_to_find(tmp_path: Path) -> None:
+    left = {"1"}
+    store = AuditStore(tmp_path, MANY, lambda places: [place not in left for place in places])
+    store.add([document("1", range(100)), document("2", range(30, 100)), document("3", range(100))], 5.0)
+    found = store.judged()[2]
+    assert (found.kept, found.kept_position, found.near) == (pytest.approx(0.7), "2.", 1)
 
 
 def test_the_original_is_compared_however_many_came_between(tmp_path: Path) -> None:

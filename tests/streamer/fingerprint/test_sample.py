@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamer.fingerprint.key import PUBLIC
-from streamer.fingerprint.sample import samples, similarity
+from streamer.fingerprint.sample import samples, shared
 from streamer.fingerprint.scheme import scheme_for
 from streamer.settings.settings import load
 
@@ -22,14 +22,14 @@ def drawn(seed: int, count: int) -> set[int]:
 
 @pytest.mark.parametrize("common", [0, 100, 200, 350])
 def test_two_texts_share_their_least_feature_with_the_probability_of_their_similarity(common: int) -> None:
-    shared, one, other = drawn(1, common), drawn(2, 400 - common), drawn(3, 400 - common)
-    hashes, bounds = features_of(shared | one, shared | other)
+    both, one, other = drawn(1, common), drawn(2, 400 - common), drawn(3, 400 - common)
+    hashes, bounds = features_of(both | one, both | other)
     expected, seeds = common / (800 - common), 2_000
     equal = 0
     for seed in range(seeds):
         first, second = samples(hashes, bounds, 1, replace(PUBLIC, seed=seed))
         equal += first.least == second.least
-    assert similarity(first.features, second.features) == pytest.approx(expected)
+    assert shared(first.features, second.features).sum() == common
     # Four deviations of a binomial share.
     assert equal / seeds == pytest.approx(expected, abs=4 * (expected * (1 - expected) / seeds) ** 0.5)
 
