@@ -7,7 +7,6 @@ seed draws another sample.
 """
 
 import sqlite3
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing, redirect_stdout
@@ -141,7 +140,7 @@ def main(file: Path, seeds: int, chances: str, overrides: tuple[str, ...]) -> No
         ):
             table.add_row(str(one_in), name, f"{truth[name]:.4f}", *figures(estimates, truth[name]))
     Console().print(table)
-    print(f"{len(documents):,} documents; {machine()}; python -m bench.audit {' '.join(sys.argv[1:])}")
+    print(f"{len(documents):,} documents; {', '.join(map(str, machine().values()))}")
 
 
 def figures(estimates: Sequence[Estimate], truth: float) -> list[str]:

@@ -3,13 +3,11 @@
 import time
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
 from index import Decisions, Entries, EntryState, Index, Position, Source, Verdict
 from streamer.audit.report import store_of
 from streamer.audit.store import Audited
 from streamer.explain.positions import position_text
+from streamer.records.fingerprint_batch import Samples
 from streamer.settings.settings import Settings
 
 
@@ -23,21 +21,13 @@ class Auditor:
     def observe(
         self,
         entries: Entries,
-        samples: npt.NDArray[np.object_] | None,
+        samples: Samples,
         decisions: Decisions,
         names: Mapping[str, str],
     ) -> None:
-        """Add the sampled documents of a decided batch; all columns row for row.
-
-        samples  see `Fingerprints`
-        names    names of the streams
-        """
-        if samples is None:
-            return
+        """Add the sampled documents of a decided batch; `names` are the streams'."""
         audited = []
-        for row, sample in enumerate(samples.tolist()):
-            if sample is None:
-                continue
+        for row, (least, features) in samples.items():
             verdict, original = Verdict(decisions.verdicts[row]), decisions.original_positions[row]
             at = Position(entries.sources[entries.source_numbers[row]], int(entries.offsets[row]))
             audited.append(
@@ -46,8 +36,8 @@ class Auditor:
                     position_text(at, names),
                     entries.ids[row],
                     (entries.hosts[row] if entries.hosts else None) or "",
-                    sample.least,
-                    sample.features,
+                    least,
+                    features,
                     dropped=verdict is Verdict.DUPLICATE,
                     named=verdict.names_original,
                     original="" if original is None else position_text(original, {}),

@@ -16,7 +16,7 @@ from index import Kind
 from streamer.fingerprint.digests import digests_of
 from streamer.fingerprint.hashing import hash_text
 from streamer.fingerprint.key import HashKey
-from streamer.fingerprint.sample import samples
+from streamer.fingerprint.sample import Sample, samples
 from streamer.records.reason import Reason
 from streamer.text.characters import Characters, tables_hash
 from streamer.text.normalisation import Normaliser
@@ -55,6 +55,11 @@ class Fingerprints:
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    def sampled(self) -> dict[int, Sample]:
+        """Rows of the audit's sample."""
+        samples = [] if self.samples is None else self.samples.tolist()
+        return {row: sample for row, sample in enumerate(samples) if sample is not None}
 
     def rows(self, chosen: npt.NDArray[np.int64] | slice) -> "Fingerprints":
         """Fingerprints for these rows, int64 [m], in their order."""

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from index import Decisions, Index, Kind
+from streamer.audit.auditor import Auditor
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.observe.batch_report import Stopwatch, report
 from streamer.parts.batches import is_of_engine, place_of, readable
 from streamer.parts.deciding import DecidingTransport
 from streamer.parts.messages import between
 from streamer.records.envelope import differing
-from streamer.records.fingerprint_batch import FingerprintBatch, joined, unpack_fingerprints
+from streamer.records.fingerprint_batch import FingerprintBatch, joined, joined_samples, unpack_fingerprints
 from streamer.records.record import Batch, Handover, Outgoing, Record
 from streamer.records.relation import Measure
 from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
@@ -34,6 +35,7 @@ class DecidePart(Loop):
         recoverer: StartingOffsets,
         listener: Listener,
         measure: Measure,
+        auditor: Auditor,
     ) -> None:
         """stamp: required fingerprint stamp, as text."""
         super().__init__(transport, recoverer, listener)
@@ -41,6 +43,7 @@ class DecidePart(Loop):
         self._index = index
         self._stamp = stamp
         self._measure = measure
+        self._auditor = auditor
         self._names = StreamNames(index)
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
@@ -68,8 +71,11 @@ class DecidePart(Loop):
 
     def _admit(self, batches: Sequence[FingerprintBatch]) -> Decisions:
         ends = {each.entries.sources[0]: each.heading.end for each in batches}
-        decisions = self._index.admit(joined(batches), ends)
+        entries = joined(batches)
+        decisions = self._index.admit(entries, ends)
         log_crossings(decisions)
+        names = {each.heading.stream: each.heading.topic for each in batches}
+        self._auditor.observe(entries, joined_samples(batches), decisions, names)
         return decisions
 
     def _in_place(self, records: Sequence[Record], batches: Sequence[FingerprintBatch]) -> list[FingerprintBatch]:

@@ -14,7 +14,7 @@ from streamer.observe.batch_report import Stopwatch, report
 from streamer.parts.messages import between
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.envelope import DOCUMENTS_MAX, Heading
-from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints
+from streamer.records.fingerprint_batch import FingerprintBatch, Samples, fitting, pack_fingerprints
 from streamer.records.record import Batch, Handover, Outgoing, Record
 from streamer.service.loop import Listener, Preparation, PreparingLoop, StartingOffsets
 from streamer.service.recovery import Plan
@@ -52,7 +52,8 @@ class FingerprintPart(PreparingLoop):
             return
         batch = work.batch
         with stopwatch.step("commit"):
-            outgoing = batches_of(batch, work.documents, work.entries(), self._reached, self._stamp)
+            samples = work.fingerprints.sampled()
+            outgoing = batches_of(batch, work.documents, work.entries(), samples, self._reached, self._stamp)
             self._transport.deliver(batch, outgoing)
             self._reached.update(batch.ends)
             self._write_heartbeats(batch)
@@ -93,13 +94,14 @@ def batches_of(
     batch: Batch,
     documents: Sequence[Document | DeadLetter],
     entries: Entries,
+    samples: Samples,
     begins: Mapping[Source, int],
     stamp: str,
 ) -> list[Outgoing]:
     """Records for the fingerprint topic: by source, at most DOCUMENTS_MAX documents per batch.
 
-    entries  for the batch's records, row for row
-    begins   offset per source at which its first batch begins
+    entries, samples  for the batch's records, row for row
+    begins            offset per source at which its first batch begins
     """
     outgoing: list[Outgoing] = []
     now_ms = int(time.time() * 1000)
@@ -111,7 +113,12 @@ def batches_of(
             head, last = batch.records[int(chosen[0])], batch.records[int(chosen[-1])]
             heading = Heading(stamp, source.stream, head.topic, source.partition, begin, last.end)
             packed = pack_fingerprints(
-                FingerprintBatch(heading, _of_one(entries.take(chosen), source), _details(documents, chosen.tolist()))
+                FingerprintBatch(
+                    heading,
+                    _of_one(entries.take(chosen), source),
+                    _details(documents, chosen.tolist()),
+                    fitting({place: samples[row] for place, row in enumerate(chosen.tolist()) if row in samples}),
+                )
             )
             outgoing.append(between(Handover.FINGERPRINTS, head, packed, now_ms))
             begin = last.end

@@ -4,6 +4,7 @@ from contextlib import closing
 from functools import partial
 
 from index import Index, Source
+from streamer.audit.auditor import Auditor
 from streamer.fingerprint.scheme import Scheme, measure_of
 from streamer.parts.batches import Batches
 from streamer.parts.decide import DecidePart
@@ -34,6 +35,7 @@ def fingerprint_part(
     """A `fingerprint` worker. Without an index, its folder holds only notes of attempts. Raises SettingsError."""
     with usable_directory(settings):
         settings.index.directory.mkdir(parents=True, exist_ok=True)
+    fingerprinter.sampled_one_in = settings.audit.one_in
     transport = KafkaTransport(settings_of(settings, "fingerprint"), instance, part="fingerprint")
     return transport, FingerprintPart(
         transport,
@@ -55,7 +57,7 @@ def decide_part(
     policy = settings.recovery.model_copy(update={"first_start": "earliest"})
     recoverer = recoverer_of(settings, transport, index, fingerprinter, policy, listener)
     stamp, measure = stamp_text(fingerprinter.stamp()), measure_of(settings, index.parameters)
-    return transport, DecidePart(transport, index, stamp, recoverer, listener, measure)
+    return transport, DecidePart(transport, index, stamp, recoverer, listener, measure, Auditor(settings, index))
 
 
 def route_part(

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-VERSION = 3
+VERSION = 4
 """Version of both formats. A reader refuses any other."""
 
 DOCUMENTS_MAX = 256

@@ -3,8 +3,8 @@
 docs/formats.md has every byte. From the streamer, this module imports only the envelope.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,12 @@ from index import Entries, Kind, Source
 from streamer.records.envelope import Heading, Packer, Unpacker
 
 MAGIC = b"NDFP"
+
+FEATURES_MAX = 2**16
+"""Most features in a written batch's samples, 256 KiB: Kafka refuses too large a record."""
+
+Samples = Mapping[int, tuple[int, npt.NDArray[np.uint32]]]
+"""Rows of the audit's sample, each with its least feature and all its features; see `fingerprint.sample`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,7 @@ class FingerprintBatch:
     heading: Heading
     entries: Entries
     details: Sequence[str | None]
+    samples: Samples = field(default_factory=dict)
 
 
 def pack_fingerprints(batch: FingerprintBatch) -> bytes:
@@ -48,6 +55,12 @@ def pack_fingerprints(batch: FingerprintBatch) -> bytes:
     packer.texts([None if given == position else given for given, position in zip(entries.ids, positions, strict=True)])
     packer.texts([None] * len(entries) if entries.hosts is None else [host or None for host in entries.hosts])
     packer.texts(batch.details)
+    packer.number(len(batch.samples))
+    sets = [features for _, features in batch.samples.values()]
+    packer.column(np.array(list(batch.samples), np.uint32), "<u4")
+    packer.column(np.array([least for least, _ in batch.samples.values()], np.uint64), "<u8")
+    packer.column(np.array([len(features) for features in sets], np.uint32), "<u4")
+    packer.column(np.concatenate([np.empty(0, np.uint32), *sets]), "<u4")
     return packer.sealed()
 
 
@@ -63,6 +76,7 @@ def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
     digests, lengths = unpacker.column(np.uint64, count, 2), unpacker.column(np.uint32, count)
     look_rows = unpacker.column(np.uint8, count, max(0, looks - 1))
     ids, hosts, details = (unpacker.texts(count) for _ in range(3))
+    samples = _samples(unpacker)
     unpacker.finish()
     if count and int(kinds.max()) > max(Kind):
         raise unpacker.unreadable(f"a document in it is of the unknown kind {int(kinds.max())}")
@@ -82,7 +96,38 @@ def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
         digests=digests,
         lengths=lengths,
     )
-    return FingerprintBatch(heading, entries, details)
+    return FingerprintBatch(heading, entries, details, samples)
+
+
+def fitting(samples: Samples) -> Samples:
+    """The samples that one batch has room for, in their order."""
+    room, chosen = FEATURES_MAX, {}
+    for row, (least, features) in samples.items():
+        if len(features) <= room:
+            room -= len(features)
+            chosen[row] = (least, features)
+    return chosen
+
+
+def joined_samples(batches: Sequence[FingerprintBatch]) -> Samples:
+    """Samples of all batches, by rows of `joined`."""
+    begins = np.cumsum([0, *(len(each.entries) for each in batches)]).tolist()
+    return {
+        begin + row: sample
+        for begin, each in zip(begins, batches, strict=False)
+        for row, sample in each.samples.items()
+    }
+
+
+def _samples(unpacker: Unpacker) -> Samples:
+    sampled = unpacker.number()
+    rows, leasts = unpacker.column(np.uint32, sampled), unpacker.column(np.uint64, sampled)
+    counts = unpacker.column(np.uint32, sampled)
+    features = unpacker.column(np.uint32, int(counts.sum()))
+    if sampled and (int(rows.max()) >= unpacker.count or not counts.all()):
+        raise unpacker.unreadable("a sample in it has no row or no features")
+    sets = np.split(features, np.cumsum(counts)[:-1])
+    return dict(zip(rows.tolist(), zip(leasts.tolist(), sets, strict=False), strict=False))
 
 
 def joined(batches: Sequence[FingerprintBatch]) -> Entries:

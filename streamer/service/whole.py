@@ -64,7 +64,7 @@ class ByIndex:
         # At once: a decision happens once, and another worker may deliver its batch.
         log_crossings(work.decisions)
         names = {record.source.stream: record.topic for record in work.batch.records}
-        self._auditor.observe(entries, work.fingerprints.samples, work.decisions, names)
+        self._auditor.observe(entries, work.fingerprints.sampled(), work.decisions, names)
 
     def route(self, work: Work) -> None:
         """Set a decided batch's outgoing records, row for row."""

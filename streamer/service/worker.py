@@ -213,8 +213,8 @@ def _run(settings: Settings, part: Part | None, instance: str, listener: Metrics
         if part in (None, "decide"):
             index, fingerprinter = open_with_scheme(settings)
             listener.index = resources.enter_context(index)
+            listener.audit = partial(gauges, settings)
             if part is None:
-                listener.audit = partial(gauges, settings)
                 listener.transport = transport = KafkaTransport(settings, instance, index.identity)
                 policy = settings.recovery
                 loop = build_service(settings, transport, index, fingerprinter, listener, policy, task_id=instance)

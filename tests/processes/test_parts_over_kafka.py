@@ -10,6 +10,7 @@ import pytest
 
 from deploy.kafka_run import Outputs, Run, create_topics, fill, stop
 from deploy.local_kafka import free_port
+from streamer.audit.store import AuditStore
 from streamer.demo.demo import documents
 from streamer.settings.parts import PARTS, Part
 from tests.support.services import (
@@ -63,10 +64,10 @@ def serial(kafka: SimpleNamespace, start: Start, run: Run, directory: Path, coun
 
 
 @pytest.mark.parametrize("client", ["kafka-python", "confluent-kafka"])
-def test_kill_9_of_every_part_leaves_the_outputs_of_the_whole_service(
+def test_kill_9_of_every_part_leaves_the_outputs_and_the_audit_of_the_whole_service(
     kafka: SimpleNamespace, tmp_path: Path, start: Start, client: str
 ) -> None:
-    run = make_parts(kafka.bootstrap_servers, tmp_path, f"kafka.client={client}")
+    run = make_parts(kafka.bootstrap_servers, tmp_path, f"kafka.client={client}", "audit.one_in=1")
     values = list(documents(COUNT))
     fill(kafka.bootstrap_servers, run.input_topic, values)
     parts = {part: start_part(start, run, part) for part in PARTS}
@@ -81,6 +82,12 @@ def test_kill_9_of_every_part_leaves_the_outputs_of_the_whole_service(
     for part in parts.values():
         assert stop(part.process) == 0
     assert dict(outputs.by_position) == serial(kafka, start, run, tmp_path, COUNT)
+    samples = [
+        [each._replace(seconds=0.0) for each in AuditStore(folder, 2**30).judged()]
+        for folder in (tmp_path / run.name, tmp_path / "serial" / f"{run.name}-serial")
+    ]
+    assert samples[0] == samples[1]
+    assert sum(each.dropped and each.original is not None for each in samples[0]) > 100
 
 
 def test_four_partitions_and_two_workers_of_each_part_stay_consistent_while_they_are_killed(

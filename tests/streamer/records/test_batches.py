@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from index import Entries, Kind, Position, Source, Verdict
 from streamer.records import envelope, fingerprint_batch, verdict_batch
 from streamer.records.envelope import BatchUnreadable, Heading, differing, stamp_text
-from streamer.records.fingerprint_batch import FingerprintBatch, joined, pack_fingerprints, unpack_fingerprints
+from streamer.records.fingerprint_batch import (
+    FingerprintBatch,
+    fitting,
+    joined,
+    joined_samples,
+    pack_fingerprints,
+    unpack_fingerprints,
+)
 from streamer.records.verdict_batch import VerdictBatch, pack_verdicts, unpack_verdicts
 
 WHERE = "documents-fingerprints/3 offset 17"
@@ -120,6 +127,32 @@ def test_verdicts_come_back_as_they_were_packed(batch):
     assert_equal(unpack_verdicts(pack_verdicts(batch), WHERE), batch)
 
 
+@given(fingerprint_batches(), st.data())
+def test_sampled_rows_come_back_with_their_features(batch, data):
+    rows = data.draw(st.lists(st.integers(0, 4), unique=True)) if len(batch.entries) == 5 else []
+    sets = [np.unique(column(data.draw, np.uint32, data.draw(st.integers(1, 9)))) for _ in rows]
+    leasts = data.draw(st.lists(st.integers(0, 2**64 - 1), min_size=len(rows), max_size=len(rows)))
+    samples = dict(zip(rows, zip(leasts, sets, strict=True), strict=True))
+    found = unpack_fingerprints(pack_fingerprints(replace(batch, samples=samples)), WHERE).samples
+    assert [(row, least, features.tolist()) for row, (least, features) in found.items()] == [
+        (row, least, features.tolist()) for row, (least, features) in samples.items()
+    ]
+
+
+@pytest.mark.parametrize("samples", [{2: (7, np.ones(1, np.uint32))}, {0: (7, np.ones(0, np.uint32))}])
+def test_samples_without_a_row_or_without_features_are_refused(samples):
+    with pytest.raises(BatchUnreadable, match="a sample in it"):
+        unpack_fingerprints(pack_fingerprints(replace(SOME, samples=samples)), WHERE)
+
+
+def test_a_batch_takes_samples_while_there_is_room_and_joined_ones_keep_their_documents():
+    large, small = np.arange(40_000, dtype=np.uint32), np.arange(9, dtype=np.uint32)
+    chosen = fitting({0: (1, large), 3: (2, large), 4: (3, small)})
+    assert [(row, least) for row, (least, _) in chosen.items()] == [(0, 1), (4, 3)]
+    batches = [replace(SOME, samples={1: (1, small)}), SOME, replace(SOME, samples={0: (2, small), 1: (3, small)})]
+    assert [(row, least) for row, (least, _) in joined_samples(batches).items()] == [(1, 1), (4, 2), (5, 3)]
+
+
 def two_packed():
     empty = FingerprintBatch(
         NO_DOCUMENT, replace(SOME.entries, **{name: getattr(SOME.entries, name)[:0] for name in COLUMNS}), []
@@ -217,8 +250,8 @@ def test_a_batch_that_another_program_sealed_wrongly_is_refused_or_read_and_neve
 @pytest.mark.parametrize(("unpack", "content"), two_packed())
 def test_another_version_is_refused_with_what_to_do(unpack, content):
     newer = bytearray(content[:-4])
-    newer[4:6] = (4).to_bytes(2, "little")
-    with pytest.raises(BatchUnreadable, match=r"version 4 .* reads version 3 .* update"):
+    newer[4:6] = (5).to_bytes(2, "little")
+    with pytest.raises(BatchUnreadable, match=r"version 5 .* reads version 4 .* update"):
         unpack(bytes(newer) + zlib.crc32(newer).to_bytes(4, "little"), WHERE)
 
 
@@ -244,13 +277,14 @@ def test_the_page_of_the_formats_shows_the_bytes_of_the_example():
     entries = replace(SOME.entries.take(np.array([0])), sources=(Source("S", 3),), looks=None)
     content = pack_fingerprints(FingerprintBatch(heading, entries, [None]))
     expected = (
-        b"NDFP" + b"\x03\x00" + b"\x00\x00" + b"\x03\x00\x00\x00" + b"\x01\x00\x00\x00"
+        b"NDFP" + b"\x04\x00" + b"\x00\x00" + b"\x03\x00\x00\x00" + b"\x01\x00\x00\x00"
         + (40).to_bytes(8, "little") + (50).to_bytes(8, "little")
         + b"\x02\x00\x00\x00{}" + b"\x01\x00\x00\x00S" + b"\x01\x00\x00\x00T"
         + b"\x01\x00\x00\x00" + b"\x00\x00\x00\x00"
         + (41).to_bytes(8, "little") + b"\xff" * 8 + b"\x00" + b"\x00" + b"\x01" + b"\xff" * 8
         + (1).to_bytes(8, "little") + (2).to_bytes(8, "little") + (2_000).to_bytes(4, "little")
         + b"\x01\x06\x00\x00\x00news-1" + b"\x01\x0b\x00\x00\x00example.org" + b"\x00"
+        + b"\x00\x00\x00\x00"
     )  # fmt: skip
     assert content == expected + zlib.crc32(expected).to_bytes(4, "little")
 
