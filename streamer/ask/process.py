@@ -23,9 +23,8 @@ from streamer.ask.answers import Answers, AskReply, error_reply
 from streamer.ask.filter import Filter
 from streamer.errors import ProcessRefused, StreamerError
 from streamer.observe.logs import configure_logging
-from streamer.observe.process_start import naming_limits
+from streamer.observe.process_start import end_with_parent, naming_limits
 from streamer.service.wiring import exit_code_of
-from streamer.service.worker import end_with_parent
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.output_log import KafkaOutputLog
 from streamer.transports.output_log import RecordsAt

@@ -1,6 +1,7 @@
 """The command line: arguments to settings, run, exit code. Only data goes to standard output."""
 
 import logging
+import os
 import resource
 import sys
 from collections import Counter
@@ -140,6 +141,12 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
     show_default=True,
     help="With parquet, also write each output as a Parquet file at the end.",
 )
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Processes that decode and fingerprint.  [default: one a processor]",
+)
 @index_option
 @json_option
 @pass_chosen
@@ -150,6 +157,7 @@ def filter_command(
     dead_letters_max: int | None,
     compress: str | None,
     kind: str,
+    processes: int | None,
     directory: Path | None,
 ) -> None:
     """Filter FILES into a folder: JSON Lines, WARC, WET or Parquet.
@@ -171,7 +179,8 @@ def filter_command(
         raise SettingsError(f"--format parquet needs the package pyarrow: {parquet.INSTALL}")
     require_documents(settings, files[0], dead_letters_max)
     with NoLeftovers(index=settings.index.directory, output=out):
-        totals, finished = filter_files(settings, files, out, Console(stderr=True), compress)
+        count = processes or len(os.sched_getaffinity(0))
+        totals, finished = filter_files(settings, files, out, Console(stderr=True), compress, processes=count)
         if finished and kind == "parquet":
             write_parquet(out)
             totals.suffix = PARQUET

@@ -1,7 +1,11 @@
-"""Errors at a process start, with the system limit to raise."""
+"""Start and end of processes: errors with the system limit to raise, and an end with the parent."""
 
 import errno
+import multiprocessing
+import multiprocessing.connection
+import os
 import resource
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,3 +39,16 @@ def _limit_of(error: OSError) -> str:
 
 def _shown(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
+
+
+def end_with_parent() -> None:
+    """End this process at once when its parent is gone: an unwatched worker must not run."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(os.EX_TEMPFAIL)
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()

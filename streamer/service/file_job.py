@@ -94,7 +94,12 @@ def require_documents(settings: Settings, path: Path, dead_letters_max: int | No
         lines = reader.lines(RECORDS, settings.batch.bytes_max)
     source, look = Source("", 0), WrongInput()
     records = [Record(source, str(path), number, None, line, NO_TIMESTAMP_MS) for number, line in enumerate(lines)]
-    look.count(Decoder(settings.decode).decode(records))
+    decoder = Decoder(settings.decode)
+    for record in records:
+        look.count(decoder.decode([record]))
+        # One document is enough. Others may end this process, and the job has care for that.
+        if dead_letters_max is None and look.dead_letters < look.records:
+            return
     limit = look.records - 1 if dead_letters_max is None else dead_letters_max
     if lines and look.dead_letters > limit:
         raise NoDocuments(
@@ -104,11 +109,18 @@ def require_documents(settings: Settings, path: Path, dead_letters_max: int | No
 
 
 def filter_files(
-    settings: Settings, files: Sequence[Path], out: Path, console: Console, compression: str | None = None
+    settings: Settings,
+    files: Sequence[Path],
+    out: Path,
+    console: Console,
+    compression: str | None = None,
+    *,
+    processes: int = 1,
 ) -> tuple[Totals, bool]:
     """Filter files into the folder `out`, from an earlier run's end on.
 
     compression  see `OutputFolder`
+    processes    that decode and fingerprint; 1: this one does
 
     Returns this run's totals, and False after Ctrl-C or SIGTERM. Raises InputUnreadable, InputChanged, SettingsError,
     DeliveryDoubtful, IndexProblem.
@@ -130,7 +142,16 @@ def filter_files(
             disable=console.quiet,
         )
         listener = _ProgressBar(transport, bar, totals)
-        service = build_service(settings, transport, index, fingerprinter, listener, FILES_POLICY, supervised=False)
+        service = build_service(
+            settings,
+            transport,
+            index,
+            fingerprinter,
+            listener,
+            FILES_POLICY,
+            supervised=False,
+            processes=processes,
+        )
         try:
             with compilations(listener.compiling):
                 interrupted = _run_until_signal(service)

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from itertools import takewhile
 from typing import Protocol
 
 import structlog
@@ -33,6 +34,7 @@ from streamer.records.record import Batch
 from streamer.service.pipeline import Prefetcher, Step, Work
 from streamer.service.poison.attempts import PURE_STEPS, Attempts
 from streamer.service.poison.trial import Trials
+from streamer.service.processes import Processes, RecordsSuspected
 from streamer.service.recovery import Plan, Unrecovered
 from streamer.service.restoring import RestoringListener
 from streamer.transports.transport import Assigned, Finished, Transport
@@ -246,6 +248,7 @@ class Preparation:
     attempts: Attempts
     trials: Trials
     missing_hosts: MissingHosts
+    processes: Processes
 
 
 class PreparingLoop(Loop):
@@ -259,6 +262,7 @@ class PreparingLoop(Loop):
         self._ahead = Prefetcher(preparation.steps)
         self._attempts = preparation.attempts
         self._trials = preparation.trials
+        self._processes = preparation.processes
         self._missing_hosts = preparation.missing_hosts
         self._wrong_input = WrongInput()
 
@@ -268,6 +272,7 @@ class PreparingLoop(Loop):
             try:
                 yield
             finally:
+                self._processes.end()
                 self._ahead.close()
                 self._trials.end()
 
@@ -299,17 +304,27 @@ class PreparingLoop(Loop):
         Starts to prepare the next available batch. Suspect records go on trial.
         """
         work = self._tried(whole, stopwatch) if self._suspects(whole) else self._ahead.take(whole, self._attempts.ahead)
+        try:
+            if work is not None:
+                self._await(PURE_STEPS, work, stopwatch)
+        except RecordsSuspected:
+            work = self._tried(whole, stopwatch)
         if work is None:
             return None
-        self._await(PURE_STEPS, work, stopwatch)
         # A partial batch is followed by its own rest.
-        upcoming = self._transport.peek() if work.batch is whole and not self._stop_asked else None
-        if upcoming is not None and not self._suspects(upcoming):
-            self._ahead.begin(upcoming, self._attempts.ahead)
+        if work.batch is whole and not self._stop_asked:
+            self._begin_ahead()
         self._attempts.loop.name(whole)
         self._listener.without_host(self._missing_hosts.see(work.documents))
         self._wrong_input.see(work.documents)
         return work
+
+    def _begin_ahead(self) -> None:
+        batches = (self._transport.peek(place) for place in range(self._processes.batches_ahead))
+        upcoming = list(takewhile(lambda batch: batch is not None and not self._suspects(batch), batches))
+        self._processes.begin([batch.records for batch in upcoming if batch is not None])
+        if upcoming and upcoming[0] is not None:
+            self._ahead.begin(upcoming[0], self._attempts.ahead)
 
     def _await(self, steps: Sequence[str], work: Work, stopwatch: Stopwatch) -> None:
         """Wait for a batch's pending steps among these."""

@@ -110,14 +110,22 @@ Step = Callable[[Work], None]
 """Reads earlier steps' products, and sets its own."""
 
 
-def pure_steps(decoder: Decoder, fingerprinter: Scheme) -> dict[str, Step]:
+Elsewhere = Callable[[Sequence[Record]], tuple[list[Document | DeadLetter], Fingerprints] | None]
+"""Documents and fingerprints from another process; None if no other process prepares the records."""
+
+
+def pure_steps(decoder: Decoder, fingerprinter: Scheme, elsewhere: Elsewhere = lambda _: None) -> dict[str, Step]:
     """PURE_STEPS by name."""
 
     def decode(work: Work) -> None:
-        work.documents = decoder.decode(work.batch.records)
+        if (prepared := elsewhere(work.batch.records)) is None:
+            work.documents = decoder.decode(work.batch.records)
+        else:
+            work.documents, work.fingerprints = prepared
 
     def fingerprint(work: Work) -> None:
-        work.fingerprints = fingerprint_documents(fingerprinter, work.documents)
+        if not hasattr(work, "fingerprints"):
+            work.fingerprints = fingerprint_documents(fingerprinter, work.documents)
 
     return {"decode": decode, "fingerprint": fingerprint}
 

@@ -27,6 +27,7 @@ from streamer.service.loop import Listener, Preparation
 from streamer.service.pipeline import pure_steps
 from streamer.service.poison.attempts import Attempts
 from streamer.service.poison.trial import Trials
+from streamer.service.processes import Processes
 from streamer.service.recovery import Recoverer
 from streamer.service.whole import ByIndex, Service
 from streamer.settings.settings import Guard as GuardSettings
@@ -125,16 +126,18 @@ def build_service(
     *,
     task_id: str = "0",
     supervised: bool = True,
+    processes: int = 1,
 ) -> Service:
     """Build one worker's service; `task_id` identifies it in its group.
 
+    processes   that decode and fingerprint, over files
     supervised  a supervisor restarts a dead worker while its group waits; otherwise a person does, and no group waits
     """
     recoverer = recoverer_of(settings, transport, index, fingerprinter, policy, listener)
     router = replace(router_of(settings, fingerprinter, task_id), with_headers=transport.takes_headers)
     fingerprinter.sampled_one_in = settings.audit.one_in
     by_index = ByIndex(index, router, Auditor(settings, index))
-    preparation = preparation_of(settings, fingerprinter, by_index, supervised=supervised)
+    preparation = preparation_of(settings, fingerprinter, by_index, supervised=supervised, processes=processes)
     return Service(transport, recoverer, preparation, listener, measure_of(settings, index.parameters))
 
 
@@ -148,10 +151,16 @@ def recoverer_of(
 
 
 def preparation_of(
-    settings: Settings, fingerprinter: Scheme, by_index: ByIndex | None = None, *, supervised: bool = True
+    settings: Settings,
+    fingerprinter: Scheme,
+    by_index: ByIndex | None = None,
+    *,
+    supervised: bool = True,
+    processes: int = 1,
 ) -> Preparation:
-    """Steps and care for a loop that prepares batches; without `by_index` it does not decide. `supervised`: see above."""
-    steps = pure_steps(Decoder(settings.decode), fingerprinter)
+    """Steps and care for a loop that prepares batches; without `by_index` it does not decide. Others as above."""
+    several = Processes(settings, fingerprinter, processes)
+    steps = pure_steps(Decoder(settings.decode), fingerprinter, several.take)
     if by_index is not None:
         steps |= {"decide": by_index.decide, "route": by_index.route}
     # After a longer trial, the member would leave its group before it can deliver.
@@ -161,6 +170,7 @@ def preparation_of(
         Attempts(settings.index.directory, settings.workers.deaths_max if supervised else 1),
         Trials(settings, fingerprinter, seconds_max=trial_seconds),
         MissingHosts(settings.decode, expected=needs_hosts(settings)),
+        several,
     )
 
 

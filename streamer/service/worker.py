@@ -2,12 +2,9 @@
 
 import ctypes
 import faulthandler
-import multiprocessing
-import multiprocessing.connection
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -25,6 +22,7 @@ from streamer.observe import definitions, metrics
 from streamer.observe.batch_report import BatchReport
 from streamer.observe.definitions import Definition
 from streamer.observe.logs import configure_logging
+from streamer.observe.process_start import end_with_parent
 from streamer.parts.routing import RoutingTransport
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.service.heartbeat import Heartbeats
@@ -149,19 +147,6 @@ class MetricsListener(Listener):
     def gaps(self, parts: int) -> None:
         """See `RestoringListener`."""
         self._measures.count(definitions.RESTORE_GAPS, parts)
-
-
-def end_with_parent() -> None:
-    """End this process at once when the supervisor is gone: an unwatched worker must not run."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def wait() -> None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(os.EX_TEMPFAIL)
-
-    threading.Thread(target=wait, name="parent", daemon=True).start()
 
 
 def die_with_starter() -> None:

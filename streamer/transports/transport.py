@@ -113,11 +113,11 @@ class Transport(Protocol):
         Raises BrokerUnavailable, and DeliveryDoubtful if ownership or the input's identity is uncertain.
         """
 
-    def peek(self) -> Batch | None:
-        """The next `read`'s batch, unless its sources move to another worker; None without a full batch.
+    def peek(self, place: int = 0) -> Batch | None:
+        """The batch that a `read` will return, unless its sources move to another worker; None without a full batch.
 
-        `read` then returns the same `records` object. Peeking sends no request, never waits and never raises. A peeked
-        batch has no snapshot.
+        place: 0 for the next `read`, 1 for the one after it; a transport may look no further than 0. `read` then returns
+        the same `records` object. Peeking sends no request, never waits and never raises. A peeked batch has no snapshot.
         """
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:

@@ -237,8 +237,10 @@ class MemoryTransport:
             return batch
         return self._next_batch()
 
-    def peek(self) -> Batch | None:
+    def peek(self, place: int = 0) -> Batch | None:
         """See Transport."""
+        if place:
+            return None
         before = dict(self._positions)
         batch = self._next_batch()
         self._positions = before

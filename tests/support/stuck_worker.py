@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from streamer.service.worker import die_with_starter, end_with_parent
+from streamer.observe.process_start import end_with_parent
+from streamer.service.worker import die_with_starter
 
 
 def search_for_ever(bound: bool) -> None:

@@ -99,7 +99,7 @@ class FileTransport(Transport):
         self._folder = OutputFolder(out, hooks or DeliveryHooks(), compression)
         self._unread = deque(self._paths)
         self._assigned: dict[Source, _Reading] = {}
-        self._peeked: Batch | None = None
+        self._peeked: deque[Batch] = deque()
         self._proven: dict[str, Applied] = {}
         self._bytes_read_before = 0
         self._left_out_before: Counter[str] = Counter()
@@ -155,9 +155,8 @@ class FileTransport(Transport):
         A pipe is assigned alone; an empty Batch comes after `batch.wait_ms` without news from it. Raises InputUnreadable,
         InputChanged, DeliveryDoubtful.
         """
-        if (upcoming := self._peeked) is not None:
-            self._peeked = None
-            return upcoming
+        if self._peeked:
+            return self._peeked.popleft()
         while True:
             if not self._assigned and not self._assign():
                 return FINISHED
@@ -169,14 +168,16 @@ class FileTransport(Transport):
             if batch is not None:
                 return batch
 
-    def peek(self) -> Batch | None:
+    def peek(self, place: int = 0) -> Batch | None:
         """See Transport. Reads on in the current file; of a pipe it takes only what is buffered."""
         reading = next(iter(self._assigned.values()), None)
-        if self._peeked is None and reading and reading.reader and reading.decided is None:
+        while len(self._peeked) <= place and reading and reading.reader and reading.decided is None:
             begin = reading.reader.count
             lines = reading.reader.lines_at_hand(self._batch.records_max, self._batch.bytes_max)
-            self._peeked = _batch(_records(reading, begin, lines), [reading]) if lines else None
-        return self._peeked
+            if not lines:
+                break
+            self._peeked.append(_batch(_records(reading, begin, lines), [reading]))
+        return self._peeked[place] if len(self._peeked) > place else None
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
         """Delivered lines per source; None if never committed."""

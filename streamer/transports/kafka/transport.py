@@ -175,9 +175,9 @@ class KafkaTransport:
             self._same_topic_partitions()
         return replace(self._buffer.cut(), snapshot=member)
 
-    def peek(self) -> Batch | None:
+    def peek(self, place: int = 0) -> Batch | None:
         """See Transport. Uses polled records only: another poll may rejoin, and so end the batch's membership."""
-        return self._buffer.peek()
+        return None if place else self._buffer.peek()
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
         """See Transport. An offset committed for a deleted topic with this name counts as none.
