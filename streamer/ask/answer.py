@@ -1,6 +1,7 @@
 """The answer for one document. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from streamer.records.record import Decision, Destination
 from streamer.records.route import DESTINATIONS
@@ -41,18 +42,7 @@ class Answer:
 
 def answer_of(decision: Decision, position: str) -> Answer:
     """Answer for a decision; without an id, it has the document's `position` as its id."""
-    return Answer(
-        id=None if decision.id == position else decision.id,
-        verdict=decision.verdict.label,
-        reason=decision.reason,
-        kept=DESTINATIONS[decision.verdict] is Destination.UNIQUE,
-        similarity=decision.similarity,
-        distance=decision.distance,
-        relation=decision.relation,
-        length=decision.length,
-        new=decision.new,
-        original_id=decision.original_id,
-        original_position=decision.original_position,
-        detail=decision.detail,
-        replayed=decision.replayed,
-    )
+    shown: dict[str, Any] = {field.name: getattr(decision, field.name, None) for field in fields(Answer)}
+    shown["id"] = None if decision.id == position else decision.id
+    shown |= {"verdict": decision.verdict.label, "kept": DESTINATIONS[decision.verdict] is Destination.UNIQUE}
+    return Answer(**shown)

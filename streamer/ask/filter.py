@@ -80,8 +80,7 @@ class Filter:
 
         Raises SettingsError, IndexProblem (`index.errors`).
         """
-        given = Settings() if settings is None else settings
-        chosen = given.model_copy(update={"index": given.index.model_copy(update={"directory": Path(directory)})})
+        chosen = (settings or Settings()).replaced(index={"directory": Path(directory)})
         stream = f"filter:{uuid.uuid4().hex if source is None else source}"
         with ExitStack() as opening:
             index, scheme = open_with_scheme(chosen, read_only=read_only)

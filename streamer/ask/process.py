@@ -155,7 +155,7 @@ def _unanswered(message: str) -> AskReply:
 def _records_at(settings: Settings, opened: Filter) -> RecordsAt:
     """Reader of records; a short timeout leaves time to answer without texts."""
     timeout_ms = min(settings.kafka.request_timeout_ms, settings.ask.timeout_ms // 4)
-    chosen = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"request_timeout_ms": timeout_ms})})
+    chosen = settings.replaced(kafka={"request_timeout_ms": timeout_ms})
     return lambda positions: KafkaOutputLog(chosen).records_at(positions, opened.index.stream_names())
 
 

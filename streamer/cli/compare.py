@@ -16,11 +16,12 @@ from rich.console import Console
 
 from streamer.cli.options import (
     FILE,
-    FOLDER,
     Chosen,
     any_files_argument,
     force_option,
+    index_option,
     json_option,
+    out_option,
     output_log_of,
     pass_chosen,
 )
@@ -38,13 +39,8 @@ _SHARED_SECTIONS = ("kafka", "topics", "batch", "decode", "route", "recovery", "
 
 @click.command()
 @any_files_argument
-@click.option("--out", type=FOLDER, help="Compare with the outputs of `streamer filter` in this folder, not topics.")
-@click.option(
-    "--index",
-    "directory",
-    type=FOLDER,
-    help="Folder of the index, which has the order of decisions.  [default: index.directory of the settings]",
-)
+@out_option
+@index_option
 @click.option("--verdicts", type=FILE, help="Write both decisions on every document to this JSON Lines file.")
 @force_option
 @json_option

@@ -4,17 +4,12 @@ Exit codes: docs/running.md; 1: no match, or some cannot be replayed; 75: also a
 """
 
 import sys
-import time
-from typing import TYPE_CHECKING
 
 import click
 
 from streamer.cli.options import json_option, opened_output_log, pass_settings, settings_options, since_option
 from streamer.cli.outputs import show
 from streamer.settings.settings import Settings
-
-if TYPE_CHECKING:
-    from streamer.give_back.selection import Selection
 
 EXIT_NOTHING = 1
 
@@ -33,14 +28,14 @@ _reason_option = click.option("--reason", help="Only dead letters with this reas
 @since_option
 @json_option
 @pass_settings
-def list_command(settings: Settings, reason: str | None, since: str | None) -> None:
+def list_command(settings: Settings, reason: str | None, since_ms: int | None) -> None:
     """Count dead letters by reason, with first and last time and examples."""
     from streamer.give_back import report
     from streamer.give_back.dead_letters import summarize
+    from streamer.give_back.selection import Selection
 
-    selection = _selected(reason, since)
     with opened_output_log(settings, None) as output_log:
-        summaries = summarize(output_log, selection)
+        summaries = summarize(output_log, Selection(reason=reason, since_ms=since_ms))
     show(report.summary_as_json(summaries), report.summary_table(summaries))
 
 
@@ -70,7 +65,7 @@ def show_command(settings: Settings, name: str) -> None:
 @click.option("--dry-run", is_flag=True, help="Count the records to replay, and send nothing.")
 @json_option
 @pass_settings
-def replay(settings: Settings, reason: str | None, since: str | None, dry_run: bool) -> None:
+def replay(settings: Settings, reason: str | None, since_ms: int | None, dry_run: bool) -> None:
     """Send dead letters to the input again.
 
     First correct the setting and restart the service. Each record is sent once, with its key, value, time and headers,
@@ -78,12 +73,13 @@ def replay(settings: Settings, reason: str | None, since: str | None, dry_run: b
     """
     from streamer.give_back import report
     from streamer.give_back.dead_letters import replay as send
+    from streamer.give_back.selection import Selection
     from streamer.index_admin import tables
     from streamer.observe.logs import configure_logging
     from streamer.transports.output_log import REPLAY
 
     configure_logging(settings.observe.log_level, settings.observe.log_format)
-    selection = _selected(reason, since)
+    selection = Selection(reason=reason, since_ms=since_ms)
     with (
         opened_output_log(settings, None, None if dry_run else REPLAY) as output_log,
         tables.progress_bar("replaying", None) as done,
@@ -95,9 +91,3 @@ def replay(settings: Settings, reason: str | None, since: str | None, dry_run: b
             f"{counts.refused} dead letters cannot be replayed: the service could not read their bytes", err=True
         )
     sys.exit(EXIT_NOTHING if counts.refused or not counts.matched else 0)
-
-
-def _selected(reason: str | None, since: str | None) -> "Selection":
-    from streamer.give_back.selection import Selection, moment_ms
-
-    return Selection(reason=reason, since_ms=None if since is None else moment_ms(since, round(time.time() * 1_000)))

@@ -2,7 +2,6 @@
 
 import gzip
 import lzma
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -232,14 +231,13 @@ def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) -
 @since_option
 @json_option
 @pass_chosen
-def audit(chosen: Chosen, directory: Path | None, since: str | None) -> None:
+def audit(chosen: Chosen, directory: Path | None, since_ms: int | None) -> None:
     """Show how good the verdicts are, measured on the stream.
 
     Recall: of documents with a near-duplicate that was kept before, the share that was dropped or names it. Precision: of
     duplicates, the share that exact counting confirms. The second table shows what another minhash.similarity_min would do.
     """
     from streamer.audit.report import report, store_of, tables
-    from streamer.give_back.selection import moment_ms
 
     settings = chosen.load(index=directory, over_files=True)
     if not settings.index.directory.is_dir():
@@ -248,5 +246,5 @@ def audit(chosen: Chosen, directory: Path | None, since: str | None) -> None:
         )
     if not settings.audit.one_in and not store_of(settings).path.exists():
         raise SettingsError("audit.one_in: 0 samples nothing; set it above 0, and filter.")
-    values = report(settings, None if since is None else moment_ms(since, round(time.time() * 1_000)) / 1_000)
+    values = report(settings, None if since_ms is None else since_ms / 1_000)
     show(values, tables(values))

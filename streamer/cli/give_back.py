@@ -4,15 +4,15 @@ Exit codes: docs/running.md; 1: no match, or earlier decided records are gone; 7
 """
 
 import sys
-import time
 from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
-from streamer.cli.options import FOLDER, Chosen, index_option, json_option, output_log_of, pass_chosen, since_option
+from streamer.cli.options import json_option, output_log_of, pass_outputs, since_option
 from streamer.cli.outputs import show
 from streamer.errors import SettingsError
+from streamer.settings.settings import Settings
 
 EXIT_NOTHING = 1
 
@@ -31,21 +31,18 @@ EXIT_NOTHING = 1
     "--once", is_flag=True, help="Only the newest record of each id, for a page that was dropped several times."
 )
 @click.option("--dry-run", is_flag=True, help="Show the matching documents, and change nothing.")
-@click.option("--out", type=FOLDER, help="Use the outputs of `streamer filter` in this folder, not a topic.")
-@index_option
 @json_option
-@pass_chosen
+@pass_outputs
 def give_back(
-    chosen: Chosen,
+    settings: Settings,
+    out: Path | None,
     id_: str | None,
     original: str | None,
     host: str | None,
-    since: str | None,
+    since_ms: int | None,
     for_template: bool,
     once: bool,
     dry_run: bool,
-    out: Path | None,
-    directory: Path | None,
 ) -> None:
     """Send dropped documents to the unique output.
 
@@ -56,18 +53,16 @@ def give_back(
     from streamer.fingerprint.scheme import key_for, scheme_for
     from streamer.give_back import report
     from streamer.give_back.give_back import GiveBack, lock_give_back, require_whole
-    from streamer.give_back.selection import Selection, moment_ms
+    from streamer.give_back.selection import Selection
     from streamer.index_admin import tables, tools
     from streamer.observe.logs import configure_logging
     from streamer.records.decode import Decoder
     from streamer.transports.output_log import GIVE_BACK
 
-    if not any((id_, original, host, since, for_template)):
+    if not (id_ or original or host or for_template or since_ms is not None):
         raise click.UsageError("select documents by ID, --original, --host, --since or --for-template")
-    if out is not None and since is not None:
+    if out is not None and since_ms is not None:
         raise SettingsError("--since: lines of files have no time: select by ID, --original or --host.")
-    since_ms = None if since is None else moment_ms(since, round(time.time() * 1_000))
-    settings = chosen.load(index=directory, over_files=out is not None)
     configure_logging(settings.observe.log_level, settings.observe.log_format)
     output_log = output_log_of(settings, out)
     selection = Selection(id_, original, host, since_ms, for_template, once=once)

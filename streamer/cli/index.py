@@ -157,7 +157,7 @@ def backup(settings: Settings, directory: Path) -> None:
 
     The copy is a snapshot; the service may write meanwhile.
     """
-    _copied(settings, settings.index.directory, directory, compact=False)
+    _copied(settings, directory, compact=False)
 
 
 @index_group.command("restore")
@@ -169,7 +169,8 @@ def restore(settings: Settings, backup_directory: Path) -> None:
 
     Refuses to replace an index. The service then restores later documents from the topics.
     """
-    _copied(settings, backup_directory, settings.index.directory, compact=False)
+    backup = settings.replaced(index={"directory": backup_directory})
+    _copied(backup, settings.index.directory, compact=False)
 
 
 @index_group.command("compact")
@@ -182,7 +183,7 @@ def compact(settings: Settings, directory: Path | None, in_place: bool) -> None:
     if in_place == (directory is not None):
         raise click.UsageError("give either DIRECTORY or --in-place")
     if directory is not None:
-        _copied(settings, settings.index.directory, directory, compact=True)
+        _copied(settings, directory, compact=True)
     else:
         result, lines = _replaced(settings.index.directory, settings.index.directory)
         show(result, lines)
@@ -201,15 +202,11 @@ def switch(settings: Settings, directory: Path) -> None:
     show(result, lines)
 
 
-def _at(settings: Settings, directory: Path) -> Settings:
-    return settings.model_copy(update={"index": settings.index.model_copy(update={"directory": directory})})
-
-
-def _copied(settings: Settings, source: Path, directory: Path, *, compact: bool) -> None:
+def _copied(settings: Settings, directory: Path, *, compact: bool) -> None:
     from index.tools import copy
     from streamer.index_admin import tools
 
-    with tools.open_for_reading(_at(settings, source)) as index, NoLeftovers(scratch=[directory]), writing(directory):
+    with tools.open_for_reading(settings) as index, NoLeftovers(scratch=[directory]), writing(directory):
         size = copy(index, directory, compact=compact)
     show({"directory": str(directory), "bytes": size}, f"{size:,} bytes in {directory}")
 
@@ -365,7 +362,7 @@ def rebuild(
         raise click.UsageError("give one of FILES, --topics, --export")
     if directory.resolve() == settings.index.directory.resolve():
         raise click.UsageError(f"{directory} holds the current index: give a new folder and --switch")
-    new = _at(settings, directory)
+    new = settings.replaced(index={"directory": directory})
     done: dict[str, Any] = {"directory": str(directory)}
     if export_file is not None:
         entered, already_known = _imported(new, export_file, in_place=settings)

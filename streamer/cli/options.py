@@ -1,5 +1,6 @@
 """Options of every command and group: `--config`, `--preset` and `--set`."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,8 +57,22 @@ json_option = click.option(
     callback=lambda context, _, as_json: context.meta.update({AS_JSON: as_json}),
     help="Print the result as JSON.",
 )
+
+
+def _moment_ms(_context: click.Context, _parameter: click.Parameter, since: str | None) -> int | None:
+    from streamer.give_back.selection import moment_ms
+
+    return None if since is None else moment_ms(since, round(time.time() * 1_000))
+
+
+out_option = click.option(
+    "--out", type=FOLDER, help="Read the outputs of `streamer filter` in this folder, not those in topics."
+)
 since_option = click.option(
-    "--since", help="Only records from this time on: 2026-01-31T18:00, or an age: 90s, 15m, 2h, 3d."
+    "--since",
+    "since_ms",
+    callback=_moment_ms,
+    help="Only records from this time on: 2026-01-31T18:00, or an age: 90s, 15m, 2h, 3d.",
 )
 
 
@@ -143,6 +158,16 @@ def pass_settings(function: Callable[Concatenate[Settings, Arguments], Result]) 
         return function(chosen.load(), *arguments, **options)
 
     return pass_chosen(update_wrapper(command, function))
+
+
+def pass_outputs(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Add --out, --index and these options to a command, and pass the loaded settings and the folder of --out first."""
+
+    def command(chosen: Chosen, /, out: Path | None, directory: Path | None, **options: Any) -> Result:
+        return function(chosen.load(index=directory, over_files=out is not None), out, **options)
+
+    with_chosen: Callable[..., Result] = pass_chosen(update_wrapper(command, function))
+    return out_option(index_option(with_chosen))
 
 
 def output_log_of(settings: Settings, out: Path | None) -> "OutputLog":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamer.cli.options import FOLDER, Chosen, json_option, opened_output_log, pass_chosen
+from streamer.cli.options import Chosen, json_option, opened_output_log, out_option, pass_chosen
 from streamer.cli.outputs import show
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 @click.command("templates")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Show at most this many.")
 @click.option("--lost", is_flag=True, help="Also list dropped pages that the template would keep now.")
-@click.option(
-    "--out", type=FOLDER, help="With --lost: use the outputs of `streamer filter` in this folder, not a topic."
-)
+@out_option
 @json_option
 @pass_chosen
 def templates(chosen: Chosen, limit: int, lost: bool, out: Path | None) -> None:

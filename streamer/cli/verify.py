@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from streamer.cli.options import FOLDER, Chosen, index_option, json_option, output_log_of, pass_chosen
+from streamer.cli.options import json_option, output_log_of, pass_outputs
 from streamer.cli.outputs import show
+from streamer.settings.settings import Settings
 
 EXIT_UNSOUND = 1
 
@@ -23,11 +24,9 @@ EXIT_UNSOUND = 1
     type=click.IntRange(1),
     help="Read the texts of about this many documents, and compare these with all others.",
 )
-@click.option("--out", type=FOLDER, help="Verify the outputs of `streamer filter` in this folder, not topics.")
-@index_option
 @json_option
-@pass_chosen
-def verify(chosen: Chosen, everything: bool, sample: int, out: Path | None, directory: Path | None) -> None:
+@pass_outputs
+def verify(settings: Settings, out: Path | None, everything: bool, sample: int) -> None:
     """Prove that every record came out once, and right.
 
     Reads the input, the outputs and the index, and writes nothing. The service may run meanwhile. Exit code 1 if
@@ -37,9 +36,8 @@ def verify(chosen: Chosen, everything: bool, sample: int, out: Path | None, dire
     from streamer.verification.report import report
     from streamer.verification.verify import verify as verify_all
 
-    settings = chosen.load(index=directory, over_files=out is not None)
-    output_log = output_log_of(settings, out)
+    some = None if everything else sample
     with tools.open_for_reading(settings) as index:
-        findings = verify_all(settings, output_log, index, tables.progress_bar, sample=None if everything else sample)
+        findings = verify_all(settings, output_log_of(settings, out), index, tables.progress_bar, sample=some)
     show(findings.as_json(), report(findings))
     sys.exit(0 if findings.sound else EXIT_UNSOUND)

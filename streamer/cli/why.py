@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from index import Index
-from streamer.cli.options import FOLDER, Chosen, index_option, json_option, pass_chosen
+from streamer.cli.options import json_option, pass_outputs
 from streamer.cli.outputs import json_text, wants_json
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
@@ -21,23 +21,14 @@ EXIT_NOT_FOUND = 1
 
 @click.command()
 @click.argument("name", metavar="ID | POSITION")
-@click.option("--out", type=FOLDER, help="Read texts from the outputs of `streamer filter` in this folder, not topics.")
-@index_option
 @click.option("--no-texts", is_flag=True, help="Use the index only, and read no texts.")
 @click.option("--full", is_flag=True, help="Show whole texts, not only differences in context.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Maximum decisions on an id.")
 @click.option("--all", "everything", is_flag=True, help="Show all decisions on an id.")
 @json_option
-@pass_chosen
+@pass_outputs
 def why(
-    chosen: Chosen,
-    name: str,
-    out: Path | None,
-    directory: Path | None,
-    no_texts: bool,
-    full: bool,
-    limit: int,
-    everything: bool,
+    settings: Settings, out: Path | None, name: str, no_texts: bool, full: bool, limit: int, everything: bool
 ) -> None:
     """Explain why a record was kept or dropped.
 
@@ -48,7 +39,6 @@ def why(
     from streamer.explain.why import explain
     from streamer.index_admin import tools
 
-    settings = chosen.load(index=directory, over_files=out is not None)
     with tools.open_for_reading(settings) as index:
         records_at = None if no_texts else _records_at(settings, index, out)
         shown = None if everything else limit

@@ -118,12 +118,9 @@ def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings]
 def settings_for_demo(settings: Settings, directory: Path) -> Settings:
     """The settings with the demo's field names, key and index folder."""
     index_directory = _folder("index", settings.fingerprint.scheme, directory)
-    return settings.model_copy(
-        update={
-            "decode": Decode(metadata=settings.decode.metadata),
-            "index": settings.index.model_copy(update={"directory": index_directory}),
-            "fingerprint": settings.fingerprint.model_copy(update={"key": "public", "key_file": None}),
-        }
+    decode = Decode(metadata=settings.decode.metadata)
+    return settings.replaced(
+        decode=dict(decode), index={"directory": index_directory}, fingerprint={"key": "public", "key_file": None}
     )
 
 

@@ -143,19 +143,14 @@ def at_every_threshold(settings: Settings) -> Iterator[Settings]:
     """
     if settings.fingerprint.scheme == "minhash":
         for similarity_min in SIMILARITIES_TRIED:
-            yield _with(settings, minhash={"similarity_min": similarity_min})
+            yield settings.replaced(minhash={"similarity_min": similarity_min})
         return
     for distance_max in range(DISTANCE_MAX + 1):
-        at = _with(settings, index={"distance_max": distance_max})
+        at = settings.replaced(index={"distance_max": distance_max})
         if settings.fingerprint.second_look == "metadata":
             mu = settings.second_look.content_weight
-            at = _with(at, second_look={"similarity_min": round(mu / (1 + distance_max) + 1 - mu, 4)})
+            at = at.replaced(second_look={"similarity_min": round(mu / (1 + distance_max) + 1 - mu, 4)})
         yield at
-
-
-def _with(settings: Settings, **sections: dict[str, object]) -> Settings:
-    changed = {name: getattr(settings, name).model_copy(update=keys) for name, keys in sections.items()}
-    return settings.model_copy(update=changed)
 
 
 def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> Iterator[Trial]:
@@ -168,8 +163,7 @@ def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> It
     count = len(sample.documents)
     similarities: dict[tuple[int, int], float] = {}
     for method, configuration in configurations:
-        without_markup = configuration.fingerprint.model_copy(update={"markup": "none"})
-        scheme = scheme_for(configuration.model_copy(update={"fingerprint": without_markup}))
+        scheme = scheme_for(configuration.replaced(fingerprint={"markup": "none"}))
         fingerprint_documents(scheme, sample.documents[:1])
         begin = time.process_time()
         fingerprints = fingerprint_documents(scheme, sample.documents)

@@ -39,8 +39,7 @@ def judged(pairs: EvaluationSet, simhash: Settings, minhash: Settings) -> Iterat
     assert pairs.others is not None
     yield _judgement(pairs, "cosine", cosines(pairs.documents, pairs.others, simhash))
     for bits in (64, 128):
-        with_bits = simhash.model_copy(update={"fingerprint": simhash.fingerprint.model_copy(update={"bits": bits})})
-        apart = _distances(pairs, with_bits)
+        apart = _distances(pairs, simhash.replaced(fingerprint={"bits": bits}))
         angles = np.where(apart > bits, np.pi / 2, np.pi * apart / bits)
         yield _judgement(pairs, f"SimHash, {bits} bits", np.cos(angles))
     apart = _distances(pairs, minhash)

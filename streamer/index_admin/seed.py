@@ -76,9 +76,7 @@ def wait_until_taken_in(settings: Settings, written: Written) -> None:
 
 def taken_in(settings: Settings, written: Written) -> bool:
     """Whether a job's checkpoint has everything written. Raises BrokerUnavailable."""
-    kafka = settings.kafka.model_copy(update={"group": f"{settings.kafka.group}.flink"})
-    topics = settings.topics.model_copy(update={"input": written.topic})
-    of_job = settings.model_copy(update={"kafka": kafka, "topics": topics})
+    of_job = settings.replaced(kafka={"group": f"{settings.kafka.group}.flink"}, topics={"input": written.topic})
     committed = {source.partition: offset for source, offset in committed_offsets(of_job).items()}
     return all(committed.get(partition, 0) >= end for partition, end in written.ends.items())
 

@@ -152,34 +152,6 @@ def observe_many(histogram: Histogram, observed: npt.NDArray[Any]) -> None:
     histogram._sum.inc(float(observed.sum()))
 
 
-def reference() -> str:
-    """Text of docs/metrics.md."""
-    fixed = {"step": STEPS, "state": WORKER_STATES, "cause": RESTART_CAUSES}
-    lines = ["| name | type | labels | meaning |", "|---|---|---|---|"]
-    for definition in DEFINITIONS:
-        labels = ", ".join(f"`{label}`" for label in definition.labels)
-        lines.append(f"| `{definition.name}` | {definition.kind} | {labels} | {definition.meaning} |")
-    lines += ["", "## Values of labels", "", "| label | values |", "|---|---|"]
-    lines += [f"| `{label}` | {', '.join(f'`{value}`' for value in texts)} |" for label, texts in fixed.items()]
-    lines += ["", "Verdicts and their reasons:", "", "| `verdict` | `reason` |", "|---|---|"]
-    lines += [f"| `{verdict}` | `{why}` |" for verdict, why in reason.labels()]
-    lines += ["", "## Buckets of histograms", "", "| name | upper bounds; the last one is infinity |", "|---|---|"]
-    bounds = {each.name: ", ".join(f"{bound:,g}" for bound in each.buckets) for each in DEFINITIONS if each.buckets}
-    lines += [f"| `{name}` | {shown} |" for name, shown in bounds.items()]
-    return "\n".join([_PREAMBLE, *lines, ""])
-
-
-_PREAMBLE = """# Metrics
-
-The service exposes these metrics at `/metrics`, for all its processes together. `streamer.observe.metrics.reference`
-writes this page, and a test compares the two.
-
-The service counts a batch after its commit. A process killed between the two leaves that batch uncounted; a batch that is
-read again after a crash counts once. Counters start at zero with the service and survive worker restarts. Every pair of
-`verdict` and `reason`, every `step` and every `cause` starts with the value 0.
-"""
-
-
 class _Files(Collector):
     def __init__(self, directory: Path) -> None:
         self._directory = directory

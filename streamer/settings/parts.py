@@ -19,15 +19,15 @@ def settings_of(settings: Settings, part: Part) -> Settings:
     Each part has its own group: <kafka.group>.fingerprint, <kafka.group>.decide. `route` reads under `kafka.group` itself, so
     that a committed offset in that group means "delivered", in parts or not.
     """
-    kafka, topics, batch = settings.kafka, settings.topics, settings.batch
-    if part != "route":
-        kafka = kafka.model_copy(update={"group": f"{kafka.group}.{part}"})
-    if part == "fingerprint" and batch.idle_ms is not None:
-        batch = batch.model_copy(update={"wait_ms": min(batch.wait_ms, batch.idle_ms)})
+    batch, group = settings.batch, {"group": f"{settings.kafka.group}.{part}"}
     if part == "decide":
-        topics = topics.model_copy(update={"input": topics.fingerprints})
-        batch = batch.model_copy(update={"records_max": max(1, batch.records_max // DOCUMENTS_A_BATCH)})
-    return settings.model_copy(update={"kafka": kafka, "topics": topics, "batch": batch})
+        records_max = max(1, batch.records_max // DOCUMENTS_A_BATCH)
+        topics = {"input": settings.topics.fingerprints}
+        return settings.replaced(kafka=group, topics=topics, batch={"records_max": records_max})
+    if part == "fingerprint":
+        wait_ms = batch.wait_ms if batch.idle_ms is None else min(batch.wait_ms, batch.idle_ms)
+        return settings.replaced(kafka=group, batch={"wait_ms": wait_ms})
+    return settings
 
 
 def input_key(part: Part | None) -> str:

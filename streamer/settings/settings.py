@@ -239,6 +239,15 @@ class Settings(Section):
         """A setting's value by its key, `section.key`."""
         return attrgetter(key)(self)
 
+    def replaced(self, **sections: Mapping[str, Any]) -> Self:
+        """The settings with other values in these sections, which are not checked.
+
+        >>> Settings().replaced(batch={"records_max": 7}).batch.records_max
+        7
+        """
+        changed = {name: getattr(self, name).model_copy(update=keys) for name, keys in sections.items()}
+        return self.model_copy(update=changed)
+
 
 def needs_hosts(settings: Settings) -> bool:
     """Whether the index learns templates, so that documents should have hosts."""

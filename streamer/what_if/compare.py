@@ -47,9 +47,8 @@ def compared(settings: Settings, output_log: OutputLog, progress: Progress) -> I
 
 class _Comparison:
     def __init__(self, settings: Settings, output_log: OutputLog, progress: Progress, folder: Path) -> None:
-        index = settings.index.model_copy(update={"directory": folder / "index"})
         self._settings = settings
-        self._of_other_index = settings.model_copy(update={"index": index})
+        self._of_other_index = settings.replaced(index={"directory": folder / "index"})
         self._output_log = output_log
         self._progress = progress
         self._folder = folder

@@ -121,9 +121,8 @@ class KafkaOutputLog:
 
         Raises BrokerUnavailable without a timely answer, and SettingsError for a refusal.
         """
-        kafka = self._settings.kafka
-        hasty = kafka.model_copy(update={"request_timeout_ms": min(REQUEST_MS_MAX, kafka.request_timeout_ms)})
-        settings = self._settings.model_copy(update={"kafka": hasty})
+        timeout_ms = min(REQUEST_MS_MAX, self._settings.kafka.request_timeout_ms)
+        settings = self._settings.replaced(kafka={"request_timeout_ms": timeout_ms})
         absent = _absent_topics(settings, {at.source.stream: names.get(at.source.stream, "") for at in positions})
         records: dict[Position, Record | Absent] = {
             at: absent[at.source.stream] for at in positions if at.source.stream in absent

@@ -20,9 +20,6 @@ from streamer.observe import definitions, metrics
 from streamer.observe.batch_report import STEPS, BatchReport
 from streamer.observe.metrics_folder import FILE_BYTES
 from streamer.records import reason
-from tests.support.paths import DOCS
-
-DOCUMENTATION = DOCS / "metrics.md"
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -386,10 +383,6 @@ def test_every_defined_metric_is_exposed_with_its_labels_and_no_other_is() -> No
         for family in text_string_to_metric_families(measures.exposition().decode())
     }
     assert exposed == {definition.name: set(definition.labels) for definition in definitions.DEFINITIONS}
-
-
-def test_the_documentation_is_the_one_the_definitions_give() -> None:
-    assert DOCUMENTATION.read_text() == metrics.reference(), "write metrics.reference() to docs/metrics.md"
 
 
 def test_states_are_those_of_the_service() -> None:
