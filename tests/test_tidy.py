@@ -359,7 +359,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.parts.fingerprint",
         "streamer.parts.messages",
         "streamer.parts.route",
-        "streamer.parts.verdict_rows",
         "streamer.parts.verdict_log",
         "streamer.parts.wiring",
     ),

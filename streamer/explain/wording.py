@@ -134,12 +134,10 @@ def measure_of(role: str | None, likeness: Likeness | None, parameters: Paramete
     partner = "its match, the original or another duplicate of it" if parameters.insert == "all" else "the original"
     if likeness.distance == 0 or likeness.similarity == 1:
         return f"It equals {partner} in all that is compared."
-    if parameters.scheme == "minhash":
-        return _minhash_measure(likeness, partner, parameters)
-    if likeness.similarity is not None:
+    if parameters.scheme != "minhash" and likeness.similarity is not None:
         least = f"{parameters.look.similarity_min:g}" if isinstance(parameters.look, second_look.MetadataLook) else "?"
         return f"It is {likeness.similarity:g} similar to {partner} by text and metadata; the minimum is {least}."
-    return _simhash_measure(likeness, partner, parameters)
+    return _within_limits(likeness, partner, parameters)
 
 
 def alike(likeness: Likeness) -> str:
@@ -156,30 +154,23 @@ def alike(likeness: Likeness) -> str:
     return " and ".join(measures)
 
 
-def _minhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -> str:
-    assert likeness.similarity is not None
-    least, root = minhash.similarity_of(parameters.distance_max), parameters.root
-    measure = f"It is {alike(likeness)} {partner}"
-    if likeness.similarity >= least:
-        return f"{measure}; the minimum is {least:g}."
-    of_root = None if root is None else minhash.similarity_of(root.distance_max)
-    if of_root is None or likeness.similarity < of_root:
-        return f"{measure}, enough at that time; the current settings require {least:g}."
-    return f"{measure}, at least the {of_root:g} that an original needs, and at least {least:g} to another duplicate of it."
-
-
-def _simhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -> str:
-    assert likeness.distance is not None
-    measure, root = f"It is {alike(likeness)} {partner}", parameters.root
+def _within_limits(likeness: Likeness, partner: str, parameters: Parameters) -> str:
+    """Likeness compared with the limits for a match and for an original."""
+    measure, limit = f"It is {alike(likeness)} {partner}", parameters.distance_max
+    of_root = limit if parameters.root is None else parameters.root.distance_max
+    if likeness.similarity is not None:
+        distance, bound, extreme, to = minhash.distance_of(likeness.similarity), "at least", "minimum", "to"
+        match, original = (f"{minhash.similarity_of(each):g}" for each in (limit, of_root))
+    else:
+        assert likeness.distance is not None
+        distance, bound, extreme, to = likeness.distance, "at most", "maximum", "from"
+        match, original = str(limit), str(of_root)
     look = ""
     if isinstance(parameters.look, second_look.CosineLook):
         cosine = "" if likeness.cosine is None else f" of {likeness.cosine:.2f}"
         look = f". The second look agreed: a cosine{cosine}; the minimum is {parameters.look.cosine_min:g}"
-    if likeness.distance <= parameters.distance_max:
-        return f"{measure}; the maximum is {parameters.distance_max}{look}."
-    if root is None or likeness.distance > root.distance_max:
-        return f"{measure}, near enough at that time; the current settings require at most {parameters.distance_max}."
-    return (
-        f"{measure}, at most the {root.distance_max} that an original allows, and at most {parameters.distance_max} from "
-        f"another duplicate of it{look}."
-    )
+    if distance <= limit:
+        return f"{measure}; the {extreme} is {match}{look}."
+    if distance > of_root:
+        return f"{measure}, enough at that time; the current settings require {bound} {match}."
+    return f"{measure}, {bound} the {original} that an original needs, and {bound} {match} {to} another duplicate of it{look}."

@@ -37,14 +37,15 @@ def verdicts_on(records: Sequence[Record], batches: Mapping[Source, Sequence[Ver
 
     Raises VerdictsMissing for a record without a verdict, and RecordsUnreadable for another program version's verdict.
     """
-    order, parts = _rows_of(records, batches)
-    verdicts, reasons, distances, ratios, replayed, kinds = (
-        np.concatenate([getattr(batch, name)[rows] for batch, rows in parts])[order]
-        for name in ("verdicts", "reasons", "distances", "ratios", "replayed", "kinds")
+    read = [batch for of_source in batches.values() for batch in of_source]
+    rows = _rows_in(read, records)
+    verdicts, reasons, distances, ratios, replayed, kinds, fingerprints = (
+        np.concatenate([getattr(batch, name) for batch in read])[rows]
+        for name in ("verdicts", "reasons", "distances", "ratios", "replayed", "kinds", "fingerprints")
     )
-    fingerprints = np.concatenate([batch.fingerprints[rows] for batch, rows in parts])[order]
     ids, details, original_ids, positions = (
-        _texts(parts, name, order) for name in ("ids", "details", "original_ids", "original_positions")
+        _chosen(rows, [getattr(batch, name) for batch in read])
+        for name in ("ids", "details", "original_ids", "original_positions")
     )
     _require_known(verdicts.tolist(), reasons.tolist(), records)
     count = len(records)
@@ -65,9 +66,7 @@ def verdicts_on(records: Sequence[Record], batches: Mapping[Source, Sequence[Ver
         else Document(given or "", "", "", 0, None, ())
         for given, detail, kind in zip(ids, details, kinds.tolist(), strict=True)
     ]
-    names: dict[str, str] = {}
-    for batch, _ in parts:
-        names.update(batch.names)
+    names = {stream: name for batch in read for stream, name in batch.names.items()}
     return VerdictRows(decisions, documents, kinds, fingerprints, names)
 
 
@@ -83,32 +82,21 @@ def _require_known(verdicts: Sequence[int], reasons: Sequence[int], records: Seq
             ) from None
 
 
-def _rows_of(
-    records: Sequence[Record], batches: Mapping[Source, Sequence[VerdictBatch]]
-) -> tuple[npt.NDArray[Any], list[tuple[VerdictBatch, npt.NDArray[Any]]]]:
-    by_source: dict[Source, list[int]] = {}
-    for row, record in enumerate(records):
-        by_source.setdefault(record.source, []).append(row)
-    parts: list[tuple[VerdictBatch, npt.NDArray[Any]]] = []
-    wanted: list[npt.NDArray[Any]] = []
-    for source, rows in by_source.items():
-        offsets = np.array([records[row].offset for row in rows], np.uint64)
-        missing = np.ones(len(rows), np.bool_)
-        for batch in batches.get(source, ()):
-            if not len(batch):
-                continue
-            at = np.searchsorted(batch.offsets, offsets).clip(max=len(batch) - 1)
-            here = missing & (batch.offsets[at] == offsets)
-            if here.any():
-                parts.append((batch, at[here]))
-                wanted.append(np.array(rows)[here])
-                missing &= ~here
-        if missing.any():
-            raise VerdictsMissing(records[rows[int(np.flatnonzero(missing)[0])]].position)
-    order = np.argsort(np.concatenate(wanted), kind="stable")
-    return order, parts
+def _rows_in(read: Sequence[VerdictBatch], records: Sequence[Record]) -> npt.NDArray[np.int64]:
+    """Each record's row among those in all batches together: int64 [n]. Raises VerdictsMissing."""
+    rows: dict[tuple[Source, int], int] = {}
+    first = 0
+    for batch in read:
+        source = Source(batch.heading.stream, batch.heading.partition)
+        for row, offset in enumerate(batch.offsets.tolist(), start=first):
+            rows.setdefault((source, offset), row)
+        first += len(batch)
+    chosen = [rows.get((record.source, record.offset), -1) for record in records]
+    if -1 in chosen:
+        raise VerdictsMissing(records[chosen.index(-1)].position)
+    return np.array(chosen, np.int64)
 
 
-def _texts(parts: Sequence[tuple[VerdictBatch, npt.NDArray[Any]]], name: str, order: npt.NDArray[Any]) -> list[Any]:
-    joined = [column[row] for batch, rows in parts for column in (getattr(batch, name),) for row in rows.tolist()]
-    return [joined[row] for row in order.tolist()]
+def _chosen(rows: npt.NDArray[np.int64], columns: Sequence[Sequence[Any]]) -> list[Any]:
+    values = [value for column in columns for value in column]
+    return [values[row] for row in rows.tolist()]

@@ -80,7 +80,7 @@ def test_a_stricter_threshold_of_the_settings_decides_and_a_looser_one_does_not(
     assert (first.value, first.from_, [rule.from_ for rule in others]) == ("0.9", "settings", ["index"])
     assert deciding(MINHASH, looser) == MINHASH
     assert measure_of(ORIGINAL, Likeness(0.8), deciding(MINHASH, stricter)) == (
-        "It is 0.8 similar to the original, enough at that time; the current settings require 0.9."
+        "It is 0.8 similar to the original, enough at that time; the current settings require at least 0.9."
     )
 
 
@@ -115,13 +115,13 @@ def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_sett
         (
             COSINE_ROOT,
             Likeness(distance=5),
-            "It is 5 bits apart from the original, at most the 6 that an original allows, and at most 3 from another "
+            "It is 5 bits apart from the original, at most the 6 that an original needs, and at most 3 from another "
             "duplicate of it. The second look agreed: a cosine; the minimum is 0.85.",
         ),
         (
             COSINE_ROOT,
             Likeness(distance=7),
-            "It is 7 bits apart from the original, near enough at that time; the current settings require at most 3.",
+            "It is 7 bits apart from the original, enough at that time; the current settings require at most 3.",
         ),
         (
             METADATA,
