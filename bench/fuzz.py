@@ -17,11 +17,11 @@ from pathlib import Path
 import orjson
 
 from index import Source
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import DeadLetter, Decoder
 from streamer.records.reason import Reason
 from streamer.records.record import Record
-from streamer.service.pipeline import fingerprint_documents
 from streamer.settings.settings import Settings
 
 Shape = Callable[[random.Random, int], str]

@@ -1,6 +1,5 @@
 """Answers of the HTTP API: a question and its payload in, a status and JSON out. No HTTP here."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
@@ -15,6 +14,7 @@ from streamer.audit.report import report as audit
 from streamer.explain.positions import place_as_json, position_text
 from streamer.explain.why import explain
 from streamer.observe.application import error_body
+from streamer.records.any_json import loads
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
@@ -110,7 +110,7 @@ class Answers:
 def parse_documents(payload: bytes, documents_max: int) -> list[Value]:
     """Parse the request body {"documents": [...]}. Raises Refused with the invalid field."""
     try:
-        body = _parsed(payload)
+        body = loads(payload)
     except (ValueError, RecursionError) as error:
         raise Refused(HTTPStatus.BAD_REQUEST, "", f"the body is not JSON: {error}") from error
     if type(body) is not dict or "documents" not in body:
@@ -129,14 +129,6 @@ def parse_documents(payload: bytes, documents_max: int) -> list[Value]:
             message = "must be an object, or a string if decode.format is text"
             raise Refused(HTTPStatus.BAD_REQUEST, f"documents[{place}]", message)
     return [document.encode() if type(document) is str else document for document in documents]
-
-
-def _parsed(payload: bytes) -> object:
-    try:
-        return orjson.loads(payload)
-    except orjson.JSONDecodeError:
-        # orjson refuses lone surrogates, which crawled texts have and the decoder mends.
-        return json.loads(payload)
 
 
 def _checked(answer: Answer) -> dict[str, object]:

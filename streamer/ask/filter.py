@@ -1,7 +1,6 @@
 """The filter as a library: documents in, answers out, by the service's decoder, fingerprints and index."""
 
 import fcntl
-import json
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,18 +9,18 @@ from pathlib import Path
 from threading import Lock
 from typing import Self
 
-import orjson
 import xxhash
 
 from index import Decisions, Entries, Index, Source
 from streamer.ask.answer import Answer, answer_of
 from streamer.errors import SettingsError
+from streamer.fingerprint.documents import entries_of, fingerprint_documents
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme, measure_of
+from streamer.records.any_json import dumps
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Record
 from streamer.records.route import explain
-from streamer.service.pipeline import entries_of, fingerprint_documents
 from streamer.service.whole import StreamNames
 from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings
@@ -183,13 +182,9 @@ def _value(place: int, document: Value) -> bytes:
     if not isinstance(document, Mapping):
         raise TypeError(f"documents[{place}] must be a mapping or bytes, not {type(document).__name__}")
     try:
-        return orjson.dumps(dict(document), option=orjson.OPT_SERIALIZE_NUMPY)
-    except TypeError:
-        # orjson also refuses lone surrogates and long numbers, which the decoder accepts.
-        try:
-            return json.dumps(dict(document)).encode()
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"documents[{place}] cannot be written as JSON: {error}") from error
+        return dumps(dict(document))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"documents[{place}] cannot be written as JSON: {error}") from error
 
 
 def _lock_source(directory: Path, source: str) -> int:

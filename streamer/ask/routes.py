@@ -17,8 +17,8 @@ from streamer.ask.answers import AskReply
 from streamer.ask.openapi import description
 from streamer.errors import SettingsError
 from streamer.observe.application import JSON, Response, Route, problem, respond
-from streamer.observe.auth import read_secret
 from streamer.settings.ask import TOKEN_CHARACTERS_MIN, Ask, is_loopback
+from streamer.settings.named_files import read_named
 
 
 class Rate:
@@ -151,7 +151,7 @@ def _token(ask: Ask) -> bytes | None:
         return ask.token.get_secret_value().encode()
     if ask.token_file is None:
         return None
-    token = read_secret("ask.token_file", ask.token_file).strip()
+    token = read_named("ask.token_file", ask.token_file).strip()
     if len(token) < TOKEN_CHARACTERS_MIN:
         raise SettingsError(f"ask.token_file: {ask.token_file}: must hold at least {TOKEN_CHARACTERS_MIN} characters")
     return token

@@ -171,12 +171,12 @@ def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) ->
     Without the index, each document is compared with all earlier ones. All documents of FILES enter the index.
     """
     from streamer.evaluation.report import timing_page
-    from streamer.evaluation.sets import Document, fingerprint_documents
     from streamer.evaluation.timing import timings
+    from streamer.fingerprint.documents import fingerprint_documents
     from streamer.fingerprint.scheme import parameters_for, scheme_for
 
     settings = chosen.load(over_files=True)
-    documents = [Document(each.title, each.text, each.metadata) for each in _documents(files, settings)]
+    documents = _documents(files, settings)
     scheme = scheme_for(settings)
     parameters = parameters_for(settings, scheme.stamp())
     measured = timings(fingerprint_documents(scheme, documents), parameters)

@@ -231,7 +231,7 @@ def calibrate(
     from streamer.evaluation.calibration import best, fragment, labelled_sample, make_sample, trials
     from streamer.evaluation.report import recommendation, trial_table
     from streamer.evaluation.sample import read_documents
-    from streamer.evaluation.sets import Document, read_pairs
+    from streamer.evaluation.sets import read_pairs
     from streamer.text.normalisation import Normaliser
 
     if not files and pairs_file is None:
@@ -241,11 +241,7 @@ def calibrate(
     # Metadata pointers come from the settings, else from a method that compares metadata.
     decode = next((tried.decode for _, tried in methods if tried.decode.metadata), settings.decode)
     normaliser = Normaliser(settings.fingerprint)
-    documents_read = [
-        Document(document.title, document.text, document.metadata)
-        for batch in read_documents(files, decode, documents)
-        for document in batch
-    ]
+    documents_read = [document for batch in read_documents(files, decode, documents) for document in batch]
     if files and not documents_read:
         raise InputUnreadable("FILES have no documents; check decode.text and the other pointers.")
     if pairs_file is None:

@@ -26,6 +26,7 @@ from streamer.explain.report import marked
 from streamer.explain.side_by_side import in_one
 from streamer.service.file_job import filter_files
 from streamer.settings.settings import Decode, Settings
+from streamer.transports.files.replacing import replacing
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 DIFFERENCES_SHOWN = 8
@@ -149,9 +150,8 @@ def write_documents(file: Path) -> int:
     try:
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = file.with_suffix(".unfinished")
-            unfinished.write_bytes(content)
-            unfinished.replace(file)
+            with replacing(file) as new:
+                new.write(content)
         elif file.read_bytes() != content:
             raise InputChanged(
                 f"{file} is not from this release's demo: remove {file.parent}, or set another --directory."

@@ -9,8 +9,10 @@ from typing import Any
 from index import minhash as signatures
 from streamer.demo.documents import label_of
 from streamer.evaluation.scores import pair_distances, unreachable
-from streamer.evaluation.sets import Document, Documents, fingerprint_documents
+from streamer.evaluation.sets import Documents
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.records.decode import Document
 from streamer.settings.settings import Settings
 
 COPY, OTHER = "a copy", "another text"
@@ -64,7 +66,8 @@ def differences(
         if (one["verdict"] == "duplicate") != (other["verdict"] == "duplicate")
     ]
     pairs = [(verdict["id"], verdict["original"]) for _, verdict in differing]
-    left, right = ([Document(*by_id[pair[side]]) for pair in pairs] for side in (0, 1))
+    documents = {id_: Document(id_, text, title) for id_, (title, text) in by_id.items()}
+    left, right = ([documents[pair[side]] for pair in pairs] for side in (0, 1))
     units, bits = (_distances(left, right, settings[scheme]) for scheme in ("minhash", "simhash"))
     return [
         Difference(

@@ -32,13 +32,13 @@ def examine(settings: Settings) -> Iterator[Finding]:
 def _of_brokers(settings: Settings) -> Iterator[Finding]:
     now = time.time()
     try:
-        expires = handshake.own_certificate_expires(settings)
+        expires = handshake.own_certificate_expires(settings.kafka)
     except SettingsError as error:
         yield wrong("certificates and keys", "cannot be used", str(error))
         return
     if settings.kafka.ssl_certfile is not None:
         yield brokers.certificate("kafka.ssl_certfile", expires, now, "ask its authority for a new one")
-    greetings = dict(handshake.greetings(settings))
+    greetings = dict(handshake.greetings(settings.kafka))
     yield from brokers.connections(greetings, now)
     if any(isinstance(answer, SettingsError) for answer in greetings.values()):
         yield unchecked("rights, topics, timeouts", "a broker refuses this client")

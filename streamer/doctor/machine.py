@@ -135,7 +135,7 @@ def extras(settings: Settings) -> Iterator[Finding]:
     if settings.fingerprint.markup == "html-main":
         yield attempted("extra html (fingerprint.markup)", main_text.require, installed, missing)
     if settings.kafka.client == "confluent-kafka":
-        yield attempted("extra confluent (kafka.client)", partial(require_client, settings), installed, missing)
+        yield attempted("extra confluent (kafka.client)", partial(require_client, settings.kafka), installed, missing)
     if settings.decode.format == "avro":
         yield attempted("extra registry (decode.format)", require_avro, installed, missing)
 

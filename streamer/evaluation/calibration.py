@@ -16,7 +16,8 @@ from index import DISTANCE_MAX, Kind, Parameters
 from index.tools import compile_kernels
 from streamer.evaluation.dice import Dice
 from streamer.evaluation.scores import DUPLICATE_MIN, UNIQUE_BELOW, Scores, Truth, admit, pairs_flagged, score
-from streamer.evaluation.sets import Documents, fingerprint_documents
+from streamer.evaluation.sets import Documents
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.reason import Reason
@@ -88,7 +89,7 @@ def make_sample(documents: Documents, normaliser: Normaliser, seed: int = 2026) 
         for edit in range(1 + number % EDITS_MAX):
             other = documents[dice.number(0, len(documents) - 1)].text
             copy = edited(copy, EDITS[(number // EDITS_MAX + edit) % len(EDITS)], other, dice)
-        copies.append(document._replace(text=copy))
+        copies.append(replaced(document, text=copy))
     normal_forms, copied_forms = _normal_forms(documents, normaliser), _normal_forms(copies, normaliser)
     alike = [similarity(one, other) >= DUPLICATE_MIN for one, other in zip(normal_forms, copied_forms, strict=True)]
     truth = Truth(np.array(alike, np.bool_), np.zeros(len(alike), np.bool_))
@@ -257,7 +258,7 @@ def sentences(text: str) -> list[str]:
 
 def _plain(documents: Documents, normaliser: Normaliser) -> Documents:
     texts = normaliser.without_markup([each.text for each in documents])
-    return [each._replace(text=text) for each, text in zip(documents, texts, strict=True)]
+    return [replaced(each, text=text) for each, text in zip(documents, texts, strict=True)]
 
 
 def _normal_forms(documents: Documents, normaliser: Normaliser) -> list[str]:

@@ -16,7 +16,7 @@ import regex
 import xxhash
 
 from streamer.fingerprint.word_shingles import shingle
-from streamer.text.characters import normalise
+from streamer.text.characters import normalise, ragged
 
 TOKENS_UNPARTED, TOKENS_PARTED = 5, 3
 
@@ -82,13 +82,13 @@ def similar_pairs(texts: Sequence[str], floor: float, run: int) -> SimilarPairs:
         prefix = row_members[: prefixes[row]]
         begins, ends = edges[prefix], edges[prefix + 1]
         held = ends - begins > 1
-        others = np.unique(documents[_ranges(begins[held], ends[held])])
+        others = np.unique(documents[ragged(begins[held], (ends - begins)[held])])
         smaller, larger = np.minimum(sizes[others], sizes[row]), np.maximum(sizes[others], sizes[row])
         others = others[(others < row) & (smaller >= floor * larger - _ROUNDING)]
         if not len(others):
             continue
         present[row_members] = True
-        in_both = present[members[_ranges(bounds[others], bounds[others + 1])]]
+        in_both = present[members[ragged(bounds[others], sizes[others])]]
         present[row_members] = False
         shared = np.add.reduceat(in_both, np.concatenate([[0], np.cumsum(sizes[others])[:-1]]), dtype=np.int64)
         similarities = shared / (sizes[row] + sizes[others] - shared)
@@ -98,11 +98,6 @@ def similar_pairs(texts: Sequence[str], floor: float, run: int) -> SimilarPairs:
         return SimilarPairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
     later, earlier, similarities = (np.concatenate(parts) for parts in zip(*similar, strict=True))
     return SimilarPairs(later, earlier, similarities)
-
-
-def _ranges(begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    lengths = ends - begins
-    return np.asarray(np.arange(int(lengths.sum())) + np.repeat(begins - np.cumsum(lengths) + lengths, lengths))
 
 
 def _members(texts: Sequence[str], run: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -9,7 +9,8 @@ import numpy.typing as npt
 from index import minhash as signatures
 from streamer.evaluation.curves import curve
 from streamer.evaluation.scores import Truth, pair_distances, unreachable
-from streamer.evaluation.sets import Documents, EvaluationSet, fingerprint_documents
+from streamer.evaluation.sets import Documents, EvaluationSet
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.settings.settings import Settings

@@ -12,7 +12,7 @@ import lzma
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,21 +34,14 @@ from streamer.evaluation.scores import (
     truth_of_labels,
     truth_of_similarities,
 )
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
+from streamer.records.decode import Document
 from streamer.transports.files.line_reader import lines
 
 GROWTH = Longer(1_000)
 """Growth by letters from which EXTENDS answers a duplicate: a tenth."""
-
-
-class Document(NamedTuple):
-    """A document's compared fields, and its id, or "". `metadata` has keywords, tags, references."""
-
-    title: str
-    text: str
-    metadata: tuple[str, ...] = ()
-    id: str = ""
 
 
 Documents = Sequence[Document]
@@ -227,13 +220,6 @@ def read_pairs(file: Path) -> tuple[Documents, Documents, Truth]:
         raise InputUnreadable(f"{file}: must have labelled pairs (a, b, label on each line): {error!r}.") from error
 
 
-def fingerprint_documents(scheme: Scheme, documents: Documents) -> Fingerprints:
-    """Fingerprint documents, row by row."""
-    return scheme.fingerprint(
-        [each.text for each in documents], [each.title for each in documents], [each.metadata for each in documents]
-    )
-
-
 def _pairs_of(rows: Sequence[dict[str, Any]]) -> tuple[Documents, Documents, Truth]:
     labels = [str(row["label"]).lower().removesuffix(".0") for row in rows]
     one, other = ([Document("", row[side]) for row in rows] for side in ("a", "b"))
@@ -243,7 +229,8 @@ def _pairs_of(rows: Sequence[dict[str, Any]]) -> tuple[Documents, Documents, Tru
 
 
 def _document(row: dict[str, Any]) -> Document:
-    return Document(row.get("title") or "", row["text"], tuple(row.get("metadata") or ()), str(row.get("id", "")))
+    metadata = tuple(row.get("metadata") or ())
+    return Document(str(row.get("id", "")), row["text"], row.get("title") or "", metadata=metadata)
 
 
 def _floor(comment: str) -> float:

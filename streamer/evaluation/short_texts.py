@@ -14,7 +14,6 @@ from streamer.evaluation.calibration import sentences
 from streamer.evaluation.chart import Chart, at_equal_steps
 from streamer.evaluation.dice import Dice
 from streamer.evaluation.scores import pair_distances
-from streamer.evaluation.sets import Document, fingerprint_documents
 from streamer.fingerprint.scheme import Scheme
 from streamer.text.characters import decode, fold
 from streamer.text.segmentation import segmenter
@@ -82,10 +81,7 @@ def misjudged(texts: Sequence[str], scheme: Scheme, parameters: Parameters, seed
         if count < 2 or len(vocabulary) < 2:
             continue
         copies = [_with_another_word(each, vocabulary, dice) for each in chosen]
-        left, right = (
-            fingerprint_documents(scheme, [Document("", text) for text in side])
-            for side in ([decode(each.codepoints) for each in chosen], copies)
-        )
+        left, right = map(scheme.fingerprint, ([decode(each.codepoints) for each in chosen], copies))
         missed = pair_distances(left, right, parameters)[:, None] > limits
         shifts = dice.some(range(1, count), min(OTHERS, count - 1))
         others = [left.rows(np.roll(np.arange(count), shift)) for shift in shifts]

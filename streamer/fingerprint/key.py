@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from streamer.errors import SettingsError
 from streamer.fingerprint import shingle_kernels
+from streamer.settings.named_files import read_named
 
 KEY_BYTES = 16
 
@@ -77,10 +78,9 @@ PUBLIC = HashKey.public()
 
 def read_key(path: Path) -> bytes:
     """Secret from a key file: 32 hexadecimal digits. Raises SettingsError."""
+    content = read_named("fingerprint.key_file", path)
     try:
-        secret = bytes.fromhex(path.read_text("ascii").strip())
-    except OSError as error:
-        raise SettingsError(f"fingerprint.key_file: {path}: cannot be read: {error.strerror}.") from error
+        secret = bytes.fromhex(content.decode("ascii").strip())
     except ValueError:
         secret = b""
     if len(secret) != KEY_BYTES:

@@ -26,13 +26,13 @@ import structlog
 from index import Entries, Index, Position, Verdict, errors
 from index.tools import kept_by_frames
 from streamer.errors import RecoveryRefused, SettingsError
+from streamer.fingerprint.documents import prepare
 from streamer.fingerprint.scheme import Scheme
 from streamer.give_back.batches import batches, position_of
 from streamer.give_back.selection import Selection, host_of
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
 from streamer.records.route import given_back
-from streamer.service.pipeline import prepare
 from streamer.settings.settings import Batching
 from streamer.transports.output_log import Output, OutputLog
 

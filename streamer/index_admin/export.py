@@ -20,30 +20,32 @@ Exports from an index before format 4 have only entered documents' ids.
 """
 
 import io
-import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import orjson
 import zstandard
 
 from index import Applied, Document, Index, Kind, Parameters, Position, Source, Verdict
 from index.tools import BulkLoader, HostSample, Importer, Original, Record, Snapshot, VersionDigests, portions, snapshot
 from streamer.errors import InputUnreadable
 from streamer.fingerprint.fingerprints import from_hexadecimal
+from streamer.records.any_json import dumps, loads
 from streamer.transports.files.line_reader import STANDARD_INPUT
+from streamer.transports.files.replacing import replacing
 
 EXPORT_VERSION = 6
 ROWS_A_TRANSACTION = 4_096
 
 _NAMES = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
 _VERDICTS = {name: verdict for verdict, name in _NAMES.items()}
+_DEFAULTS = dict[str, Any](distance=None, original=None, forgotten=False, settled=True, id="", length=0, ratio=0)
+"""Members that a line leaves out at these values."""
+
 _BUFFER_BYTES = 2**20
 
 
@@ -157,7 +159,7 @@ class _Lines:
                 raise InputUnreadable(f"{self.name}: line {self.line} cannot be read: {problem}.") from problem
 
     def _record(self, fields: dict[str, Any]) -> Record:
-        source, original = Source(self.streams[fields["stream"]], fields["partition"]), fields.get("original")
+        source = Source(self.streams[fields["stream"]], fields["partition"])
         document = origin = None
         if "origin" in fields:
             id_, stream, partition, offset = fields["origin"]
@@ -180,16 +182,10 @@ class _Lines:
             fields["offset"],
             _VERDICTS[fields["verdict"]],
             fields["reason"],
-            fields.get("distance"),
-            original,
-            origin,
-            document,
-            fields.get("forgotten", False),
-            fields.get("settled", True),
-            fields.get("id", ""),
-            _version(fields),
-            fields.get("length", 0),
-            fields.get("ratio", 0),
+            origin=origin,
+            document=document,
+            version=_version(fields),
+            **{name: fields.get(name, default) for name, default in _DEFAULTS.items()},
         )
 
 
@@ -210,15 +206,10 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
         "offset": record.offset,
         "verdict": _NAMES[record.verdict],
         "reason": record.reason,
-        "distance": record.distance,
-        "original": record.original,
-        "id": record.id or None,
         "text": f"{version.text:016x}",
         "substance": None if version.substance == version.text else f"{version.substance:016x}",
         "host": f"{version.host:08x}" if version.host else None,
         "returns": version.returns or None,
-        "length": record.length or None,
-        "ratio": record.ratio or None,
     }
     if origin is not None:
         source, offset = origin.position
@@ -232,8 +223,8 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
             "look": document.look.hex() or None,
             "frame": np.array(document.frame, "<u8").tobytes().hex() or None,
         }
-    fields |= {"forgotten": record.forgotten or None, "settled": None if record.settled else False}
-    return {name: value for name, value in fields.items() if value is not None}
+    known = {name: value for name, default in _DEFAULTS.items() if (value := getattr(record, name)) != default}
+    return known | {name: value for name, value in fields.items() if value is not None}
 
 
 def _version(fields: Mapping[str, Any]) -> VersionDigests:
@@ -263,18 +254,11 @@ def _applied_as_json(applied: Mapping[Source, Applied], places: Mapping[str, int
 
 
 def _dumped(fields: dict[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
-    except orjson.JSONEncodeError:
-        # An id may hold half a surrogate pair, which JSON writes only as an escape.
-        return json.dumps(fields).encode() + b"\n"
+    return dumps(fields) + b"\n"
 
 
 def _loaded(line: bytes) -> dict[str, Any]:
-    try:
-        fields = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        fields = json.loads(line)
+    fields = loads(line)
     if not isinstance(fields, dict):
         raise ValueError("it is not a JSON object")
     return fields
@@ -286,16 +270,10 @@ def _written(file: Path) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    unfinished = file.with_name(file.name + ".unfinished")
-    with ExitStack() as leftovers:
-        leftovers.callback(unfinished.unlink, missing_ok=True)
-        with unfinished.open("wb", buffering=_BUFFER_BYTES) as raw:
-            if file.suffix == ".zst":
-                compressed = zstandard.ZstdCompressor().stream_writer(raw, closefd=False)
-                with io.BufferedWriter(compressed, _BUFFER_BYTES) as buffered:  # type: ignore[type-var]
-                    yield buffered
-            else:
-                yield raw
-            raw.flush()
-            os.fsync(raw.fileno())
-        unfinished.replace(file)
+    with replacing(file) as raw:
+        if file.suffix == ".zst":
+            compressed = zstandard.ZstdCompressor().stream_writer(raw, closefd=False)
+            with io.BufferedWriter(compressed, _BUFFER_BYTES) as buffered:  # type: ignore[type-var]
+                yield buffered
+        else:
+            yield raw

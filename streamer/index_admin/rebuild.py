@@ -16,10 +16,10 @@ import structlog
 from index import Applied, Index, Source, errors
 from index.tools import BulkLoader
 from streamer.errors import InputChanged, SettingsError
+from streamer.fingerprint.documents import prepare
 from streamer.index_admin.tools import open_for_reading
 from streamer.records.decode import Decoder
 from streamer.records.record import Record
-from streamer.service.pipeline import prepare
 from streamer.service.restoring import Reentry, destinations_to_read
 from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings

@@ -5,11 +5,11 @@ import binascii
 import hmac
 import ssl
 from pathlib import Path
-from typing import NoReturn
 
 import structlog
 
 from streamer.errors import SettingsError
+from streamer.settings.named_files import no_password, read_named, usable
 from streamer.settings.settings import Observe
 
 log = structlog.get_logger(__name__)
@@ -34,7 +34,7 @@ class _Encryption:
         certificate, key = self._files
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(certificate, key, password=_no_password)
+        context.load_cert_chain(certificate, key, password=no_password)
         return context
 
     def _renew(self) -> None:
@@ -95,20 +95,10 @@ def _encryption(observe: Observe) -> _Encryption | None:
     if certificate is None or key is None:
         return None
     for name, file in (("tls_certificate_file", certificate), ("tls_key_file", key)):
-        read_secret(f"observe.{name}", file)
-    try:
+        read_named(f"observe.{name}", file)
+    files = f"{certificate}, observe.tls_key_file: {key}"
+    with usable("observe.tls_certificate_file", files, "a certificate and its key in PEM, without a password"):
         return _Encryption(certificate, key)
-    except (ssl.SSLError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise SettingsError(
-            f"observe.tls_certificate_file: {certificate}, observe.tls_key_file: {key}: must be a certificate and its key "
-            f"in PEM, without a password ({reason})"
-        ) from error
-
-
-def _no_password() -> NoReturn:
-    # Without this callback, OpenSSL would prompt on the terminal.
-    raise ValueError("the key is encrypted")
 
 
 def _login(observe: Observe) -> tuple[str, str] | None:
@@ -116,17 +106,9 @@ def _login(observe: Observe) -> tuple[str, str] | None:
         return None
     key = "observe.password_file"
     try:
-        password = read_secret(key, observe.password_file).decode().rstrip("\r\n")
+        password = read_named(key, observe.password_file).decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise SettingsError(f"{key}: {observe.password_file}: is not UTF-8") from error
     if not password:
         raise SettingsError(f"{key}: {observe.password_file}: is empty: write the password to it")
     return observe.user, password
-
-
-def read_secret(key: str, file: Path) -> bytes:
-    """Content of the file that a setting names, `key`. Raises SettingsError."""
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise SettingsError(f"{key}: {file}: cannot be read: {error.strerror}") from error

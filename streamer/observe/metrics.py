@@ -166,9 +166,7 @@ class _Files(Collector):
                 return merged
 
 
-_OF_HOSTS = {
-    *(definitions.HOST_DOCUMENTS, definitions.HOST_SHARE, definitions.HOST_BEYOND, definitions.HOSTS_BEYOND),
-}
+_OF_HOSTS = {each for each in DEFINITIONS if each.name.startswith("neardup_host")}
 
 
 class _Hosts(Collector):

@@ -61,9 +61,7 @@ def verdicts_on(records: Sequence[Record], batches: Mapping[Source, Sequence[Ver
         ratios=ratios,
     )
     documents: list[Document | DeadLetter] = [
-        DeadLetter(Reason.POISON, detail or "", given)
-        if kind == Kind.DEAD_LETTER
-        else Document(given or "", "", "", 0, None, ())
+        DeadLetter(Reason.POISON, detail or "", given) if kind == Kind.DEAD_LETTER else Document(given or "", "")
         for given, detail, kind in zip(ids, details, kinds.tolist(), strict=True)
     ]
     names = {stream: name for batch in read for stream, name in batch.names.items()}

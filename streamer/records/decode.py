@@ -71,10 +71,10 @@ class Document:
 
     id: str
     text: str
-    title: str
-    time_ms: int
-    host: str | None
-    metadata: tuple[str, ...]
+    title: str = ""
+    time_ms: int = 0
+    host: str | None = None
+    metadata: tuple[str, ...] = ()
     named: bool = field(default=False, compare=False)
 
 
@@ -116,17 +116,11 @@ class Decoder:
         self._schemas = Schemas(settings) if settings.format == "avro" else None
         self._lists = preset.lists
         self._host_of = host_reader(settings.host_scope)
-        self._text_pointer = settings.text if settings.text is not None else preset.text
-        self._fields = [
-            _parts(pointer)
-            for pointer in (
-                self._text_pointer,
-                settings.title if settings.title is not None else preset.title,
-                settings.id if settings.id is not None else preset.id,
-                settings.time if settings.time is not None else preset.time,
-                *((settings.host,) if settings.host is not None else preset.host),
-            )
-        ]
+        given = {name: getattr(settings, name) for name in ("text", "title", "id", "time")}
+        pointers = [getattr(preset, name) if pointer is None else pointer for name, pointer in given.items()]
+        self._text_pointer = pointers[0]
+        hosts = preset.host if settings.host is None else (settings.host,)
+        self._fields = [_parts(pointer) for pointer in (*pointers, *hosts)]
         # No object has a key that is None.
         self._keys = [parts[0] if parts else None for parts in self._fields]
         self._are_keys = all(parts is None or len(parts) == 1 for parts in self._fields)
@@ -317,7 +311,7 @@ def _guessed_charset(value: bytes) -> str:
 
 def _plain_text(record: Record, value: bytes) -> Document:
     _require_utf_8(value)
-    return Document(_key_text(record) or record.position, value.decode(), "", record.timestamp_ms, None, ())
+    return Document(_key_text(record) or record.position, value.decode(), time_ms=record.timestamp_ms)
 
 
 def _identity(value: Any) -> str | None:

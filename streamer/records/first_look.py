@@ -43,7 +43,7 @@ class MissingHosts:
     """Counts documents without a host, and warns once if a run's first ones all lack it.
 
     >>> look = MissingHosts(Decode(), expected=True)
-    >>> look.see([Document("a", "text", "", 0, None, ()), Document("b", "text", "", 0, "example.org", ())])
+    >>> look.see([Document("a", "text"), Document("b", "text", host="example.org")])
     1
     """
 

@@ -50,8 +50,8 @@ class OutputHeaders:
     new: float | None = None
 
 
-def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
-    """Parse an output's headers."""
+def parse_headers(headers: Headers, destination: Destination, *, of_kafka: bool = True) -> OutputHeaders:
+    """Parse an output's headers. `of_kafka` False: only dead letters in Kafka have headers for its tools."""
     added = {name: value or b"" for name, value in headers if name.startswith(route.PREFIX)}
     texts = {name: value.decode(errors="replace") for name, value in added.items()}
     verdict = verdict_of(texts.get(route.VERDICT, ""), texts.get(route.REASON, ""))
@@ -69,7 +69,7 @@ def parse_headers(headers: Headers, destination: Destination) -> OutputHeaders:
             texts[route.SHADOW] != route.DESTINATIONS[verdict] or destination is route.DESTINATIONS[verdict]
         ):
             contradictions.append(f"nothing keeps the verdict {verdict.label} out of {texts[route.SHADOW]!r}")
-    if verdict is Verdict.DEAD_LETTER:
+    if verdict is Verdict.DEAD_LETTER and of_kafka:
         if [name for name, _ in kept[-CONNECT_HEADERS:] if name.startswith(route.CONNECT_PREFIX)][9:]:
             kept = kept[:-CONNECT_HEADERS]
         else:

@@ -30,6 +30,7 @@ import orjson
 
 from streamer.errors import RegistryRefuses, RegistryUnavailable, SettingsError
 from streamer.records.reason import Reason
+from streamer.settings.named_files import usable
 from streamer.settings.settings import Decode
 
 MAGIC = b"\0"
@@ -236,10 +237,8 @@ def within(timeout_seconds: float, call: Callable[[], bytes]) -> bytes:
 
 
 def _context(authorities: Path | None) -> ssl.SSLContext:
-    try:
+    with usable("decode.registry_cafile", authorities, "certificates of authorities in PEM"):
         return ssl.create_default_context(cafile=None if authorities is None else str(authorities))
-    except OSError as error:
-        raise SettingsError(f"decode.registry_cafile: {authorities}: {error.strerror or error}") from error
 
 
 def _named_by(values: Iterable[bytes | None]) -> Iterator[int]:

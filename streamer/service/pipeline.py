@@ -16,74 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from index import Decisions, Entries, Kind, Source
+from index import Decisions, Entries
+from streamer.fingerprint.documents import entries_of, fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.record import Batch, Outgoing, Record
+from streamer.records.record import Batch, Outgoing
 from streamer.service.poison.attempts import IDLE, AttemptFile
-
-
-def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | DeadLetter]) -> Fingerprints:
-    """Fingerprints of documents, row for row.
-
-    A dead letter's row has Kind.DEAD_LETTER, its reason, and unused zeros.
-    """
-    # A dead letter goes as an empty text, whose row has no features.
-    texts = [document if isinstance(document, Document) else _EMPTY for document in documents]
-    fingerprints: Fingerprints = fingerprinter.fingerprint(
-        [document.text for document in texts],
-        [document.title for document in texts],
-        [document.metadata for document in texts],
-    )
-    for row, document in enumerate(documents):
-        if isinstance(document, DeadLetter):
-            fingerprints.kinds[row], fingerprints.reasons[row] = Kind.DEAD_LETTER, document.reason
-            if fingerprints.lengths is not None:
-                fingerprints.lengths[row] = 0
-            if fingerprints.digests is not None:
-                fingerprints.digests[row] = 0
-    return fingerprints
-
-
-_EMPTY = Document("", "", "", 0, None, ())
-
-
-def entries_of(
-    records: Sequence[Record], documents: Sequence[Document | DeadLetter], fingerprints: Fingerprints
-) -> Entries:
-    """Index columns. A dead letter without an id gets its position as id."""
-    numbers: dict[Source, int] = {}
-    source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in records]
-    return Entries(
-        sources=tuple(numbers),
-        source_numbers=np.array(source_numbers, dtype=np.uint32),
-        offsets=np.array([record.offset for record in records], dtype=np.uint64),
-        kinds=fingerprints.kinds,
-        reasons=fingerprints.reasons,
-        fingerprints=fingerprints.fingerprints,
-        times_ms=np.array(
-            [
-                document.time_ms if isinstance(document, Document) else record.timestamp_ms
-                for record, document in zip(records, documents, strict=True)
-            ],
-            dtype=np.int64,
-        ),
-        ids=[document.id or record.position for record, document in zip(records, documents, strict=True)],
-        looks=fingerprints.looks,
-        hosts=[document.host if isinstance(document, Document) else None for document in documents],
-        named=np.array([isinstance(document, Document) and document.named for document in documents], np.bool_),
-        digests=fingerprints.digests,
-        lengths=fingerprints.lengths,
-    )
-
-
-def prepare(decoder: Decoder, fingerprinter: Scheme, records: Sequence[Record]) -> Entries:
-    """Decode and fingerprint output records, for recovery and rebuild."""
-    documents = decoder.decode(records)
-    return entries_of(records, documents, fingerprint_documents(fingerprinter, documents))
 
 
 @dataclass(slots=True, eq=False)

@@ -25,11 +25,11 @@ import structlog
 
 from index import Index, Insert, Kind, Position, Retention, Source, Verdict
 from streamer.errors import RecoveryRefused
+from streamer.fingerprint.documents import prepare
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
 from streamer.records.route import parse_original_position, restored_as, restoring_outputs, restoring_verdict
-from streamer.service.pipeline import prepare
 from streamer.transports.transport import Transport, Trimmed
 
 if TYPE_CHECKING:

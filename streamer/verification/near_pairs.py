@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Parameters, minhash
+from streamer.fingerprint.simhash.weights import present
 from streamer.verification.position_table import Rows, Words
 
 Keys = Callable[[Words], Words]
@@ -89,13 +90,7 @@ def _keyed(rows: Rows, keys: Words, wanted: Words | None) -> npt.NDArray[np.void
     keyed = np.empty(keys.size, _KEYED_ROW)
     keyed["key"] = keys.ravel()
     keyed["row"] = np.repeat(rows, keys.shape[1])
-    if wanted is None:
-        return keyed
-    if not len(wanted):
-        return keyed[:0]
-    places = np.minimum(np.searchsorted(wanted, keyed["key"]), len(wanted) - 1)
-    chosen: npt.NDArray[np.void] = keyed[wanted[places] == keyed["key"]]
-    return chosen
+    return keyed if wanted is None else keyed[present(keyed["key"], wanted)]
 
 
 def _pairs_in(keyed: npt.NDArray[np.void]) -> Iterator[tuple[Rows, Rows]]:

@@ -9,12 +9,12 @@ import numpy.typing as npt
 import xxhash
 
 from index import Kind, Parameters, Position, Verdict
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import AS_NEW, MINOR, SAME, Reason, label
 from streamer.records.record import Record
-from streamer.service.pipeline import fingerprint_documents
 from streamer.transports.output_log import Output
 from streamer.verification.ledger import Ledger, digest_of_text
 from streamer.verification.position_table import Flags, Rows, Words, column

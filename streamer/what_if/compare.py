@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from index import NO_DISTANCE, Position, Verdict, errors, naming_originals
+from streamer.fingerprint.documents import entries_of, fingerprint_documents
 from streamer.fingerprint.scheme import measure_of, parameters_for, scheme_for
 from streamer.index_admin.tools import key_in_place, open_for_reading
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.output_headers import OutputHeaders
 from streamer.records.reason import Reason
 from streamer.records.record import Record
-from streamer.service.pipeline import entries_of, fingerprint_documents
 from streamer.service.wiring import open_index
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import Extent, OutputLog

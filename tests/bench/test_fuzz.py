@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from bench import fuzz
 from index.entry import Kind, Source
+from streamer.fingerprint.documents import entries_of, fingerprint_documents
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.records.decode import DeadLetter, Decoder
 from streamer.records.record import Record
-from streamer.service.pipeline import entries_of, fingerprint_documents
 
 SOURCE = Source("stream", 0)
 CHOICES = [(markup, scheme) for markup in ("none", "html", "html-main") for scheme in ("minhash", "simhash")]

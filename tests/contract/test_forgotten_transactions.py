@@ -144,7 +144,7 @@ def test_where_nothing_tells_how_it_has_to_end_the_worker_says_what_a_person_doe
     predecessor.end("commit")
     drop_producer(initialised(settings, "0"))
     transport = open_transport(settings)
-    identity, group = transactional_id(settings, "0"), settings.kafka.group
+    identity, group = transactional_id(settings.kafka, "0"), settings.kafka.group
     with pytest.raises(TransactionHanging) as raised:
         transport.open()
     message = str(raised.value)
@@ -190,7 +190,7 @@ def test_an_offset_that_another_worker_left_open_is_told_from_a_broker_that_is_a
     with pytest.raises(BrokerUnavailable, match="fetching committed offsets"):
         begin(transport)
     other.end("abort")
-    with pytest.raises(TransactionHanging, match=f"transactional id '{transactional_id(settings, '1')}'"):
+    with pytest.raises(TransactionHanging, match=f"transactional id '{transactional_id(settings.kafka, '1')}'"):
         transport.committed([source])
     transport.close()
     # The worker itself would end the transaction, if it started again under its name.

@@ -66,7 +66,7 @@ def test_the_service_says_what_hangs_and_goes_on_by_itself_once_it_was_ended(
     assert "docs/runbook.md" in readiness(run)
     assert not run.ready()
     log = service.log.read_text()
-    assert f"transactional id '{transactional_id(settings, '0-0')}'" in log
+    assert f"transactional id '{transactional_id(settings.kafka, '0-0')}'" in log
     assert f"abort --topic {settings.topics.unique} --partition 0 --start-offset" in log
     assert 'neardup_worker_restarts_total{cause="hanging-transaction"}' in run.metrics()
     assert 'neardup_worker_restarts_total{cause="hanging-transaction"} 0.0' not in run.metrics()

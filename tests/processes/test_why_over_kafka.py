@@ -11,10 +11,10 @@ from kafka import KafkaProducer
 
 from index.entry import Position, Source
 from index.index import Index
+from streamer.fingerprint.documents import prepare
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Decoder
 from streamer.records.record import Record
-from streamer.service.pipeline import prepare
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.output_log import KafkaOutputLog
 from streamer.transports.kafka.topics import require_topics

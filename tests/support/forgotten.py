@@ -89,7 +89,7 @@ def initialised(settings: Settings, instance: str) -> KafkaProducer:
     """A producer that has its id, which makes the coordinator forget how the last transaction ended."""
     producer = KafkaProducer(
         bootstrap_servers=settings.kafka.bootstrap_servers,
-        transactional_id=transactional_id(settings, instance),
+        transactional_id=transactional_id(settings.kafka, instance),
         transaction_timeout_ms=60_000,
     )
     producer.init_transactions()

@@ -37,7 +37,7 @@ from kafka.admin import UserScramCredentialUpsertion as Credential
 
 from deploy.local_kafka import HOST, LocalKafka, free_port
 from streamer.errors import SettingsError
-from streamer.settings.settings import Kafka, Settings
+from streamer.settings.settings import Kafka
 from streamer.transports.kafka.handshake import greet
 from tests.support.paths import ROOT
 
@@ -239,7 +239,7 @@ class SecureKafka:
         connection = {**self.connection("SASL", user, mechanism), "sasl_password": password}
         kafka = Kafka(**{**Kafka().model_dump(), **connection})
         try:
-            greet(Settings(kafka=kafka), self.address("SASL"))
+            greet(kafka, self.address("SASL"))
         except SettingsError:
             return False
         return True

@@ -1,14 +1,13 @@
 """An idf table for the user's own documents: counted once, frozen into a file, never learnt while running."""
 
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.fingerprint.simhash.word_tables import IDF_VERSION
+from streamer.transports.files.replacing import replacing
 
 
 class DocumentFrequencies:
@@ -48,15 +47,6 @@ class DocumentFrequencies:
 
 def write_table(file: Path, lines: Iterable[str]) -> int:
     """Write the whole table or nothing; returns its number of words."""
-    partial = file.with_name(file.name + ".partial")
-    count = -1
-    with ExitStack() as leftovers:
-        leftovers.callback(partial.unlink, missing_ok=True)
-        with partial.open("w", encoding="utf-8", newline="\n") as output:
-            for line in lines:
-                output.write(line + "\n")
-                count += 1
-            output.flush()
-            os.fsync(output.fileno())
-        partial.replace(file)
-    return count
+    with replacing(file) as output:
+        # The first line is no word.
+        return sum(bool(output.write(f"{line}\n".encode())) for line in lines) - 1

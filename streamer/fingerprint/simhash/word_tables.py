@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from streamer.errors import SettingsError
+from streamer.fingerprint.hashing import hash_text
 from streamer.fingerprint.simhash.weights import FACTOR_UNIT, fixed
+from streamer.settings.named_files import read_named
 from streamer.text import word_kernels
 from streamer.text.segmentation import jieba_file
 
@@ -64,7 +65,7 @@ def idf_table(source: str, normalise: Normalise) -> WordTable:
 
     If two words have one normal form, the smaller value counts.
     """
-    content = jieba_file("analyse/idf.txt") if source == "jieba" else _read(Path(source), "fingerprint.idf")
+    content = jieba_file("analyse/idf.txt") if source == "jieba" else read_named("fingerprint.idf", Path(source))
     lines = _lines(content, source, "fingerprint.idf")
     head = _IDF_HEAD.fullmatch(lines[0][1]) if lines else None
     if head is not None and int(head["version"]) != IDF_VERSION:
@@ -128,7 +129,7 @@ def dictionary_words(file: Path, normalise: Normalise) -> tuple[list[DictionaryW
 
     Words with other than Han characters never reach the segmenter, so their lines have no effect.
     """
-    content = _read(file, "fingerprint.dictionary")
+    content = read_named("fingerprint.dictionary", file)
     entries: list[DictionaryWord] = []
     for number, line in _lines(content, str(file), "fingerprint.dictionary"):
         match = re.fullmatch(r"(?P<word>\S+)(?:\s+(?P<frequency>[0-9]{1,9}))?(?:\s+(?P<tag>[a-zA-Z]{1,8}))?", line)
@@ -150,7 +151,7 @@ def word_list(file: Path | str, setting: str, normalise: Normalise) -> tuple[lis
 
     file  a path, or a list that ships with the package: MARKERS or PARTICLES
     """
-    content = _shipped(file) if isinstance(file, str) else _read(file, setting)
+    content = _shipped(file) if isinstance(file, str) else read_named(setting, file)
     listed = [line for _, line in _lines(content, str(file), setting) if not line.startswith("#")]
     return [word for word in normalise(listed) if word], _digest(content)
 
@@ -160,7 +161,7 @@ def _shipped(name: str) -> bytes:
 
 
 def _table(words: Sequence[str], values: Sequence[int], otherwise: int, content: bytes) -> WordTable:
-    keys = np.fromiter(map(_key, words), np.uint64, len(words))
+    keys = np.fromiter((hash_text(word, 1)[0] for word in words), np.uint64, len(words))
     order = np.lexsort((np.array(values, np.int64), keys))
     keys, column = keys[order], np.array(values, np.int64)[order]
     first = np.ones(len(keys), np.bool_)
@@ -171,19 +172,8 @@ def _table(words: Sequence[str], values: Sequence[int], otherwise: int, content:
     return WordTable(keys, edges, np.append(column[first], otherwise), _digest(content))
 
 
-def _key(word: str) -> int:
-    return xxhash.xxh3_64_intdigest(word.encode("utf-8", "surrogatepass"))
-
-
 def _digest(content: bytes) -> str:
     return f"sha256 {hashlib.sha256(content).hexdigest()}"
-
-
-def _read(file: Path, setting: str) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise SettingsError(f"{setting}: {file}: cannot be read: {error.strerror}") from error
 
 
 def _lines(content: bytes, name: str, setting: str) -> list[tuple[int, str]]:

@@ -27,13 +27,13 @@ from pathlib import Path
 import structlog
 
 from streamer.errors import ProcessRefused, RegistryUnavailable, TrialFailed
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints, joined
 from streamer.fingerprint.key import HashKey
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.observe.process_start import naming_limits
 from streamer.records.decode import DeadLetter, Decoder, Document, poison
 from streamer.records.record import Record
-from streamer.service.pipeline import fingerprint_documents
 from streamer.settings.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -218,7 +218,7 @@ def _serve(settings: Settings, key: HashKey, connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     decoder, fingerprinter = Decoder(settings.decode), scheme_for(settings, key)
-    warm = Document("", _WARM_UP, "", 0, None, ())
+    warm = Document("", _WARM_UP)
     connection.send((warm, fingerprint_documents(fingerprinter, [warm])))
     child: _Child | None = None
     while True:

@@ -39,6 +39,7 @@ from streamer.errors import DeliveryDoubtful, OutputFull, RecoveryRefused, Setti
 from streamer.records.record import Destination
 from streamer.transports.files import parquet
 from streamer.transports.files.line_reader import DECOMPRESSORS, Damaged
+from streamer.transports.files.replacing import SUFFIX, replacing
 
 FORMAT = 2
 """Version of checkpoint.json; others are refused."""
@@ -61,10 +62,9 @@ OUTPUT_FILES = (
 )
 """Names that outputs may have on disk."""
 
-_UNFINISHED = "checkpoint.new"
 _READ_BYTES = 2**16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_FILES = (*OUTPUT_FILES, CHECKPOINT, _UNFINISHED, LOCK)
+_FILES = (*OUTPUT_FILES, CHECKPOINT, CHECKPOINT + SUFFIX, LOCK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,15 +328,8 @@ class OutputFolder:
         content = orjson.dumps(
             _Checkpoint(FORMAT, self._compression, lengths, list(sources.values())), option=orjson.OPT_APPEND_NEWLINE
         )
-        path = self.folder / CHECKPOINT
-        unfinished = self.folder / _UNFINISHED
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            _write_at(descriptor, content, 0)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        unfinished.replace(path)
+        with replacing(self.folder / CHECKPOINT) as file:
+            file.write(content)
         _sync(self.folder)
 
     def _doubt(self, error: OSError) -> DeliveryDoubtful:

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 
-from index import NO_DISTANCE, Position, Source, Verdict, minhash
+from index import NO_DISTANCE, Position, Source, Verdict
 from streamer.errors import InputUnreadable, RecoveryRefused
 from streamer.records import route
-from streamer.records.output_headers import OutputHeaders
+from streamer.records.output_headers import OutputHeaders, parse_headers
 from streamer.records.reason import verdict_of
 from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
 from streamer.settings.settings import Batching
@@ -156,10 +155,7 @@ class FileOutputLog:
         for outputs in self.outputs(destinations):
             for each in outputs:
                 parsed, record = each.headers, each.record
-                lacks_original = (
-                    parsed.verdict is not None and parsed.verdict.names_original and parsed.original is None
-                )
-                if parsed.contradicts or record is None or lacks_original:
+                if parsed.contradicts or record is None:
                     raise RecoveryRefused(
                         f"--out {self._folder.folder}: {VERDICTS} does not fit the other files, so the index cannot be restored "
                         "from them: put the folder back from a copy, or filter into a new --out with a new --index."
@@ -191,52 +187,45 @@ def _lines_at(of: Delivered, positions: Sequence[Position]) -> dict[Position, Re
 
 
 def _parse(line: bytes, inputs: Mapping[str, Delivered]) -> tuple[OutputHeaders, Headers]:
+    """A verdict line as headers: parsed, and as they are."""
     try:
         fields = orjson.loads(line)
         verdict = verdict_of(fields["verdict"], fields["reason"])
         if verdict is None:
             raise KeyError(fields["verdict"])
-        similarity, distance = fields.get("similarity"), fields["distance"]
-        if similarity is not None:
-            distance = minhash.distance_of(similarity)
-        original, headers = None, {route.VERDICT: verdict.label, route.REASON: fields["reason"]}
-        headers |= {route.ID: fields["id"] or "", route.ORIGINAL_ID: fields["original"] or ""}
-        if verdict.names_original and "original_line" in fields:
-            name, offset = fields["original_source"], fields["original_line"] - 1
-            # An input of another folder goes by its name.
-            original = _position(inputs, fields, "original_") or Position(Source(name, 0), offset)
-            headers[route.ORIGINAL_POSITION] = f"{name}/0/{offset}"
-            headers[route.ORIGINAL_STREAM] = inputs[name].stream if name in inputs else ""
-        parsed = OutputHeaders(
-            verdict,
-            fields["reason"],
-            _position(inputs, fields, ""),
-            headers[route.ID],
-            None,
-            NO_DISTANCE if distance is None else distance,
-            original,
-            headers[route.ORIGINAL_ID],
-            (),
-            shadow="shadow" in fields,
-            by_similarity=similarity is not None,
-            relation=fields.get("relation", ""),
-            length=fields.get("length"),
-            new=fields.get("new"),
-        )
+        texts = {header: str(fields[name]) for name, header in _HEADERS.items() if fields.get(name) is not None}
+        for prefix, position, stream in _POSITIONS:
+            if prefix and f"{prefix}line" not in fields:
+                continue
+            name, number = fields[f"{prefix}source"], fields[f"{prefix}line"]
+            # An original in an input of another folder goes by its name.
+            if prefix or name in inputs:
+                texts[position] = f"{name}/0/{number - 1}"
+                texts[stream] = inputs[name].stream if name in inputs else name
     except (orjson.JSONDecodeError, KeyError, TypeError) as problem:
         return _unreadable(f"cannot be read: {problem}"), ()
-    return parsed, tuple(
-        (name, text.encode(errors="surrogateescape"))
-        for name, text in headers.items()
-        if text or name == route.ORIGINAL_STREAM
-    )
+    headers = tuple((name, text.encode(errors="surrogateescape")) for name, text in texts.items())
+    destination = route.destination_of(verdict, shadow=route.SHADOW in texts)
+    return parse_headers(headers, destination, of_kafka=False), headers
 
 
-def _position(inputs: Mapping[str, Delivered], fields: Mapping[str, Any], prefix: str) -> Position | None:
-    name, line = fields[f"{prefix}source"], fields[f"{prefix}line"]
-    if type(line) is not int:
-        raise TypeError(f"the line {line!r} is no number")
-    return Position(Source(inputs[name].stream, 0), line - 1) if name in inputs else None
+_HEADERS = {
+    "verdict": route.VERDICT,
+    "reason": route.REASON,
+    "id": route.ID,
+    "original": route.ORIGINAL_ID,
+    "distance": route.DISTANCE,
+    "similarity": route.SIMILARITY,
+    "relation": route.RELATION,
+    "length": route.LENGTH,
+    "new": route.NEW,
+    "shadow": route.SHADOW,
+}
+_POSITIONS = (
+    ("", route.POSITION, route.STREAM),
+    ("original_", route.ORIGINAL_POSITION, route.ORIGINAL_STREAM),
+)
+"""Headers of a verdict line's members."""
 
 
 def _unreadable(contradicts: str) -> OutputHeaders:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from streamer.errors import SettingsError
 from streamer.records.record import Headers, Record
-from streamer.settings.settings import Settings
+from streamer.settings.kafka import Kafka
 
 Commits = Mapping[int, tuple[int, str]]
 """Offset to commit and its note, by input partition."""
@@ -36,9 +36,9 @@ class Member:
     proof: object
 
 
-def require_client(settings: Settings) -> None:
+def require_client(kafka: Kafka) -> None:
     """Raise SettingsError without the package for `kafka.client`."""
-    if settings.kafka.client == "confluent-kafka" and importlib.util.find_spec("confluent_kafka") is None:
+    if kafka.client == "confluent-kafka" and importlib.util.find_spec("confluent_kafka") is None:
         raise SettingsError(
             'kafka.client: "confluent-kafka" needs the package of this name, which is not installed: '
             'pip install "neardup-streamer[confluent]"'

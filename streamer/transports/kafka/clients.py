@@ -20,6 +20,7 @@ from kafka.record import util as record_checksums
 from kafka.serializer import Serializer
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
+from streamer.settings.kafka import Kafka
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.handshake import require_login
 from streamer.transports.kafka.rights import refusal, withheld_in
@@ -113,12 +114,11 @@ def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
             ) from error
         if isinstance(error, errors.RetriableError):
             # The client reports nothing more about a refused certificate or password.
-            require_login(settings, everywhere=True)
+            require_login(settings.kafka, everywhere=True)
         raise BrokerUnavailable(f"no answer from {servers} while {doing}: {error}") from error
 
 
-def _connection(settings: Settings) -> dict[str, Any]:
-    kafka = settings.kafka
+def _connection(kafka: Kafka) -> dict[str, Any]:
     options: dict[str, Any] = {
         "bootstrap_servers": list(kafka.bootstrap_servers),
         "security_protocol": kafka.security_protocol,
@@ -151,7 +151,7 @@ def _reading(settings: Settings) -> dict[str, Any]:
 def make_consumer(settings: Settings, instance: str) -> TolerantConsumer:
     """Consumer of the input, a static group member. Raises the client's errors; see `broker_errors`."""
     return TolerantConsumer(
-        **_connection(settings),
+        **_connection(settings.kafka),
         **(_reading(settings) | member_options(settings, instance)),
         partition_assignment_strategy=[CooperativeStickyAssignor],
     )
@@ -167,7 +167,7 @@ def member_options(settings: Settings, instance: str) -> dict[str, Any]:
     """Options of a static group member, for both clients."""
     kafka = settings.kafka
     return _steady(settings) | {
-        "client_id": transactional_id(settings, instance),
+        "client_id": transactional_id(kafka, instance),
         "group_id": kafka.group,
         "group_instance_id": instance,
         "session_timeout_ms": kafka.session_timeout_ms,
@@ -185,15 +185,14 @@ def make_detached_consumer(settings: Settings, *, committed_only: bool = True) -
     """Consumer without a group, for any topic and offset. `committed_only` False: open and aborted transactions too."""
     isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}
     return TolerantConsumer(
-        **_connection(settings),
+        **_connection(settings.kafka),
         **(_reading(settings) | isolation),
         client_id=f"{settings.kafka.group}-changelog",
         group_id=None,
     )
 
 
-def _writing(settings: Settings) -> dict[str, Any]:
-    kafka = settings.kafka
+def _writing(kafka: Kafka) -> dict[str, Any]:
     return {
         "acks": "all",
         "enable_idempotence": True,
@@ -212,17 +211,17 @@ def _writing(settings: Settings) -> dict[str, Any]:
     }
 
 
-def transactional_id(settings: Settings, instance: str) -> str:
+def transactional_id(kafka: Kafka, instance: str) -> str:
     """Transactional id of a group's instance. As client id, it lets workers recognise each other."""
-    return f"{settings.kafka.group}-{instance}"
+    return f"{kafka.group}-{instance}"
 
 
 def make_transactional_producer(settings: Settings, instance: str) -> KafkaProducer:
     """Producer of the outputs. Fences an earlier one with the same group and instance."""
-    identity = transactional_id(settings, instance)
+    identity = transactional_id(settings.kafka, instance)
     return KafkaProducer(
-        **_connection(settings),
-        **_writing(settings),
+        **_connection(settings.kafka),
+        **_writing(settings.kafka),
         client_id=identity,
         transactional_id=identity,
         transaction_timeout_ms=settings.kafka.transaction_timeout_ms,
@@ -231,7 +230,9 @@ def make_transactional_producer(settings: Settings, instance: str) -> KafkaProdu
 
 def make_loader(settings: Settings) -> KafkaProducer:
     """Producer without transactions, to fill an input topic by hand."""
-    return KafkaProducer(**_connection(settings), **_writing(settings), client_id=f"{settings.kafka.group}-loader")
+    return KafkaProducer(
+        **_connection(settings.kafka), **_writing(settings.kafka), client_id=f"{settings.kafka.group}-loader"
+    )
 
 
 def connections_of(producer: KafkaProducer) -> frozenset[object]:
@@ -255,8 +256,8 @@ def make_admin(settings: Settings) -> KafkaAdminClient:
 
     Raises SettingsError if the login is refused, and the client's errors.
     """
-    require_login(settings)
-    return KafkaAdminClient(**_connection(settings), client_id=f"{settings.kafka.group}-admin")
+    require_login(settings.kafka)
+    return KafkaAdminClient(**_connection(settings.kafka), client_id=f"{settings.kafka.group}-admin")
 
 
 def close_quickly(client: KafkaAdminClient | KafkaConsumer, **options: Any) -> None:
@@ -342,9 +343,9 @@ def _settings_of(
     return {name: {key: str(held[key]["value"]) for key in keys} for name, held in answer.items() if held}
 
 
-def abort_commands(settings: Settings, starts: Mapping[TopicPartition, int]) -> str:
+def abort_commands(kafka: Kafka, starts: Mapping[TopicPartition, int]) -> str:
     """Kafka's commands to abort open transactions, given their first offsets."""
-    servers = ",".join(settings.kafka.bootstrap_servers)
+    servers = ",".join(kafka.bootstrap_servers)
     return "; ".join(
         f"kafka-transactions.sh --bootstrap-server {servers} abort --topic {at.topic} --partition {at.partition} "
         f"--start-offset {start}"
@@ -352,9 +353,9 @@ def abort_commands(settings: Settings, starts: Mapping[TopicPartition, int]) -> 
     )
 
 
-def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> None:
+def within_timeout(kafka: Kafka, call: Callable[[], None], step: str) -> None:
     """Make a call that may never return. Raises its error, or DeliveryDoubtful after the timeout."""
-    Attempt(call, step).wait(settings)
+    Attempt(call, step).wait(kafka)
 
 
 class Attempt:
@@ -367,9 +368,9 @@ class Attempt:
         self._error: Exception | None = DeliveryDoubtful(f"the {step} of the transaction broke off")
         (_idle_callers.pop() if _idle_callers else _Caller()).attempts.put(self)
 
-    def wait(self, settings: Settings) -> None:
+    def wait(self, kafka: Kafka) -> None:
         """Wait for the call. Raises its error, or DeliveryDoubtful after the timeout."""
-        timeout_ms = settings.kafka.delivery_timeout_ms
+        timeout_ms = kafka.delivery_timeout_ms
         if not self._over.wait(timeout_ms / 1000):
             raise DeliveryDoubtful(f"the {self._step} of the transaction was not answered within {timeout_ms} ms")
         if self._error is not None:

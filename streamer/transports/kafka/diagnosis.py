@@ -144,7 +144,7 @@ _TIMEOUTS: dict[Resource, tuple[str, type[Exception]]] = {
 
 
 def _tried(settings: Settings, admin: KafkaAdminClient) -> dict[Resource, type[Exception]]:
-    kafka, identity = settings.kafka, transactional_id(settings, f"{settings.kafka.instance}-0")
+    kafka, identity = settings.kafka, transactional_id(settings.kafka, f"{settings.kafka.instance}-0")
     join = partial(
         JoinGroupRequest,
         group_id=kafka.group,

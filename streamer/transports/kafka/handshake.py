@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from kafka.errors import IllegalSaslStateError, KafkaError, KafkaProtocolError, UnsupportedSaslMechanismError
 from kafka.net.sasl import get_sasl_mechanism
@@ -22,7 +22,8 @@ from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from streamer.errors import BrokerUnavailable, SettingsError
-from streamer.settings.settings import Settings
+from streamer.settings.kafka import Kafka
+from streamer.settings.named_files import no_password, usable
 
 STEP_SECONDS_MAX = 5.0
 """Longest wait in one step; an answer takes milliseconds."""
@@ -50,13 +51,13 @@ class Greeting:
     certificate_expires: float | None
 
 
-def greetings(settings: Settings) -> Iterator[tuple[str, Greeting | SettingsError | BrokerUnavailable]]:
+def greetings(kafka: Kafka) -> Iterator[tuple[str, Greeting | SettingsError | BrokerUnavailable]]:
     """Address, and greeting or error, for every configured broker, then for every advertised one."""
-    waiting = list(settings.kafka.bootstrap_servers)
+    waiting = list(kafka.bootstrap_servers)
     for address in waiting:
         answer: Greeting | SettingsError | BrokerUnavailable
         try:
-            answer = greet(settings, address)
+            answer = greet(kafka, address)
         except (SettingsError, BrokerUnavailable) as error:
             answer = error
         else:
@@ -64,36 +65,35 @@ def greetings(settings: Settings) -> Iterator[tuple[str, Greeting | SettingsErro
         yield address, answer
 
 
-def require_login(settings: Settings, *, everywhere: bool = False) -> None:
+def require_login(kafka: Kafka, *, everywhere: bool = False) -> None:
     """Raise SettingsError if the first answering broker refuses these settings; `everywhere`: if any does.
 
     Returns if no broker answers: the client does the waiting.
     """
-    until = time.monotonic() + min(LOOK_SECONDS_MAX, settings.kafka.request_timeout_ms / 1000)
-    for _, answer in greetings(settings):
+    until = time.monotonic() + min(LOOK_SECONDS_MAX, kafka.request_timeout_ms / 1000)
+    for _, answer in greetings(kafka):
         if isinstance(answer, SettingsError):
             raise answer
         if (isinstance(answer, Greeting) and not everywhere) or time.monotonic() > until:
             return
 
 
-def greet(settings: Settings, address: str) -> Greeting:
+def greet(kafka: Kafka, address: str) -> Greeting:
     """Greet the broker at `address`, host:port.
 
     Raises SettingsError for unsuitable settings, and BrokerUnavailable without an answer.
     """
-    context = tls_context(settings)
-    with _connected(settings, address) as connection, _explained(settings, address):
+    context = tls_context(kafka)
+    with _connected(kafka, address) as connection, _explained(kafka, address):
         if context is None:
-            return Greeting(_Conversation(settings, connection, address).whole(), None)
+            return Greeting(_Conversation(kafka, connection, address).whole(), None)
         host = _host_and_port(address)[0].rstrip(".")
         with context.wrap_socket(connection, server_hostname=host) as encrypted:
-            return Greeting(_Conversation(settings, encrypted, address).whole(), _expiry(encrypted))
+            return Greeting(_Conversation(kafka, encrypted, address).whole(), _expiry(encrypted))
 
 
-def tls_context(settings: Settings) -> ssl.SSLContext | None:
+def tls_context(kafka: Kafka) -> ssl.SSLContext | None:
     """The client's TLS context; None without TLS. Raises SettingsError for an unusable file."""
-    kafka = settings.kafka
     if not kafka.security_protocol.endswith("SSL"):
         return None
     # The client's defaults; others could refuse what it accepts.
@@ -102,25 +102,25 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
     if kafka.ssl_cafile is None:
         context.load_default_certs()
     else:
-        with _usable("kafka.ssl_cafile", kafka.ssl_cafile, "certificates of authorities in PEM"):
+        with usable("kafka.ssl_cafile", kafka.ssl_cafile, "certificates of authorities in PEM"):
             context.load_verify_locations(kafka.ssl_cafile)
     if kafka.ssl_certfile is not None and kafka.ssl_keyfile is not None:
-        with _usable("kafka.ssl_certfile", kafka.ssl_certfile, "a certificate in PEM"):
+        with usable("kafka.ssl_certfile", kafka.ssl_certfile, "a certificate in PEM"):
             # The library does not name the faulty file, so each is tried alone first.
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(kafka.ssl_certfile)
-        with _usable("kafka.ssl_keyfile", kafka.ssl_keyfile, "the certificate's key in PEM, without a password"):
+        with usable("kafka.ssl_keyfile", kafka.ssl_keyfile, "the certificate's key in PEM, without a password"):
             kafka.ssl_keyfile.open("rb").close()
-            context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile, password=_no_password)
+            context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile, password=no_password)
     return context
 
 
-def own_certificate_expires(settings: Settings) -> float | None:
+def own_certificate_expires(kafka: Kafka) -> float | None:
     """End of kafka.ssl_certfile, in seconds since 1970; None if absent or unknown.
 
     A local server verifies the certificate: `ssl` describes only verified ones. Raises SettingsError for an unusable or expired
     one.
     """
-    showing, kafka = tls_context(settings), settings.kafka
+    showing = tls_context(kafka)
     if showing is None or kafka.ssl_certfile is None or kafka.ssl_keyfile is None:
         return None
     showing.check_hostname, showing.verify_mode = False, ssl.CERT_NONE
@@ -145,27 +145,10 @@ def own_certificate_expires(settings: Settings) -> float | None:
     return _expiry(server)
 
 
-def _no_password() -> NoReturn:
-    # Otherwise the library would wait for the password on the terminal.
-    raise ValueError("the key is encrypted")
-
-
 @contextmanager
-def _usable(key: str, path: object, wanted: str) -> Iterator[None]:
-    try:
-        yield
-    except ssl.SSLError as error:
-        raise SettingsError(f"{key}: {path}: must hold {wanted} ({error.reason or error})") from error
-    except ValueError as error:
-        raise SettingsError(f"{key}: {path}: must hold {wanted}: {error}") from error
-    except OSError as error:
-        raise SettingsError(f"{key}: {path}: cannot be read: {error.strerror}") from error
-
-
-@contextmanager
-def _connected(settings: Settings, address: str) -> Iterator[socket.socket]:
+def _connected(kafka: Kafka, address: str) -> Iterator[socket.socket]:
     host, port = _host_and_port(address)
-    seconds = min(STEP_SECONDS_MAX, settings.kafka.request_timeout_ms / 1000)
+    seconds = min(STEP_SECONDS_MAX, kafka.request_timeout_ms / 1000)
     try:
         with socket.create_connection((host, port), timeout=seconds) as connection:
             yield connection
@@ -179,20 +162,20 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 @contextmanager
-def _explained(settings: Settings, address: str) -> Iterator[None]:
+def _explained(kafka: Kafka, address: str) -> Iterator[None]:
     try:
         yield
     except ssl.SSLCertVerificationError as error:
-        raise SettingsError(_untrusted(settings, address, error)) from error
+        raise SettingsError(_untrusted(kafka, address, error)) from error
     except (ssl.SSLError, ConnectionError, _HungUp) as error:
         # With TLS 1.3 a client learns only after its handshake whether its certificate is accepted.
         if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
-            raise SettingsError(_refused_tls(settings, address, error)) from error
-        _explain_listener(settings, address)
+            raise SettingsError(_refused_tls(kafka, address, error)) from error
+        _explain_listener(kafka, address)
         raise BrokerUnavailable(f"{address} broke off: {error}") from error
 
 
-def _untrusted(settings: Settings, address: str, error: ssl.SSLCertVerificationError) -> str:
+def _untrusted(kafka: Kafka, address: str, error: ssl.SSLCertVerificationError) -> str:
     host = _host_and_port(address)[0]
     now = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     if error.verify_code in _EXPIRED | _NOT_YET_VALID:
@@ -206,17 +189,17 @@ def _untrusted(settings: Settings, address: str, error: ssl.SSLCertVerificationE
             f"kafka.bootstrap_servers: the certificate of {address} is not made out to {host!r}: name the broker as its "
             "certificate does (where no setting names it so: correct advertised.listeners at the broker)"
         )
-    trusted = settings.kafka.ssl_cafile or "unset, so the system's authorities count"
+    trusted = kafka.ssl_cafile or "unset, so the system's authorities count"
     return (
         f"kafka.ssl_cafile ({trusted}): does not hold the authority that the certificate of {address} comes from "
         f"({error.verify_message})"
     )
 
 
-def _refused_tls(settings: Settings, address: str, error: ssl.SSLError) -> str:
+def _refused_tls(kafka: Kafka, address: str, error: ssl.SSLError) -> str:
     reason = (error.reason or "").lower().replace("_", " ")
     if "certificate" in reason or "unknown ca" in reason:
-        shown = settings.kafka.ssl_certfile or "unset"
+        shown = kafka.ssl_certfile or "unset"
         return (
             f"kafka.ssl_certfile ({shown}): {address} refuses this client's certificate ({reason}): it must come from an "
             "authority that the broker trusts, be valid now, and be set with kafka.ssl_keyfile"
@@ -236,11 +219,11 @@ class _HungUp(Exception):
 class _Conversation:
     """Kafka's requests and answers over one connection, in sequence."""
 
-    def __init__(self, settings: Settings, connection: socket.socket, address: str) -> None:
-        self._settings = settings
+    def __init__(self, kafka: Kafka, connection: socket.socket, address: str) -> None:
+        self._kafka = kafka
         self._connection = connection
         self._address = address
-        self._protocol = KafkaProtocol(client_id=f"{settings.kafka.group}-handshake")
+        self._protocol = KafkaProtocol(client_id=f"{kafka.group}-handshake")
 
     def ask(self, request: Any) -> Any:
         """Answer to a request. Raises _HungUp, and the connection's errors."""
@@ -258,13 +241,13 @@ class _Conversation:
     def whole(self) -> tuple[str, ...]:
         """Run all steps; returns all brokers' addresses. Raises SettingsError, _HungUp and the connection's errors."""
         self.ask(ApiVersionsRequest(version=0))
-        if self._settings.kafka.sasl_mechanism is not None:
-            self._log_in(self._settings.kafka.sasl_mechanism)
+        if self._kafka.sasl_mechanism is not None:
+            self._log_in(self._kafka.sasl_mechanism)
         answer = self.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False, version=4))
         return tuple(f"{_bracketed(broker.host)}:{broker.port}" for broker in answer.brokers)
 
     def _log_in(self, mechanism: str) -> None:
-        kafka, address = self._settings.kafka, self._address
+        kafka, address = self._kafka, self._address
         answer = self.ask(SaslHandshakeRequest(mechanism=mechanism, version=1))
         if answer.error_code == IllegalSaslStateError.errno:
             raise SettingsError(
@@ -302,32 +285,31 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _explain_listener(settings: Settings, address: str) -> None:
+def _explain_listener(kafka: Kafka, address: str) -> None:
     """Raise SettingsError if another kind of listener answers; return otherwise."""
-    kafka = settings.kafka
     encrypted, sasl = kafka.security_protocol.endswith("SSL"), kafka.security_protocol.startswith("SASL")
     other = f"{_PROTOCOL} ({kafka.security_protocol}): the listener at {address}"
-    if encrypted and _answers(settings, address, _speaks_openly):
+    if encrypted and _answers(kafka, address, _speaks_openly):
         raise SettingsError(f"{other} is not encrypted: set PLAINTEXT or SASL_PLAINTEXT, or name the port of another")
-    if not encrypted and _answers(settings, address, _speaks_tls):
+    if not encrypted and _answers(kafka, address, _speaks_tls):
         raise SettingsError(f"{other} wants TLS: set SSL or SASL_SSL, or name the port of another")
-    if not sasl and _answers(settings, address, _wants_password):
+    if not sasl and _answers(kafka, address, _wants_password):
         raise SettingsError(f"{other} wants a password: set SASL_{kafka.security_protocol}")
 
 
-def _answers(settings: Settings, address: str, speaks: Callable[[Settings, socket.socket, str], bool]) -> bool:
+def _answers(kafka: Kafka, address: str, speaks: Callable[[Kafka, socket.socket, str], bool]) -> bool:
     try:
-        with _connected(settings, address) as connection:
-            return speaks(settings, connection, address)
+        with _connected(kafka, address) as connection:
+            return speaks(kafka, connection, address)
     except (BrokerUnavailable, KafkaError, _HungUp):
         return False
 
 
-def _speaks_openly(settings: Settings, connection: socket.socket, address: str) -> bool:
-    return bool(_Conversation(settings, connection, address).ask(ApiVersionsRequest(version=0)).api_keys)
+def _speaks_openly(kafka: Kafka, connection: socket.socket, address: str) -> bool:
+    return bool(_Conversation(kafka, connection, address).ask(ApiVersionsRequest(version=0)).api_keys)
 
 
-def _speaks_tls(_settings: Settings, connection: socket.socket, _address: str) -> bool:
+def _speaks_tls(_kafka: Kafka, connection: socket.socket, _address: str) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # The probe only detects the protocol, and sends no secrets.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -338,11 +320,11 @@ def _speaks_tls(_settings: Settings, connection: socket.socket, _address: str) -
     return True
 
 
-def _wants_password(settings: Settings, connection: socket.socket, address: str) -> bool:
-    context = tls_context(settings)
+def _wants_password(kafka: Kafka, connection: socket.socket, address: str) -> bool:
+    context = tls_context(kafka)
     speaker: socket.socket = connection
     if context is not None:
         speaker = context.wrap_socket(connection, server_hostname=_host_and_port(address)[0])
     with speaker:
-        asked = _Conversation(settings, speaker, address).ask(SaslHandshakeRequest(mechanism="PLAIN", version=1))
+        asked = _Conversation(kafka, speaker, address).ask(SaslHandshakeRequest(mechanism="PLAIN", version=1))
     return bool(asked.error_code in (0, UnsupportedSaslMechanismError.errno))

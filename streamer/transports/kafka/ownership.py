@@ -114,7 +114,7 @@ class OwnershipWatch:
             self._answered = False
             if isinstance(error, RetriableError):
                 # Else the reading would wait for ever: the client does not report the refusal.
-                require_login(self._settings, everywhere=True)
+                require_login(self._settings.kafka, everywhere=True)
             return frozenset(), None
         self._answered = True
         return answer
@@ -149,7 +149,7 @@ class OwnershipWatch:
 
     def _is_worker(self, member: Member) -> bool:
         instance = member["group_instance_id"]
-        return instance is not None and member["client_id"] == transactional_id(self._settings, instance)
+        return instance is not None and member["client_id"] == transactional_id(self._settings.kafka, instance)
 
     def _own(self, workers: Sequence[Member]) -> Sequence[Member]:
         return [worker for worker in workers if worker["group_instance_id"] == self._instance]

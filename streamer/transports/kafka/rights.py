@@ -10,6 +10,7 @@ from enum import Enum
 from kafka import KafkaAdminClient, errors
 
 from streamer.errors import SettingsError
+from streamer.settings.kafka import Kafka
 from streamer.settings.parts import Part, input_key, outputs_of
 from streamer.settings.settings import Settings
 
@@ -81,9 +82,8 @@ _OF_OUTPUTS = {
 }
 
 
-def user_of(settings: Settings) -> str:
+def user_of(kafka: Kafka) -> str:
     """The user that the brokers see, with the setting that names it."""
-    kafka = settings.kafka
     if kafka.sasl_username is not None:
         return f"user {kafka.sasl_username!r} (kafka.sasl_username)"
     if kafka.ssl_certfile is not None:
@@ -118,7 +118,7 @@ def require_rights_on_topics(settings: Settings, admin: KafkaAdminClient, part: 
 def refusal(settings: Settings, missing: str) -> str:
     """Message about missing rights, and the remedy."""
     servers = ", ".join(settings.kafka.bootstrap_servers)
-    return f"{servers} does not allow {user_of(settings)} {missing}: allow it as {DOCUMENTED_AT} shows"
+    return f"{servers} does not allow {user_of(settings.kafka)} {missing}: allow it as {DOCUMENTED_AT} shows"
 
 
 def withheld_in(settings: Settings, error: errors.AuthorizationError, doing: str) -> str:

@@ -425,7 +425,7 @@ class KafkaTransport:
 def _client(settings: Settings) -> tuple[MakeProducer, Callable[[Settings, str, str], Reader]]:
     if settings.kafka.client == "kafka-python":
         return KafkaPythonProducer, KafkaPythonReader
-    require_client(settings)
+    require_client(settings.kafka)
     from streamer.transports.kafka.confluent.producer import ConfluentProducer
     from streamer.transports.kafka.confluent.reader import ConfluentReader
 

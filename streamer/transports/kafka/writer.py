@@ -74,11 +74,11 @@ class Writer:
                 producer.begin()
                 if producer.fill(sends, commits, proof):
                     self._note.ask()
-                    within_timeout(settings, producer.commit, "commit")
+                    within_timeout(settings.kafka, producer.commit, "commit")
                     self._note.committed(commits)
                     return
                 # Nothing is in doubt: no commit was asked for.
-                within_timeout(settings, producer.abort, "abort")
+                within_timeout(settings.kafka, producer.abort, "abort")
         raise DeliveryDoubtful(f"the rebalance did not finish within {_ATTEMPTS_MAX} attempts to commit")
 
     def close(self) -> None:

@@ -27,8 +27,8 @@ from streamer.evaluation.dice import Dice
 from streamer.evaluation.report import recommendation
 from streamer.evaluation.sample import read_documents
 from streamer.evaluation.scores import Scores, Truth, admit, pairs_flagged
-from streamer.evaluation.sets import Document
 from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.records.decode import Document
 from streamer.settings.settings import Settings, load
 from streamer.text.characters import normalise
 from streamer.text.normalisation import Normaliser
@@ -43,7 +43,7 @@ TEXT = (
 def news(tmp_path_factory: pytest.TempPathFactory) -> list[Document]:
     file = tmp_path_factory.mktemp("news") / "news.jsonl"
     file.write_bytes(b"\n".join(documents(150)))
-    return [Document(each.title, each.text) for batch in read_documents([file], Settings().decode) for each in batch]
+    return [each for batch in read_documents([file], Settings().decode) for each in batch]
 
 
 @pytest.mark.parametrize("edit", EDITS)

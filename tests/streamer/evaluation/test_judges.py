@@ -8,7 +8,8 @@ import pytest
 
 from streamer.evaluation.judges import cosines, judged
 from streamer.evaluation.scores import Truth
-from streamer.evaluation.sets import Document, EvaluationSet
+from streamer.evaluation.sets import EvaluationSet
+from streamer.records.decode import Document
 from streamer.settings.settings import Settings, load
 
 WORDS = load(None, ["fingerprint.stop_words=", "fingerprint.second_look=none"], {}, preset="simhash-classic")

@@ -22,8 +22,10 @@ from streamer.evaluation.scores import (
     score,
     truth_of_labels,
 )
-from streamer.evaluation.sets import Document, EvaluationSet, fingerprint_documents, read_pairs_of_set, read_set
+from streamer.evaluation.sets import EvaluationSet, read_pairs_of_set, read_set
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
+from streamer.records.decode import Document
 from streamer.settings.settings import load
 from tests.support.news import ARTICLES
 
@@ -136,7 +138,7 @@ def test_a_second_look_decides_over_pairs_as_over_a_stream(preset: str, expected
     """The third document has the words of the first, some of them so often that the cosine falls."""
     overrides = ["fingerprint.features_min=1", "index.insert=all", "fingerprint.stop_words="]
     own = load(None, overrides, {}, preset=preset)
-    documents = [Document("", TEXT, ("a", "b")), Document("", TEXT, ("a", "b"))]
+    documents = [Document("", TEXT, metadata=("a", "b")), Document("", TEXT, metadata=("a", "b"))]
     scheme, parameters = scheme_for(own), parameters_for(own, {})
     side = fingerprint_documents(scheme, documents)
     other = fingerprint_documents(scheme, documents[::-1])
@@ -167,7 +169,7 @@ VERSIONS = {"teaser": WHOLE[: len(WHOLE) * 4 // 5], "whole": WHOLE, "copy": WHOL
 
 def versions(form: str, groups: Sequence[int] | None = None) -> EvaluationSet:
     """The three versions as a stream, or the first two as a pair; the whole text is a duplicate by the truth."""
-    documents = [Document("", text, (), name) for name, text in VERSIONS.items()]
+    documents = [Document(name, text) for name, text in VERSIONS.items()]
     if form == "pairs":
         return EvaluationSet(form, documents[:1], documents[1:2], truth_of_labels(["dup"]))
     truth = truth_of_labels(["neg", "dup", "dup"])

@@ -13,11 +13,11 @@ from streamer.errors import BrokerUnavailable
 from streamer.explain.explanation import Explanation
 from streamer.explain.texts import comparable_scheme, with_texts
 from streamer.explain.why import explain
+from streamer.fingerprint.documents import prepare
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Decoder
 from streamer.records.reason import Reason
 from streamer.records.record import Record
-from streamer.service.pipeline import prepare
 from streamer.settings.settings import Settings, load
 from streamer.transports.output_log import Absent, RecordsByPosition
 from tests.support.entries import Row, entries_of

@@ -21,12 +21,13 @@ from index.storage.file.commit_hooks import CommitHooks
 from index.tools import Record as ExportedRecord
 from index.tools import frames_of
 from streamer.errors import RecoveryRefused, TrialFailed
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import scheme_for
 from streamer.observe.batch_report import STEPS
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Headers, Lost, Outgoing, Record
 from streamer.service.loop import OBJECTS_BETWEEN, State, gc_less_often
-from streamer.service.pipeline import Prefetcher, Work, fingerprint_documents
+from streamer.service.pipeline import Prefetcher, Work
 from streamer.service.poison.trial import Trials, Tried
 from streamer.service.whole import ByIndex, Service
 from streamer.service.wiring import router_of

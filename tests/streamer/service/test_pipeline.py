@@ -13,11 +13,12 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from index.entry import Entries, Kind, Source
+from streamer.fingerprint.documents import fingerprint_documents, prepare
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
 from streamer.records.record import Batch, Record
-from streamer.service.pipeline import Prefetcher, fingerprint_documents, prepare, pure_steps
+from streamer.service.pipeline import Prefetcher, pure_steps
 from streamer.service.poison.attempts import AttemptFile, deaths
 from streamer.settings.settings import Settings
 from tests.support.memory_service import SENTENCES, document

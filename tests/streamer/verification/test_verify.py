@@ -16,13 +16,13 @@ from deploy.made_up_site import others, reprints, site
 from index import Index, Source, Verdict, errors
 from index.tools import frames_of
 from streamer.errors import NoDocuments
+from streamer.fingerprint.documents import prepare
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import parameters_for, scheme_for, settings_digest
 from streamer.records.decode import Decoder, Document
 from streamer.records.reason import Reason, label
 from streamer.records.record import Decision, Lost, Record
 from streamer.records.route import Router
-from streamer.service.pipeline import prepare
 from streamer.settings.settings import Batching, Minhash, Route, Settings
 from streamer.settings.settings import Index as IndexSettings
 from streamer.verification.findings import CHECKS

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from kafka.errors import KafkaConfigurationError, KafkaTimeoutError, RetriableError, UnknownError, for_code
 from kafka.errors import KafkaError as BrokerError
 
+from streamer.settings.kafka import Kafka
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (
     LINGER_MS_MAX,
@@ -113,8 +114,7 @@ def as_broker_error(error: KafkaError) -> BrokerError:
     return for_code(error.code())(words) if error.code() >= UnknownError.errno else BrokerError(words)
 
 
-def _connection(settings: Settings) -> dict[str, Any]:
-    kafka = settings.kafka
+def _connection(kafka: Kafka) -> dict[str, Any]:
     options: dict[str, Any] = {
         "bootstrap.servers": ",".join(kafka.bootstrap_servers),
         "security.protocol": kafka.security_protocol,
@@ -148,7 +148,7 @@ def make_consumer(
     kafka, batch = settings.kafka, settings.batch
     return Consumer(
         {
-            **_connection(settings),
+            **_connection(kafka),
             **{name.replace("_", "."): value for name, value in member_options(settings, instance).items()},
             "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.offset.store": False,
@@ -175,10 +175,10 @@ def make_transactional_producer(settings: Settings, instance: str, batch_bytes: 
     Raises the client's errors; see `client_errors`.
     """
     kafka = settings.kafka
-    identity = transactional_id(settings, instance)
+    identity = transactional_id(kafka, instance)
     return Producer(
         {
-            **_connection(settings),
+            **_connection(kafka),
             "client.id": identity,
             "transactional.id": identity,
             "transaction.timeout.ms": kafka.transaction_timeout_ms,

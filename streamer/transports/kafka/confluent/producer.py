@@ -45,7 +45,7 @@ class ConfluentProducer:
             self.client = make_transactional_producer(settings, instance, batch_bytes, self._lines)
             _dropped.append(self.client)
             self.client.init_transactions(settings.kafka.delivery_timeout_ms / 1000)
-        last = described(settings, admin, transactional_id(settings, instance))
+        last = described(settings, admin, transactional_id(settings.kafka, instance))
         self.identity = None if last is None else (last.producer_id, last.producer_epoch)
 
     def has_lost_connection(self) -> bool:
@@ -75,7 +75,7 @@ class ConfluentProducer:
         with translated():
             self._produce(sends)
         try:
-            sending.wait(self._settings)
+            sending.wait(self._settings.kafka)
         except IllegalGenerationError:
             return False
         return True

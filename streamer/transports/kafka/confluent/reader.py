@@ -122,7 +122,7 @@ class ConfluentReader:
         """See `Reader`."""
         if self._login_in_doubt:
             self._login_in_doubt = False
-            require_login(self._settings, everywhere=True)
+            require_login(self._settings.kafka, everywhere=True)
         with client_errors(self._settings, "reading the input"):
             messages = self.consumer.consume(records_max, 0)
             if not messages and wait_ms:
@@ -204,7 +204,7 @@ class ConfluentReader:
             with translated():
                 _sound(self.consumer.commit(offsets=offsets, asynchronous=False))
 
-        within_timeout(self._settings, send, "offsets")
+        within_timeout(self._settings.kafka, send, "offsets")
 
     def progress(self, partition: int) -> tuple[int, int] | None:
         """See `Reader`."""

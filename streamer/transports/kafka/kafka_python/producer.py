@@ -46,8 +46,8 @@ class KafkaPythonProducer:
             raise DeliveryDoubtful("the proof of membership is of another client")
         self._send(sends)
         if commits:
-            offsets = offsets_of(self._settings.topics.input, commits)
-            within_timeout(self._settings, lambda: self.client.send_offsets_to_transaction(offsets, proof), "offsets")
+            offsets, send = offsets_of(self._settings.topics.input, commits), self.client.send_offsets_to_transaction
+            within_timeout(self._settings.kafka, lambda: send(offsets, proof), "offsets")
         return True
 
     def commit(self) -> None:

@@ -117,7 +117,7 @@ def unasked(settings: Settings, instance: str) -> Unasked | None:
 
 def note_path(settings: Settings, instance: str) -> Path:
     """Path of an instance's note."""
-    return settings.index.directory / f"{quote(transactional_id(settings, instance), safe='')}.transaction"
+    return settings.index.directory / f"{quote(transactional_id(settings.kafka, instance), safe='')}.transaction"
 
 
 def _boot() -> str:

@@ -32,6 +32,7 @@ from kafka.admin import TransactionDescription, TransactionState
 from index import Position, Source
 from streamer.errors import DeliveryDoubtful, TransactionHanging
 from streamer.records.route import parse_position
+from streamer.settings.kafka import Kafka
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (
     Producers,
@@ -106,7 +107,7 @@ def take_over(
 
     Raises TransactionHanging without a known or successful end; DeliveryDoubtful and the client's errors.
     """
-    identity = transactional_id(settings, instance)
+    identity = transactional_id(settings.kafka, instance)
     last = _state(described(settings, admin, identity))
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
     commit: bool | None = None
@@ -125,7 +126,7 @@ def take_over(
                 end="commit" if commit else "abort",
                 partitions=_shown(forgotten.all),
             )
-            _end(settings, producer, forgotten, commit=commit)
+            _end(settings.kafka, producer, forgotten, commit=commit)
             drop_producer(producer)
             # The next producer gets its id only when all marks are set.
             producer = _initialised(settings, instance, undo)
@@ -188,7 +189,7 @@ def require_offsets_not_hanging(settings: Settings, admin: KafkaAdminClient) -> 
                 # The only use of a clock: this user may not be allowed to see the id.
                 is_over = time() * 1000 - producer.last_timestamp > settings.kafka.transaction_timeout_ms
             else:
-                ours = identity.startswith(transactional_id(settings, ""))
+                ours = identity.startswith(transactional_id(settings.kafka, ""))
                 is_over = ours and _state(described(settings, admin, identity)) not in _UNDER_WAY
             # A coordinator has finished once all marks are set: an end between both questions shows now.
             starts = _starts(_open_offsets(settings, admin), producer.producer_id) if is_over else {}
@@ -210,7 +211,7 @@ def hanging(settings: Settings, identity: str | None, forgotten: Open) -> Transa
     return TransactionHanging(
         f"group {settings.kafka.group!r} stands still: a transaction {named} (producer id {forgotten.producer_id}) was never "
         f"ended in {', '.join(_shown(forgotten.all))}, and nothing tells how it has to end. Nothing is lost. A person ends it: "
-        f"first read {DOCUMENTED_AT}; then {abort_commands(settings, forgotten.all)}"
+        f"first read {DOCUMENTED_AT}; then {abort_commands(settings.kafka, forgotten.all)}"
     )
 
 
@@ -358,15 +359,14 @@ def never_asked(
     return all(map(noted.is_of, positions)) and (settled or not forgotten.offsets)
 
 
-def _end(settings: Settings, producer: KafkaProducer, forgotten: Open, *, commit: bool) -> None:
+def _end(kafka: Kafka, producer: KafkaProducer, forgotten: Open, *, commit: bool) -> None:
     producer.begin_transaction()
     for partition in forgotten.outputs:
         producer._transaction_manager.maybe_add_partition_to_transaction(partition)
     # Sends no offset, but adds their partition. The client sends requests in turn: on return, all partitions are added.
-    within_timeout(settings, lambda: producer.send_offsets_to_transaction({}, settings.kafka.group), "offsets")
-    within_timeout(
-        settings, producer.commit_transaction if commit else producer.abort_transaction, "commit" if commit else "abort"
-    )
+    within_timeout(kafka, lambda: producer.send_offsets_to_transaction({}, kafka.group), "offsets")
+    step, call = ("commit", producer.commit_transaction) if commit else ("abort", producer.abort_transaction)
+    within_timeout(kafka, call, step)
 
 
 def _shown(starts: Mapping[TopicPartition, int]) -> list[str]:

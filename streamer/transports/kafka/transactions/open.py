@@ -95,5 +95,5 @@ def _never_ended(settings: Settings, hidden: Mapping[TopicPartition, int], secon
     return TransactionHanging(
         f"the outputs cannot be read to their ends: a transaction has been open for more than {seconds:.0f} s, longer than "
         "the brokers allow, and hides what was delivered after it. Nothing is lost. A person ends it: first read "
-        f"docs/runbook.md, NeardupTransactionHanging; then {abort_commands(settings, hidden)}"
+        f"docs/runbook.md, NeardupTransactionHanging; then {abort_commands(settings.kafka, hidden)}"
     )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from index.entry import Kind, Source
 from streamer.errors import SettingsError
+from streamer.fingerprint.documents import prepare
 from streamer.fingerprint.hashing import hash_text
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.fingerprint.simhash.weights import FACTOR_UNIT, fixed, topic_length_factor
@@ -21,7 +22,6 @@ from streamer.fingerprint.simhash.word_tables import PARTICLES, idf_table, tag_f
 from streamer.fingerprint.word_shingles import shingle
 from streamer.records.decode import Decoder
 from streamer.records.record import Record
-from streamer.service.pipeline import prepare
 from streamer.settings.settings import Decode, Fingerprint, load
 from streamer.text.characters import normalise
 from streamer.text.normalisation import Normaliser

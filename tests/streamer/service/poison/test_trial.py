@@ -16,12 +16,12 @@ import pytest
 
 from index.entry import Kind, Source
 from streamer.errors import ProcessRefused, RegistryUnavailable
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.key import PUBLIC
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
 from streamer.records.record import Record
-from streamer.service.pipeline import fingerprint_documents
 from streamer.service.poison import trial
 from streamer.service.poison.trial import Trials, Tried
 from streamer.settings.settings import Settings

@@ -16,7 +16,9 @@ from streamer.records.record import Destination, Record
 from streamer.records.route import (
     ORIGINAL_POSITION,
     ORIGINAL_STREAM,
+    POSITION,
     REASON,
+    STREAM,
     VERDICT,
     parse_original_position,
     restoring_verdict,
@@ -61,10 +63,12 @@ class Line(NamedTuple):
         offset = self.number - 1
         original = Position(SOURCES[1], 7) if self.names_original else None
         named = ((ORIGINAL_POSITION, b"two.jsonl/0/7"), (ORIGINAL_STREAM, b"stream-2"))
+        name, stream = INPUTS[self.input].name, INPUTS[self.input].stream
         told = (VERDICT, self.verdict.encode()), (REASON, b"ordinary")
-        headers = (*told, *named) if original else told
+        own = (POSITION, f"{name}/0/{offset}".encode()), (STREAM, stream.encode())
+        headers = (*told, *own, *named) if original else (*told, *own)
         assert parse_original_position(headers) == original
-        return Record(SOURCES[self.input], INPUTS[self.input].name, offset, None, self.value, NO_TIMESTAMP_MS, headers)
+        return Record(SOURCES[self.input], name, offset, None, self.value, NO_TIMESTAMP_MS, headers)
 
 
 def write(folder: Path, lines: Sequence[Line]) -> Path:

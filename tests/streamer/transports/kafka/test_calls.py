@@ -18,7 +18,7 @@ def settings() -> Settings:
 
 
 def make(settings: Settings, call: Callable[[], None]) -> None:
-    within_timeout(settings, call, "commit")
+    within_timeout(settings.kafka, call, "commit")
 
 
 def assert_returns(in_time: object) -> None:
@@ -69,7 +69,7 @@ def test_two_calls_are_under_way_at_the_same_time(settings: Settings) -> None:
     both = threading.Barrier(2)
     attempts = [Attempt(lambda: assert_returns(both.wait(60) in range(2)), "offsets") for _ in range(2)]
     for attempt in attempts:
-        attempt.wait(settings)
+        attempt.wait(settings.kafka)
 
 
 def test_many_calls_take_few_threads(settings: Settings) -> None:

@@ -149,7 +149,7 @@ def make_open(settings: Settings, secure_kafka: SecureKafka) -> Settings:
 def test_every_broker_is_greeted(guarded: Callable[..., Settings], secure_kafka: SecureKafka) -> None:
     address = secure_kafka.address("SECURE")
     settings = guarded(bootstrap_servers=["127.0.0.1:1", address])
-    found = dict(greetings(settings))
+    found = dict(greetings(settings.kafka))
     assert list(found) == ["127.0.0.1:1", address]
     assert isinstance(found["127.0.0.1:1"], BrokerUnavailable)
     assert isinstance(found[address], Greeting)
@@ -163,12 +163,12 @@ def test_a_certificate_of_ones_own_tells_when_it_ends(secure_kafka: SecureKafka)
         kafka = Kafka(**(settings.kafka.model_dump() | secure_kafka.connection("MUTUAL") | changed))
         return settings.model_copy(update={"kafka": kafka})
 
-    assert own_certificate_expires(settings) is None
-    expires = own_certificate_expires(showing())
+    assert own_certificate_expires(settings.kafka) is None
+    expires = own_certificate_expires(showing().kafka)
     assert expires is not None
     assert expires > 4e9
     with pytest.raises(SettingsError, match=r"kafka.ssl_certfile: .*: certificate has expired"):
-        own_certificate_expires(showing(ssl_certfile=held.expired_client, ssl_keyfile=held.expired_client_key))
+        own_certificate_expires(showing(ssl_certfile=held.expired_client, ssl_keyfile=held.expired_client_key).kafka)
 
 
 def test_all_codecs_are_there() -> None:

@@ -52,14 +52,14 @@ def user(secure_kafka: SecureKafka) -> str:
 def test_the_right_password_is_taken(secure_kafka: SecureKafka, user: str, listener: str, mechanism: str) -> None:
     name = PLAIN_USER if mechanism == "PLAIN" else user
     settings = with_kafka(secure_kafka.connection(listener, name, mechanism))
-    assert greet(settings, secure_kafka.address(listener)).brokers == (secure_kafka.address(listener),)
-    require_login(settings)
+    assert greet(settings.kafka, secure_kafka.address(listener)).brokers == (secure_kafka.address(listener),)
+    require_login(settings.kafka)
 
 
 @pytest.mark.parametrize("listener", ["TLS", "MUTUAL"])
 def test_the_right_certificate_is_taken_and_its_end_is_known(secure_kafka: SecureKafka, listener: str) -> None:
     settings = with_kafka(secure_kafka.connection(listener))
-    greeting = greet(settings, secure_kafka.address(listener))
+    greeting = greet(settings.kafka, secure_kafka.address(listener))
     assert greeting.certificate_expires is not None
     assert greeting.certificate_expires > time.time()
 
@@ -165,7 +165,7 @@ def test_a_mechanism_that_the_broker_does_not_take_is_named_beside_those_that_it
     settings = with_kafka(secure_kafka.connection("SASL", user))
     unknown = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"sasl_mechanism": "GSSAPI"})})
     with pytest.raises(SettingsError, match=r"kafka.sasl_mechanism \(GSSAPI\): .*SCRAM-SHA-256"):
-        require_login(unknown)
+        require_login(unknown.kafka)
 
 
 @pytest.mark.parametrize("key", ["ssl_cafile", "ssl_certfile", "ssl_keyfile"])
@@ -182,13 +182,13 @@ def test_a_file_that_cannot_be_used_is_named(
         file.write_bytes(content)
     settings = with_kafka({**secure_kafka.connection("MUTUAL"), key: file})
     with pytest.raises(SettingsError, match=f"^kafka.{key}: {file}: {message}"):
-        tls_context(settings)
+        tls_context(settings.kafka)
 
 
 def test_a_folder_is_no_certificate(secure_kafka: SecureKafka, tmp_path: Path) -> None:
     settings = with_kafka({**secure_kafka.connection("TLS"), "ssl_cafile": tmp_path})
     with pytest.raises(SettingsError, match=r"kafka.ssl_cafile: .*: cannot be read: Is a directory"):
-        tls_context(settings)
+        tls_context(settings.kafka)
 
 
 def test_a_key_that_is_encrypted_is_refused_and_nobody_is_asked(secure_kafka: SecureKafka, tmp_path: Path) -> None:
@@ -200,14 +200,14 @@ def test_a_key_that_is_encrypted_is_refused_and_nobody_is_asked(secure_kafka: Se
         )
     )
     settings = with_kafka({**secure_kafka.connection("MUTUAL"), "ssl_keyfile": file})
-    with pytest.raises(SettingsError, match=r"kafka.ssl_keyfile: .*without a password: the key is encrypted"):
-        tls_context(settings)
+    with pytest.raises(SettingsError, match=r"kafka.ssl_keyfile: .*without a password .the key is encrypted"):
+        tls_context(settings.kafka)
 
 
 def test_a_key_of_another_certificate_is_refused(secure_kafka: SecureKafka) -> None:
     other = secure_kafka.certificates.client_of_other_key
     with pytest.raises(SettingsError, match=r"kafka.ssl_keyfile: .*MISMATCH"):
-        tls_context(with_kafka({**secure_kafka.connection("MUTUAL"), "ssl_keyfile": other}))
+        tls_context(with_kafka({**secure_kafka.connection("MUTUAL"), "ssl_keyfile": other}).kafka)
 
 
 @contextmanager
@@ -247,8 +247,8 @@ def test_one_who_breaks_off_without_a_reason_may_come_back(
             }
         )
         with pytest.raises(BrokerUnavailable, match=address):
-            greet(settings, address)
-        require_login(settings)
+            greet(settings.kafka, address)
+        require_login(settings.kafka)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no-such-host.invalid:9092"])
@@ -264,6 +264,6 @@ def test_one_who_is_away_or_has_no_name_yet_may_come_back(secure_kafka: SecureKa
 def test_the_first_broker_that_answers_decides(secure_kafka: SecureKafka, user: str) -> None:
     right = secure_kafka.connection("SASL", user)
     several = {**right, "bootstrap_servers": ["127.0.0.1:1", secure_kafka.address("SASL")]}
-    require_login(with_kafka(several))
+    require_login(with_kafka(several).kafka)
     with pytest.raises(SettingsError, match=r"kafka.sasl_password"):
-        require_login(with_kafka({**several, "sasl_password": "wrong"}))
+        require_login(with_kafka({**several, "sasl_password": "wrong"}).kafka)
