@@ -21,7 +21,7 @@ from streamer.fingerprint.documents import entries_of, fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.record import Batch, Outgoing
+from streamer.records.record import Batch, Outgoing, Record
 from streamer.service.poison.attempts import IDLE, AttemptFile
 
 

@@ -20,13 +20,13 @@ from typing import NamedTuple
 import structlog
 
 from index import Source
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.key import HashKey
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.observe.process_start import end_with_parent
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Record
-from streamer.service.pipeline import fingerprint_documents
 from streamer.settings.settings import Settings
 from streamer.transports.transport import NO_TIMESTAMP_MS
 
@@ -106,7 +106,7 @@ class Prepared(NamedTuple):
         return documents
 
 
-_NONE = Document("", "", "", 0, None, ())
+_NONE = Document("", "")
 
 
 class Processes:

@@ -12,10 +12,10 @@ from pathlib import Path
 import orjson
 import pytest
 
+from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.key import PUBLIC
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import Decoder
-from streamer.service.pipeline import fingerprint_documents
 from streamer.settings.settings import Settings
 from streamer.transports.files.output_folder import OUTPUT_FILES
 from tests.support.memory_service import SENTENCES
