@@ -12,7 +12,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.record.memory_records import MemoryRecords
 
 from deploy.local_kafka import LocalKafka
-from streamer.records.record import Record
+from index.entry import Source
+from streamer.records.record import Batch, Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.memory_broker import Stored
@@ -113,6 +114,45 @@ def test_aborted_records_of_the_input_never_come_out(world: KafkaWorld, open_tra
     successor = open_transport(world.settings)
     begin(successor)
     assert [record.value for record in read_records(successor, 1)] == [b"last"]
+
+
+@pytest.mark.parametrize("ending", ["committed", "aborted twice"])
+def test_an_input_that_ends_in_marks_and_aborted_records_is_read_to_its_end(
+    world: KafkaWorld, ending: str, open_transport: Open
+) -> None:
+    """An idle service shows no lag and owes nothing, also after a restart, which reads no record."""
+    servers, topic = world.settings.kafka.bootstrap_servers, world.settings.topics.input
+    producer = KafkaProducer(bootstrap_servers=servers, transactional_id=str(uuid.uuid4()))
+    producer.init_transactions()
+    for is_committed in (True, False, False) if ending == "aborted twice" else (True,):
+        producer.begin_transaction()
+        producer.send(topic, b"record", partition=0)
+        producer.flush()
+        if is_committed:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+    producer.close()
+    transport = open_transport(world.settings)
+    source = only(begin(transport))
+    deliver_all(transport, read_batch(transport))
+    assert unique_values(world.settings) == [b"record"]
+    require_idle(transport, source)
+    transport.close()
+    successor = open_transport(world.settings)
+    begin(successor)
+    require_idle(successor, source)
+
+
+def require_idle(transport: KafkaTransport, source: Source) -> None:
+    def idles() -> bool:
+        event = transport.read()
+        assert isinstance(event, Batch)
+        assert not event.records
+        return transport.lags() == {source: 0}
+
+    patiently(idles)
+    assert transport.owed() == ()
 
 
 @pytest.mark.parametrize("client", CLIENTS)

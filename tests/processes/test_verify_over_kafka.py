@@ -54,7 +54,9 @@ def test_an_open_transaction_is_named_while_it_is_waited_for_and_the_answer_stay
     service = start(run)
     wait_until(run.ready)
     fill(kafka.bootstrap_servers, run.input_topic, list(documents(100)))
-    wait_until(lambda: run.delivered() == 100)
+    abort_a_record(kafka.bootstrap_servers, run.input_topic)
+    # The input ends in an aborted record and its mark, which are no lag.
+    wait_until(lambda: run.delivered() == 100 and lags(run) == [0.0])
     assert stop(service.process) == 0
     stranger = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=f"stranger-{run.name}")
     stranger.init_transactions()
@@ -75,6 +77,20 @@ def test_an_open_transaction_is_named_while_it_is_waited_for_and_the_answer_stay
             verifying.wait()
     stranger.close()
     assert orjson.loads(answer.read_bytes())["counts"]["outputs"] == 100
+
+
+def abort_a_record(servers: str, topic: str) -> None:
+    with closing(KafkaProducer(bootstrap_servers=servers, transactional_id=str(uuid.uuid4()))) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"aborted", partition=0)
+        producer.flush()
+        producer.abort_transaction()
+
+
+def lags(run: Run) -> list[float]:
+    lines = [line for line in run.metrics().splitlines() if line.startswith("neardup_lag_records{")]
+    return [float(line.rpartition(" ")[2]) for line in lines]
 
 
 @pytest.mark.parametrize("policy", ["compact,delete", "compact", "delete"])
