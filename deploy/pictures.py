@@ -13,6 +13,8 @@ import argparse
 import html
 import json
 import math
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +33,7 @@ from deploy.page_check import run_in_chromium
 FONTS = "fonts-wqy-microhei"
 """Half the news is Chinese; fontconfig also looks for fonts in XDG_DATA_HOME."""
 
+COLOURS_MAX = 128
 WIDTH = 1440
 COLUMNS = 24
 ROW_PIXELS = 30
@@ -193,6 +196,11 @@ def screenshot(url: str, file: Path, width: int, height: int) -> None:
     fonts = unpacked(FONTS, "fonts", "install a font with Chinese characters") / "usr" / "share"
     options = (f"--screenshot={file.resolve()}", f"--window-size={width},{height}", "--hide-scrollbars")
     run_in_chromium(url, *options, environment={"XDG_DATA_HOME": str(fonts)})
+    # Few colours and half of the bytes, or less.
+    root = unpacked("pngquant", "pngquant", "leave the pictures as they are", needed=True)
+    libraries = ":".join(str(each.parent) for each in root.rglob("*.so.*"))
+    command = [root / "usr" / "bin" / "pngquant", "--force", "--strip", "--output", file, str(COLOURS_MAX), file]
+    subprocess.run(command, env={**os.environ, "LD_LIBRARY_PATH": libraries}, check=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -210,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             begin = time.time()
             time.sleep(60 * options.minutes)
             if options.page is not None:
-                screenshot(f"http://{target}/", options.page, 1200, 1490)
+                screenshot(f"http://{target}/", options.page, 1200, 1245)
             if options.dashboard is not None:
                 text, height = page(json.loads(DASHBOARD.read_text()), url, begin, time.time())
                 with tempfile.NamedTemporaryFile("w", suffix=".html") as file:
