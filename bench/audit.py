@@ -136,7 +136,7 @@ def main(file: Path, seeds: int, chances: str, overrides: tuple[str, ...]) -> No
         ]
         for name, estimates in (
             ("recall", [recall(each, limits.similarity_min) for each in seen]),
-            ("precision", [precision(each, limits) for each in seen]),
+            ("precision", [precision(each, replace(limits, one_in=one_in)) for each in seen]),
         ):
             table.add_row(str(one_in), name, f"{truth[name]:.4f}", *figures(estimates, truth[name]))
     Console().print(table)

@@ -4,6 +4,7 @@ A sampled document's near-duplicate with similarity J is in the sample too with 
 (Horvitz, Thompson 1952).
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,14 +46,19 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits in force: of similarity to any document, and to what was kept.
+    """Limits in force: of similarity to any document, and to what was kept; and one document in how many is sampled.
 
-    >>> Limits(0.7, 0.5).root
-    0.5
+    >>> Limits(0.7, 0.5, one_in=256).chance(0.5)
+    0.501953125
     """
 
     similarity_min: float
     root: float
+    one_in: float = math.inf
+
+    def chance(self, similarity: float) -> float:
+        """Probability that a sampled document's original is sampled: by an equal least feature, or by its own."""
+        return similarity + (1 - similarity) / self.one_in
 
 
 def recall(judged: Sequence[Judged], similarity_min: float) -> Estimate:
@@ -68,19 +74,24 @@ def precision(judged: Sequence[Judged], limits: Limits) -> Estimate:
     return _share(
         [
             (
-                *(each.group, 1 / each.original),
-                (each.original >= limits.root and each.near >= limits.similarity_min)
-                / (1.0 if each.original >= limits.similarity_min else each.nearer_chance),
+                *(each.group, 1 / limits.chance(each.original)),
+                (not _is_wrong(each, limits)) / (1.0 if each.original >= limits.similarity_min else each.nearer_chance),
             )
             for each in judged
-            if each.original
+            if each.original is not None
         ]
     )
 
 
-def lost(judged: Sequence[Judged]) -> dict[str, float | None]:
+def _is_wrong(judged: Judged, limits: Limits) -> bool:
+    """Whether a duplicate is beyond a limit; False without an original in the sample."""
+    original = judged.original
+    return original is not None and (original < limits.root or max(judged.near, original) < limits.similarity_min)
+
+
+def lost(judged: Sequence[Judged], limits: Limits) -> dict[str, float | None]:
     """Median and 95th percentile of a duplicate's share that is new, by features; None: too few seen."""
-    pairs = [(each.new_share, 1 / each.original) for each in judged if each.original and each.new_share is not None]
+    pairs = [(each.new_share, 1 / limits.chance(each.original)) for each in judged if each.original is not None]
     if len(pairs) < SEEN_MIN:
         return {"p50": None, "p95": None}
     shares, weights = np.array(pairs).T
@@ -109,11 +120,7 @@ def at_threshold(judged: Sequence[Judged], similarity_min: float, limits: Limits
 def wrong(judged: Sequence[Judged], limits: Limits) -> list[tuple[str, Judged]]:
     """Verdicts that exact counting does not confirm, worst first: near-duplicates that were kept, and other documents' drops."""
     missed = [(each.kept, "kept", each) for each in judged if not each.named and each.kept >= limits.similarity_min]
-    lost = [
-        (1 - each.original, "dropped", each)
-        for each in judged
-        if each.original is not None and (each.original < limits.root or each.near < limits.similarity_min)
-    ]
+    lost = [(1 - (each.original or 0.0), "dropped", each) for each in judged if _is_wrong(each, limits)]
     ordered = sorted([*missed, *lost], key=lambda item: item[0], reverse=True)
     return [(what, each) for _, what, each in ordered[:WRONG_SHOWN]]
 

@@ -34,7 +34,8 @@ WINDOWS_SECONDS = {"hour": 3_600.0, "day": 86_400.0}
 def limits_of(settings: Settings) -> Limits:
     """Limits in force. SimHash has none of similarity, so its verdicts are measured by minhash.similarity_min too."""
     similarity_min, by_roots = settings.minhash.similarity_min, settings.index.insert == "root"
-    return Limits(similarity_min, settings.index.root_similarity_min if by_roots else similarity_min)
+    root = settings.index.root_similarity_min if by_roots else similarity_min
+    return Limits(similarity_min, root, settings.audit.one_in or math.inf)
 
 
 def store_of(settings: Settings, counting: Counting | None = None) -> AuditStore:
@@ -104,7 +105,7 @@ def estimates(judged: Sequence[Judged], limits: Limits) -> dict[str, Any]:
     return {
         "recall": asdict(recall(judged, limits.similarity_min)),
         "precision": asdict(precision(judged, limits)),
-        "lost": lost(judged),
+        "lost": lost(judged, limits),
     }
 
 

@@ -166,24 +166,28 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float, coun
         return
     own, least = document.features, document.least.to_bytes(8, "big")
     group = connection.execute(
-        "SELECT a.place, a.kept, a.features, b.features FROM sample a LEFT JOIN sample b ON b.place = a.copy_of "
-        "WHERE a.least = ? AND (a.copy_of = '' OR b.features NOT NULL) "
+        "SELECT a.place, a.kept, a.least, a.features, b.features FROM sample a LEFT JOIN sample b ON b.place = a.copy_of "
+        "WHERE (a.least = ? OR a.place = ?) AND (a.copy_of = '' OR b.features NOT NULL) "
         "ORDER BY a.place = ? DESC, a.kept DESC, a.number DESC LIMIT ?",
-        (least, document.original, COMPARED_MAX),
+        (least, document.original, document.original, COMPARED_MAX),
     ).fetchall()
     theirs = [_features(features, base) for *_, features, base in group]
     # Row for row with the group: which own features it has.
     common = np.array([shared(own, each) for each in theirs]).reshape(-1, len(own))
     counts = common.sum(axis=1)
     similarities = counts / (len(own) + np.array([len(each) for each in theirs]) - counts)
-    standing = np.array([bool(is_kept) for _, is_kept, *_ in group], np.bool_)
-    standing[standing] = counting([place for place, is_kept, *_ in group if is_kept])
+    # An original of another group is there for its verdict alone: it would favour what was found.
+    alike = np.array([each[2] == least for each in group], np.bool_)
+    standing = alike & np.array([bool(each[1]) for each in group], np.bool_)
+    standing[standing] = counting([group[row][0] for row in np.flatnonzero(standing).tolist()])
     kept = np.where(standing, similarities, 0.0)
     original, new_share, nearer_chance, copy_of = None, None, 1.0, ""
     if document.dropped and group and group[0][0] == document.original:
         original, new_share = float(similarities[0]), float(1 - counts[0] / len(own))
-        nearer = common[similarities > original].any(axis=0)
-        nearer_chance = float((common[0] & nearer).sum() / counts[0]) if nearer.any() else 1.0
+        nearer = common[alike & (similarities > original)].any(axis=0)
+        # The least feature is among those of the original, or among the others.
+        least_among = common[0] == alike[0]
+        nearer_chance = float((least_among & nearer).sum() / least_among.sum()) if nearer.any() else 1.0
         # The difference to a copy would need that copy's original too.
         copy_of = document.original if original >= COPY_MIN and group[0][-1] is None else ""
     if document.replaces:
@@ -193,7 +197,7 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float, coun
         *(document.dropped, document.named, not document.dropped, kept.max(initial=0.0)),
         *(
             group[kept.argmax()][0] if kept.any() else "",
-            similarities.max(initial=0.0),
+            similarities[alike].max(initial=0.0),
             original,
             new_share,
             nearer_chance,

@@ -76,11 +76,19 @@ def test_too_few_pairs_or_groups_give_no_estimate() -> None:
 
 def test_precision_asks_both_limits_of_duplicates_whose_original_was_seen() -> None:
     sample = [judged(group, 0.9) for group in range(60)]
-    sample += [judged(100 + group, 0.9, near=0.6, original=1.0) for group in range(20)]
+    sample += [judged(100 + group, 0.9, near=0.6, original=0.6) for group in range(20)]
     sample += [judged(200 + group, 0.9, near=0.9, original=0.4) for group in range(8)]
     sample += [judged(300 + group, 0.9, original=None) for group in range(50)]
-    expected = (60 / 0.9) / (60 / 0.9 + 20 / 1.0 + 8 / 0.4)
+    expected = (60 / 0.9) / (60 / 0.9 + 20 / 0.6 + 8 / 0.4)
     assert precision(sample, LIMITS).estimate == pytest.approx(expected)
+
+
+def test_a_drop_that_shares_nothing_with_its_original_counts_for_as_many_as_the_sample_missed() -> None:
+    """Of 160 such drops a sample of one in sixteen has ten originals, by chance."""
+    sample = [judged(group, 1.0) for group in range(40)]
+    sample += [judged(100 + group, 0.0, near=0.0, original=0.0) for group in range(10)]
+    assert precision(sample, Limits(0.7, 0.5, one_in=16)).estimate == pytest.approx(40 / (40 + 160))
+    assert precision(sample, Limits(0.7, 0.5, one_in=1)).estimate == pytest.approx(40 / 50)
 
 
 def test_nearer_documents_that_the_sample_lacks_take_nothing_from_precision() -> None:
@@ -92,8 +100,8 @@ def test_nearer_documents_that_the_sample_lacks_take_nothing_from_precision() ->
 
 def test_lost_text_is_a_weighted_percentile() -> None:
     sample = [judged(group, 1.0, new_share=group / 100) for group in range(100)]
-    assert lost(sample) == {"p50": pytest.approx(0.49, abs=0.011), "p95": pytest.approx(0.94, abs=0.011)}
-    assert lost(sample[:5]) == {"p50": None, "p95": None}
+    assert lost(sample, LIMITS) == {"p50": pytest.approx(0.49, abs=0.011), "p95": pytest.approx(0.94, abs=0.011)}
+    assert lost(sample[:5], LIMITS) == {"p50": None, "p95": None}
 
 
 def test_another_threshold_drops_more_or_less_and_is_measured_by_the_one_in_force() -> None:

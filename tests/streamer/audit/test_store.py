@@ -77,6 +77,20 @@ def test_a_nearer_document_has_the_chance_that_it_shares_the_least_feature_too(t
     assert found.nearer_chance == pytest.approx(80 / 90)
 
 
+def test_a_dropped_document_is_compared_with_its_original_in_whatever_group_that_is(tmp_path: Path) -> None:
+    store = AuditStore(tmp_path, MANY)
+    nearer = document("2", range(50, 150), least=8)
+    store.add(
+        [document("1", range(100)), nearer, document("3", range(40, 140), least=8, original="1", dropped=True)], 5.0
+    )
+    found = store.judged()[2]
+    assert found.original == pytest.approx(60 / 140)
+    # Of its group there is one document: for recall the original of another group does not count.
+    assert (found.kept, found.kept_position, found.near) == (pytest.approx(90 / 110), "2.", pytest.approx(90 / 110))
+    # Its least feature is none of the original's, 40 to 99; the nearer one has all of 100 to 139.
+    assert found.nearer_chance == 1
+
+
 def test_a_document_that_no_longer_counts_in_the_index_is_no_original_to_find(tmp_path: Path) -> None:
     left = {"1"}
     store = AuditStore(tmp_path, MANY, lambda places: [place not in left for place in places])
