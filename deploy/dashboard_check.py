@@ -266,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--target", help="host:port of a running service; else one is started and fed")
     parser.add_argument("--dashboard", type=Path, default=DASHBOARD, help="the dashboard's JSON")
-    parser.add_argument("--patience-seconds", type=float, default=30.0, help="maximum wait for data")
+    parser.add_argument("--patience-seconds", type=float, default=150.0, help="maximum wait for data")
     options = parser.parse_args(arguments)
     try:
         queries = dashboard_queries(json.loads(options.dashboard.read_text()))
@@ -275,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ExitStack() as stack:
             target = options.target
             if target is None:
-                target = stack.enter_context(fed_service())
+                target = stack.enter_context(fed_service("audit.one_in=4"))
             url = stack.enter_context(running_prometheus(prometheus, target))
             answers = answers_with_patience(url, [*queries, *rule_queries(url)], options.patience_seconds)
     except (CheckFailed, LocalKafkaError, ServiceFailed) as error:

@@ -213,7 +213,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         with ExitStack() as stack:
-            target = options.target or stack.enter_context(fed_service("ask.enabled=true", "ask.texts=true"))
+            target = options.target or stack.enter_context(
+                fed_service("ask.enabled=true", "ask.texts=true", "audit.one_in=4")
+            )
             url = stack.enter_context(running_prometheus(prometheus_programs()[0], target))
             begin = time.time()
             time.sleep(60 * options.minutes)

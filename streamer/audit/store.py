@@ -184,10 +184,11 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float, coun
     original, new_share, nearer_chance, copy_of = None, None, 1.0, ""
     if document.dropped and group and group[0][0] == document.original:
         original, new_share = float(similarities[0]), float(1 - counts[0] / len(own))
-        nearer = common[alike & (similarities > original)].any(axis=0)
-        # The least feature is among those of the original, or among the others.
-        least_among = common[0] == alike[0]
-        nearer_chance = float((least_among & nearer).sum() / least_among.sum()) if nearer.any() else 1.0
+        nearer = alike & (similarities > original)
+        if nearer.any():
+            # In the original's group the least feature is one that it has too.
+            of_both = (common[0] & common[nearer].any(axis=0)).sum() / counts[0]
+            nearer_chance = float(of_both if alike[0] else similarities[nearer].max())
         # The difference to a copy would need that copy's original too.
         copy_of = document.original if original >= COPY_MIN and group[0][-1] is None else ""
     if document.replaces:
