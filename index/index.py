@@ -24,7 +24,8 @@ from index.entry import NO_NUMBER, Applied, Decisions, Entries, HostShare, Posit
 from index.errors import IndexMissing
 from index.lsm.compaction import TreeSizes
 from index.lsm.id_table import IdTable
-from index.lsm.tree import Tree, lookup_of
+from index.lsm.lookup import lookup_of
+from index.lsm.tree import Tree
 from index.matching.frame import without_frames
 from index.session import Guard, Longer, OpenIndex, ReadSession, Recrawl, Retention
 from index.storage import documents, sources

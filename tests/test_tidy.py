@@ -20,15 +20,15 @@ FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 14
 
 CODE_LINES_MAX = {
-    "index": 569,
+    "index": 570,
     "index/dataflow": 922,
-    "index/decide": 1745,
+    "index/decide": 1753,
     "index/frames": 169,
-    "index/kernels": 1737,
-    "index/lsm": 1407,
+    "index/kernels": 1479,
+    "index/lsm": 1006,
     "index/matching": 710,
-    "index/storage": 2203,
-    "index/tools": 1596,
+    "index/storage": 2171,
+    "index/tools": 1564,
     "index/versions": 261,
     "streamer": 109,
     "streamer/ask": 723,
@@ -325,9 +325,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/index/lsm/test_tree.py": (
         "index.lsm.exact_lookup",
         "index.lsm.hash_table",
-        "index.lsm.hashes.shape",
         "index.lsm.shape",
-        "index.lsm.simhash_shape",
     ),
     "tests/index/tools/test_verify.py": (
         "index.storage.scan",

@@ -29,7 +29,6 @@ from index.frames.hosts import learn_frames, note_kept
 from index.frames.rule import add_framed
 from index.kernels.minhash import UNMEASURED
 from index.lsm.exact_lookup import exact_lookup_of
-from index.lsm.minhash_lookup import MinhashLookup
 from index.matching.candidates import ROW_ORDER, CandidateSet
 from index.matching.distance import Matches, joined, no_matches
 from index.matching.outcome import Outcome
@@ -216,9 +215,9 @@ def _look_up_framed(session: ReadSession, portion: Prepared, *, settle: bool) ->
     if seen is not None:
         measured = with_equals(session, seen.take(np.isin(seen.rows, left)))
     else:
-        assert isinstance(portion.lookup, MinhashLookup), "frames are learnt from MinHash signatures"
-        signatures, hashes = portion.lookup.signatures[left], portion.lookup.hashes[left]
-        measured, comparisons = resembling(session, replace(portion.lookup, signatures=signatures, hashes=hashes))
+        lookup = portion.lookup
+        again = replace(lookup, fingerprints=lookup.fingerprints[left], hashes=lookup.hashes[left])
+        measured, comparisons = resembling(session, again)
         measured = replace(measured, rows=left[measured.rows])
         compared = compared.copy()
         compared[left] += comparisons

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from index.decide.lookup import Answer
 from index.decide.retire import Leaving, retire
 from index.entry import NO_NUMBER, Entries, Kind, Verdict, naming_originals
-from index.lsm.simhash_lookup import first_of_equals
+from index.lsm.lookup import first_of_equals
 from index.matching.distance import Matches
 from index.matching.outcome import Outcome
 from index.session import ReadSession, WriteSession
@@ -76,7 +76,7 @@ class Batch:
         answer   only `equal` and `stale` are read
         origins  originals of the rows that name one, in order; None: the log or this batch has them
         leaving  bool [n], rows about to be forgotten, which skip the blocks
-        hashes   uint64 [n, bands], the rows' `Shape.band_hashes`, if known
+        hashes   uint64 [n, tables], the rows' `Shape.hashes`, if known
 
         Returns the original of every row that names one, by row.
         """

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries
 from index.kernels.minhash import exceeds
-from index.lsm.tree import Lookup, lookup_of
+from index.lsm.lookup import Lookup, lookup_of
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.session import ReadSession
 from index.storage import documents, log

@@ -7,9 +7,7 @@ import numpy.typing as npt
 import xxhash
 
 from index.entry import Entries, Kind
-from index.lsm.minhash_lookup import MinhashLookup
-from index.lsm.simhash_lookup import first_of_equals
-from index.lsm.tree import Lookup, lookup_of
+from index.lsm.lookup import NearLookup, first_of_equals, lookup_of
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.matching.frame import without_frames
 from index.matching.host_sketch import host_keys
@@ -33,20 +31,20 @@ class Prepared:
     exact     int64 [e], EXACT rows
     firsts    int64 [n], first row of the same kind with an equal fingerprint
     hosts     uint64 [n], `host_keys`
-    hashes    uint64 [n, bands], NEAR rows' `Shape.band_hashes`; None without MinHash
+    hashes    uint64 [n, tables], NEAR rows' `Shape.hashes`
     alone     decide each row as if it came alone
     """
 
     rows: npt.NDArray[np.int64]
     entries: Entries
     near: npt.NDArray[np.int64]
-    lookup: Lookup
+    lookup: NearLookup
     pairs: Matches
     compared: npt.NDArray[np.int64]
     exact: npt.NDArray[np.int64]
     firsts: npt.NDArray[np.int64]
     hosts: npt.NDArray[np.uint64]
-    hashes: npt.NDArray[np.uint64] | None = None
+    hashes: npt.NDArray[np.uint64]
     alone: bool = False
 
 
@@ -130,7 +128,6 @@ def _prepared(
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
     look, looks = parameters.look, entries.look_rows[near]
     lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max, None if look is None else looks)
-    hashes = _spread(lookup.hashes, near, len(rows)) if isinstance(lookup, MinhashLookup) else None
     matches, compared = no_matches(), np.zeros(len(rows), np.int64)
     # With frames the rule itself meets pairs, by their band hashes.
     if not alone and (parameters.frames is None or pairs):
@@ -147,11 +144,23 @@ def _prepared(
         equals = Matches(repeats, np.zeros(len(repeats), np.int16), firsts[repeats].astype(np.uint64))
         matches = joined([matches, equals])
     hosts = host_keys(entries.hosts or [None] * len(entries))
-    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, hosts, hashes, alone)
+    return Prepared(
+        rows,
+        entries,
+        near,
+        lookup,
+        matches,
+        compared,
+        exact,
+        firsts,
+        hosts,
+        _spread(lookup.hashes, near, len(rows)),
+        alone,
+    )
 
 
 def _pairs(
-    lookup: Lookup, looks: npt.NDArray[np.uint8], parameters: Parameters
+    lookup: NearLookup, looks: npt.NDArray[np.uint8], parameters: Parameters
 ) -> tuple[Matches, npt.NDArray[np.int64]]:
     """Matches among the NEAR rows that count, and the comparisons, int64 [m]."""
     look = parameters.look

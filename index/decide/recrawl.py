@@ -25,7 +25,7 @@ from index.decide.prepare import Prepared
 from index.decide.rule import Walk
 from index.entry import Kind, Verdict
 from index.kernels.minhash import NONE, NOTHING, Judgement
-from index.lsm.simhash_lookup import first_of_equals, with_looks
+from index.lsm.lookup import first_of_equals, with_looks
 from index.matching.candidates import ROW_ORDER
 from index.matching.distance import Matches, joined
 from index.matching.outcome import MINOR, RECRAWLED, Outcome

@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from index.kernels.checksums import xxh64_of
 from index.kernels.columns import grown
-from index.kernels.jit import array_at, compiled, pointer_at, prefetch, word_at
+from index.kernels.jit import array_at, compiled, ones, pointer_at, prefetch, word_at
+from index.kernels.scan import Probes
 
 AT_ONCE = 64
 """Keys looked up together: enough to keep the memory busy."""
@@ -20,6 +21,9 @@ HEAD_WORDS = 5
 
 BLOCK_WORDS = 512
 """Number words under one checksum: 4 KiB."""
+
+HOT_ENTRIES = 128
+"""In a bucket with more entries, twice as many for each differing bit, a look-up reads only what may be near enough."""
 
 
 @compiled
@@ -252,6 +256,41 @@ def first_unsound(
 
 
 @compiled
+def fill_spans(
+    tables: npt.NDArray[np.int64],
+    lowest: npt.NDArray[np.uint64],
+    highest: npt.NDArray[np.uint64],
+    order: npt.NDArray[np.int64],
+    edges: npt.NDArray[np.int64],
+    bounds: npt.NDArray[np.uint64],
+    begins: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+) -> None:
+    """Fill in begins and ends, int64 [n, k]: segments that may hold entries of tables int64 [k] between two bounds.
+
+    lowest, highest  uint64 [n, k] each, inclusive bounds
+    order            int64 [n * k], places of the bounds, ascending by table and lowest bound
+    edges            int64 [tables + 1], each table's first segment
+    bounds           uint64 [segments], ascending within a table
+    """
+    lows, highs = lowest.reshape(-1), highest.reshape(-1)
+    of_begins, of_ends = begins.reshape(-1), ends.reshape(-1)
+    segment, table = 0, -1
+    # Segments begin at 0, 10 and 20, the bounds are 12 and 20: segment 1 holds 12, so the span is 1 to below 3.
+    for which in order:
+        if tables[which % len(tables)] != table:
+            table = tables[which % len(tables)]
+            segment = edges[table]
+        while segment < edges[table + 1] and bounds[segment] < lows[which]:
+            segment += 1
+        # The last segment with a lower bound comes first: it holds entries up to the next bound.
+        of_begins[which], end = max(edges[table], segment - 1), segment
+        while end < edges[table + 1] and bounds[end] <= highs[which]:
+            end += 1
+        of_ends[which] = end
+
+
+@compiled
 def _first_rest(rests: Any, bits: Any, value: Any, low: Any, high: Any) -> Any:
     """First place in [low, high) whose rest is not below a value, or `high`; rests: their address."""
     while low < high:
@@ -264,32 +303,76 @@ def _first_rest(rests: Any, bits: Any, value: Any, low: Any, high: Any) -> Any:
 
 
 @compiled
-def _span_in(address: Any, hashed: Any) -> Any:
-    """First place, end and rest of a hash in a segment; an empty span if it cannot be there."""
-    base = word_at(address + np.uint64(16))
-    _, rest_bits, _, parts, starts, _, _ = _shape_at(address)
-    off = (hashed - base) >> np.uint64(LOW_BITS)
-    part = np.int64(off >> np.uint64(rest_bits))
-    if hashed < base or part >= parts:
-        return np.int64(0), np.int64(0), np.uint64(0)
-    both = word_at(address + np.uint64(8 * starts + 4 * part))
-    rest = off & ((np.uint64(1) << np.uint64(rest_bits)) - np.uint64(1))
-    return np.int64(both & np.uint64(0xFFFFFFFF)), np.int64(both >> np.uint64(32)), rest
+def _start_of(address: Any, starts: Any, part: Any) -> Any:
+    """First place of a part: int64."""
+    return np.int64(word_at(address + np.uint64(8 * starts + 4 * part)) & np.uint64(0xFFFFFFFF))
+
+
+@compiled
+def _part_of(address: Any, hashed: Any) -> Any:
+    """Part of the first entry not below a hash, and that hash's rest in it; past the last part if none is."""
+    base, rest_bits = word_at(address + np.uint64(16)), _shape_at(address)[1]
+    off = (max(hashed, base) - base) >> np.uint64(LOW_BITS)
+    return np.int64(off >> np.uint64(rest_bits)), off & ((np.uint64(1) << np.uint64(rest_bits)) - np.uint64(1))
+
+
+@compiled
+def _is_hot(address: Any, low: Any, high: Any, near: Any) -> Any:
+    """Whether a segment has so many entries from one hash to another that it is faster to search than to read them."""
+    if low == high:
+        return False
+    _, _, _, parts, starts, _, _ = _shape_at(address)
+    first, end = min(_part_of(address, low)[0], parts), min(_part_of(address, high)[0] + 1, parts)
+    return _start_of(address, starts, end) - _start_of(address, starts, first) > HOT_ENTRIES << near
+
+
+@compiled
+def _first_in(address: Any, low: Any, limit: Any) -> Any:
+    """First entry that is not below a hash, and its part; limit: as in `candidates`."""
+    size, rest_bits, _, parts, starts, rests, _ = _shape_at(address)
+    part, rest = _part_of(address, low)
+    if part >= parts:
+        return size, part
+    of_rests, end = address + np.uint64(8 * rests), _start_of(address, starts, part + 1)
+    entry = _first_rest(of_rests, rest_bits, rest, _start_of(address, starts, part), end)
+    # Entries with one hash ascend by number, so the last ones have the highest.
+    if end - entry > limit:
+        entry = max(entry, _first_rest(of_rests, rest_bits, rest + np.uint64(1), entry, end) - limit)
+    return entry, part
+
+
+@compiled
+def _next_near(address: Any, entry: Any, part: Any, own: Any, high: Any, near: Any, most: Any) -> Any:
+    """The place after the next entry that a probe names, up to a hash, and its part; and whether there is one."""
+    size, rest_bits, _, _, starts, rests, _ = _shape_at(address)
+    of_rests, base, end = address + np.uint64(8 * rests), word_at(address + np.uint64(16)), np.int64(0)
+    if entry < size:
+        end = _start_of(address, starts, part + 1)
+    while entry < size:
+        while entry >= end:
+            part += 1
+            end = _start_of(address, starts, part + 1)
+        of_part = np.uint64(part) << np.uint64(rest_bits)
+        hashed = base + ((of_part | _bits_at(of_rests, entry, rest_bits)) << np.uint64(LOW_BITS))
+        if hashed > high:
+            break
+        apart, entry = hashed ^ own, entry + 1
+        if np.int64(ones((apart >> np.uint64(32)) & np.uint64(0xFFFF))) <= near and np.int64(ones(apart)) <= most:
+            return entry, part, True
+    return entry, part, False
 
 
 @compiled
 def _prefetch_starts(address: Any, hashed: Any) -> None:
-    _, rest_bits, _, _, starts, _, _ = _shape_at(address)
-    part = ((hashed - word_at(address + np.uint64(16))) >> np.uint64(LOW_BITS)) >> np.uint64(rest_bits)
-    prefetch(address + np.uint64(8 * starts) + np.uint64(4) * part)
+    prefetch(address + np.uint64(8 * _shape_at(address)[4] + 4 * _part_of(address, hashed)[0]))
 
 
 @compiled
-def _prefetch_rests(address: Any, low: Any, high: Any) -> None:
-    if low < high:
-        _, rest_bits, _, _, _, rests, _ = _shape_at(address)
-        prefetch(address + np.uint64(8 * rests + ((low * rest_bits) >> 3)))
-        prefetch(address + np.uint64(8 * rests + ((high * rest_bits) >> 3)))
+def _prefetch_rests(address: Any, hashed: Any) -> None:
+    _, rest_bits, _, parts, starts, rests, _ = _shape_at(address)
+    part = _part_of(address, hashed)[0]
+    for at in range(part, min(part + 2, parts + 1)):
+        prefetch(address + np.uint64(8 * rests + ((_start_of(address, starts, at) * rest_bits) >> 3)))
 
 
 @compiled
@@ -313,6 +396,8 @@ def _checked_number(address: Any, place: Any, checked: Any) -> Any:
 @compiled
 def candidates(
     hashes: npt.NDArray[np.uint64],
+    probes: Probes,
+    lowest: npt.NDArray[np.uint64],
     begins: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
     addresses: npt.NDArray[np.uint64],
@@ -322,60 +407,63 @@ def candidates(
     hits_max: int,
     limit: int,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int, int, int]:
-    """Entries that share a hash with a row, uint64 [n, k], once for each shared hash.
+    """Entries that each row's probes name, by its hashes, uint64 [n, tables], once for each probe.
 
-    begins, ends  int64 [n, k] each, segments that may hold the hash
+    lowest        uint64 [n, 2 k], least hash that a probe names, in either level
+    begins, ends  int64 [n, 2 k] each, segments that may hold it
     addresses     uint64 [segments], those that passed `first_unsound`
-    order         int64, places in `hashes` in look-up order
+    order         int64, places in `begins` in look-up order
     turn          first place in `order`
-    passed        entries for the first hash that an earlier call returned
-    limit         highest numbers per hash to return from each segment
+    passed        entries for the first place that an earlier call returned
+    limit         highest numbers per hash to return from each segment, if a probe names one hash
 
     Returns rows int64 [m] and numbers uint64 [m], at most `hits_max`; the turn and passed to go on at; and a segment
     with unsound numbers, or -1.
     """
     rows, numbers, count = np.empty(1024, np.int64), np.empty(1024, np.uint64), 0
-    asked, of_begins, of_ends, columns = hashes.reshape(-1), begins.reshape(-1), ends.reshape(-1), hashes.shape[1]
-    lows, highs, rests = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE, np.uint64)
+    of_begins, of_ends, lows, columns = begins.reshape(-1), ends.reshape(-1), lowest.reshape(-1), begins.shape[1]
     while turn < len(order):
         # Three passes load what the last one reads: heads, then part starts, then rests.
         some = order[turn : turn + AT_ONCE]
         for which in some:
             prefetch(addresses[of_begins[which]])
         for which in some:
-            _prefetch_starts(addresses[of_begins[which]], asked[which])
+            _prefetch_starts(addresses[of_begins[which]], lows[which])
+        for which in some:
+            _prefetch_rests(addresses[of_begins[which]], lows[which])
         for place, which in enumerate(some):
-            first = addresses[of_begins[which]]
-            lows[place], highs[place], rests[place] = _span_in(first, asked[which])
-            _prefetch_rests(first, lows[place], highs[place])
-        for place, which in enumerate(some):
-            met = 0
+            row, probe, met = which // columns, which % columns >> 1, 0
+            own, near = hashes[row, probes.tables[probe]], probes.near[probe]
             for segment in range(of_begins[which], of_ends[which]):
-                low, high, rest = lows[place], highs[place], rests[place]
-                if segment != of_begins[which]:
-                    low, high, rest = _span_in(addresses[segment], asked[which])
-                if low == high:
-                    continue
-                _, rest_bits, _, _, _, at_rests, _ = _shape_at(addresses[segment])
-                of_rests = addresses[segment] + np.uint64(8 * at_rests)
-                entry, checked = _first_rest(of_rests, rest_bits, rest, low, high), np.int64(-1)
-                # Entries with one hash ascend by number, so the last ones have the highest.
-                if high - entry > limit:
-                    entry = max(entry, _first_rest(of_rests, rest_bits, rest + np.uint64(1), entry, high) - limit)
-                while entry < high and _bits_at(of_rests, entry, rest_bits) == rest:
-                    met += 1
-                    if met > passed:
-                        if count == hits_max:
-                            # The next call passes over these entries: with 5 hits and room for 3, `passed` is 3.
-                            return rows[:count], numbers[:count], turn + place, met - 1, -1
-                        if count == len(rows):
-                            rows, numbers = grown(rows), grown(numbers)
-                        numbers[count], checked, sound = _checked_number(addresses[segment], entry, checked)
-                        if not sound:
-                            return rows[:count], numbers[:count], turn + place, 0, segment
-                        rows[count] = which // columns
-                        count += 1
-                    entry += 1
+                address, checked = addresses[segment], np.int64(-1)
+                low, high = lows[which], lows[which] | probes.free
+                hot = _is_hot(address, low, high, near)
+                for off in range(256 if hot else 1):
+                    # A bucket is sorted by its second 16 bits, so entries with the same top byte there are adjacent.
+                    if hot:
+                        if np.int64(ones(np.uint64(off))) > near:
+                            continue
+                        low = lows[which] | (((own >> np.uint64(40)) ^ np.uint64(off)) & np.uint64(0xFF)) << np.uint64(
+                            40
+                        )
+                        high = low | np.uint64(2**40 - 1)
+                    entry, part = _first_in(address, low, limit)
+                    while True:
+                        entry, part, there = _next_near(address, entry, part, own, high, near, probes.most)
+                        if not there:
+                            break
+                        met += 1
+                        if met > passed:
+                            if count == hits_max:
+                                # The next call passes over these: with 5 hits and room for 3, `passed` is 3.
+                                return rows[:count], numbers[:count], turn + place, met - 1, -1
+                            if count == len(rows):
+                                rows, numbers = grown(rows), grown(numbers)
+                            numbers[count], checked, sound = _checked_number(address, entry - 1, checked)
+                            if not sound:
+                                return rows[:count], numbers[:count], turn + place, 0, segment
+                            rows[count] = row
+                            count += 1
             passed = 0
         turn += len(some)
     return rows[:count], numbers[:count], turn, 0, -1

@@ -65,24 +65,6 @@ def _population(typing_context: Any, value: Any) -> Any:  # noqa: ARG001
     return types.uint64(types.uint64), code
 
 
-def _apart(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
-    """Number of bits in which two uint16 differ, as uint16; a loop with nothing else handles some 30 at a time."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        return builder.ctpop(builder.xor(*arguments))
-
-    return types.uint16(types.uint16, types.uint16), code
-
-
-def _lesser(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
-    """Lesser of two uint16, as uint16; see `_apart`."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        return builder.select(builder.icmp_unsigned("<", *arguments), *arguments)
-
-    return types.uint16(types.uint16, types.uint16), code
-
-
 def _prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
     """Prefetch an address, uint64, into the cache. Any address is allowed."""
 
@@ -136,7 +118,5 @@ xxh3_128: Any = intrinsic(_xxh3_128)
 pointer_at: Any = intrinsic(_pointer)
 word_at: Any = intrinsic(_word)
 ones: Any = intrinsic(_population)
-bits_apart: Any = intrinsic(_apart)
-lesser: Any = intrinsic(_lesser)
 prefetch: Any = intrinsic(_prefetch)
 array_at: Any = numba.carray  # type: ignore[attr-defined]

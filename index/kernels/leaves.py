@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import array_at, compiled, pointer_at, word_at
+from index.kernels.jit import array_at, compiled, pointer_at
 
 _HEADER = 16
 _LEAF = 2
@@ -79,12 +79,3 @@ def large_values(
         pages[count], sizes[count] = _value(page, at + 8 + key_bytes, 8), _value(page, at, 4)
         count += 1
     return count
-
-
-@compiled
-def words_at(addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Little-endian words at addresses, uint64 [n]: uint64 [n]."""
-    words = np.empty(len(addresses), np.uint64)
-    for place in range(len(addresses)):
-        words[place] = word_at(addresses[place])
-    return words

@@ -1,4 +1,4 @@
-"""Memtable: filing entries in its pages, and merging them into segments."""
+"""Memtable: filing entries in its pages, and gathering them for segments."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ ROWS_AHEAD = 2
 """Rows between a page's prefetch and its use; the heads load as many rows earlier."""
 
 ENTRIES_AHEAD = 16
-"""MinHash entries between a prefetch and its use."""
+"""Entries between a prefetch and its use."""
 
 
 @compiled
@@ -123,7 +123,7 @@ def _chain(pages: Pages, table: int, bucket: int, part: int) -> Any:
 
 
 @compiled
-def gathered(
+def _gathered(
     pages: Pages, table: int, begin: int, end: int, count_max: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32], int]:
     """Entries in the buckets from `begin` to below `end` in a table; buckets are page keys' high halves.
@@ -162,7 +162,7 @@ def gathered(
 
 
 @compiled
-def gathered_bands(
+def gathered(
     pages: Pages,
     rests: npt.NDArray[np.uint8],
     numbers: npt.NDArray[np.uint64],
@@ -171,12 +171,12 @@ def gathered_bands(
     end: int,
     count_max: int,
 ) -> tuple[npt.NDArray[np.uint64], int]:
-    """MinHash: as `gathered`, but the entries: uint64 [2, m], hashes and numbers, ascending except in large buckets.
+    """As `_gathered`, but the entries: uint64 [2, m], hashes and numbers, ascending except in large buckets.
 
     rests    uint8 [capacity, tables], hash bits below those in the page keys
     numbers  uint64 [capacity]
     """
-    places, keys, stopped = gathered(pages, table, begin, end, count_max)
+    places, keys, stopped = _gathered(pages, table, begin, end, count_max)
     found, bucket = np.empty((2, len(places)), np.uint64), 0
     of_rests, of_numbers = np.uint64(rests.ctypes.data), np.uint64(numbers.ctypes.data)
     for count in range(len(places)):
@@ -199,45 +199,3 @@ def gathered_bands(
             to -= 1
         found[0, to], found[1, to] = hashed, number
     return found, stopped
-
-
-@compiled
-def _order(left: npt.NDArray[np.uint16], one: int, right: npt.NDArray[np.uint16], other: int) -> int:
-    """-1, 0 or 1: entry `one` in left, uint16 [columns, n], is below, equal to, or above entry `other` in right."""
-    for column in range(left.shape[0]):
-        if left[column, one] != right[column, other]:
-            return -1 if left[column, one] < right[column, other] else 1
-    return 0
-
-
-@compiled
-def merged(
-    old: npt.NDArray[np.uint16],
-    old_numbers: npt.NDArray[np.uint64],
-    new: npt.NDArray[np.uint16],
-    new_numbers: npt.NDArray[np.uint64],
-    removed: npt.NDArray[np.uint16],
-) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
-    """Merge old entries, without the removed ones, with new ones: columns uint16 [columns, m] and numbers uint64 [m].
-
-    Old, new and removed entries are uint16 [columns, n] each, ascending. If both numbers have length 0, so do the
-    result's.
-    """
-    # Old 1 4, new 2, removed 4: the result is 1 2.
-    total, kept_numbers = old.shape[1] + new.shape[1], len(old_numbers) + len(new_numbers)
-    columns, numbers = np.empty((old.shape[0], total), np.uint16), np.empty(kept_numbers, np.uint64)
-    left, right, gone, count = 0, 0, 0, 0
-    while left < old.shape[1] or right < new.shape[1]:
-        if left < old.shape[1]:
-            while gone < removed.shape[1] and _order(removed, gone, old, left) < 0:
-                gone += 1
-            if gone < removed.shape[1] and _order(removed, gone, old, left) == 0:
-                left += 1
-                continue
-        old_first = right == new.shape[1] or (left < old.shape[1] and _order(old, left, new, right) < 0)
-        for column in range(old.shape[0]):
-            columns[column, count] = old[column, left] if old_first else new[column, right]
-        if kept_numbers:
-            numbers[count] = old_numbers[left] if old_first else new_numbers[right]
-        left, right, count = left + old_first, right + (not old_first), count + 1
-    return columns[:, :count], numbers[: min(count, kept_numbers)]

@@ -1,1 +1,1 @@
-"""The log-structured merge tree: memtable, compaction, segments, and lookups across them."""
+"""The log-structured merge tree: memtable, compaction, levels of segments, and lookups across them."""

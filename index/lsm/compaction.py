@@ -4,8 +4,8 @@ A full memtable freezes, with the removals since the last freeze. Later batches 
 Lookups meanwhile read all of it, so neither its progress matters nor which process continues after a crash. This module
 never changes a memtable: memtables follow the state that the next transaction reads from the file.
 
-An entry both added and removed, by number, cancels out. Every other removed entry leaves the segments. SimHash removes
-by fingerprint, which at most one entry there has; hash tables by hash and number.
+An entry both added and removed, by number, cancels out. Every other removed entry leaves the segments, by hash and
+number.
 """
 
 from dataclasses import dataclass
@@ -15,31 +15,39 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.lsm.hashes import levels
-from index.lsm.memtable import Gathered, Memtable
+from index.lsm import levels
+from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape
 from index.matching.simhash import BLOCK_BITS
 from index.storage.layout import TOMBSTONE_KEY, Table
-from index.storage.segments.compaction_state import CompactionState, pack_compaction, unpack_compaction
+from index.storage.segments.compaction_state import (
+    BOUND_BYTES,
+    CompactionState,
+    Level,
+    pack_compaction,
+    unpack_compaction,
+)
+from index.storage.segments.hash_codec import Entries, segment_capacity
 from index.storage.store import Transaction
 
 GROWTH = 32
-"""The memtable freezes at `memtable_entries` or at 1 / GROWTH of the compacted entries, whichever is more.
-
-Write amplification of SimHash: compaction rewrites about GROWTH segments for each new one. Hash tables have `levels`.
-"""
+"""The memtable freezes at `memtable_entries` or at 1 / GROWTH of the compacted entries, whichever is more."""
 
 AHEAD = 1.25
 """A compaction ends by the time the next memtable is 1 / AHEAD full."""
 
-SLICES_MAX = 32
-"""Maximum slices per batch: bounds its time. Slices of hashes are smaller, and more."""
+SLICES_MAX = 64
+"""Maximum slices per batch: bounds its time."""
 
 MEMTABLE_BYTES = 2**26
 """Approximate memtable memory if `memtable_entries` is None. The frozen memtable takes as much again."""
 
 MEMTABLE_BYTES_MAX = 2**28
 """Approximate maximum memtable memory, in an index so large that `GROWTH` allows more entries."""
+
+
+Gathered = tuple[Entries, Entries, bytes | None]
+"""Entries to add and to remove, and the end of their range; see `MemtablePair.of_table`."""
 
 
 class Reach(NamedTuple):
@@ -98,22 +106,27 @@ class MemtablePair:
     def of_table(self, table: int, begin: bytes, end: bytes | None, count_max: int) -> Gathered:
         """Entries to add to a table and to remove from it, in [begin, end) (end None: the table's end).
 
-        Returns the entries to add, [columns, n] as `Shape.entry_columns`, ascending; their numbers, uint64 [n]; the
-        entries to remove, [columns, m] ascending; and the end, earlier if there are over `count_max` entries to add. It
-        never divides a bucket.
+        Returns both, uint64 [2, n] ascending, and the end, earlier if there are over `count_max` entries to add. It never
+        divides a bucket.
         """
         values_begin = int.from_bytes(begin[:2], "big")
         values_end = 1 << BLOCK_BITS if end is None else int.from_bytes(end[:2], "big") + 1
-        new, numbers, stopped = self.added.of_table(table, values_begin, values_end, count_max)
+        new, stopped = self.added.of_table(table, values_begin, values_end, count_max)
         if stopped < values_end:
             cut = stopped.to_bytes(2, "big").ljust(len(begin), b"\0")
             end = cut if end is None else min(cut, end)
-        old, old_numbers, _ = self.removed.of_table(table, values_begin, stopped, len(self.removed) + 1)
+        old, _ = self.removed.of_table(table, values_begin, stopped, len(self.removed) + 1)
         if len(self._cancelled):
-            left, still = ~np.isin(numbers, self._cancelled), ~np.isin(old_numbers, self._cancelled)
-            new, numbers, old, old_numbers = new[left], numbers[left], old[still], old_numbers[still]
-        new, numbers = self.shape.ordered(new, numbers, begin, end)
-        return new, numbers, self.shape.ordered(old, old_numbers, begin, end)[0], end
+            new, old = (each[:, ~np.isin(each[1], self._cancelled)] for each in (new, old))
+        return ordered(new, begin, end), ordered(old, begin, end), end
+
+
+def ordered(entries: Entries, begin: bytes, end: bytes | None) -> Entries:
+    """Entries between two bounds, ascending: uint64 [2, n] in any order -> uint64 [2, m]."""
+    hashes, numbers = entries
+    if not ((hashes[1:] > hashes[:-1]) | ((hashes[1:] == hashes[:-1]) & (numbers[1:] > numbers[:-1]))).all():
+        entries = entries[:, np.lexsort((numbers, hashes))]
+    return levels.divided(levels.divided(entries, begin)[1], end)[0]
 
 
 def state(transaction: Transaction, shape: Shape) -> CompactionState:
@@ -144,7 +157,7 @@ class Compaction:
         """At a batch's `end`: freeze a full active memtable, or move slices of the frozen one."""
         full = max(active.counts()) / self._memtable_entries(state(self.transaction, self.shape))
         if frozen is not None:
-            self.move(frozen, min(1.0, AHEAD * full), SLICES_MAX * self.shape.slices_share)
+            self.move(frozen, min(1.0, AHEAD * full), SLICES_MAX)
         elif full >= 1:
             self.freeze(end)
 
@@ -155,21 +168,20 @@ class Compaction:
             frozen_rows=end.rows,
             frozen_tombstones=end.tombstone,
             table=0,
-            bound=bytes(self.shape.bound_bytes),
+            bound=bytes(BOUND_BYTES),
         )
         self._put(begun)
 
     def move(self, frozen: MemtablePair, progress_min: float, slices_max: int) -> bool:
         """Move frozen slices up to `progress_min`, at most `slices_max`; returns whether more are left."""
         now = state(self.transaction, self.shape)
-        before = now.first_entries
+        before, capacity, target = now.first_entries, segment_capacity(self.sizes.segment_bytes), self._levels()
         for _ in range(slices_max):
             if progress(now, self.shape.tables) >= progress_min:
                 break
-            now, end = self.shape.moved(
-                self.transaction, now, frozen.of_table, self.sizes.segment_bytes, self.first_number
-            )
-            now = _moved_on(now, end, self.shape)
+            end = target.bound_above(now.table, Level.FIRST, now.bound)
+            added, removed, end = frozen.of_table(now.table, now.bound, end, levels.first_capacity(capacity))
+            now = _moved_on(target.move_in(now, added, removed), end, self.shape)
         now = self._settled(now, levels.SETTLED_SHARE * (now.first_entries - before))
         if not now.is_moving:
             for key in self.transaction.keys(Table.TOMBSTONES):
@@ -186,19 +198,24 @@ class Compaction:
         return after.version != now.version
 
     def _settled(self, now: CompactionState, entries_max: int) -> CompactionState:
-        sizes = self.sizes.segment_bytes, self._memtable_entries(now)
-        return self.shape.settled(self.transaction, now, *sizes, entries_max, self.first_number)
+        """State after about `entries_max` entries, or all excess ones, have left the first level."""
+        entries, tables = now.first_entries + now.last_entries, self.shape.tables
+        first_max = levels.first_entries_max(tables, self._memtable_entries(now), entries)
+        return self._levels().settle(now, tables, first_max, entries_max)
 
     def _memtable_entries(self, now: CompactionState) -> int:
-        compacted = self.shape.compacted_entries(self.transaction, now, self.sizes.segment_bytes)
-        return _memtable_entries(self.sizes, self.shape, compacted)
+        return _memtable_entries(self.sizes, self.shape, now.first_entries + now.last_entries)
+
+    def _levels(self) -> levels.Levels:
+        capacity = segment_capacity(self.sizes.segment_bytes)
+        return levels.Levels(self.transaction, self.shape.table, capacity, self.first_number)
 
     def _put(self, now: CompactionState) -> None:
         self.transaction.put(Table.META, self.shape.state_key, pack_compaction(now))
 
 
 def _memtable_entries(sizes: TreeSizes, shape: Shape, compacted_entries: int) -> int:
-    """Entries at which a memtable freezes; compacted_entries: approximate number in all tables."""
+    """Entries at which a memtable freezes; compacted_entries: those in all tables."""
     wished = sizes.memtable_entries or MEMTABLE_BYTES // shape.memtable_bytes
     return max(wished, min(compacted_entries // shape.tables // GROWTH, MEMTABLE_BYTES_MAX // shape.memtable_bytes))
 
@@ -208,5 +225,5 @@ def _moved_on(now: CompactionState, end: bytes | None, shape: Shape) -> Compacti
     if end is not None:
         return now._replace(bound=end)
     if now.table + 1 < shape.tables:
-        return now._replace(table=now.table + 1, bound=bytes(shape.bound_bytes))
+        return now._replace(table=now.table + 1, bound=bytes(BOUND_BYTES))
     return now._replace(merged_to=now.frozen_to, merged_rows=now.frozen_rows, table=0, bound=b"")

@@ -1,15 +1,15 @@
 """Lookup for equal fingerprints only, one step each: bulk-loaded entries come with their verdicts."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from index.lsm.lookup import first_of_equals, stored_fingerprints
 from index.lsm.memtable import Memtable
-from index.lsm.shape import SchemeShape, shape_of
-from index.lsm.simhash_lookup import first_of_equals
+from index.lsm.segments import Segments
+from index.lsm.shape import Shape, shape_of
 from index.matching.distance import Matches, Portion, nearest
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
@@ -17,10 +17,10 @@ from index.storage.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class ExactLookup:
-    """A `tree.Lookup` at distance 0 for fingerprints uint64 [n, words]."""
+    """A `Lookup` at distance 0 for fingerprints uint64 [n, words]. Equals share every hash: one table is enough."""
 
     fingerprints: npt.NDArray[np.uint64]
-    shape: SchemeShape
+    shape: Shape
 
     def __len__(self) -> int:
         return len(self.fingerprints)
@@ -32,14 +32,17 @@ class ExactLookup:
         return self._portion(rows, firsts[rows].astype(np.uint64), None)
 
     def matches(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Any, limit: int | None
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments, limit: int | None
     ) -> Iterator[Portion]:
-        """As `tree.Lookup`."""
+        """As `Lookup`."""
+        asked = self.fingerprints
         for memtable in memtables:
-            rows, places = memtable.equals(self.fingerprints)
+            rows, places = memtable.equals(asked)
             yield self._portion(rows, memtable.numbers[places], limit)
-        for rows, numbers in self.shape.equals(transaction, segments, self.fingerprints):
-            yield self._portion(rows, numbers, limit)
+        for rows, of_rows in segments.candidates(transaction, self.shape.hashes(asked), Shape.probes(self.shape, 0)):
+            for known, here, members, numbers in stored_fingerprints(transaction, of_rows, self.shape.words):
+                equal = (known[members] == asked[rows[here]]).all(axis=1)
+                yield self._portion(rows[here[equal]], numbers[members[equal]], limit)
 
     def _portion(self, rows: npt.NDArray[np.int64], numbers: npt.NDArray[np.uint64], limit: int | None) -> Portion:
         equals = nearest(Matches(rows, np.zeros(len(rows), np.int16), numbers), limit)
@@ -48,4 +51,4 @@ class ExactLookup:
 
 def exact_lookup_of(fingerprints: npt.NDArray[np.uint64], parameters: Parameters) -> ExactLookup:
     """Lookup for fingerprints uint64 [n, words] in an index with these parameters."""
-    return ExactLookup(fingerprints, shape_of(parameters))
+    return ExactLookup(fingerprints, replace(shape_of(parameters), tables=1))

@@ -4,11 +4,12 @@ An index has two: the `Tree` of fingerprints, and the `IdTable`.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from index.lsm import compaction
 from index.lsm.compaction import Compaction, MemtablePair, Reach, TreeSizes
 from index.lsm.memtable import Memtable
+from index.lsm.segments import Segments
 from index.lsm.shape import Shape
 from index.storage import log
 from index.storage.codec import Tombstones, unpack_tombstones
@@ -51,7 +52,7 @@ class HashTable:
         """sizes: may change between transactions; new_pair: creates an empty memtable pair."""
         self._shape, self._new_pair = shape, new_pair
         self.sizes = sizes
-        self._segments: Any = shape.open_segments()
+        self._segments = Segments(shape.table, shape.tables)
         self._state: CompactionState | None = None
         self._begin_at(Reach(0, 0, 0))
 

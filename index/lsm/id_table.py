@@ -14,10 +14,9 @@ import numpy.typing as npt
 from index.kernels.checksums import NO_HASH
 from index.lsm.compaction import MemtablePair, Reach, TreeSizes
 from index.lsm.hash_table import HashTable
-from index.lsm.hashes.shape import IdShape, id_hashes
 from index.lsm.memtable import NO_LIMIT
 from index.lsm.row_directory import RowDirectory, RowPlace
-from index.lsm.shape import Shape
+from index.lsm.shape import IdShape, Shape, id_hashes
 from index.storage import log
 from index.storage.codec import pack_texts, unpack_ids
 from index.storage.layout import LOG_KEY, Counters, Table, pack_text
@@ -98,11 +97,14 @@ class IdTable(HashTable):
     def _hits(self, transaction: Transaction, hashes: Hashes, limit: int) -> Hits:
         """Rows with these hashes, uint64 [n]; the last `limit` per hash from each memtable and segment."""
         asked = np.flatnonzero(hashes != NO_HASH)
-        wanted = hashes[asked, None]
+        wanted, probes = hashes[asked, None], self._shape.probes(0)
+        found = self._segments.candidates(transaction, wanted, probes, limit)
         parts = [Hits(np.empty(0, np.int64), np.empty(0, np.uint64))]
         for memtable in self.memtables():
-            parts += (Hits(asked[some], memtable.numbers[at]) for some, at in memtable.candidates(wanted, limit))
-        parts += (Hits(asked[some], rows) for some, rows in self._segments.candidates(transaction, wanted, limit))
+            parts += (
+                Hits(asked[some], memtable.numbers[at]) for some, at in memtable.candidates(wanted, probes, limit)
+            )
+        parts += (Hits(asked[some], rows) for some, rows in found)
         return Hits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def _verified(

@@ -1,20 +1,15 @@
 """The memtable: the newest entries in memory, in pages by key, until compaction moves them into segments."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterator
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from index.kernels import memtable, scan, sort
-from index.kernels.scan import Pages
-from index.matching.distance import Matches
+from index.kernels.scan import Pages, Probes
+from index.lsm.shape import Shape
 from index.matching.simhash import BLOCK_BITS
-
-Words = npt.NDArray[np.uint64]
-Gathered = tuple[npt.NDArray[Any], npt.NDArray[np.uint64], npt.NDArray[Any], bytes | None]
-Gather = Callable[[int, bytes, bytes | None, int], Gathered]
-"""`compaction.MemtablePair.of_table`."""
 
 Column = TypeVar("Column", bound=np.generic)
 
@@ -39,50 +34,22 @@ _FILED_AT_ONCE = 2**16
 """Entries filed at once: bounds the memory of their page keys."""
 
 
-class MemtableShape(Protocol):
-    """What a memtable needs from a `shape`."""
-
-    @property
-    def words(self) -> int:
-        """64-bit words per fingerprint."""
-
-    @property
-    def tables(self) -> int:
-        """Tables; each holds every entry once."""
-
-    @property
-    def rests(self) -> int:
-        """Hash bytes per entry below the page keys."""
-
-    @property
-    def page_entries(self) -> int:
-        """Entries per page: few if many tables share few entries."""
-
-    def hashes(self, fingerprints: Words) -> Words:
-        """Filing hashes: uint64 [n, words] -> uint64 [n, tables]."""
-
-    def gathered(
-        self, entries: "Memtable", table: int, begin: int, end: int, count_max: int
-    ) -> tuple[npt.NDArray[Any], Words, int]:
-        """`Memtable.of_table`."""
-
-
 class Memtable:
     """Entries in order of arrival; `cut` removes the last ones.
 
     The first lookup files entries in pages, the first lookup of equals hashes them. So bulk-loaded entries are never
     filed.
 
-    rests  uint8 [capacity, tables], hash bits below those in a page key; without columns for SimHash
+    rests  uint8 [capacity, tables], hash bits below those in a page key
     """
 
-    def __init__(self, shape: MemtableShape, entries: int = _CAPACITY_AT_FIRST) -> None:
+    def __init__(self, shape: Shape, entries: int = _CAPACITY_AT_FIRST) -> None:
         """entries: expected number; unused memory costs nothing."""
         self._shape = shape
         self._count = 0
         self._fingerprints = np.empty((entries, shape.words), np.uint64)
         self._numbers = np.empty(entries, np.uint64)
-        self.rests = np.empty((_CAPACITY_AT_FIRST, shape.rests), np.uint8)
+        self.rests = np.empty((_CAPACITY_AT_FIRST, shape.tables), np.uint8)
         self._filed = self._hashed = 0
         self._hashes_ahead: list[npt.NDArray[np.uint64]] = []
         """Hashes for the entries to file next, if the caller of `add` knew them."""
@@ -152,7 +119,7 @@ class Memtable:
             begin, end = self._filed, min(self._count, self._filed + _FILED_AT_ONCE)
             hashes = self._shape.hashes(self._fingerprints[begin:end]) if ahead is None else ahead
             self.rests = with_room(self.rests, end)
-            self.rests[begin:end] = (hashes >> np.uint64(24))[:, : self._shape.rests]
+            self.rests[begin:end] = hashes >> np.uint64(24)
             keys = _page_keys(hashes)
             self._make_room(end, int(self.pages.used[0]) + keys.size)
             memtable.file_entries(keys, begin, self.pages, HOT_ENTRIES)
@@ -177,57 +144,26 @@ class Memtable:
         self._hashed = self._count
         return sort.equal_places(fingerprints, self._fingerprints, self._slots)
 
-    def of_table(
-        self, table: int, begin: int, end: int, count_max: int
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64], int]:
-        """Entries in a table whose first 16 bits v have begin <= v < end, in any order.
+    def of_table(self, table: int, begin: int, end: int, count_max: int) -> tuple[npt.NDArray[np.uint64], int]:
+        """Entries in a table whose first 16 hash bits v have begin <= v < end: uint64 [2, m], mostly ascending.
 
-        Stops before the next value once `count_max` entries are gathered. Returns `Shape.entry_columns`, numbers uint64
-        [m], and the first unexamined value.
+        Stops before the next value once `count_max` entries are gathered. Also returns the first unexamined value.
         """
         self.file()
-        return self._shape.gathered(self, table, begin, end, count_max)
-
-    def hits(
-        self,
-        fingerprints: npt.NDArray[np.uint64],
-        keys: npt.NDArray[np.uint32],
-        allowed: npt.NDArray[np.int8],
-        best: npt.NDArray[np.int16],
-        compared: npt.NDArray[np.int64],
-        *,
-        nearest_only: bool,
-        ends: npt.NDArray[np.int64] | None = None,
-    ) -> Iterator[Matches]:
-        """SimHash: all entries within the distance, about HITS_MAX at a time. A pair in several tables repeats.
-
-        keys      uint32 [n, probes], `simhash.probe_keys`
-        allowed   int8 [probes], `simhash.next_bits` for the same distance
-        best      int16 [n], largest distance of a match; `nearest_only` lowers it to the nearest distance so far, and
-                  then may omit farther hits
-        compared  int64 [n], raised by the comparisons made
-        ends      int64 [n], a row matches only the first `ends` entries; None: all entries
-        """
-        self.file()
-        ends, row = np.full(len(fingerprints), self._count) if ends is None else ends, 0
-        while row < len(fingerprints) and self._count:
-            rows, distances, places, row = scan.scan_pages(
-                fingerprints, keys, allowed, self.pages, self._fingerprints, ends, nearest_only, best, compared, row, HITS_MAX
-            )  # fmt: skip
-            yield Matches(rows, distances, self._numbers[places[:, 0].astype(np.int64)])
+        return memtable.gathered(self.pages, self.rests, self._numbers, table, begin, end, count_max)
 
     def candidates(
-        self, hashes: npt.NDArray[np.uint64], limit: int = NO_LIMIT
+        self, hashes: npt.NDArray[np.uint64], probes: Probes, limit: int = NO_LIMIT
     ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """Entries that share a hash with a row in hashes, uint64 [n, tables], each pair once.
+        """Entries that each row's probes name, by its hashes, uint64 [n, tables].
 
         Yields rows and places, int64 [m] each, about HITS_MAX at a time and never part of a row; per table a row's last
-        `limit`.
+        `limit`. Each pair comes once if probes name hashes.
         """
         self.file()
-        met, row = np.full(self._count if hashes.shape[1] > 1 else 0, -1, np.int64), 0
+        met, row = np.full(0 if probes.free or hashes.shape[1] == 1 else self._count, -1, np.int64), 0
         while row < len(hashes) and self._count:
-            rows, places, row = scan.page_candidates(hashes, self.pages, self.rests, met, row, HITS_MAX, limit)
+            rows, places, row = scan.page_candidates(hashes, probes, self.pages, self.rests, met, row, HITS_MAX, limit)
             yield rows, places
 
 

@@ -1,6 +1,9 @@
-"""SimHash segments: sorted tables, cut into parts. This module reads them; `simhash_shape` writes them.
+"""Segments in the file as one process knows them: their places in memory, the sound ones among them, and lookups.
 
-A bucket is a table's entries with an equal first block, side by side.
+Lookups read a few lines from thousands of segments, by address (`tree_place`): a segment's head, a part's start, and its
+rests. LMDB never overwrites the last commit's pages, so an address is valid during a transaction. A process checks the
+searched words when it first meets a segment, and every page of numbers that it reads. Chance matches are rare at 40 bits
+and need no filter.
 """
 
 from collections.abc import Iterator
@@ -8,102 +11,128 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_NUMBER
-from index.kernels import bisect, scan
-from index.kernels.scan import Spans
+from index.kernels import hash_segments
+from index.kernels.scan import Probes
 from index.lsm import memtable
-from index.lsm.segment_places import SegmentPlaces
-from index.matching.distance import Matches
-from index.matching.simhash import BLOCK_BITS, blocks_of
-from index.storage.codec import segment_numbers
-from index.storage.file.tree_place import ValuePlaces
+from index.storage.file.tree_place import ValuePlaces, value_places
 from index.storage.layout import Table
+from index.storage.segments.compaction_state import HASH_KEY, CompactionState, Level
 from index.storage.store import Transaction
 
 
-class Segments(SegmentPlaces):
-    """All SimHash segments."""
+class Segments:
+    """All segments in a table of the file as of the last commit.
 
-    def __init__(self, tables: int) -> None:
-        self._tables = tables
-        super().__init__(Table.SEGMENTS, [bytes([table]) for table in range(tables)], 2 * tables)
+    edges   int64 [prefixes + 1], the first segment per key prefix: a table, or a level in it
+    bounds  uint64 [segments], every segment's bound, its first word
+    """
+
+    def __init__(self, table: Table, tables: int) -> None:
+        self._table = table
+        self._prefixes = [table << 8 | level for table in range(tables) for level in Level]
+        self._count = self._version = 0
+        self._taken_over: tuple[int, int | None] | None = None
+        """The segments' version, and their tree's root."""
+        self._known = np.empty(0, np.uint64)
+        """Each segment's checksum, or 0 before its check."""
+        self._certain = np.empty(0, np.bool_)
+        """Segments checked since the last change."""
+        self._take(ValuePlaces(np.empty((0, HASH_KEY.size), np.uint8), np.empty(0, np.int64), np.empty(0, np.int64)))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def follow(self, transaction: Transaction, now: CompactionState) -> None:
+        """Count the segments; the first lookup reads their places."""
+        self._version = now.version
+        self._count = transaction.count(self._table)
+
+    def take_over(self, transaction: Transaction) -> npt.NDArray[np.uint64]:
+        """Read the segments' places if they have changed. Returns their addresses, uint64 [segments]."""
+        tree = transaction.tree_of(self._table)
+        if self._taken_over != (self._version, tree.root):
+            places, old = value_places(tree, HASH_KEY.size), self._places.pages
+            if places is None:
+                raise transaction.damaged(f"table {self._table.value.decode()} holds a value that is not a segment")
+            by_page = np.argsort(old)
+            old = np.append(old[by_page], -1)
+            at = np.searchsorted(old[:-1], places.pages)
+            # A plain 0 would turn the checksums into floats, and every segment would be checked again.
+            known = np.append(self._known[by_page], np.uint64(0))
+            self._known = np.where(old[at] == places.pages, known[at], np.uint64(0))
+            self._certain = np.zeros(len(self._known), np.bool_)
+            self._take(places)
+            self._taken_over = (self._version, tree.root)
+        return self._places.addresses(tree)
 
     def _take(self, places: ValuePlaces) -> None:
-        super()._take(places)
-        # A bound's first two columns are a lower bound for the entries; all lie less than `widths` above it.
-        self._firsts = (self.bounds >> np.uint64(32)).astype(np.int64)
-        following = np.append(self._firsts[1:], 0)
-        following[self.edges[1:][np.diff(self.edges) > 0] - 1] = 2**32
-        self._widths = np.maximum(following - self._firsts, 1)
+        self._places = places
+        prefixes = np.ascontiguousarray(places.keys[:, :2]).view(">u2")[:, 0].astype(np.uint64)
+        bounds = np.ascontiguousarray(places.keys[:, 2:]).view(">u8").astype(np.uint64)
+        self._keys, self.bounds = np.column_stack([prefixes, bounds]), bounds[:, 0]
+        self.edges = np.searchsorted(prefixes, [*self._prefixes, self._prefixes[-1] + 1])
 
-    def hits(
+    def require_sound(
         self,
         transaction: Transaction,
-        fingerprints: npt.NDArray[np.uint64],
-        keys: npt.NDArray[np.uint32],
-        allowed: npt.NDArray[np.int8],
-        best: npt.NDArray[np.int16],
-        compared: npt.NDArray[np.int64],
-        *,
-        nearest_only: bool,
-    ) -> Iterator[Matches]:
-        """All entries within the distance, as in `Memtable.hits`."""
-        if not len(self) or not len(keys):
-            return
-        lowest = (keys & np.uint32(0xFFFF)).astype(np.uint64) << np.uint64(48)
-        tables = (keys[0] >> np.uint32(BLOCK_BITS)).astype(np.int64)
-        order, turn = np.argsort(keys, axis=None), 0
-        spans, order = self._spans(transaction, tables, lowest, lowest | np.uint64(2**48 - 1), order)
-        while turn < len(order):
-            rows, distances, hits, turn = scan.scan_segments(
-                fingerprints, keys, allowed, spans, order, nearest_only, best, compared, turn, memtable.HITS_MAX
-            )
-            if nearest_only:
-                # A later step may have lowered `best`.
-                still = distances == best[rows]
-                rows, distances, hits = rows[still], distances[still], hits[still]
-            numbers = self.numbers(transaction, hits)
-            # An entry that has left table 0 is also leaving the other tables.
-            there = numbers != NO_NUMBER
-            yield Matches(rows[there], distances[there], numbers[there])
+        begins: npt.NDArray[np.int64],
+        ends: npt.NDArray[np.int64],
+        addresses: npt.NDArray[np.uint64],
+    ) -> None:
+        """Check the segments in these spans, int64 [n, k] each, and the ones after them. Raises IndexDamaged.
 
-    def numbers(self, transaction: Transaction, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """Document numbers for fingerprints uint64 [n, words], uint64 [n]; NO_NUMBER without an entry."""
-        numbers = np.full(len(fingerprints), NO_NUMBER)
-        if not len(fingerprints) or not len(self):
-            return numbers
-        first = np.ascontiguousarray(fingerprints[:, :1])
-        order = np.argsort(first[:, 0])
-        spans, _ = self._spans(transaction, np.zeros(1, np.int64), first, first, order)
-        segments, places = bisect.places_in_segments(blocks_of(fingerprints), spans)
-        for segment in np.unique(segments[segments >= 0]).tolist():
-            value = transaction.existing(Table.SEGMENTS, self.key(segment))
-            here = segments == segment
-            numbers[here] = segment_numbers(value, places[here], self._tables)
-        return numbers
+        A damaged key shifts entries into the segment before it, and does not fit its value's checksum.
+        """
+        count = len(self.bounds) + 1
+        changes = np.bincount(begins.reshape(-1), minlength=count) - np.bincount(ends.reshape(-1), minlength=count)
+        wanted = np.cumsum(changes[:-1]) > 0
+        wanted[1:] |= wanted[:-1].copy()
+        wanted &= ~self._certain
+        if wanted.any():
+            self._check(transaction, wanted, addresses)
+            self._certain |= wanted
 
-    def _spans(
-        self,
-        transaction: Transaction,
-        tables: npt.NDArray[np.int64],
-        lowest: npt.NDArray[np.uint64],
-        highest: npt.NDArray[np.uint64],
-        order: npt.NDArray[np.int64],
-    ) -> tuple[Spans, npt.NDArray[np.int64]]:
-        """Spans of entries in tables int64 [k] with their first two columns between two bounds, both included.
+    def candidates(
+        self, transaction: Transaction, hashes: npt.NDArray[np.uint64], probes: Probes, limit: int = memtable.NO_LIMIT
+    ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
+        """Entries that each row's probes name, by its hashes, uint64 [n, tables]: rows int64 [m], numbers uint64 [m].
 
-        lowest, highest  uint64 [n, k], four columns of each bound
-        order            int64 [n * k], places of the bounds, ascending by table and lowest
-
-        Also returns the part of `order` with bounds that enclose an entry.
+        A portion holds at most HITS_MAX, ordered by row and number, each pair once; each segment gives the `limit`
+        highest numbers per hash.
         """
         addresses = self.take_over(transaction)
-        begins, ends, places = (np.zeros(lowest.shape, np.int64) for _ in range(3))
-        bisect.fill_spans(tables, lowest, highest, order, self.edges, self.bounds, begins, ends)
+        if not len(addresses) or not len(hashes):
+            return
+        # Probe by probe, each in entry order; both levels.
+        columns = np.arange(2 * len(probes.tables))
+        lowest = (hashes[:, probes.tables] ^ probes.flips) & ~probes.free
+        order = (np.argsort(lowest, axis=0).repeat(2, axis=1) * len(columns) + columns).T.reshape(-1)
+        lowest = lowest.repeat(2, axis=1)
+        begins, ends = np.zeros(lowest.shape, np.int64), np.zeros(lowest.shape, np.int64)
+        of_tables = probes.tables[columns // 2] * len(Level) + columns % 2
+        hash_segments.fill_spans(of_tables, lowest, lowest | probes.free, order, self.edges, self.bounds, begins, ends)
         order = order[(begins < ends).reshape(-1)[order]]
         self.require_sound(transaction, begins, ends, addresses)
-        spans = Spans(begins, ends, places, addresses)
-        keys, of_highest = ((each >> np.uint64(32)).astype(np.uint32) for each in (lowest, highest))
-        breadth = int(of_highest.flat[0] - keys.flat[0]) + 1
-        bisect.fill_places(keys, breadth, order, self._firsts, self._widths, spans)
-        return spans, order[(begins < ends).reshape(-1)[order]]
+        turn, passed = 0, 0
+        while turn < len(order):
+            rows, numbers, turn, passed, unsound = hash_segments.candidates(
+                hashes, probes, lowest, begins, ends, addresses, order, turn, passed, memtable.HITS_MAX, limit
+            )
+            self._require(transaction, unsound)
+            by_row = np.lexsort((numbers, rows))
+            rows, numbers = rows[by_row], numbers[by_row]
+            again = (rows[1:] == rows[:-1]) & (numbers[1:] == numbers[:-1])
+            first = np.concatenate([np.ones(min(1, len(rows)), np.bool_), ~again])
+            yield rows[first], numbers[first]
+
+    def _check(
+        self, transaction: Transaction, wanted: npt.NDArray[np.bool_], addresses: npt.NDArray[np.uint64]
+    ) -> None:
+        """Check the searched words of wanted segments, bool [segments], by the head's checksum; fills in `_known`."""
+        unsound = hash_segments.first_unsound(wanted, addresses, self._places.sizes, self._keys, self._known)
+        self._require(transaction, unsound)
+
+    def _require(self, transaction: Transaction, unsound: int) -> None:
+        if unsound >= 0:
+            key, table = self._places.keys[unsound].tobytes().hex(), self._table.value.decode()
+            raise transaction.damaged(f"the value of {key} in table {table} is not what was written")

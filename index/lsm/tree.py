@@ -1,7 +1,6 @@
 """The tree: all NEAR entries filed by blocks, in memtables and segments."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -9,43 +8,13 @@ import numpy.typing as npt
 from index.lsm import compaction
 from index.lsm.compaction import MemtablePair, TreeSizes
 from index.lsm.hash_table import HashTable, TreeStats
-from index.lsm.memtable import Memtable
+from index.lsm.lookup import Lookup
 from index.lsm.shape import Shape, shape_of
 from index.matching.distance import Portion, joined, nearest, no_matches
 from index.storage.codec import Tombstones, pack_tombstones
 from index.storage.layout import TOMBSTONE_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
-
-
-class Lookup(Protocol):
-    """Lookup for n fingerprints. Its construction computes everything that touches no storage."""
-
-    def __len__(self) -> int: ...
-
-    def pairs(self, *, nearest_only: bool) -> Portion:
-        """Matches among the n fingerprints; `numbers` are rows, each below its matching row. One a row if `nearest_only`.
-
-        Ordered by row, distance, number.
-        """
-
-    def matches(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Any, limit: int | None
-    ) -> Iterator[Portion]:
-        """All entries within the distance, in portions; a limit of 1 may omit those farther than a row's nearest."""
-
-
-def lookup_of(
-    fingerprints: npt.NDArray[np.uint64],
-    parameters: Parameters,
-    distance_max: int,
-    looks: npt.NDArray[np.uint8] | None = None,
-) -> Lookup:
-    """Lookup for entries within `distance_max` of fingerprints uint64 [n, words], in an index with these parameters.
-
-    looks  uint8 [n, look bytes], if a second look decides which entries count
-    """
-    return shape_of(parameters).lookup(fingerprints, distance_max, looks)
 
 
 class Tree(HashTable):
@@ -62,9 +31,8 @@ class Tree(HashTable):
 
         Retired entries also match, as long as a memtable or a segment holds them.
         """
-        limit = 1 if self._frozen is None or not len(self._frozen.removed) else None
         best, compared = no_matches(), np.zeros(len(lookup), np.int64)
-        for found, comparisons in self.matches(transaction, lookup, limit):
+        for found, comparisons in self.matches(transaction, lookup, 1):
             best = nearest(joined([best, found]), 1)
             compared += comparisons
         return best, compared

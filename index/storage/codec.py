@@ -1,4 +1,4 @@
-"""Codec for large values: log batches, segments, tombstones. `layout` draws them.
+"""Codec for large values: log batches and tombstones. `layout` draws them.
 
 Unpacking a truncated value raises ValueError or struct.error; only ids are not checked.
 """
@@ -11,13 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from index.matching.frame import signature_words
-from index.storage.file.checksums import CHECKSUM
 from index.storage.layout import pack_text
 
 _BATCH = struct.Struct("<IIIIII")
-_SEGMENT = struct.Struct("<II")
-_PAGE_BYTES = 4096
-_PAGE_HEADER_BYTES = 16
+_TOMBSTONES = struct.Struct("<II")
 
 LOG_SOURCE = np.dtype([("stream", "<u4"), ("partition", "<u4")])
 LOG_ROW = np.dtype(
@@ -160,71 +157,17 @@ def pack_tombstones(tombstones: Tombstones) -> bytes:
     """An `amendments` value."""
     numbers, fingerprints = tombstones.numbers.astype("<u8"), tombstones.fingerprints.astype("<u8")
     parts = (numbers, fingerprints, tombstones.changes.astype(np.uint8))
-    return b"".join([_SEGMENT.pack(len(numbers), 0), *(part.tobytes() for part in parts)])
+    return b"".join([_TOMBSTONES.pack(len(numbers), 0), *(part.tobytes() for part in parts)])
 
 
 def unpack_tombstones(value: bytes | memoryview, words: int) -> Tombstones:
     """Undo `pack_tombstones`."""
-    count = _SEGMENT.unpack_from(value)[0]
-    at = _SEGMENT.size
+    count = _TOMBSTONES.unpack_from(value)[0]
+    at = _TOMBSTONES.size
     numbers = np.frombuffer(value, "<u8", count, at).astype(np.uint64)
     at += numbers.nbytes
     fingerprints = np.frombuffer(value, "<u8", count * words, at).astype(np.uint64).reshape(count, words)
     return Tombstones(numbers, fingerprints, np.frombuffer(value, np.uint8, count, at + fingerprints.nbytes).copy())
-
-
-def pack_segment(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64]) -> bytes:
-    """A `chunks` value: columns uint16 [columns, n] and document numbers uint64 [n], or [0] without numbers.
-
-    Only table 0 of SimHash has numbers. Sizes fall into few classes, so that other segments can reuse freed pages.
-    """
-    assert not (numbers >> np.uint64(40)).any(), "a document number has more than 40 bits"
-    parts = [_SEGMENT.pack(columns.shape[1], 0), columns.astype("<u2", copy=False).tobytes()]
-    return _filled([*parts, *_packed_numbers(numbers)])
-
-
-def unpack_segment(
-    value: bytes | memoryview, columns: int, *, numbered: bool
-) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
-    """Undo `pack_segment`, with copies; `numbered` for table 0 of SimHash."""
-    count = _SEGMENT.unpack_from(value)[0]
-    entries = np.frombuffer(value, "<u2", columns * count, _SEGMENT.size).reshape(columns, count).astype(np.uint16)
-    if not numbered:
-        return entries, np.empty(0, np.uint64)
-    return entries, segment_numbers(value, np.arange(count), columns)
-
-
-def segment_numbers(value: bytes | memoryview, places: npt.NDArray[np.int64], columns: int) -> npt.NDArray[np.uint64]:
-    """Document numbers, uint64 [m], at places int64 [m] in a numbered segment."""
-    count = _SEGMENT.unpack_from(value)[0]
-    return _unpacked_numbers(value, count, _SEGMENT.size + 2 * columns * count, places)
-
-
-def segment_column(value: bytes | memoryview, column: int) -> npt.NDArray[np.uint16]:
-    """A segment's column, uint16 [n], as a view."""
-    count = _SEGMENT.unpack_from(value)[0]
-    return np.frombuffer(value, "<u2", count, _SEGMENT.size + 2 * column * count)
-
-
-def segment_entry_bytes(columns: int, *, numbered: bool) -> int:
-    """One entry's bytes in a segment."""
-    return columns * 2 + (5 if numbered else 0)
-
-
-def _packed_numbers(numbers: npt.NDArray[np.uint64]) -> list[bytes]:
-    return [numbers.astype("<u4").tobytes(), (numbers >> np.uint64(32)).astype(np.uint8).tobytes()]
-
-
-def _unpacked_numbers(
-    value: bytes | memoryview, count: int, begin: int, places: npt.NDArray[np.int64]
-) -> npt.NDArray[np.uint64]:
-    low = np.frombuffer(value, "<u4", count, begin)[places].astype(np.uint64)
-    return low | np.frombuffer(value, np.uint8, count, begin + 4 * count)[places].astype(np.uint64) << np.uint64(32)
-
-
-def _filled(parts: list[bytes]) -> bytes:
-    size = sum(map(len, parts))
-    return b"".join([*parts, bytes(size_class(size) - size)])
 
 
 def pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
@@ -235,15 +178,3 @@ def pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
         # A character takes more than one byte.
         sizes = np.fromiter((len(pack_text(text)) for text in texts), np.int64, len(texts))
     return packed, np.cumsum(sizes)
-
-
-def size_class(size: int) -> int:
-    """Least size that is at least `size` and fills whole pages with a checksum; their number has at most 5 significant bits.
-
-    >>> size_class(100), size_class(5_000)
-    (4072, 8168)
-    """
-    besides = _PAGE_HEADER_BYTES + CHECKSUM.size
-    pages = -(-(size + besides) // _PAGE_BYTES)
-    step = 1 << max(0, pages.bit_length() - 5)
-    return (-(-pages // step) * step) * _PAGE_BYTES - besides

@@ -1,4 +1,4 @@
-"""The bytes on disk, format version 8. Only `storage` knows them; a change of any byte is a new version.
+"""The bytes on disk, format version 10. Only `storage` knows them; a change of any byte is a new version.
 
 One LMDB file with fifteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
 "merge" the compaction state; only the file uses these names.
@@ -12,7 +12,7 @@ One LMDB file with fifteen tables. Table `chunks` holds the segments, table `ame
 Every value ends with its checksum, which is not drawn below: XXH64 of table, key and value, <u64 (see `file.checksums`).
  `store` appends it, checks it and removes it. All other checksums are XXH64 too.
 
-    meta       "stamp"                             -> JSON {"format": 8, "bits": .., "distance_max": .., ..}
+    meta       "stamp"                             -> JSON {"format": 10, "bits": .., "distance_max": .., ..}
                "identity"                          -> 16 random bytes, drawn at creation; copies have the same
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
@@ -54,11 +54,8 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
                                                    -> last offset <u64, key of a batch in log, source in it <u32
     exact      fp                                  -> document number >u64        many values to a key, in one size
     repeats    fp                                  -> document number >u64        many values to a key, in one size
-    chunks     of SimHash:
-               table u8, bound: columns >u16       -> entries <u32, 0 <u32, columns: <u16 [columns][entries],
-                                                      in table 0 numbers: <u32 [entries], u8 [entries]; zeros to the end
-               of MinHash, and ids, which has one table:
-    ids        table u8, level u8, bound: hash >u64, number >u64
+    chunks, ids
+               table u8, level u8, bound: hash >u64, number >u64
                                                    -> checksum of the head <u64, entries <u32, bits of a rest u8, bits of a
                                                       number u8, words before the starts <u16, first hash <u64, parts <u32,
                                                       words before the rests <u32, checksum of starts and rests <u64,
@@ -81,17 +78,17 @@ have consecutive numbers. A duplicate's batch names the original too, so the ver
 Journal: a source's runs never overlap. A run covers its source's rows in its batch, from its first offset to its last.
 
 Filing: a NEAR entry is filed by blocks, or in `repeats` if an equal one was filed before; an EXACT entry in `exact`. An entry
-filed by blocks is in every table of the segments, which are sorted by columns. SimHash: table t has the blocks t, t + 1, ...
-and, after the last, 0, 1, ... A segment holds the entries from its bound to the next bound.
+filed by blocks is in every table of the segments, as a hash, the top 40 bits in a word, and its number. SimHash: table t has the
+first 40 bits of the blocks t, t + 1, ... and, after the last, 0, 1, ... MinHash: table t has band t's hash. Ids have one table:
+the high bits of a row id's XXH64, and the row's number in log order, which log keys count (`journal rows`); rows with an empty
+id have no entry.
 
-Hashes: an entry is a hash, the top 40 bits in a word, and a number. MinHash: table t has band t's hash and the document number.
-Ids: the high bits of a row id's XXH64, and the row's number in log order, which log keys count (`journal rows`); rows with an
-empty id have no entry. An entry is in one of two levels, each like a SimHash table; a third one holds removed entries that may
-still be in the last. A segment cuts the hashes, less its first one, into parts with equal width. A part has the entries from
-its start to the next. An entry keeps its rest, the hash bits below its part's, and its number, packed without gaps from the
-lowest bit in the lowest word on. The head's checksum covers the other checksums, and the key. Entries move from the first level
-into the last at `settled to`, which cycles through all tables. Rows that have left the log leave `ids` when a segment is
-rewritten.
+Segments: a segment holds a table's entries from its bound to the next bound, ascending. A table has two levels, and an entry is
+in one of them; a third one holds removed entries that may still be in the last. A segment cuts the hashes, less its first one,
+into parts with equal width. A part has the entries from its start to the next. An entry keeps its rest, the hash bits below its
+part's, and its number, packed without gaps from the lowest bit in the lowest word on. The head's checksum covers the other
+checksums, and the key. Entries move from the first level into the last at `settled to`, which cycles through all tables. Rows
+that have left the log leave `ids` when a segment is rewritten.
 
 Frames: if the index learns frames, a fingerprint is a signature followed by its frame's bits (see `matching.frame`). A batch
 without frames stores only signatures. Bands wholly in the frame are not those of the signature (see `lsm.shape`). The host's
@@ -119,7 +116,7 @@ import numpy.typing as npt
 
 from index.matching.host_sketch import HOST, UNKNOWN, HostSketch
 
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10
 
 
 class Table(Enum):

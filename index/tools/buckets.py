@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from index.lsm.hash_table import TreeStats
-from index.lsm.shape import SchemeShape, shape_of
-from index.lsm.simhash_shape import are_below, words_of
+from index.lsm.levels import are_below
+from index.lsm.shape import Shape, shape_of
 from index.lsm.tree import Tree
 from index.matching.simhash import BLOCK_BITS
 from index.session import ReadSession
+from index.storage.segments.compaction_state import BOUND_BYTES, Level
+from index.storage.segments.hash_codec import unpack_hash_segment
 from index.storage.store import Transaction
 
 WINDOWS = 64
@@ -60,52 +62,54 @@ def bucket_sizes(session: ReadSession, entries: int) -> tuple[TreeStats, BucketS
     return session.tree.stats(), BucketSizes(shape.buckets, sampled, largest)
 
 
-def _recent(tree: Tree, shape: SchemeShape) -> list[npt.NDArray[np.uint64]]:
-    """Each table's first words, uint64 [n], for entries outside its segments."""
+def _recent(tree: Tree, shape: Shape) -> list[npt.NDArray[np.uint64]]:
+    """Each table's hashes, uint64 [n], for entries outside its segments."""
     memtables, now = tree.memtables(), tree.compaction
-    keys = [shape.hashes(memtable.fingerprints) for memtable in memtables]
-    recent = []
-    for table in range(shape.tables):
-        words = [of_memtable[:, table] for of_memtable in keys]
-        if now.is_moving and table <= now.table:
-            # The last memtable is the frozen one: compaction has moved its entries below the cursor.
-            frozen, moved = memtables[-1], table < now.table
-            columns = shape.entry_columns(table, words[-1], frozen.fingerprints, frozen.numbers)
-            words[-1] = words[-1][:0] if moved else words[-1][~are_below(words_of(columns), now.bound)]
-        recent.append(np.concatenate(words))
-    return recent
+    hashes = [shape.hashes(memtable.fingerprints).T for memtable in memtables]
+    if now.is_moving:
+        # The last memtable is the frozen one: compaction has moved its entries below the cursor.
+        frozen, *others = hashes[-1], *hashes[:-1]
+        left = [~are_below(np.stack([frozen[now.table], memtables[-1].numbers]), now.bound)]
+        moved, all_left = np.zeros_like(left[0]), np.ones_like(left[0])
+        by_table = [moved] * now.table + left + [all_left] * (shape.tables - now.table - 1)
+        return [
+            np.concatenate([*(each[table] for each in others), frozen[table, here]])
+            for table, here in enumerate(by_table)
+        ]
+    return [np.concatenate([each[table] for each in hashes]) for table in range(shape.tables)]
 
 
 def _sizes(
-    transaction: Transaction, shape: SchemeShape, table: int, first: int, end: int, words: npt.NDArray[np.uint64]
+    transaction: Transaction, shape: Shape, table: int, first: int, end: int, hashes: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.int64]:
-    """Sizes of the buckets with first <= first 16 bits < end; words: uint64 [n], for the entries outside the segments."""
-    prefixes = shape.prefixes(table, searched=True)
-    parts = [words, *(part for prefix in prefixes for part in _in_segments(transaction, shape, prefix, first, end))]
+    """Sizes of the buckets with first <= first 16 bits < end; hashes: uint64 [n], for the entries outside the segments."""
+    parts = [hashes]
+    for level in (Level.FIRST, Level.LAST):
+        parts += _in_segments(transaction, shape, bytes([table, level]), first, end)
     return shape.bucket_sizes(np.concatenate([_between(part, first, end) for part in parts]), first, end)
 
 
-def _between(words: npt.NDArray[np.uint64], first: int, end: int) -> npt.NDArray[np.uint64]:
-    values = words >> np.uint64(_SHIFT)
-    return words[(values >= np.uint64(first)) & (values < np.uint64(end))]
+def _between(hashes: npt.NDArray[np.uint64], first: int, end: int) -> npt.NDArray[np.uint64]:
+    values = hashes >> np.uint64(_SHIFT)
+    return hashes[(values >= np.uint64(first)) & (values < np.uint64(end))]
 
 
 def _in_segments(
-    transaction: Transaction, shape: SchemeShape, prefix: bytes, first: int, end: int
+    transaction: Transaction, shape: Shape, prefix: bytes, first: int, end: int
 ) -> Iterator[npt.NDArray[np.uint64]]:
-    """First words, uint64 [n], from each segment that may hold one of these buckets."""
-    begin = prefix + first.to_bytes(2, "big").ljust(shape.bound_bytes, b"\0")
+    """Hashes, uint64 [n], from each segment that may hold one of these buckets."""
+    begin = prefix + first.to_bytes(2, "big").ljust(BOUND_BYTES, b"\0")
     below = transaction.floor(shape.table, begin)
     begin = begin if below is None or not below[0].startswith(prefix) else below[0]
     for key, value in transaction.walk(shape.table, begin):
         if not key.startswith(prefix) or int.from_bytes(key[len(prefix) :][:2], "big") >= end:
             break
-        yield shape.first_words(value)
+        yield unpack_hash_segment(value)[0]
 
 
-def _hottest(transaction: Transaction, shape: SchemeShape) -> tuple[int, int] | None:
+def _hottest(transaction: Transaction, shape: Shape) -> tuple[int, int] | None:
     """Table and first column at which most segments begin; None if no two segments share them."""
-    bounds = ((key[0], key[-shape.bound_bytes :][:2]) for key in transaction.keys(shape.table))
+    bounds = ((key[0], key[2:4]) for key in transaction.keys(shape.table))
     begun = Counter((table, int.from_bytes(first, "big")) for table, first in bounds)
     most = begun.most_common(1)
     return most[0][0] if most and most[0][1] > 1 else None

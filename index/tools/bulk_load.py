@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +19,16 @@ from index.decide.restore import NO_ENDS, Restored
 from index.entry import Entries, Position, Source
 from index.index import Index, internals_of
 from index.kernels import sort
-from index.lsm.compaction import MemtablePair
+from index.lsm.compaction import Gathered, MemtablePair
 from index.lsm.id_table import IdTable
-from index.lsm.memtable import Gathered, Memtable
+from index.lsm.levels import divided
+from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape, shape_of
-from index.lsm.simhash_shape import words_of
 from index.lsm.tree import Tree
 from index.matching.simhash import BLOCK_BITS
 from index.session import Result, WriteSession
+from index.storage.segments.hash_codec import NO_ENTRIES
+from index.storage.segments.hash_codec import Entries as HashEntries
 
 MOVING_SECONDS = 0.1
 """Compaction time in one transaction; other writers may wait for it."""
@@ -37,6 +38,9 @@ PORTION_BYTES = 2**28
 
 PORTION_BYTES_MAX = 2**30
 """Approximate maximum, in a large index."""
+
+PORTION_ENTRIES_MAX = 2**23
+"""Maximum entries in a portion."""
 
 GROWTH = 4
 """A portion is full at PORTION_BYTES or at 1 / GROWTH of the earlier entries, whichever is more."""
@@ -71,7 +75,7 @@ class BulkLoader:
         least, most = PORTION_BYTES // _entry_bytes(shape), PORTION_BYTES_MAX // _entry_bytes(shape)
         there = self._index.statistics().entries
         entries = self._portion_entries or max(least, min(there // GROWTH, most))
-        self._memtable_entries = min(entries, shape.portion_entries_max)
+        self._memtable_entries = min(entries, PORTION_ENTRIES_MAX)
         self._tree.sizes = replace(self._tree.sizes, memtable_entries=self._memtable_entries)
         self._ids.sizes = replace(self._ids.sizes, memtable_entries=self._memtable_entries)
 
@@ -144,83 +148,50 @@ class SortedPair(MemtablePair):
         self.added = Memtable(shape, max(1, entries))
 
     def of_table(self, table: int, begin: bytes, end: bytes | None, count_max: int) -> Gathered:
-        """As `MemtablePair.of_table`; may end earlier, with a stripe. Numbers are empty if the table has none."""
+        """As `MemtablePair.of_table`; may end earlier, with a stripe."""
         stripe_bits = min(BLOCK_BITS, (max(self.counts()) // STRIPE_ENTRIES).bit_length())
         first_value = int.from_bytes(begin[:2], "big")
         stripe = first_value >> (BLOCK_BITS - stripe_bits)
         end = _earlier(end, stripe + 1 << (BLOCK_BITS - stripe_bits), len(begin))
-        added, removed = (each.stripe(table, stripe, stripe_bits) for each in self._sorted)
-        from_, to = added.place(begin), added.place(end)
-        if to - from_ > count_max:
-            value = int(added.words[from_ + count_max, 0] >> np.uint64(64 - BLOCK_BITS))
+        added, removed = (divided(each.stripe(table, stripe, stripe_bits), begin)[1] for each in self._sorted)
+        added = divided(added, end)[0]
+        if added.shape[1] > count_max:
+            value = int(added[0, count_max] >> np.uint64(64 - BLOCK_BITS))
             end = _earlier(end, max(value, first_value + 1), len(begin))
-            to = added.place(end)
-        gone = self.shape.columns_of(removed.words[removed.place(begin) : removed.place(end)])
-        return self.shape.columns_of(added.words[from_:to]), added.numbers[from_:to], gone, end
+        return divided(added, end)[0], divided(removed, end)[0], end
 
     @cached_property
     def _sorted(self) -> tuple["_Sorted", "_Sorted"]:
         return _Sorted(self.shape, self.added, self._cancelled), _Sorted(self.shape, self.removed, self._cancelled)
 
 
-class _Stripe(NamedTuple):
-    """A table's entries, ascending.
-
-    words    uint64 [n, w], columns as `simhash_shape.words_of` packs them
-    numbers  uint64 [n]; empty if the table has none
-    """
-
-    words: npt.NDArray[np.uint64]
-    numbers: npt.NDArray[np.uint64]
-
-    def place(self, bound: bytes | None) -> int:
-        """Place of the first entry at or after a bound (None: the table's end)."""
-        if bound is None:
-            return len(self.words)
-        low, high = 0, len(self.words)
-        for word, of_bound in enumerate(words_of(np.frombuffer(bound, ">u2")[None])[0]):
-            column = self.words[low:high, word]
-            low, high = (
-                low + int(np.searchsorted(column, of_bound)),
-                low + int(np.searchsorted(column, of_bound, "right")),
-            )
-        return low
-
-
 class _Sorted:
-    """Entries in segment form; holds one table at a time, and one sorted stripe of it."""
+    """Entries in segment form; holds one sorted stripe."""
 
     def __init__(self, shape: Shape, memtable: Memtable, without: npt.NDArray[np.uint64]) -> None:
         """without: numbers of the entries to leave out."""
-        self._shape = shape
-        self._fingerprints, self._numbers = memtable.fingerprints, memtable.numbers
+        fingerprints, self._numbers = memtable.fingerprints, memtable.numbers
         if len(without):
             left = ~np.isin(self._numbers, without)
-            self._fingerprints, self._numbers = self._fingerprints[left], self._numbers[left]
+            fingerprints, self._numbers = fingerprints[left], self._numbers[left]
         if (self._numbers[1:] < self._numbers[:-1]).any():
             # Raised entries come after later ones. Entries with one hash are sorted by place.
             ascending = np.argsort(self._numbers)
-            self._fingerprints, self._numbers = self._fingerprints[ascending], self._numbers[ascending]
-        self._columns = shape.sorting_columns(self._fingerprints)
-        self._table, self._words = -1, np.empty((0, 0), np.uint64)
+            fingerprints, self._numbers = fingerprints[ascending], self._numbers[ascending]
+        self._columns, self._table = shape.sorting_columns(fingerprints), -1
         self._places, self._begins = np.empty(0, np.uint32), np.zeros(1, np.int64)
-        self._asked, self._stripe = (-1, -1), _Stripe(self._words, self._numbers)
+        self._asked, self._stripe = (-1, -1), NO_ENTRIES
 
-    def stripe(self, table: int, stripe: int, stripe_bits: int) -> _Stripe:
+    def stripe(self, table: int, stripe: int, stripe_bits: int) -> HashEntries:
+        """A table's entries in a stripe, uint64 [2, n] ascending."""
         if self._asked != (table, stripe):
-            self._turn_to(table, stripe_bits)
+            if self._table != table:
+                self._table = table
+                self._places, self._begins = sort.by_top_bits(self._columns[table], stripe_bits)
             begin, end = self._begins[stripe : stripe + 2].tolist()
-            places = self._places[begin:end]
-            words, places = self._shape.ascending(self._words, places, self._numbers)
-            numbers = self._numbers[places if self._shape.numbered(table) else places[:0]]
-            self._asked, self._stripe = (table, stripe), _Stripe(words, numbers)
+            hashes, order = sort.by_high_bits(self._columns[table], self._places[begin:end])
+            self._asked, self._stripe = (table, stripe), np.stack([hashes, self._numbers[order]])
         return self._stripe
-
-    def _turn_to(self, table: int, stripe_bits: int) -> None:
-        """Hold this table's entries in order of arrival, and each stripe's places."""
-        if self._table != table:
-            self._table, self._words = table, self._shape.sorting_words(self._columns, table)
-            self._places, self._begins = sort.by_top_bits(np.ascontiguousarray(self._words[:, 0]), stripe_bits)
 
 
 def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
@@ -232,5 +203,5 @@ def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
 
 
 def _entry_bytes(shape: Shape) -> int:
-    """Approximate bytes per entry in memory: fingerprint, number, hash slots, place, and hashes of bands or columns."""
-    return 8 * shape.words + 8 + 12 + 4 + shape.sorted_bytes
+    """Approximate bytes per entry in memory: fingerprint, number, hash slots, place, and hashes."""
+    return 8 * shape.words + 8 + 12 + 4 + 8 * shape.tables

@@ -14,7 +14,7 @@ from index.entry import Entries, Kind, Position, Verdict
 from index.frames.hosts import counting_by, with_frames
 from index.index import Index, internals_of
 from index.kernels.frames import set_frames
-from index.lsm.simhash_lookup import first_of_equals
+from index.lsm.lookup import first_of_equals
 from index.matching.frame import frame_bins, without_frames
 from index.session import ReadSession
 from index.storage.layout import HostSample, Table, unpack_numbers, unpack_sample

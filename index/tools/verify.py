@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 
 from index.decide.forget import ignored
-from index.entry import NO_NUMBER, is_given_back
+from index.entry import is_given_back
 from index.errors import IndexDamaged
 from index.index import Index, internals_of
 from index.session import ReadSession
@@ -111,7 +111,7 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
     for entries in expected.entries(_reporting(check.checked(batches), progress)):
         tally.add(entries)
     blocks.note(f"document {number} was filed aside and is nowhere" for number in expected.nowhere)
-    in_levels: Counter[int | None] = Counter()
+    in_levels: Counter[int] = Counter()
     for entries in _actual(session, expected, blocks.note, in_levels):
         tally.take_off(entries)
         blocks.examined += len(entries.parts)
@@ -139,7 +139,7 @@ def _reporting(batches: Iterable[Batch], progress: Callable[[int], None]) -> Ite
 
 
 def _counters(
-    session: ReadSession, expected: Expected, counters: Counters, near_entries: int, in_levels: Mapping[int | None, int]
+    session: ReadSession, expected: Expected, counters: Counters, near_entries: int, in_levels: Mapping[int, int]
 ) -> Finding:
     transaction, tombstones, now = session.transaction, expected.tombstones, expected.compaction
     held = {
@@ -166,9 +166,7 @@ def _counters(
     return finding
 
 
-def _actual(
-    session: ReadSession, expected: Expected, note: Note, in_levels: Counter[int | None]
-) -> Iterator[TableEntries]:
+def _actual(session: ReadSession, expected: Expected, note: Note, in_levels: Counter[int]) -> Iterator[TableEntries]:
     """Actual entries of `exact` and the segments, without the uncertain ones; counts them per level."""
     yield from actual_aside(session, Table.EXACT, expected.exact, note)
     uncertain = expected.uncertain()
@@ -206,12 +204,12 @@ def _missing(expected: Expected, table: int, missing: TableEntries) -> Iterator[
 
 def _misplaced(expected: Expected, table: int, wrong: TableEntries) -> Iterator[str]:
     for number, part in zip(wrong.numbers.tolist(), wrong.parts.tolist(), strict=True):
-        document = f"document {number}" if number != NO_NUMBER else "an entry"
         if table >= expected.exact:
             kind = "exact" if table == expected.exact else "repeated"
-            yield f"{document} stands among the {kind} ones wrongly"
+            yield f"document {number} stands among the {kind} ones wrongly"
         else:
-            yield f"the segments of {_named(expected, table)} hold {document} under {part:#06x}, which does not belong"
+            where = f"{_named(expected, table)} hold document {number} under {part:#06x}"
+            yield f"the segments of {where}, which does not belong"
 
 
 def _named(expected: Expected, table: int) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from index.lsm import compaction
-from index.lsm.hashes.shape import IdShape
-from index.lsm.simhash_shape import are_below
+from index.lsm.levels import are_below
+from index.lsm.shape import IdShape
 from index.session import ReadSession
 from index.storage.layout import LOG_KEY
 from index.storage.log import Batch
@@ -36,7 +36,7 @@ def ids(session: ReadSession, batches: Iterable[Batch]) -> Finding:
     for entries in _expected(session, batches, edges):
         tally.add(entries)
     held = np.array(edges, np.uint64).reshape(-1, 2)
-    in_levels: Counter[int | None] = Counter()
+    in_levels: Counter[int] = Counter()
     for entries in actual_in_segments(session, _SHAPE, finding.note, in_levels):
         tally.take_off(_held(entries, held))
     finding.examined = in_levels.total()
@@ -59,10 +59,10 @@ def _expected(session: ReadSession, batches: Iterable[Batch], edges: list[tuple[
         hashes, rows = _SHAPE.entries_of(batch)
         first = LOG_KEY.unpack(batch.key)[1]
         edges.append((first, first + len(batch.rows)))
-        entries = entries_in_segments(_SHAPE, 0, np.column_stack([hashes, rows]), rows)
+        entries = entries_in_segments(0, np.stack([hashes[:, 0], rows]))
         moved = rows < np.uint64(now.merged_rows)
         if now.is_moving:
-            moved |= (rows < np.uint64(now.frozen_rows)) & are_below(entries.identities, now.bound)
+            moved |= (rows < np.uint64(now.frozen_rows)) & are_below(entries.identities.T, now.bound)
         yield entries.take(moved)
 
 

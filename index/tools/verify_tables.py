@@ -9,24 +9,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_NUMBER, Kind
+from index.entry import Kind
 from index.lsm import compaction
+from index.lsm.levels import are_below
 from index.lsm.shape import Shape, shape_of
-from index.lsm.simhash_shape import are_below, words_of
 from index.matching.minhash import mixed
 from index.session import ReadSession
 from index.storage import log, scan
 from index.storage.codec import Tombstones, unpack_tombstones
 from index.storage.layout import TOMBSTONE_KEY, Change, Filing, Table
-from index.storage.segments.compaction_state import CompactionState, Level
+from index.storage.segments.compaction_state import HASH_KEY, CompactionState, Level
+from index.storage.segments.hash_codec import NO_ENTRIES, unpack_hash_segment
 
 PARTS = 2**16
-"""Parts per table: by an entry's first column in the segments, else by its number's low bits."""
+"""Parts per table: by an entry's first 16 hash bits in the segments, else by its number's low bits."""
 
 ENTRIES_MAX = 2**22
 """Maximum entries held in memory for a comparison entry by entry."""
@@ -45,7 +45,7 @@ class TableEntries:
     table       table in the segments; the next two numbers mean `exact` and `repeats`
     parts       int64 [n], 0 to PARTS - 1
     identities  uint64 [n, w], different for any two entries in the table
-    numbers     uint64 [n], NO_NUMBER if the table does not hold them
+    numbers     uint64 [n]
     """
 
     table: int
@@ -280,15 +280,13 @@ class Expected:
                 yield from self._in_tables(fingerprints[here], numbers[here], moved=moving[here])
 
     def _leaving(self, *, in_log: bool) -> Iterator[TableEntries]:
-        """Removed entries that the last level of MinHash holds until its rewriting; in the log, or no longer."""
+        """Removed entries that the last level holds until its rewriting; in the log, or no longer."""
         for key, value in self._transaction.walk(self.shape.table):
-            if not is_segment(self.shape, key) or self.shape.level_of(key) is not Level.REMOVED:
+            if not is_segment(self.shape, key) or key[1] != Level.REMOVED:
                 continue
             with suppress(ValueError, struct.error):
-                columns, _ = self.shape.unpacked(key, value)
-                here = self._documents.places(columns[1])[1] == in_log
-                entries = np.ascontiguousarray(columns.T[here])
-                yield entries_in_segments(self.shape, key[0], entries, np.full(len(entries), NO_NUMBER))
+                entries = unpack_hash_segment(value)
+                yield entries_in_segments(key[0], entries[:, self._documents.places(entries[1])[1] == in_log])
 
     def _in_tables(
         self,
@@ -307,8 +305,7 @@ class Expected:
             return
         hashes = self.shape.hashes(fingerprints)
         for table in range(self.shape.tables):
-            columns = self.shape.entry_columns(table, hashes[:, table], fingerprints, numbers)
-            entries = entries_in_segments(self.shape, table, columns, numbers)
+            entries = entries_in_segments(table, np.stack([hashes[:, table], numbers]))
             before = self._before_cursor(entries)
             if left:
                 yield entries.take(~before)
@@ -319,16 +316,12 @@ class Expected:
         """Which entries are in the part of their table that the compaction has passed."""
         if entries.table != self.compaction.table or not self.compaction.is_moving:
             return np.full(len(entries.parts), self.compaction.is_moving and entries.table < self.compaction.table)
-        return are_below(entries.identities, self.compaction.bound)
+        return are_below(entries.identities.T, self.compaction.bound)
 
 
-def entries_in_segments(shape: Shape, table: int, columns: npt.NDArray[Any], numbers: Numbers) -> TableEntries:
-    """Entries [n, columns] in a segment table; numbers uint64 [n], NO_NUMBER if not known."""
-    identities = words_of(columns)
-    parts = (identities[:, 0] >> np.uint64(48)).astype(np.int64)
-    if shape.numbered(table):
-        identities = np.column_stack([identities, numbers])
-    return TableEntries(table, parts, identities, numbers)
+def entries_in_segments(table: int, entries: Numbers) -> TableEntries:
+    """Entries in a segment table, uint64 [2, n]: hashes and numbers."""
+    return TableEntries(table, (entries[0] >> np.uint64(48)).astype(np.int64), entries.T, entries[1])
 
 
 def entries_aside(table: int, fingerprints: Numbers, numbers: Numbers) -> TableEntries:
@@ -348,44 +341,36 @@ def actual_aside(session: ReadSession, table: Table, place: int, note: Note) -> 
 
 
 def actual_in_segments(
-    session: ReadSession, shape: Shape, note: Note, in_levels: Counter[int | None]
+    session: ReadSession, shape: Shape, note: Note, in_levels: Counter[int]
 ) -> Iterator[TableEntries]:
     """Actual entries of the segments; `note` takes malformed segments, `in_levels` the entry count per level."""
-    last, of_last = b"", np.empty((0, shape.entry_words), np.uint64)
+    last, of_last = b"", NO_ENTRIES
     for key, value in session.transaction.walk(shape.table):
-        prefix, bound = key[: -shape.bound_bytes], key[-shape.bound_bytes :]
         where = f"the segment {key.hex()}"
         if not is_segment(shape, key):
             note([f"{where} is of no table"])
             continue
         try:
-            columns, numbers = shape.unpacked(key, value)
+            entries = unpack_hash_segment(value)
         except (ValueError, struct.error) as problem:
             note([f"{where} cannot be read: {problem}"])
             continue
-        if not columns.shape[1]:
-            note([f"{where} is empty"])
-            continue
-        entries = entries_in_segments(shape, key[0], np.ascontiguousarray(columns.T), numbers)
-        words = entries.identities[:, : shape.entry_words]
-        if not _ascend(words):
+        if not _ascend(entries):
             note([f"{where} is not in order"])
-        if are_below(words[:1], bound)[0] or (last == prefix and not are_below(of_last, bound)[0]):
+        prefix, bound = key[:2], key[2:]
+        if are_below(entries[:, :1], bound)[0] or (last == prefix and not are_below(of_last, bound)[0]):
             note([f"{where} begins before its bound, or in the one before it"])
-        last, of_last = prefix, words[-1:]
-        in_levels[level := shape.level_of(key)] += len(words)
-        if level is not Level.REMOVED:
-            yield entries
+        last, of_last = prefix, entries[:, -1:]
+        in_levels[prefix[1]] += entries.shape[1]
+        if prefix[1] != Level.REMOVED:
+            yield entries_in_segments(prefix[0], entries)
 
 
 def is_segment(shape: Shape, key: bytes) -> bool:
     """Whether a segment table may have this key."""
-    prefix = key[: -shape.bound_bytes]
-    return bool(prefix) and prefix[0] < shape.tables and prefix in shape.prefixes(prefix[0])
+    return len(key) == HASH_KEY.size and key[0] < shape.tables and key[1] in set(Level)
 
 
-def _ascend(words: Numbers) -> bool:
-    below = np.zeros(len(words) - 1, np.bool_)
-    for word in words.T[::-1]:
-        below = (word[:-1] < word[1:]) | ((word[:-1] == word[1:]) & below)
-    return bool(below.all())
+def _ascend(entries: Numbers) -> bool:
+    (hashes, numbers), (next_hashes, next_numbers) = entries[:, :-1], entries[:, 1:]
+    return bool(((hashes < next_hashes) | ((hashes == next_hashes) & (numbers < next_numbers))).all())

@@ -16,7 +16,8 @@ from index.index import Index
 from index.lsm.compaction import MemtablePair, TreeSizes
 from index.lsm.exact_lookup import exact_lookup_of
 from index.lsm.id_table import IdTable
-from index.lsm.tree import Tree, lookup_of
+from index.lsm.lookup import lookup_of
+from index.lsm.tree import Tree
 from index.matching.frame import FrameRule
 from index.matching.minhash import Banding, pack_bins
 from index.matching.root import RootRule

@@ -9,7 +9,7 @@ import numpy as np
 from index.index import Index, internals_of
 from index.matching.minhash import HASH_BITS, band_keys
 from index.storage import log
-from index.storage.codec import Tombstones, unpack_segment, unpack_tombstones
+from index.storage.codec import Tombstones, unpack_tombstones
 from index.storage.documents import Document
 from index.storage.layout import COMPACTION_KEY, TOMBSTONE_KEY, Table
 from index.storage.parameters import Parameters
@@ -22,41 +22,18 @@ Columns = tuple[int, ...]
 
 
 class Packed(NamedTuple):
-    """For every table its entries in order, and the numbers that stand beside those of table 0."""
+    """For every table its entries in order."""
 
     compaction: CompactionState
     tables: list[list[Columns]]
-    numbers: list[int]
     segment_sizes: list[int]
 
 
 def read(transaction: Transaction, parameters: Parameters) -> Packed:
-    """Read all segments. Fails unless every table is ascending without equals, every entry within its segment's bounds."""
-    minhash = parameters.banding is not None
-    if minhash:
-        return _read_bands(transaction, parameters)
-    column_count = parameters.blocks
-    tables: list[list[Columns]] = [[] for _ in range(parameters.blocks)]
-    numbers: list[int] = []
-    sizes = []
-    for key, value in transaction.walk(Table.SEGMENTS):
-        table, bound = key[0], tuple(np.frombuffer(key[1:], ">u2").tolist())
-        columns, own_numbers = unpack_segment(value, column_count, numbered=table == 0)
-        entries = [tuple(entry) for entry in columns.T.tolist()]
-        assert len(bound) == column_count
-        assert entries, "a segment that is left empty goes"
-        assert bound <= entries[0]
-        assert not tables[table] or tables[table][-1] < bound
-        assert all(one < other for one, other in pairwise(entries))
-        tables[table] += entries
-        numbers += own_numbers.tolist()
-        sizes.append(len(entries))
-    assert len(numbers) == len(tables[0])
-    return Packed(compaction_state(transaction), tables, numbers, sizes)
+    """Read what stands in either level, which have no entry in common.
 
-
-def _read_bands(transaction: Transaction, parameters: Parameters) -> Packed:
-    """`read` of MinHash: what stands in either level, which have no entry in common."""
+    Fails unless every level is ascending without equals, every entry within its segment's bounds.
+    """
     levels: dict[tuple[int, int], list[Columns]] = {}
     sizes = []
     for key, value in transaction.walk(Table.SEGMENTS):
@@ -81,14 +58,15 @@ def _read_bands(transaction: Transaction, parameters: Parameters) -> Packed:
         assert not set(first) & set(last)
         assert not set(first) & set(removed)
         tables.append(sorted((set(first) | set(last)) - set(removed)))
-    return Packed(now, tables, [], sizes)
+    return Packed(now, tables, sizes)
 
 
 def columns_of(parameters: Parameters, table: int, number: int, words: Sequence[int]) -> Columns:
     """An entry as it stands in a table, by the definition."""
     if parameters.banding is None:
-        blocks = [word >> shift & 0xFFFF for word in words for shift in (48, 32, 16, 0)]
-        return tuple(blocks[table:] + blocks[:table])
+        whole, bits = number_of(tuple(words)), 64 * len(words)
+        turned = (whole << 16 * table | whole >> bits - 16 * table) & (2**bits - 1)
+        return turned >> bits - HASH_BITS << 24, number
     key = int(band_keys(np.array([words], np.uint64), parameters.banding)[0, table])
     return key % 2**HASH_BITS << 24, number
 
@@ -114,11 +92,9 @@ def require_packed(index: Index, known: Iterable[Known | Document]) -> None:
         entry_of = {columns_of(parameters, table, number, words): number for words, number in first_of.items()}
         merged = {entry for entry, number in entry_of.items() if number < state.compaction.merged_to}
         moved = {entry for entry, number in entry_of.items() if number < state.compaction.frozen_to}
-        bound = tuple(np.frombuffer(state.compaction.bound, ">u2" if parameters.banding is None else ">u8").tolist())
+        bound = tuple(np.frombuffer(state.compaction.bound, ">u8").tolist())
         cursor = (state.compaction.table, bound)
         assert set(entries) == {entry for entry in moved if entry in merged or (table, entry) < cursor}
-        if table == 0 and parameters.banding is None:
-            assert state.numbers == [entry_of[entry] for entry in entries]
 
 
 def words_of(fingerprint: int | tuple[int, ...], words: int) -> tuple[int, ...]:

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import xxhash
 
-from index.storage.codec import size_class
-from index.storage.segments.hash_codec import HashKey
+from index.storage.segments.hash_codec import HashKey, size_class
 
 MASK = 2**64 - 1
 PART_ENTRIES = 16

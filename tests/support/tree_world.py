@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from index.lsm.compaction import TreeSizes
-from index.lsm.tree import Tree, lookup_of
+from index.lsm.lookup import lookup_of
+from index.lsm.tree import Tree
 from index.matching.minhash import Banding, distance_of, pack_bins
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction

@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 _COMPACTION = struct.Struct("<QQQQQQQQBB")
 HASH_KEY = struct.Struct(">BBQQ")
-"""A hash segment's key: table, level, and the bound: hash, number."""
+"""A segment's key: table, level, and the bound: hash, number."""
+
+BOUND_BYTES = HASH_KEY.size - 2
+"""Bytes in a bound."""
 
 
 class Level(IntEnum):
@@ -64,12 +67,3 @@ def unpack_compaction(value: bytes | None) -> CompactionState:
     end = _COMPACTION.size + size
     bound, settled_to = value[_COMPACTION.size : end], value[end:]
     return CompactionState(merged_to, frozen_to, tombstones, version, table, bound, first, last, settled_to, *rows)
-
-
-def segment_key(table: int, bound: bytes) -> bytes:
-    """A SimHash segment's key.
-
-    >>> segment_key(2, bytes([0, 7]))
-    b'\\x02\\x00\\x07'
-    """
-    return bytes([table]) + bound

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels import hash_segments
-from index.storage.codec import size_class
+from index.storage.file.checksums import CHECKSUM
 from index.storage.segments.compaction_state import HASH_KEY
 
 Entries = npt.NDArray[np.uint64]
@@ -22,6 +22,9 @@ PART_ENTRIES = 16
 """Mean entries per part: lookups compute the part and search it."""
 
 NO_ENTRIES: Entries = np.empty((2, 0), np.uint64)
+
+_PAGE_BYTES = 4096
+_PAGE_HEADER_BYTES = 16
 
 
 class HashKey(NamedTuple):
@@ -77,3 +80,15 @@ def unpack_hash_segment(value: bytes | memoryview) -> Entries:
 def segment_capacity(segment_bytes: int) -> int:
     """Entries in a segment with this size, at least 1."""
     return max(1, min(segment_bytes, SEGMENT_BYTES_MAX) // ENTRY_BYTES)
+
+
+def size_class(size: int) -> int:
+    """Least size that is at least `size` and fills whole pages with a checksum; their number has at most 5 significant bits.
+
+    >>> size_class(100), size_class(5_000)
+    (4072, 8168)
+    """
+    besides = _PAGE_HEADER_BYTES + CHECKSUM.size
+    pages = -(-(size + besides) // _PAGE_BYTES)
+    step = 1 << max(0, pages.bit_length() - 5)
+    return (-(-pages // step) * step) * _PAGE_BYTES - besides

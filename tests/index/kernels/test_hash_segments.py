@@ -79,3 +79,29 @@ def test_what_is_no_segment_is_told(words: int) -> None:
     whole, nothing = words_of(drawn(np.random.default_rng(1), 500, 40, 27)), np.empty((2, 0), np.uint64)
     found = hash_segments.merged_entries(whole[:words], nothing, nothing, 0, 0, np.empty(0, np.uint64), 0)
     assert (found[0].shape, found[4]) == ((2, 0), -1)
+
+
+BOUNDS = st.one_of(st.integers(0, 2**32 - 1), st.integers(0, 9), st.integers(7 << 16, (7 << 16) + 3))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(BOUNDS, max_size=9), min_size=1, max_size=4), st.lists(BOUNDS, min_size=1, max_size=9), st.data()
+)
+def test_a_span_holds_every_segment_that_may_hold_what_lies_between_the_bounds(
+    bounds_of_tables: list[list[int]], asked: list[int], data: st.DataObject
+) -> None:
+    tables = [np.array(sorted(of_table), np.uint64) for of_table in bounds_of_tables]
+    edges = np.cumsum([0, *map(len, tables)])
+    of_columns = np.array(data.draw(st.permutations(range(len(tables)))))
+    lowest = np.repeat(np.array(asked, np.uint64)[:, None], len(tables), axis=1)
+    highest = lowest + np.uint64(data.draw(st.sampled_from([0, 3, 2**16])))
+    order = np.lexsort((lowest.reshape(-1), np.tile(of_columns, len(asked))))
+    begins, ends = np.full(lowest.shape, -1), np.full(lowest.shape, -1)
+    hash_segments.fill_spans(of_columns, lowest, highest, order, edges, np.concatenate(tables), begins, ends)
+    for row, column in np.ndindex(lowest.shape):
+        table = int(of_columns[column])
+        first = max(0, int(np.searchsorted(tables[table], lowest[row, column])) - 1)
+        end = int(np.searchsorted(tables[table], highest[row, column], side="right"))
+        assert begins[row, column] == edges[table] + first
+        assert max(begins[row, column], ends[row, column]) == edges[table] + max(first, end)

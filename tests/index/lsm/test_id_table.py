@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from index.decide import admit
 from index.index import Index, internals_of
-from index.lsm import memtable
+from index.lsm import memtable, shape
 from index.lsm.compaction import TreeSizes
-from index.lsm.hashes import shape as hash_shape
 from index.lsm.id_table import NEWEST_AT_FIRST, IdTable
 from index.lsm.tree import Tree
 from index.session import OpenIndex, ReadSession
@@ -80,7 +79,7 @@ def test_every_process_finds_what_all_have_committed_and_nothing_else(seed: int,
 
 
 def test_an_id_with_another_id_s_hash_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hash_shape.checksums, "id_hashes", lambda _, ends: np.full(len(ends), 7 << 24, np.uint64))
+    monkeypatch.setattr(shape.checksums, "id_hashes", lambda _, ends: np.full(len(ends), 7 << 24, np.uint64))
     rows = [Row(at, at << 40, id="early" if at == 0 else f"id {at}") for at in range(30)]
     for sizes in (TreeSizes(1_000, 1_000), TreeSizes(4, 64)):
         with opened(tmp_path / str(sizes.segment_bytes), PARAMETERS, sizes=sizes) as index:
@@ -161,7 +160,7 @@ def test_an_id_that_comes_a_thousand_times_is_read_a_few_times(tmp_path: Path) -
             index.admit(entries_of([Row(row, row << 40, id="often") for row in range(begin, begin + 500)]), {})
 
         def hits(session: ReadSession) -> int:
-            table, asked = session.ids, hash_shape.id_hashes(b"often", np.array([5]))
+            table, asked = session.ids, shape.id_hashes(b"often", np.array([5]))
             assert len(table._hits(session.transaction, asked, memtable.NO_LIMIT).rows) == 3_000
             return len(table._hits(session.transaction, asked, NEWEST_AT_FIRST).rows)
 

@@ -16,7 +16,7 @@ from index.decide import prepare
 from index.entry import Kind, Verdict
 from index.errors import ParametersDiffer
 from index.index import SIZES, Index
-from index.lsm import memtable, minhash_lookup
+from index.lsm import lookup, memtable
 from index.lsm.compaction import TreeSizes
 from index.matching.minhash import Banding, banding_for, distance_of, pack_bins
 from index.matching.root import RootRule
@@ -126,7 +126,7 @@ def test_the_oracle_sees_duplicates_uniques_and_pairs_that_share_no_band() -> No
 def test_small_slices_and_pieces_change_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     banding = Banding(64, 8, 16, 4)
     rows = rows_of(7, 90, banding, centres=1)
-    monkeypatch.setattr(minhash_lookup, "SIGNATURES_MAX", 4)
+    monkeypatch.setattr(lookup, "FINGERPRINTS_MAX", 4)
     monkeypatch.setattr(memtable, "HITS_MAX", 3)
     monkeypatch.setattr(prepare, "ROWS_AT_ONCE", 17)
     for insert in ("unique", "all"):

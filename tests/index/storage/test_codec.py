@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from index.storage import codec
 from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Tombstones
-from index.storage.file.checksums import CHECKSUM
 from index.storage.layout import unpack_text
 
 IDS = st.one_of(st.text(max_size=6), st.sampled_from(["", "é", "名前", "\ud800", "a\udfffb", "𝄞"]))
@@ -94,37 +93,3 @@ def test_tombstones_come_back_as_they_were_packed(generator: np.random.Generator
     for cut in range(len(value)):
         with pytest.raises((ValueError, struct.error)):
             codec.unpack_tombstones(value[:cut], words)
-
-
-@given(st.integers(0, 70), st.sampled_from([4, 5, 8]), st.booleans(), st.data())
-def test_segments_come_back_as_they_were_packed(count: int, width: int, numbered: bool, data: st.DataObject) -> None:
-    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
-    columns = generator.integers(0, 2**16, (width, count), dtype=np.uint16)
-    numbers = generator.integers(0, 2**40, count if numbered else 0, dtype=np.uint64)
-    value = codec.pack_segment(columns, numbers)
-    found, found_numbers = codec.unpack_segment(value, width, numbered=numbered)
-    assert found.tolist() == columns.tolist()
-    assert found_numbers.tolist() == numbers.tolist()
-    if numbered and count:
-        places = generator.integers(0, count, 9)
-        assert codec.segment_numbers(memoryview(value), places, width).tolist() == numbers[places].tolist()
-    for column in range(width):
-        assert codec.segment_column(memoryview(value), column).tolist() == columns[column].tolist()
-    filled = 8 + count * codec.segment_entry_bytes(width, numbered=numbered)
-    assert len(value) >= filled
-    with pytest.raises((ValueError, struct.error)):
-        codec.unpack_segment(value[: data.draw(st.integers(0, filled - 1))], width, numbered=numbered)
-    assert (len(value) + CHECKSUM.size + 16) % 4_096 == 0
-
-
-def test_a_number_that_does_not_fit_is_never_cut_off() -> None:
-    with pytest.raises(AssertionError, match="40 bits"):
-        codec.pack_segment(np.zeros((4, 1), np.uint16), np.array([2**40], np.uint64))
-
-
-def test_the_sizes_of_segments_are_few_and_waste_little() -> None:
-    columns = [np.zeros((4, count), np.uint16) for count in range(1, 34_000, 97)]
-    sizes = [len(codec.pack_segment(column, np.empty(0, np.uint64))) for column in columns]
-    assert len(set(sizes)) <= 49
-    wasted = [size - 8 * column.shape[1] - 8 for size, column in zip(sizes, columns, strict=True)]
-    assert all(waste <= max(4_096, size / 16 + 4_096) for waste, size in zip(wasted, sizes, strict=True))

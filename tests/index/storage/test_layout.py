@@ -40,9 +40,9 @@ EXPECTED_64 = {
         (
             "6d65726765",
             "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000"
-            "0600000000000000" "0600000000000000" + "00" * 18,
+            "0600000000000000" "0600000000000000" "0c00000000000000" + "00" * 10,
         ),
-        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 9, "insert": "all"}'.hex()),
+        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 10, "insert": "all"}'.hex()),
     ],
     "streams": [("00000000", "01000000" "74" + "名".encode().hex())],
     "stream_numbers": [("74", "00000000")],
@@ -86,11 +86,19 @@ EXPECTED_64 = {
     "exact": [("0500000000000000", "0000000000000002")],
     "repeats": [("8877665544332211", "0000000000000004")],
     "chunks": [
-        ("00" "0000000000000000", "03000000" "00000000" "221122112211" "000044334433" "000066556655" "000088778977"
-                                  "030000000000000001000000" "000000"),
-        ("01" "0000000000000000", "03000000" "00000000" "000044334433" "000066556655" "000088778977" "221122112211"),
-        ("02" "0000000000000000", "03000000" "00000000" "000066556655" "000088778977" "221122112211" "000044334433"),
-        ("03" "0000000000000000", "03000000" "00000000" "000088778977" "221122112211" "000044334433" "000066556655"),
+        # As in `ids`: the first 40 bits of the blocks from the table's on.
+        ("00" "00" + "00" * 16, "010d1ba382664659" "03000000" "16" "02" "0600" "0000000000002211" "01000000" "07000000"
+                                "2c97d90c4a6333dc" "0167b3a835bc1e98" "00000000" "03000000"
+                                "00004015d15c4534" "0300000000000000" "0000000000000000" "13"),
+        ("01" "00" + "00" * 16, "1a542f41348d434b" "03000000" "26" "02" "0600" "0000000000000000" "01000000" "07000000"
+                                "aca20f5356b562a3" "0167b3a835bc1e98" "00000000" "03000000"
+                                "00000000c09d5915" "d17c675645340300" "0000000000000000" "13"),
+        ("02" "00" + "00" * 16, "c58614c0949217cb" "03000000" "27" "02" "0600" "0000001100000000" "01000000" "07000000"
+                                "c71b8a27f339b49b" "0167b3a835bc1e98" "00000000" "03000000"
+                                "000000000000c43b" "b32a40e29d591500" "0000000000000000" "13"),
+        ("03" "00" + "00" * 16, "6a42dbf050c06285" "03000000" "27" "02" "0600" "0000000022110000" "01000000" "07000000"
+                                "0a0541435e30c407" "0167b3a835bc1e98" "00000000" "03000000"
+                                "0000000080190000" "c4fb0c0040e21d00" "0000000000000000" "13"),
     ],
     "ids": [
         # The head with its checksums, the starts of one part, the rests of the hashes, the rows in three bits each.
@@ -209,10 +217,12 @@ def test_a_fingerprint_of_128_bits_stands_there_with_its_high_word_first(tmp_pat
             index.admit(entries_of([Row(offset, fingerprint)], 128), {})
     assert "887766554433221101ffeeddccbbaa99" in raw(tmp_path)["log"][0][1]
     segments = raw(tmp_path)["chunks"]
-    blocks = ["2211", "4433", "6655", "8877", "aa99", "ccbb", "eedd", "01ff"]
-    assert [key for key, _ in segments] == [f"{table:02}" + "00" * 16 for table in range(8)]
+    octets = bytes.fromhex("112233445566778899AABBCCDDEEFF01")
+    assert [key for key, _ in segments] == [f"{table:02}" + "00" * 17 for table in range(8)]
     for table, (_, value) in enumerate(segments):
-        assert value.rstrip("0").ljust(48, "0") == ("0100000000000000" + "".join(blocks[table:] + blocks[:table]))
+        turned = octets[2 * table :] + octets[: 2 * table]
+        # One entry: the first hash in the head is its own.
+        assert value[16:48] == "0100000000000500000000" + turned[4::-1].hex()
 
 
 @pytest.mark.parametrize("version", [1, 7])
@@ -221,7 +231,7 @@ def test_an_index_of_another_format_version_is_refused_untouched(version: int, t
     make_older(tmp_path, version)
     before = (tmp_path / "data.mdb").read_bytes()
     for read_only in (False, True):
-        with pytest.raises(FormatUnknown, match=f"format version {version}; this program knows version 9"):
+        with pytest.raises(FormatUnknown, match=f"format version {version}; this program knows version 10"):
             Index.open(tmp_path, Parameters(), map_bytes_max=2**24, read_only=read_only)
     assert (tmp_path / "data.mdb").read_bytes() == before
 

@@ -17,12 +17,10 @@ from hypothesis import strategies as st
 from index.entry import Entries, Kind, Verdict
 from index.index import Index
 from index.kernels import sort
+from index.lsm import shape
 from index.lsm.compaction import TreeSizes
 from index.lsm.exact_lookup import exact_lookup_of
 from index.lsm.hash_table import TreeStats
-from index.lsm.hashes import shape as hash_shape
-from index.lsm.hashes.shape import IdShape
-from index.lsm.simhash_shape import SimhashShape
 from index.lsm.tree import Tree
 from index.matching.minhash import Banding, distance_of, pack_bins
 from index.storage.counters import counters_of
@@ -81,7 +79,7 @@ def test_sorted_runs_hold_and_move_what_those_in_pages_do(
 ) -> None:
     with stores() as store, pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk_load, "STRIPE_ENTRIES", stripe_entries)
-        patch.setattr(hash_shape, "_ROWS_AT_ONCE", 7)
+        patch.setattr(shape, "_ROWS_AT_ONCE", 7)
         world = LoadedWorld(store, parameters, seed, drops_logs=drops_logs)
         for _ in range(30):
             world.turn()
@@ -102,27 +100,14 @@ def test_equals_are_found_among_themselves(parameters: Parameters) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 3_000), st.integers(0, 40))
-def test_entries_of_a_band_are_sorted_by_hash_and_place(seed: int, count: int, bits: int) -> None:
+def test_entries_are_sorted_by_hash_and_place(seed: int, count: int, bits: int) -> None:
     generator = np.random.default_rng(seed)
     hashes = generator.integers(0, 2**bits, count, dtype=np.uint64) << np.uint64(24)
     places = np.flatnonzero(generator.random(count) < 0.9).astype(np.uint32)
-    numbers = generator.permutation(count).astype(np.uint64)
-    entries, in_order = IdShape().ascending(hashes[:, None], places, numbers)
+    in_order, of_places = sort.by_high_bits(hashes, places)
     order = places[np.argsort(hashes[places], kind="stable")]
-    assert np.array_equal(in_order, order)
-    assert np.array_equal(entries.T, np.stack([hashes[order], numbers[order]]))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.integers(0, 300), st.integers(1, 2), st.sampled_from([1, 2**8, 2**33, 2**64 - 1]))
-def test_entries_of_blocks_are_sorted_by_all_words(seed: int, count: int, words: int, values: int) -> None:
-    generator = np.random.default_rng(seed)
-    keys = generator.integers(0, values, (count, words), dtype=np.uint64)
-    places = generator.permutation(count).astype(np.uint32)
-    entries, in_order = SimhashShape(words).ascending(keys, places, np.empty(0, np.uint64))
-    order = sorted(places.tolist(), key=lambda place: keys[place].tolist())
-    assert in_order.tolist() == order
-    assert np.array_equal(entries, keys[order])
+    assert np.array_equal(of_places, order)
+    assert np.array_equal(in_order, hashes[order])
 
 
 @settings(max_examples=30, deadline=None)

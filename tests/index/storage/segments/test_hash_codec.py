@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.kernels import hash_segments
-from index.storage.segments.hash_codec import HashKey, pack_hash_segment, segment_capacity, unpack_hash_segment
+from index.lsm.shape import IdShape
+from index.storage.file.checksums import CHECKSUM
+from index.storage.segments.hash_codec import (
+    HashKey,
+    pack_hash_segment,
+    segment_capacity,
+    size_class,
+    unpack_hash_segment,
+)
 
 KEY = HashKey(3, 1, 5 << 24, 7)
 
@@ -42,7 +50,17 @@ def found_in(
     turn, passed, order = 0, 0, np.arange(len(hashes))
     while turn < len(order):
         rows, numbers, turn, passed, changed = hash_segments.candidates(
-            hashes[:, None].copy(), begins, ends, addresses, order, turn, passed, hits_max, limit
+            hashes[:, None].copy(),
+            IdShape().probes(0),
+            hashes[:, None].copy(),
+            begins,
+            ends,
+            addresses,
+            order,
+            turn,
+            passed,
+            hits_max,
+            limit,
         )
         assert len(rows) <= hits_max
         found += zip(rows.tolist(), numbers.tolist(), strict=True)
@@ -112,3 +130,12 @@ def test_what_is_no_segment_is_refused(size: int) -> None:
     value = pack_hash_segment(KEY, entries_of(1, 500, 40, 27))
     with pytest.raises(ValueError, match="does not fit"):
         unpack_hash_segment(value[:size])
+
+
+def test_the_sizes_of_segments_are_few_and_waste_little() -> None:
+    asked = list(range(100, 272_000, 777))
+    sizes = [size_class(size) for size in asked]
+    assert len(set(sizes)) <= 49
+    assert all((size + CHECKSUM.size + 16) % 4_096 == 0 for size in sizes)
+    wasted = [size - wanted for size, wanted in zip(sizes, asked, strict=True)]
+    assert all(0 <= waste <= max(4_096, size / 16 + 4_096) for waste, size in zip(wasted, sizes, strict=True))

@@ -205,6 +205,13 @@ def divided(entries: Entries, bound: bytes | None) -> tuple[Entries, Entries]:
     return entries[:, :place], entries[:, place:]
 
 
+def are_below(entries: Entries, bound: bytes) -> npt.NDArray[np.bool_]:
+    """Which entries, uint64 [2, n], sort before a bound: bool [n]."""
+    hashed, number = _words_of_bound(bound)
+    below: npt.NDArray[np.bool_] = (entries[0] < hashed) | ((entries[0] == hashed) & (entries[1] < number))
+    return below
+
+
 def _words_of(value: memoryview) -> npt.NDArray[np.uint64]:
     return np.frombuffer(value, "<u8", len(value) // 8).astype(np.uint64, copy=False)
 

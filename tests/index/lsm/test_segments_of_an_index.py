@@ -10,8 +10,7 @@ import pytest
 from index.errors import IndexDamaged
 from index.index import Index
 from index.lsm.compaction import TreeSizes
-from index.lsm.segment_places import SegmentPlaces
-from index.lsm.shape import shape_of
+from index.lsm.segments import Segments
 from index.matching.minhash import Banding
 from index.session import Retention
 from index.storage.layout import Table
@@ -32,14 +31,14 @@ def opened(path: Path, parameters: Parameters) -> Index:
     return Index.open(path, parameters, map_bytes_max=2**30, sizes=TreeSizes(60, 100), retention=keep)
 
 
-def require_kept(transaction: Transaction, kept: SegmentPlaces, parameters: Parameters) -> int:
+def require_kept(transaction: Transaction, kept: Segments, parameters: Parameters) -> int:
     """Keys, bounds and addresses are those of the file. Returns how many segments are known to be sound without a check."""
     kept.follow(transaction, compaction_state(transaction))
-    fresh = shape_of(parameters).open_segments()
+    fresh = Segments(Table.SEGMENTS, parameters.blocks)
     fresh.follow(transaction, compaction_state(transaction))
     addresses, others = kept.take_over(transaction), fresh.take_over(transaction)
     values = {key: bytes(value) for key, value in transaction.walk(Table.SEGMENTS)}
-    assert [kept.key(place) for place in range(len(kept))] == list(values)
+    assert [kept._places.keys[place].tobytes() for place in range(len(kept))] == list(values)
     assert addresses.tolist() == others.tolist()
     assert (kept.edges.tolist(), kept.bounds.tolist()) == (fresh.edges.tolist(), fresh.bounds.tolist())
     for address, value in zip(addresses.tolist(), values.values(), strict=True):
@@ -57,7 +56,7 @@ def test_places_that_a_process_keeps_are_those_of_the_file(parameters: Parameter
     """However rarely it follows, in transactions that write and that do not, while segments are rewritten."""
     generator, known = np.random.default_rng(1), 0
     rows = [Row(offset, one) for offset, one in enumerate(random_ones(generator, 400, parameters.bits))]
-    kept = shape_of(parameters).open_segments()
+    kept = Segments(Table.SEGMENTS, parameters.blocks)
     with opened(tmp_path, parameters) as index:
         for begin in range(0, len(rows), 5):
             index.admit(entries_of(rows[begin : begin + 5], parameters.bits), {})

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.lsm.hashes import levels
-from index.lsm.hashes.levels import Levels
+from index.lsm import levels
+from index.lsm.levels import Levels
 from index.storage.layout import Table
 from index.storage.segments.compaction_state import HASH_KEY, CompactionState, Level, unpack_compaction
 from index.storage.segments.hash_codec import Entries, HashKey, unpack_hash_segment

@@ -1,1 +1,0 @@
-"""Hash tables: their shapes, levels and segments."""
