@@ -327,6 +327,14 @@ def _is_hot(address: Any, low: Any, high: Any, near: Any) -> Any:
 
 
 @compiled
+def _with_top_byte(low: Any, own: Any, off: Any) -> Any:
+    """First and last hash in a bucket whose second 16 bits begin with the row's own top byte, but for some bits."""
+    # A bucket is sorted by these bits, so entries with the same top byte are adjacent.
+    first = low | (((own >> np.uint64(40)) ^ np.uint64(off)) & np.uint64(0xFF)) << np.uint64(40)
+    return first, first | np.uint64(2**40 - 1)
+
+
+@compiled
 def _first_in(address: Any, low: Any, limit: Any) -> Any:
     """First entry that is not below a hash, and its part; limit: as in `candidates`."""
     size, rest_bits, _, parts, starts, rests, _ = _shape_at(address)
@@ -436,17 +444,13 @@ def candidates(
             own, near = hashes[row, probes.tables[probe]], probes.near[probe]
             for segment in range(of_begins[which], of_ends[which]):
                 address, checked = addresses[segment], np.int64(-1)
-                low, high = lows[which], lows[which] | probes.free
-                hot = _is_hot(address, low, high, near)
+                hot = _is_hot(address, lows[which], lows[which] | probes.free, near)
                 for off in range(256 if hot else 1):
-                    # A bucket is sorted by its second 16 bits, so entries with the same top byte there are adjacent.
+                    if np.int64(ones(np.uint64(off))) > near:
+                        continue
+                    low, high = lows[which], lows[which] | probes.free
                     if hot:
-                        if np.int64(ones(np.uint64(off))) > near:
-                            continue
-                        low = lows[which] | (((own >> np.uint64(40)) ^ np.uint64(off)) & np.uint64(0xFF)) << np.uint64(
-                            40
-                        )
-                        high = low | np.uint64(2**40 - 1)
+                        low, high = _with_top_byte(low, own, off)
                     entry, part = _first_in(address, low, limit)
                     while True:
                         entry, part, there = _next_near(address, entry, part, own, high, near, probes.most)
