@@ -186,6 +186,7 @@ def _retire_stale(session: WriteSession, stale: Matches, filings: npt.NDArray[np
         return
     numbers = np.unique(stale.numbers)
     # Entries missing from the log left the tables with their batch. An equal one may have another frame.
-    fingerprints, there = log.fingerprints(session.transaction, numbers, session.words)
-    kinds, blocks = np.full(int(there.sum()), Kind.NEAR, np.uint8), np.full(int(there.sum()), Filing.BLOCKS, np.uint8)
-    retire(session, Leaving(numbers[there], fingerprints[there], kinds, blocks), Change.FORGOTTEN)
+    stored = log.documents(session.transaction, numbers, session.words)
+    kinds, blocks = np.full_like(stored.there, Kind.NEAR, np.uint8), np.full_like(stored.there, Filing.BLOCKS, np.uint8)
+    columns = numbers, stored.fingerprints, kinds, blocks
+    retire(session, Leaving._make(column[stored.there] for column in columns), Change.FORGOTTEN)

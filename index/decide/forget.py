@@ -106,6 +106,5 @@ def _removed(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> list[Doc
 def remove(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> None:
     """Remove documents, uint64 [n] ascending, none retired, from the entry tables."""
     stored = log.documents(session.transaction, numbers, session.words)
-    rows, _ = stored.rows()
-    leaving = Leaving(numbers[stored.places], stored.fingerprints(), rows["kind"], rows["filing"])
-    retire(session, leaving, Change.FORGOTTEN)
+    columns = numbers, stored.fingerprints, stored.rows["kind"], stored.rows["filing"]
+    retire(session, Leaving._make(column[stored.there] for column in columns), Change.FORGOTTEN)

@@ -51,7 +51,6 @@ from index.storage.layout import GIVING_BACK_KEY, LOG_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.sources import streams_of
 from index.versions.history import ROWS_OF_ID_MAX
-from index.versions.texts import stored
 
 
 def give_back(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
@@ -115,9 +114,8 @@ def nearest_versions(session: ReadSession, portion: Prepared, apart: npt.NDArray
     roots_of = _roots_of(session, {entries.ids[row] for row in rows})
     pairs = [(row, number, root) for row in rows for number, root in roots_of[entries.ids[row]]]
     of_rows, numbers, roots = np.array(pairs, np.uint64).reshape(-1, 3).T
-    distinct, inverse = np.unique(numbers, return_inverse=True)
-    kinds, fingerprints, _ = stored(session, distinct)
-    counts, distances = _compared(entries, session.parameters, of_rows, kinds[inverse], fingerprints[inverse])
+    stored = log.documents(session.transaction, numbers, session.words)
+    counts, distances = _compared(entries, session.parameters, of_rows, stored.rows["kind"], stored.fingerprints)
     matches, foreign = Matches(of_rows.astype(np.int64), distances, numbers), roots != NO_NUMBER
     near, versions = entries.kinds[matches.rows] == Kind.NEAR, counts & ~foreign
     best = nearest_of_matches(session, matches.take(versions & near), entries)

@@ -11,12 +11,11 @@ from index.entry import NO_DISTANCE, NO_NUMBER, Entries
 from index.kernels.minhash import exceeds
 from index.lsm.lookup import Lookup, lookup_of
 from index.matching.distance import Matches, joined, nearest, no_matches
+from index.matching.second_look import NO_LOOK
 from index.session import ReadSession
 from index.storage import documents, log
-from index.storage.documents import earliest_equals
 from index.storage.layout import Table, pack_fingerprints, unpack_numbers
 from index.storage.store import Transaction
-from index.versions.texts import stored
 
 LOOKS_AT_ONCE = 2**15
 """Looks read and compared at once: bounds their memory to 8 MiB at 256 bytes each."""
@@ -47,21 +46,10 @@ class Answer:
 
 def nearest_visible(session: ReadSession, lookup: Lookup) -> Answer:
     """Look up fingerprints for a decision."""
-    transaction, tree, visibility = session.transaction, session.tree, session.visibility
-    if visibility.all_are:
-        best, compared = tree.nearest(transaction, lookup)
+    if session.visibility.all_are:
+        best, compared = session.tree.nearest(session.transaction, lookup)
         return Answer(best, compared, no_matches(), _equal_rows(best, len(lookup)))
-    best, stale = no_matches(), no_matches()
-    compared = np.zeros(len(lookup), np.int64)
-    for matches, comparisons in tree.matches(transaction, lookup):
-        compared += comparisons
-        visible = visibility.visible(matches.numbers)
-        retired = matches.take(~visible)
-        # A retired entry in the blocks also represents its equals filed aside.
-        equals = _replacements(session, retired)
-        best = nearest(joined([best, matches.take(visible), equals]), 1)
-        stale = joined([stale, retired.take(retired.distances == 0)])
-    return Answer(best, compared, nearest(stale, None), _equal_rows(best, len(lookup)))
+    return _nearest_counting(session, lookup, _Judge(session))
 
 
 def nearest_judged(session: ReadSession, lookup: Lookup, rows: Entries) -> Answer:
@@ -184,14 +172,17 @@ def _at(matches: Matches, distances: npt.NDArray[np.int16]) -> Matches:
 class _Judge:
     """Judges some rows' matches: which count, and at which distance."""
 
-    def __init__(self, session: ReadSession, rows: Entries) -> None:
+    def __init__(self, session: ReadSession, rows: Entries | None = None) -> None:
+        """Without rows every match counts, at its own distance."""
         self._session = session
         self._transaction = session.transaction
         self._visibility = session.visibility
         self._words = session.words
-        self._look = session.parameters.second_look
-        self._fingerprints, self._looks = rows.fingerprints, rows.look_rows
-        self._lengths = session.parameters.own_lengths(rows.fingerprints, rows.letters)
+        self._look = NO_LOOK if rows is None else session.parameters.second_look
+        self._accepts_all = rows is None or (session.parameters.root is None and not session.longer)
+        if rows is not None:
+            self._fingerprints, self._looks = rows.fingerprints, rows.look_rows
+            self._lengths = session.parameters.own_lengths(rows.fingerprints, rows.letters)
 
     def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
         """Least distance at which matches at these Hamming distances can count: int16 [m] -> int16 [m]."""
@@ -201,7 +192,7 @@ class _Judge:
         """Judge matches."""
         judged = self._by_second_look(matches) if self._look.bytes else matches.distances
         nowhere = np.full(len(matches), NO_DISTANCE, np.int16)
-        if self._session.parameters.root is None and not self._session.longer:
+        if self._accepts_all:
             return _Judged(judged, nowhere)
         counting = np.flatnonzero(judged != NO_DISTANCE)
         counting = counting[self._visibility.visible(matches.numbers[counting])]
@@ -217,16 +208,13 @@ class _Judge:
         roots_of = documents.roots if parameters.root is None else documents.counting_roots
         of_matches = roots_of(self._visibility, matches.numbers)
         near: npt.NDArray[np.bool_] = of_matches != NO_NUMBER
-        # Many matches share few roots: read each root once.
-        distinct, inverse = np.unique(of_matches[near], return_inverse=True)
-        _, fingerprints, looks = stored(self._session, distinct)
-        rows = matches.rows[near]
-        short, own = near.copy(), self._fingerprints[rows]
-        letters = log.lengths(self._transaction, distinct, self._words)
-        of_roots = parameters.own_lengths(fingerprints, letters)[inverse]
-        short[near] = exceeds(self._lengths[rows], of_roots, longer) & (own != fingerprints[inverse]).any(axis=1)
+        stored, rows = log.documents(self._transaction, of_matches[near], self._words), matches.rows[near]
+        short, own, of_roots = near.copy(), self._fingerprints[rows], stored.fingerprints
+        lengths = parameters.own_lengths(of_roots, stored.lengths)
+        short[near] = exceeds(self._lengths[rows], lengths, longer) & (own != of_roots).any(axis=1)
         if parameters.root is not None:
-            distances = parameters.root_distances(own, fingerprints[inverse], self._looks[rows], looks[inverse])
+            looks = stored.looks(parameters.look_bytes)
+            distances = parameters.root_distances(own, of_roots, self._looks[rows], looks)
             near[near] = distances != NO_DISTANCE
         return near, short
 
@@ -237,10 +225,9 @@ class _Judge:
         for begin in range(0, len(order), LOOKS_AT_ONCE):
             places = order[begin : begin + LOOKS_AT_ONCE]
             some = matches.take(places)
-            distinct, inverse = np.unique(some.numbers, return_inverse=True)
-            stored, there = log.looks(self._transaction, distinct, self._words, look.bytes)
-            judged = look.judge(some.distances, self._looks[some.rows], stored[inverse])
-            by_look[places] = np.where(judged.counts & there[inverse], judged.distances, NO_DISTANCE)
+            stored = log.documents(self._transaction, some.numbers, self._words)
+            judged = look.judge(some.distances, self._looks[some.rows], stored.looks(look.bytes))
+            by_look[places] = np.where(judged.counts & stored.there, judged.distances, NO_DISTANCE)
         return by_look
 
     def repeats(self, matches: Matches) -> Iterator[tuple[Matches, _Judged]]:
@@ -250,16 +237,15 @@ class _Judge:
         """
         if not len(matches) or not self._transaction.count(Table.REPEATS):
             return
-        distinct, inverse = np.unique(matches.numbers, return_inverse=True)
-        fingerprints, there = log.fingerprints(self._transaction, distinct, self._words)
-        keys = pack_fingerprints(fingerprints)
+        stored = log.documents(self._transaction, matches.numbers, self._words)
+        keys = pack_fingerprints(stored.fingerprints)
         # Each step reads the next equals for every unsettled match: 0 to 64, 64 to 256, 256 to 1,024, and so on.
-        left, begin, end = np.flatnonzero(there[inverse]), 0, REPEATS_AT_ONCE
+        left, begin, end = np.flatnonzero(stored.there), 0, REPEATS_AT_ONCE
         while len(left):
             unsettled = [left[:0]]
             step = max(1, LOOKS_AT_ONCE // (end - begin))
             for some in (left[start : start + step] for start in range(0, len(left), step)):
-                numbers, counts = _aside(self._transaction, keys, inverse[some], begin, end)
+                numbers, counts = _aside(self._transaction, keys, some, begin, end)
                 of_match = np.repeat(some, counts)
                 equals = Matches(matches.rows[of_match], matches.distances[of_match], numbers)
                 visible = self._visibility.visible(equals.numbers)
@@ -277,28 +263,14 @@ def _equal_rows(matches: Matches, count: int) -> npt.NDArray[np.bool_]:
     return equal
 
 
-def _replacements(session: ReadSession, retired: Matches) -> Matches:
-    """Earliest visible equals, filed aside, of retired matches."""
-    transaction = session.transaction
-    if not len(retired) or not transaction.count(Table.REPEATS):
-        return no_matches()
-    distinct, inverse = np.unique(retired.numbers, return_inverse=True)
-    fingerprints, there = log.fingerprints(transaction, distinct, session.words)
-    numbers = np.full(len(distinct), NO_NUMBER, np.uint64)
-    numbers[there] = earliest_equals(session.visibility, Table.REPEATS, fingerprints[there])
-    equals = Matches(retired.rows, retired.distances, numbers[inverse])
-    return equals.take(equals.numbers != NO_NUMBER)
-
-
 def _repeats(session: ReadSession, matches: Matches, limit: int) -> Matches:
     """Entries filed aside that equal these matches, at most `limit` per match."""
     transaction = session.transaction
     if not len(matches) or not transaction.count(Table.REPEATS):
         return no_matches()
-    distinct, inverse = np.unique(matches.numbers, return_inverse=True)
-    fingerprints, there = log.fingerprints(transaction, distinct, session.words)
-    logged = np.flatnonzero(there[inverse])
-    numbers, counts = _aside(transaction, pack_fingerprints(fingerprints), inverse[logged], 0, limit)
+    stored = log.documents(transaction, matches.numbers, session.words)
+    logged = np.flatnonzero(stored.there)
+    numbers, counts = _aside(transaction, pack_fingerprints(stored.fingerprints), logged, 0, limit)
     of_match = np.repeat(logged, counts)
     return Matches(matches.rows[of_match], matches.distances[of_match], numbers)
 
@@ -307,9 +279,7 @@ def _aside(
     transaction: Transaction, keys: Sequence[bytes], places: npt.NDArray[np.int64], begin: int, end: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """Entries filed aside under the keys at n places, in arrival order from `begin` to `end`: numbers, and n counts."""
-    of_keys = {
-        place: unpack_numbers(transaction.first_values(Table.REPEATS, keys[place], end)[begin:])
-        for place in np.unique(places).tolist()
-    }
-    each = [np.empty(0, np.uint64), *(of_keys[place] for place in places.tolist())]
+    asked = [keys[place] for place in places.tolist()]
+    of_keys = {key: unpack_numbers(transaction.first_values(Table.REPEATS, key, end)[begin:]) for key in {*asked}}
+    each = [np.empty(0, np.uint64), *(of_keys[key] for key in asked)]
     return np.concatenate(each), np.fromiter(map(len, each[1:]), np.int64, len(places))

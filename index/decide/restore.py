@@ -271,8 +271,8 @@ def _distances(
         # The log does not hold this batch's originals yet.
         originals = entries.fingerprints[original_rows]
         stored = np.flatnonzero(duplicates & (original_rows < 0))
-        numbers, inverse = np.unique(roots[stored], return_inverse=True)
-        originals[stored] = log.fingerprints(transaction, numbers, session.words)[0][inverse]
+        logged = log.documents(transaction, roots[stored], session.words)
+        originals[stored] = logged.fingerprints
         distances[duplicates] = parameters.distances(entries.fingerprints[duplicates], originals[duplicates])
         # A page kept for its frame has the plain distance, without frames.
         plain = duplicates & of_templates
@@ -280,7 +280,7 @@ def _distances(
         distances[plain] = parameters.distances(*signatures)
         if parameters.look is not None and entries.looks is not None:
             looks = entries.looks[original_rows]
-            looks[stored] = log.looks(transaction, numbers, session.words, parameters.look_bytes)[0][inverse]
+            looks[stored] = logged.looks(parameters.look_bytes)
             judged = parameters.look.judge(distances[duplicates], entries.looks[duplicates], looks[duplicates])
             near = entries.kinds[duplicates] == Kind.NEAR
             distances[duplicates] = np.where(near, judged.distances, distances[duplicates])

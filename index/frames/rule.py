@@ -19,14 +19,14 @@ from index.storage import documents, log
 def add_framed(session: ReadSession, candidates: CandidateSet, numbers: npt.NDArray[np.uint64]) -> None:
     """Add visible indexed documents, uint64 [m], and their roots, with what the walk needs to measure them."""
     unknown = candidates.unknown(numbers)
-    roots, fingerprints, lengths = documents.counting(session.visibility, unknown)
+    stored = log.documents(session.transaction, unknown, session.words)
+    roots = documents.counting_roots(session.visibility, unknown, stored)
     gone = roots == NO_NUMBER
     roots = np.where(gone, unknown, roots)
     # A root is its own root, so this needs no second round.
     others = candidates.unknown(roots[~np.isin(roots, unknown)])
-    of_others, _ = log.fingerprints(session.transaction, others, session.words)
-    fingerprints, added = np.concatenate([fingerprints, of_others]), np.concatenate([unknown, others])
-    letters = np.concatenate([lengths, log.lengths(session.transaction, others, session.words)])
-    own = session.parameters.own_lengths(fingerprints, letters)
-    candidates.add(added, fingerprints, lengths=own, roots=np.concatenate([roots, others]))
+    of_others = log.documents(session.transaction, others, session.words)
+    fingerprints = np.concatenate([stored.fingerprints, of_others.fingerprints])
+    own = session.parameters.own_lengths(fingerprints, np.concatenate([stored.lengths, of_others.lengths]))
+    candidates.add(np.concatenate([unknown, others]), fingerprints, lengths=own, roots=np.concatenate([roots, others]))
     candidates.exclude(ascending(unknown[gone]))

@@ -148,10 +148,10 @@ def stored_fingerprints(
     distinct, members = np.unique(numbers, return_inverse=True)
     for start in range(0, len(distinct), FINGERPRINTS_MAX):
         some = distinct[start : start + FINGERPRINTS_MAX]
-        known, there = log.fingerprints(transaction, some, words)
+        stored = log.documents(transaction, some, words)
         here = np.flatnonzero((members >= start) & (members < start + len(some)))
-        here = here[there[members[here] - start]]
-        yield known, here, members[here] - start, some
+        here = here[stored.there[members[here] - start]]
+        yield stored.fingerprints, here, members[here] - start, some
 
 
 def with_looks(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

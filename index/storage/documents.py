@@ -10,7 +10,7 @@ import xxhash
 from index.entry import NO_NUMBER, Kind, Position, Source, Verdict
 from index.matching.frame import signature_words
 from index.storage import log
-from index.storage.codec import GIVEN_BACK, unpack_lengths
+from index.storage.codec import GIVEN_BACK
 from index.storage.layout import GIVEN_BACK_KEY, Table, pack_fingerprints, pack_numbers, pack_text, unpack_numbers
 from index.storage.log import Origin
 from index.storage.sources import streams_of
@@ -90,11 +90,11 @@ def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) 
 
 def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Origin]:
     """The same documents as originals of duplicates."""
-    distinct = np.unique(numbers)
-    stored = log.documents(transaction, distinct, words)
-    rows, sources = stored.rows()
-    columns = (sources["stream"].tolist(), sources["partition"].tolist(), rows["offset"].tolist())
-    return dict(zip(distinct[stored.places].tolist(), map(Origin, stored.ids(), *columns), strict=True))
+    stored = log.documents(transaction, numbers, words)
+    sources = stored.sources
+    columns = sources["stream"].tolist(), sources["partition"].tolist(), stored.rows["offset"].tolist()
+    origins = zip(numbers.tolist(), map(Origin, stored.ids, *columns), strict=True)
+    return {number: origin for (number, origin), there in zip(origins, stored.there.tolist(), strict=True) if there}
 
 
 def roots(visibility: Visibility, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -102,37 +102,25 @@ def roots(visibility: Visibility, numbers: npt.NDArray[np.uint64]) -> npt.NDArra
 
     All documents must be in the log.
     """
-    distinct, inverse = np.unique(numbers, return_inverse=True)
-    of_distinct, stored = distinct.copy(), log.documents(visibility.transaction, distinct, visibility.words)
-    of_distinct[stored.places] = stored.rows()[0]["number"]
-    of_distinct = np.where(visibility.visible(of_distinct), of_distinct, distinct)
-    return of_distinct[inverse]
+    stored = log.documents(visibility.transaction, numbers, visibility.words)
+    of_numbers = np.where(stored.there, stored.rows["number"], numbers)
+    return np.where(visibility.visible(of_numbers), of_numbers, numbers)
 
 
-def counting_roots(visibility: Visibility, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def counting_roots(
+    visibility: Visibility, numbers: npt.NDArray[np.uint64], stored: log.Documents | None = None
+) -> npt.NDArray[np.uint64]:
     """Each match's root with insert = "root", uint64 [n] -> uint64 [n]; NO_NUMBER if the match does not count.
 
     A dropped member counts only as long as its root. A delivered document is its own root once its root is retired. All
     documents must be in the log.
+
+    stored  the documents, if they were read
     """
-    distinct, inverse = np.unique(numbers, return_inverse=True)
-    return counting(visibility, distinct)[0][inverse]
-
-
-def counting(
-    visibility: Visibility, numbers: npt.NDArray[np.uint64]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-    """As `counting_roots`, for ascending and distinct numbers; also fingerprints uint64 [n, words] and lengths uint32 [n]."""
-    roots, dropped = numbers.copy(), np.zeros(len(numbers), np.bool_)
-    fingerprints = np.zeros((len(numbers), visibility.words), np.uint64)
-    stored = log.documents(visibility.transaction, numbers, visibility.words)
-    rows, _ = stored.rows()
-    roots[stored.places], dropped[stored.places] = rows["number"], rows["verdict"] == Verdict.DUPLICATE
-    fingerprints[stored.places], lengths = stored.fingerprints(), np.zeros(len(numbers), np.uint32)
-    lengths[stored.places] = unpack_lengths(rows["length"])
-    visible = visibility.visible(roots)
-    lost = dropped & (roots != numbers)
-    return np.where(visible, roots, np.where(lost, NO_NUMBER, numbers)), fingerprints, lengths
+    stored = stored or log.documents(visibility.transaction, numbers, visibility.words)
+    roots = np.where(stored.there, stored.rows["number"], numbers)
+    lost = (stored.rows["verdict"] == Verdict.DUPLICATE) & (roots != numbers)
+    return np.where(visibility.visible(roots), roots, np.where(lost, NO_NUMBER, numbers))
 
 
 def file_aside(

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -232,47 +232,92 @@ _NONE_KNOWN = _Known(*np.empty((3, 0), np.uint64))
 _ROW_IN_WORDS = np.dtype([*LOG_ROW.descr, ("after", f"V{8 * log_rows.ROW_WORDS - LOG_ROW.itemsize}")])
 
 
-@dataclass(frozen=True)
 class Documents:
-    """Documents in the log, ascending by number. Valid until their transaction writes.
+    """Columns of n documents by number: zeros, and ids "", for those outside the log. Valid until their transaction writes.
 
-    places  int64 [n], each one's place in the requested numbers
+    there  bool [n], whether each is in the log
     """
 
-    places: npt.NDArray[np.int64]
-    _values: npt.NDArray[np.uint64]
-    _firsts: npt.NDArray[np.uint64]
-    _of_batches: npt.NDArray[np.int64]
-    _words: int
+    def __init__(self, transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> None:
+        """Use `documents`."""
+        # Many numbers may name few documents: each is read once.
+        self._numbers, self._inverse = np.unique(numbers, return_inverse=True)
+        self._transaction, self._words = transaction, words
+        known = _known(transaction, self._numbers, words)
+        batches = log_rows.batches_of(self._numbers, known.firsts, known.ends)
+        self._there = batches >= 0
+        batches = batches[self._there]
+        self._values, self._firsts = known.values[batches], known.firsts[batches]
+        self._of_batches = (self._numbers[self._there] - self._firsts).astype(np.int64)
+        self.there: npt.NDArray[np.bool_] = self._there[self._inverse]
 
-    def rows(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-        """Each document's row, LOG_ROW [n], and its source, LOG_SOURCE [n]. Copies: they stay valid."""
-        rows, sources = (column.astype("<u8", copy=False) for column in log_rows.rows(self._values, self._at))
-        return rows.view(_ROW_IN_WORDS)[:, 0], sources.view(LOG_SOURCE)
+    def _spread(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A column of the distinct documents in the log, for all n."""
+        if not len(column):
+            return np.zeros((len(self._inverse), *column.shape[1:]), column.dtype)
+        if len(column) == len(self._numbers):
+            return column if len(column) == len(self._inverse) and self._in_order else column[self._inverse]
+        wide = np.zeros((len(self._numbers), *column.shape[1:]), column.dtype)
+        wide[self._there] = column
+        return wide[self._inverse]
 
-    def lengths(self) -> npt.NDArray[np.uint32]:
-        """Each document's length, uint32 [n]; 0 if unknown."""
-        return unpack_lengths(self.rows()[0]["length"])
-
-    def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """uint64 [n, words]."""
-        return log_rows.fingerprints(self._values, self._of_batches, self._words)
-
-    def ids(self) -> list[str]:
-        """Each document's id."""
-        octets, ends = log_rows.ids(self._values, self._at)
-        return _texts(octets.data, ends, np.arange(len(ends)))
+    @cached_property
+    def _in_order(self) -> bool:
+        return bool((self._inverse[1:] > self._inverse[:-1]).all())
 
     @cached_property
     def _at(self) -> npt.NDArray[np.int64]:
         return log_rows.places(self._values, self._firsts, self._of_batches)
 
+    @cached_property
+    def _packed(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        return log_rows.rows(self._values, self._at)
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.void]:
+        """Each document's row, LOG_ROW [n]. A copy: it stays valid."""
+        return self._spread(self._packed[0].astype("<u8", copy=False).view(_ROW_IN_WORDS)[:, 0])
+
+    @property
+    def sources(self) -> npt.NDArray[np.void]:
+        """Each document's source, LOG_SOURCE [n]. A copy: it stays valid."""
+        return self._spread(self._packed[1].astype("<u8", copy=False).view(LOG_SOURCE))
+
+    @property
+    def lengths(self) -> npt.NDArray[np.uint32]:
+        """Each document's length, uint32 [n]; 0 if unknown."""
+        return unpack_lengths(self.rows["length"])
+
+    @cached_property
+    def fingerprints(self) -> npt.NDArray[np.uint64]:
+        """uint64 [n, words]."""
+        return self._spread(log_rows.fingerprints(self._values, self._of_batches, self._words))
+
+    def looks(self, look_bytes: int) -> npt.NDArray[np.uint8]:
+        """uint8 [n, look_bytes]. Reads nothing if looks have no bytes."""
+        looks = np.zeros((len(self._numbers), look_bytes), np.uint8)
+        for batch, documents, places in holding(self._transaction, self._numbers, self._words) if look_bytes else ():
+            looks[places] = batch.lines.looks[documents]
+        return looks[self._inverse]
+
+    @property
+    def ids(self) -> list[str]:
+        """Each document's id."""
+        octets, ends = log_rows.ids(self._values, self._at)
+        places, texts = np.cumsum(self._there) - 1, [*_texts(octets.data, ends, np.arange(len(ends))), ""]
+        places[~self._there] = -1
+        return [texts[place] for place in places[self._inverse].tolist()]
+
 
 def documents(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> Documents:
-    """Documents with these numbers, uint64 [n], ascending and distinct: as `holding`, for a few columns of many batches."""
+    """Documents with these numbers, uint64 [n], in any order: a few columns of many batches."""
+    return Documents(transaction, numbers, words)
+
+
+def _known(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> _Known:
+    """The places of all batches that are known to hold documents, uint64 [n] ascending and distinct among them."""
     known: _Known = transaction.kept.get(_KNOWN, _NONE_KNOWN)
-    batches = log_rows.batches_of(numbers, known.firsts, known.ends)
-    unknown = numbers[batches < 0]
+    unknown = numbers[log_rows.batches_of(numbers, known.firsts, known.ends) < 0]
     if len(unknown):
         read = [
             (batch.first_number, batch.end_number, int(address_of(batch.value)))
@@ -280,44 +325,7 @@ def documents(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: 
         ]
         both = np.concatenate([np.array(known), np.array(read, np.uint64).reshape(-1, 3).T], axis=1)
         known = transaction.kept[_KNOWN] = _Known(*both[:, np.argsort(both[0])])
-        batches = log_rows.batches_of(numbers, known.firsts, known.ends)
-    places = np.flatnonzero(batches >= 0)
-    batches = batches[places]
-    firsts = known.firsts[batches]
-    return Documents(places, known.values[batches], firsts, (numbers[places] - firsts).astype(np.int64), words)
-
-
-def fingerprints(
-    transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-    """Document fingerprints, uint64 [n, words], and whether each is in the log, bool [n].
-
-    numbers  uint64 [n], ascending and distinct; a document outside the log has a zero fingerprint
-    """
-    stored = documents(transaction, numbers, words)
-    of_numbers = np.zeros((len(numbers), words), np.uint64)
-    there = np.zeros(len(numbers), np.bool_)
-    of_numbers[stored.places], there[stored.places] = stored.fingerprints(), True
-    return of_numbers, there
-
-
-def lengths(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.uint32]:
-    """As `fingerprints`, for lengths: uint32 [n], 0 if unknown."""
-    stored, of_numbers = documents(transaction, numbers, words), np.zeros(len(numbers), np.uint32)
-    of_numbers[stored.places] = stored.lengths()
-    return of_numbers
-
-
-def looks(
-    transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int, look_bytes: int
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-    """As `fingerprints`, for looks: uint8 [n, look_bytes] and bool [n]. Reads nothing if looks have no bytes."""
-    of_numbers = np.zeros((len(numbers), look_bytes), np.uint8)
-    there = np.zeros(len(numbers), np.bool_)
-    for batch, documents, places in holding(transaction, numbers, words) if look_bytes else ():
-        of_numbers[places] = batch.lines.looks[documents]
-        there[places] = True
-    return of_numbers, there
+    return known
 
 
 def sources_of(streams: npt.NDArray[np.uint32], partitions: npt.NDArray[np.uint32]) -> npt.NDArray[np.void]:

@@ -53,7 +53,12 @@ class Visibility:
     @property
     def some_have_expired(self) -> bool:
         """Whether any entry ever expired, by number or by age."""
-        return self.horizon.number > 0 or self._unsure_below > 0
+        return self.expired_below > 0
+
+    @property
+    def expired_below(self) -> int:
+        """No entry from this number on has expired."""
+        return max(self.horizon.number, self._unsure_below)
 
     def expire_below(self, number: int) -> None:
         """Expire entries below this number, from now on."""
@@ -98,14 +103,11 @@ class Visibility:
 
     def _by_source(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Whether each document, uint64 [n], is not below its source's horizon: bool [n]; reads the log."""
-        distinct, inverse = np.unique(numbers, return_inverse=True)
+        stored = log.documents(self.transaction, numbers, self.words)
+        sources, inverse = np.unique(stored.sources, return_inverse=True)
+        of_sources = np.array([self.source_number(*source) for source in sources.tolist()], np.uint64)
         # A document that has left the log has expired.
-        visible = np.zeros(len(distinct), np.bool_)
-        for batch, documents, places in log.holding(self.transaction, distinct, self.words):
-            of_sources = np.array([self.source_number(*source) for source in batch.sources.tolist()], np.uint64)
-            of_rows = of_sources[batch.rows["source"][batch.entered()[documents]]]
-            visible[places] = distinct[places] >= of_rows
-        return visible[inverse]
+        return stored.there & (numbers >= of_sources[inverse])
 
     def source_number(self, stream: int, partition: int) -> int:
         """A source's horizon: its entries below this number have expired; 0: none has."""
@@ -113,9 +115,8 @@ class Visibility:
 
     def expired(self, batches: Iterator[log.Batch]) -> Iterator[tuple[log.Batch, bool]]:
         """Log batches, ascending, with whether all their rows have expired; ends when no later batch can have."""
-        limit = max(self.horizon.number, self._unsure_below)
         for batch in batches:
-            if batch.first_number > limit:
+            if batch.first_number > self.expired_below:
                 return
             by_number = batch.end_number <= self.horizon.number and batch.first_number < self.horizon.number
             yield (

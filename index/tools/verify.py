@@ -24,8 +24,6 @@ part.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-import numpy as np
-
 from index.decide.forget import ignored
 from index.entry import is_given_back
 from index.errors import IndexDamaged
@@ -167,15 +165,10 @@ def _counters(
 
 
 def _actual(session: ReadSession, expected: Expected, note: Note, in_levels: Counter[int]) -> Iterator[TableEntries]:
-    """Actual entries of `exact` and the segments, without the uncertain ones; counts them per level."""
+    """Actual entries of `exact` and the segments, without those that may be in some tables alone; counts them per level."""
     yield from actual_aside(session, Table.EXACT, expected.exact, note)
-    uncertain = expected.uncertain()
     for entries in actual_in_segments(session, expected.shape, note, in_levels):
-        yield (
-            entries.take(~np.isin(entries.hashes(), uncertain[entries.table]))
-            if entries.table in uncertain
-            else entries
-        )
+        yield entries.take(expected.holds(entries.numbers))
 
 
 def _explain(session: ReadSession, expected: Expected, batches: Batches, tally: Tally, finding: Finding) -> None:

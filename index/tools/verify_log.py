@@ -78,8 +78,7 @@ class LogCheck:
         self._documents = documents
         self._finding = finding
         self._visibility = session.visibility
-        sources = self._visibility.horizon.sources["number"]
-        self._expired_below = max(self._visibility.horizon.number, int(sources.max()) if len(sources) else 0)
+        self._expired_below = self._visibility.expired_below
         self._is_root = np.zeros(documents.count, np.bool_)
         self._streams = scan.numbered_streams(session.transaction)
         self._end = (0, 0)
@@ -173,11 +172,8 @@ class LogCheck:
         is_root[there] = self._is_root[places[there]]
         of_retired = np.flatnonzero(there & known & ~is_root)
         if len(of_retired):
-            distinct, inverse = np.unique(named[of_retired], return_inverse=True)
-            roots = distinct.copy()
-            for holding, documents, where in log.holding(self._transaction, distinct, self._parameters.stored_words):
-                roots[where] = holding.rows["number"][holding.entered()[documents]]
-            is_root[of_retired] = ~self._visibility.visible(roots)[inverse]
+            stored = log.documents(self._transaction, named[of_retired], self._parameters.stored_words)
+            is_root[of_retired] = ~self._visibility.visible(stored.rows["number"].astype(np.uint64))
         right = known & (is_root | ~there)
         for row, number in zip(duplicates[~right].tolist(), named[~right].tolist(), strict=True):
             self._finding.note([f"{_where(batch, row)} names document {number}, which is no original"])

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -218,8 +217,8 @@ class Expected:
     def entries(self, batches: Iterable[log.Batch]) -> Iterator[TableEntries]:
         """All expected entries."""
         self.nowhere.clear()
-        yield from self._removed(in_log=True)
-        yield from self._leaving(in_log=True)
+        yield from self._removed()
+        yield from self._leaving()
         parts: list[tuple[Numbers, Numbers, npt.NDArray[np.uint8], npt.NDArray[np.uint8]]] = []
         count = 0
         for batch in batches:
@@ -252,19 +251,16 @@ class Expected:
         filed = (of_log | raised) & ~active & ~lost
         yield from self._in_tables(fingerprints[filed], numbers[filed], moved=frozen[filed])
 
-    def uncertain(self) -> dict[int, Numbers]:
-        """Hashes of the entries that may or may not be in a table, ascending, by table.
+    def holds(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
+        """Which entries count, uint64 [n] -> bool [n]: not those of expired documents that have left the log.
 
         A batch may leave the log while compaction moves its entries. Another process that continues it does not
         see them, so only some tables have them. They are retired, and a later memtable removes them.
         """
-        by_table: dict[int, list[Numbers]] = {}
-        for entries in chain(self._removed(in_log=False), self._leaving(in_log=False)):
-            by_table.setdefault(entries.table, []).append(entries.hashes())
-        return {table: np.sort(np.concatenate(hashes)) for table, hashes in by_table.items()}
+        return self._documents.places(numbers)[1] | (numbers >= np.uint64(self._visibility.expired_below))
 
-    def _removed(self, *, in_log: bool) -> Iterator[TableEntries]:
-        """Removed entries that segments hold until compaction reaches their tombstones; in the log, or no longer."""
+    def _removed(self) -> Iterator[TableEntries]:
+        """Removed entries that segments hold until compaction reaches their tombstones."""
         for pending in (self._frozen, self._active):
             numbers, fingerprints, _ = pending.removed
             by_number = (numbers >= np.uint64(self.compaction.merged_to)) & (
@@ -272,21 +268,21 @@ class Expected:
             )
             moving = by_number | np.isin(numbers, self._frozen.raised)
             here = (numbers < np.uint64(self.compaction.frozen_to)) & ~np.isin(numbers, self._active.raised)
-            here &= self._documents.places(numbers)[1] == in_log
+            here &= self.holds(numbers)
             if pending is self._frozen:
                 here &= ~moving
                 yield from self._in_tables(fingerprints[here], numbers[here], left=True)
             else:
                 yield from self._in_tables(fingerprints[here], numbers[here], moved=moving[here])
 
-    def _leaving(self, *, in_log: bool) -> Iterator[TableEntries]:
-        """Removed entries that the last level holds until its rewriting; in the log, or no longer."""
+    def _leaving(self) -> Iterator[TableEntries]:
+        """Removed entries that the last level holds until its rewriting."""
         for key, value in self._transaction.walk(self.shape.table):
             if not is_segment(self.shape, key) or key[1] != Level.REMOVED:
                 continue
             with suppress(ValueError, struct.error):
                 entries = unpack_hash_segment(value)
-                yield entries_in_segments(key[0], entries[:, self._documents.places(entries[1])[1] == in_log])
+                yield entries_in_segments(key[0], entries[:, self.holds(entries[1])])
 
     def _in_tables(
         self,

@@ -25,9 +25,6 @@ Key = tuple[str, int]
 """Id of a document and its host's digest."""
 
 
-_DIGESTS = np.dtype([("text", np.uint64), ("substance", np.uint64)])
-
-
 class Version(NamedTuple):
     """One record of a document.
 
@@ -177,16 +174,8 @@ def _documents(
     session: ReadSession, numbers: npt.NDArray[np.uint64], keys: Sequence[Key]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.void]]:
     """For documents, uint64 [n]: whether each is visible, and an original with this key, bool [n] twice; and its digests."""
-    distinct, inverse = np.unique(numbers, return_inverse=True)
-    stands, own_keys = np.zeros(len(distinct), np.bool_), [("", -1)] * len(distinct)
-    digests = np.zeros(len(distinct), _DIGESTS)
-    documents = log.documents(session.transaction, distinct, session.words)
-    rows, _ = documents.rows()
-    stands[documents.places] = standing_for_themselves(rows["verdict"])
-    for name in ("text", "substance"):
-        digests[name][documents.places] = rows[name]
-    for place, id_, host in zip(documents.places.tolist(), documents.ids(), rows["host"].tolist(), strict=True):
-        own_keys[place] = id_, host
-    visible = session.visibility.visible(distinct)
-    own = np.array([own_keys[of] == key for of, key in zip(inverse.tolist(), keys, strict=True)], np.bool_)
-    return visible[inverse], own & stands[inverse], digests[inverse]
+    stored = log.documents(session.transaction, numbers, session.words)
+    own_keys = zip(stored.ids, stored.rows["host"].tolist(), strict=True)
+    own = np.fromiter((one == other for one, other in zip(own_keys, keys, strict=True)), np.bool_, len(numbers))
+    own &= stored.there & standing_for_themselves(stored.rows["verdict"])
+    return session.visibility.visible(numbers), own, stored.rows[["text", "substance"]]

@@ -46,7 +46,7 @@ def _of_equal_texts(
         return np.zeros(len(equal), np.bool_)
     digests = entries.digests
     assert digests is not None
-    texts, there = _of_originals(session, outcome, rows, digests[:, 0], lambda stored: stored.rows()[0]["text"])
+    texts, there = _of_originals(session, outcome, rows, digests[:, 0], lambda stored: stored.rows["text"])
     equal[rows] = there & (texts == digests[rows, 0])
     return equal
 
@@ -56,7 +56,7 @@ def with_ratios(session: ReadSession, entries: Entries, outcome: Outcome) -> Out
     ratios, rows = np.zeros(len(entries), np.uint16), np.flatnonzero(naming_originals(outcome.verdicts))
     if len(rows) and entries.lengths is not None:
         own = entries.letters[rows].astype(np.int64)
-        lengths, _ = _of_originals(session, outcome, rows, entries.letters, Documents.lengths)
+        lengths, _ = _of_originals(session, outcome, rows, entries.letters, lambda stored: stored.lengths)
         of_originals = lengths.astype(np.int64)
         ratios[rows] = np.clip((2_000 * own + of_originals) // np.maximum(2 * of_originals, 1), 1, RATIO_MAX)
         ratios[rows[(own == 0) | (of_originals == 0)]] = 0
@@ -75,13 +75,12 @@ def _of_originals(
     of_rows    the column of all rows
     of_stored  the column of logged documents
     """
-    distinct, inverse = np.unique(outcome.named[rows], return_inverse=True)
-    values = np.zeros(len(distinct), of_rows.dtype)
-    there = (distinct >= np.uint64(outcome.first_number)) & (distinct != NO_NUMBER)
+    named = outcome.named[rows]
+    values = np.zeros(len(named), of_rows.dtype)
+    there = (named >= np.uint64(outcome.first_number)) & (named != NO_NUMBER)
     # First number 10, rows 0 and 2 enter: original 11 is row 2 of these rows.
-    places = (distinct[there] - np.uint64(outcome.first_number)).astype(np.int64)
+    places = (named[there] - np.uint64(outcome.first_number)).astype(np.int64)
     values[there] = of_rows[np.flatnonzero(outcome.entering)[places]]
-    stored = log.documents(session.transaction, distinct[~there], session.words)
-    in_log = np.flatnonzero(~there)[stored.places]
-    values[in_log], there[in_log] = of_stored(stored), True
-    return values[inverse], there[inverse]
+    stored = log.documents(session.transaction, named[~there], session.words)
+    values[~there], there[~there] = of_stored(stored), stored.there
+    return values, there

@@ -27,9 +27,7 @@ class Texts:
         last = [known[0].number if known else int(NO_NUMBER) for known in versions.known]
         of_rows = np.array([*last, int(NO_NUMBER)], np.uint64)[versions.of_rows]
         rows = np.flatnonzero(of_rows != NO_NUMBER)
-        distinct, inverse = np.unique(of_rows[rows], return_inverse=True)
-        kinds, fingerprints, looks = stored(session, distinct)
-        near, distances = self._comparison(rows, kinds[inverse], fingerprints[inverse], looks[inverse])
+        near, distances = self._comparison(rows, *self._stored(of_rows[rows]))
         pairs = zip(rows.tolist(), of_rows[rows].tolist(), strict=True)
         self._to_documents = dict(zip(pairs, zip(near.tolist(), distances.tolist(), strict=True), strict=True))
 
@@ -56,8 +54,12 @@ class Texts:
 
     def _document(self, number: int) -> Columns:
         if number not in self._documents:
-            self._documents[number] = stored(self._session, np.array([number], np.uint64))
+            self._documents[number] = self._stored(np.array([number], np.uint64))
         return self._documents[number]
+
+    def _stored(self, numbers: npt.NDArray[np.uint64]) -> Columns:
+        stored = log.documents(self._session.transaction, numbers, self._session.words)
+        return stored.rows["kind"], stored.fingerprints, stored.looks(self._parameters.look_bytes)
 
     def _comparison(
         self,
@@ -75,14 +77,6 @@ class Texts:
         return near & judged.counts, np.where(both_near, judged.distances, NO_DISTANCE).astype(np.int16)
 
 
-def stored(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> Columns:
-    """Columns of logged documents, uint64 [n] ascending and distinct: uint8 [n], uint64 [n, words], uint8 [n, look bytes]."""
-    documents = log.documents(session.transaction, numbers, session.words)
-    kinds, fingerprints = np.zeros(len(numbers), np.uint8), np.zeros((len(numbers), session.words), np.uint64)
-    kinds[documents.places], fingerprints[documents.places] = documents.rows()[0]["kind"], documents.fingerprints()
-    return kinds, fingerprints, log.looks(session.transaction, numbers, session.words, session.parameters.look_bytes)[0]
-
-
 def add_documents(
     session: ReadSession, candidates: CandidateSet, numbers: npt.NDArray[np.uint64], *, with_texts: bool
 ) -> None:
@@ -91,6 +85,6 @@ def add_documents(
     if not with_texts or not len(unknown):
         candidates.add(unknown)
         return
-    _, fingerprints, looks = stored(session, unknown)
-    letters = log.lengths(session.transaction, unknown, session.words)
-    candidates.add(unknown, fingerprints, looks, session.parameters.own_lengths(fingerprints, letters))
+    stored, parameters = log.documents(session.transaction, unknown, session.words), session.parameters
+    lengths = parameters.own_lengths(stored.fingerprints, stored.lengths)
+    candidates.add(unknown, stored.fingerprints, stored.looks(parameters.look_bytes), lengths)

@@ -137,7 +137,8 @@ def test_in_a_hot_bucket_nothing_is_missed_and_nothing_more_named(distance_max: 
             asked[row] ^= np.uint64(1 << bit)
     known = np.unique(known, axis=0)
     expected = named_by_numpy(asked, known, 64, distance_max)
-    assert in_segments(asked, known, 64, distance_max, 3) == expected
+    for parts in (1, 3, 9):
+        assert in_segments(asked, known, 64, distance_max, parts) == expected
     pages = pages_of(page_keys(64, known), 16, 1024)
     assert pages.used[1] == 1
     assert in_pages(asked, pages, known, 64, distance_max) == expected

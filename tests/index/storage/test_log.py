@@ -91,21 +91,27 @@ def test_documents_are_found_by_number_and_gaps_of_the_log_are_passed_over(rando
             assert found == expected
             assert keys == sorted(set(keys)), "every batch comes once, in order"
             at_once = log.documents(transaction, numbers, WORDS)
-            assert numbers[at_once.places].tolist() == sorted(expected)
-            own_rows, own_sources = at_once.rows()
-            assert own_rows[["offset", "number", "verdict"]].tolist() == rows
-            assert own_sources.tolist() == sources
-            assert at_once.ids() == ids
-            for read, name, width in (
-                (log.fingerprints(transaction, numbers, WORDS), "fingerprint", WORDS),
-                (log.looks(transaction, numbers, WORDS, LOOK_BYTES), "look", LOOK_BYTES),
+            there = [number in expected for number in numbers.tolist()]
+            assert at_once.there.tolist() == there
+            assert at_once.rows[["offset", "number", "verdict"]][at_once.there].tolist() == rows
+            assert at_once.sources[at_once.there].tolist() == sources
+            assert [id_ for id_, is_there in zip(at_once.ids, there, strict=True) if is_there] == ids
+            for values, name, width in (
+                (at_once.fingerprints, "fingerprint", WORDS),
+                (at_once.looks(LOOK_BYTES), "look", LOOK_BYTES),
             ):
-                values, there = read
-                assert there.tolist() == [number in expected for number in numbers.tolist()]
                 assert values.tolist() == [
                     list(getattr(held.documents[number], name)) if number in expected else [0] * width
                     for number in numbers.tolist()
                 ]
+            # In any order, and as often as asked for.
+            mixed = [random.randrange(len(numbers)) for _ in range(9 if len(numbers) else 0)]
+            again = log.documents(transaction, numbers[mixed], WORDS)
+            assert again.there.tolist() == at_once.there[mixed].tolist()
+            assert again.rows[["offset", "number"]].tolist() == at_once.rows[mixed][["offset", "number"]].tolist()
+            assert again.fingerprints.tolist() == at_once.fingerprints[mixed].tolist()
+            assert again.looks(LOOK_BYTES).tolist() == at_once.looks(LOOK_BYTES)[mixed].tolist()
+            assert again.ids == [at_once.ids[place] for place in mixed]
 
         store.read(compare)
 
