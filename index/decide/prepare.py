@@ -143,20 +143,8 @@ def _prepared(
         repeats = exact[firsts[exact] < exact]
         equals = Matches(repeats, np.zeros(len(repeats), np.int16), firsts[repeats].astype(np.uint64))
         matches = joined([matches, equals])
-    hosts = host_keys(entries.hosts or [None] * len(entries))
-    return Prepared(
-        rows,
-        entries,
-        near,
-        lookup,
-        matches,
-        compared,
-        exact,
-        firsts,
-        hosts,
-        _spread(lookup.hashes, near, len(rows)),
-        alone,
-    )
+    hosts, hashes = host_keys(entries.hosts or [None] * len(entries)), _spread(lookup.hashes, near, len(rows))
+    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, hosts, hashes, alone)
 
 
 def _pairs(

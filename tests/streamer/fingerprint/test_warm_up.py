@@ -7,7 +7,7 @@ from tests.support.paths import ROOT
 
 PROGRAM = """
 from itertools import product
-from index.kernels import bisect, checksums, hash_segments, memtable, minhash, numbers, scan, sort
+from index.kernels import checksums, hash_segments, memtable, minhash, numbers, scan, sort
 from index.matching.second_look import CosineLook
 from streamer.fingerprint.minhash import kernels as minhash_kernels
 from streamer.fingerprint.simhash import kernels as simhash_kernels
@@ -20,7 +20,7 @@ from streamer.fingerprint.minhash.minhash import MinHasher
 
 def compiled():
     modules = (segmentation_kernels, minhash_kernels, simhash_kernels, shingle_kernels, character_kernels, word_kernels,
-      bisect, checksums, hash_segments, memtable, minhash, numbers, scan, sort)
+      checksums, hash_segments, memtable, minhash, numbers, scan, sort)
     found = [one for module in modules for one in vars(module).values()]
     return {f"{one.__module__}.{one.__name__}": len(one.signatures) for one in found if hasattr(one, "py_func")}
 
