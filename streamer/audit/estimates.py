@@ -99,21 +99,14 @@ def lost(judged: Sequence[Judged], limits: Limits) -> dict[str, float | None]:
     return {"p50": median, "p95": most}
 
 
-def at_threshold(judged: Sequence[Judged], similarity_min: float, limits: Limits) -> dict[str, float | None]:
+def at_threshold(judged: Sequence[Judged], similarity_min: float, limits: Limits) -> dict[str, float | Estimate]:
     """What another threshold would do: share of documents dropped, and recall and precision by the limits in force."""
-
-    kept = np.array([each.kept for each in judged])
-
-    def weight(least: float) -> float:
-        return float((1 / kept[kept >= least]).sum())
-
-    due, drops = weight(limits.similarity_min), weight(similarity_min)
-    both = weight(max(similarity_min, limits.similarity_min))
+    due, drops = ([each for each in judged if each.kept >= least] for least in (limits.similarity_min, similarity_min))
     return {
         "similarity_min": similarity_min,
-        "dropped": drops / len(judged) if judged else None,
-        "recall": both / due if due else None,
-        "precision": both / drops if drops else None,
+        "dropped": _share([(each.group, 1.0, 1 / each.kept if each.kept >= similarity_min else 0.0) for each in judged]),
+        "recall": _share([(each.group, 1 / each.kept, float(each.kept >= similarity_min)) for each in due]),
+        "precision": _share([(each.group, 1 / each.kept, float(each.kept >= limits.similarity_min)) for each in drops]),
     }
 
 

@@ -57,7 +57,10 @@ def report(settings: Settings, since_seconds: float | None = None) -> dict[str, 
         "similarity_min": limits.similarity_min,
         **{name: estimates(chosen, limits) for name, chosen in windows.items()},
         "by_similarity": by_similarity(judged),
-        "thresholds": [at_threshold(judged, similarity_min, limits) for similarity_min in THRESHOLDS],
+        "thresholds": [
+            {name: asdict(value) if isinstance(value, Estimate) else value for name, value in row.items()}
+            for row in (at_threshold(judged, similarity_min, limits) for similarity_min in THRESHOLDS)
+        ],
         "wrong": [
             {
                 "was": what,
@@ -129,16 +132,18 @@ def tables(values: dict[str, Any]) -> RenderableType:
         for what in ("recall", "precision") if name in values else ():
             estimate = Estimate(**values[name][what])
             head.add_row(what, name, estimate.in_words(), f"{estimate.seen:,}")
-    other = PlainTable("similarity_min", "dropped", "recall", "precision", right=("dropped", "recall", "precision"))
+    other = PlainTable("similarity_min", "dropped", "recall", "precision")
     for each in values["thresholds"]:
-        shares = ("-" if each[name] is None else f"{each[name]:.3f}" for name in ("dropped", "recall", "precision"))
+        shares = (Estimate(**each[name]).in_words() for name in ("dropped", "recall", "precision"))
         mark = " in force" if each["similarity_min"] == values["similarity_min"] else ""
         other.add_row(f"{each['similarity_min']:.2f}{mark}", *shares)
     doubtful = PlainTable(
         "was", "document", "similarity", "nearest that was kept", ids=("document", "nearest that was kept")
     )
     for each in values["wrong"]:
-        doubtful.add_row(each["was"], each["position"], f"{each['kept']:.3f}", each["kept_position"])
+        # A drop is doubtful for its likeness to its original, another verdict for that to what was kept.
+        similarity = each["kept"] if each["original"] is None else each["original"]
+        doubtful.add_row(each["was"], each["position"], f"{similarity:.3f}", each["kept_position"])
     parts: list[RenderableType] = [f"{values['sampled']:,} documents, one in {values['one_in']:,}", "", head, "", other]
     if values["wrong"]:
         parts += ["", doubtful]

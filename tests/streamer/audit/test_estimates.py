@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamer.audit import estimates
-from streamer.audit.estimates import Limits, at_threshold, kept_hosts_max, lost, precision, recall, wrong
+from streamer.audit.estimates import Estimate, Limits, at_threshold, kept_hosts_max, lost, precision, recall, wrong
 from streamer.audit.interval import wilson
 from streamer.audit.store import Judged
 
@@ -105,11 +105,25 @@ def test_lost_text_is_a_weighted_percentile() -> None:
 
 
 def test_another_threshold_drops_more_or_less_and_is_measured_by_the_one_in_force() -> None:
-    sample = [judged(group, kept) for group, kept in enumerate([0.0] * 10 + [0.6] * 3 + [0.8] * 4 + [1.0] * 3)]
+    sample = [judged(group, kept) for group, kept in enumerate(([0.0] * 10 + [0.6] * 3 + [0.8] * 4 + [1.0] * 3) * 10)]
     low, same, high = (at_threshold(sample, similarity_min, LIMITS) for similarity_min in (0.5, 0.7, 0.9))
-    assert same == {"similarity_min": 0.7, "dropped": pytest.approx(8 / 20), "recall": 1, "precision": 1}
-    assert (low["dropped"], low["precision"]) == (pytest.approx(13 / 20), pytest.approx(8 / 13))
-    assert (high["dropped"], high["recall"]) == (pytest.approx(3 / 20), pytest.approx(3 / 8))
+    wanted = [
+        (same, {"dropped": 8 / 20, "recall": 1, "precision": 1}),
+        (low, {"dropped": 13 / 20, "recall": 1, "precision": 8 / 13}),
+        (high, {"dropped": 3 / 20, "recall": 3 / 8, "precision": 1}),
+    ]
+    for row, shares in wanted:
+        for name, share in shares.items():
+            measured = row[name]
+            assert isinstance(measured, Estimate)
+            assert measured.estimate == pytest.approx(share)
+            assert measured.low is not None
+            assert measured.high is not None
+            assert measured.low < share <= measured.high
+            assert measured.high - measured.low < 0.25
+    few = at_threshold(sample[:20], 0.7, LIMITS)["recall"]
+    assert isinstance(few, Estimate)
+    assert few.in_words() == "not enough seen yet"
 
 
 def test_wrong_verdicts_come_worst_first() -> None:
