@@ -104,7 +104,9 @@ def at_threshold(judged: Sequence[Judged], similarity_min: float, limits: Limits
     due, drops = ([each for each in judged if each.kept >= least] for least in (limits.similarity_min, similarity_min))
     return {
         "similarity_min": similarity_min,
-        "dropped": _share([(each.group, 1.0, 1 / each.kept if each.kept >= similarity_min else 0.0) for each in judged]),
+        "dropped": _share(
+            [(each.group, 1.0, 1 / each.kept if each.kept >= similarity_min else 0.0) for each in judged]
+        ),
         "recall": _share([(each.group, 1 / each.kept, float(each.kept >= similarity_min)) for each in due]),
         "precision": _share([(each.group, 1 / each.kept, float(each.kept >= limits.similarity_min)) for each in drops]),
     }
