@@ -37,6 +37,7 @@ docs/simhash
 docs/methods
 docs/accuracy
 docs/benchmarks
+docs/comparison
 docs/limits
 docs/running
 docs/index-tools
@@ -57,6 +58,8 @@ docs/formats
 docs/metrics
 docs/decisions/README
 CONTRIBUTING
+SECURITY
+ROADMAP
 CHANGELOG
 ```
 """
