@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from shutil import copyfile
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -61,6 +62,17 @@ CONTRIBUTING
 SECURITY
 ROADMAP
 CHANGELOG
+中文 <README.zh-CN>
+```
+"""
+IN_CHINESE = """
+```{toctree}
+:hidden:
+:maxdepth: 1
+docs/zh/tutorial
+docs/zh/decided
+docs/zh/glossary
+docs/zh/runbook
 ```
 """
 DECISIONS = """
@@ -74,7 +86,13 @@ DECISIONS = """
 
 def add_contents(_app: Sphinx, page: str, source: list[str]) -> None:
     """Tell which page follows which, in a form that code hosts would show as text: so only here."""
-    source[0] += {"README": CONTENTS, "docs/decisions/README": DECISIONS}.get(page, "")
+    source[0] += {"README": CONTENTS, "README.zh-CN": IN_CHINESE, "docs/decisions/README": DECISIONS}.get(page, "")
+
+
+def name_language(_app: Sphinx, page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Browsers choose fonts, line breaks and voices by the page's language."""
+    if page in IN_CHINESE.split() or page == "README.zh-CN":
+        context["language"] = "zh-CN"
 
 
 def add_runbook(app: Sphinx, problem: Exception | None) -> None:
@@ -86,4 +104,5 @@ def add_runbook(app: Sphinx, problem: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", add_contents)
+    app.connect("html-page-context", name_language)
     app.connect("build-finished", add_runbook)

@@ -56,9 +56,15 @@ def modules() -> dict[Path, str]:
 
 @cache
 def pages() -> dict[Path, str]:
-    """The prose of every page that is written by hand."""
-    paths = sorted(path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")] if path.name not in GENERATED)
-    return {path: page_prose(path.read_text()) for path in paths}
+    """The prose of every page in English that is written by hand."""
+    paths = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    by_hand = sorted(path for path in paths if path.name not in GENERATED and not is_chinese(path))
+    return {path: page_prose(path.read_text()) for path in by_hand}
+
+
+def is_chinese(path: Path) -> bool:
+    """Pages in Chinese have tests/docs/test_chinese.py."""
+    return path.parent == ROOT / "docs" / "zh" or path.name == "README.zh-CN.md"
 
 
 def files_with(word: str, texts: dict[Path, str]) -> list[str]:
@@ -95,3 +101,9 @@ def test_prose_is_docstrings_and_comments_alone() -> None:
 def test_the_prose_of_a_page_has_no_code_and_no_targets_of_links() -> None:
     source = "```sh\ntold\n```\n\nA [page](anew.md) of `beside`.\n"
     assert set(re.findall(r"\w+", page_prose(source))) == {"a", "page", "of"}
+
+
+def test_pages_in_chinese_do_not_count_and_all_others_do() -> None:
+    names = {str(path.relative_to(ROOT)) for path in pages()}
+    assert {"README.md", "docs/tutorial.md", "docs/decisions/README.md"} <= names
+    assert [name for name in names if "zh" in name] == []

@@ -38,6 +38,14 @@ def test_every_link_and_anchor_leads_somewhere(pages: Path) -> None:
     assert (pages / "site" / "docs" / "runbook.md").read_text() == (pages / "docs" / "runbook.md").read_text()
     names = {path.relative_to(pages).with_suffix("") for path in pages.rglob("*.md") if "site" not in path.parts}
     assert {name for name in names if not (pages / "site" / f"{name}.html").exists()} == set()
+    languages = {name: language_of(pages / "site" / f"{name}.html") for name in map(str, names)}
+    in_chinese = {name for name, language in languages.items() if language == "zh-CN"}
+    assert in_chinese == {name for name in languages if "zh" in name}
+    assert set(languages.values()) == {"en", "zh-CN"}
+
+
+def language_of(page: Path) -> str | None:
+    return LexborHTMLParser(page.read_text()).css_first("html").attributes["lang"]
 
 
 BROKEN = {
