@@ -507,4 +507,6 @@ def test_an_index_of_signatures_is_looked_after_by_the_same_commands(tmp_path: P
         changed(damaged, lambda transaction: transaction.put(Table.SEGMENTS, key.packed(), stray))
     broken = run(*chosen, "index", "verify")
     assert broken.returncode == 1
-    assert "the segments of band 16 hold document 7 under 0x0007, which does not belong" in " ".join(broken.stdout.split())
+    assert "the segments of band 16 hold document 7 under 0x0007, which does not belong" in " ".join(
+        broken.stdout.split()
+    )
