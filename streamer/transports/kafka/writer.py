@@ -90,12 +90,13 @@ class Writer:
     def _errors(self, sends: Sequence[Send]) -> Iterator[None]:
         try:
             yield
-        except (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError) as error:
-            raise self._too_large(error, sends) from error
-        except errors.AuthorizationError as error:
-            raise SettingsError(refusal(self._settings, self._withheld(error))) from error
-        except (errors.KafkaError, ValueError) as error:
-            raise DeliveryDoubtful(str(error)) from error
+        except (errors.KafkaError, ValueError) as raised:
+            error = cause_of(raised)
+            if isinstance(error, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
+                raise self._too_large(error, sends) from raised
+            if isinstance(error, errors.AuthorizationError):
+                raise SettingsError(refusal(self._settings, self._withheld(error))) from raised
+            raise DeliveryDoubtful(str(raised)) from raised
 
     def _withheld(self, error: errors.AuthorizationError) -> str:
         """Missing rights, in words. confluent-kafka does not name the topic."""
@@ -125,3 +126,12 @@ def _size(send: Send) -> int:
     record = send.record
     headers = sum(len(name) + len(value or b"") for name, value in send.headers)
     return len(record.value or b"") + len(record.key or b"") + headers
+
+
+def cause_of(error: Exception) -> Exception:
+    """The error that made kafka-python refuse a send: it fails all sends after the first error with that as an argument.
+
+    >>> cause_of(errors.KafkaError("a previous request has failed", errors.TopicAuthorizationFailedError()))
+    TopicAuthorizationFailedError()
+    """
+    return next((part for part in error.args if isinstance(part, errors.KafkaError)), error)
