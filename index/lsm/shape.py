@@ -3,6 +3,7 @@
 Every table is sorted runs of 40-bit hashes and 40-bit numbers: blocks of SimHash, bands of MinHash, and ids.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,7 +29,7 @@ Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(ABC):
     """A table of hashes. An entry is a hash and a number.
 
     words   64-bit words per fingerprint
@@ -55,9 +56,9 @@ class Shape:
         """Buckets in all tables; None if hashes name them."""
         return None
 
+    @abstractmethod
     def hashes(self, fingerprints: Words) -> Words:
         """Filing hashes, uint64 [n, words] -> uint64 [n, tables], 40 bits at the top of each word."""
-        raise NotImplementedError
 
     def sorting_columns(self, fingerprints: Words) -> Words:
         """`hashes`, table by table: uint64 [tables, n]."""

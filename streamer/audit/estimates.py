@@ -99,17 +99,30 @@ def lost(judged: Sequence[Judged], limits: Limits) -> dict[str, float | None]:
     return {"p50": median, "p95": most}
 
 
-def at_threshold(judged: Sequence[Judged], similarity_min: float, limits: Limits) -> dict[str, float | Estimate]:
+@dataclass(frozen=True, slots=True)
+class AtThreshold:
+    """Shares at another threshold.
+
+    >>> unknown = Estimate(None, None, None, 0)
+    >>> AtThreshold(0.8, unknown, unknown, unknown).similarity_min
+    0.8
+    """
+
+    similarity_min: float
+    dropped: Estimate
+    recall: Estimate
+    precision: Estimate
+
+
+def at_threshold(judged: Sequence[Judged], similarity_min: float, limits: Limits) -> AtThreshold:
     """What another threshold would do: share of documents dropped, and recall and precision by the limits in force."""
     due, drops = ([each for each in judged if each.kept >= least] for least in (limits.similarity_min, similarity_min))
-    return {
-        "similarity_min": similarity_min,
-        "dropped": _share(
-            [(each.group, 1.0, 1 / each.kept if each.kept >= similarity_min else 0.0) for each in judged]
-        ),
-        "recall": _share([(each.group, 1 / each.kept, float(each.kept >= similarity_min)) for each in due]),
-        "precision": _share([(each.group, 1 / each.kept, float(each.kept >= limits.similarity_min)) for each in drops]),
-    }
+    return AtThreshold(
+        similarity_min,
+        _share([(each.group, 1.0, 1 / each.kept if each.kept >= similarity_min else 0.0) for each in judged]),
+        _share([(each.group, 1 / each.kept, float(each.kept >= similarity_min)) for each in due]),
+        _share([(each.group, 1 / each.kept, float(each.kept >= limits.similarity_min)) for each in drops]),
+    )
 
 
 def wrong(judged: Sequence[Judged], limits: Limits) -> list[tuple[str, Judged]]:

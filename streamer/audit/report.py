@@ -57,10 +57,7 @@ def report(settings: Settings, since_seconds: float | None = None) -> dict[str, 
         "similarity_min": limits.similarity_min,
         **{name: estimates(chosen, limits) for name, chosen in windows.items()},
         "by_similarity": by_similarity(judged),
-        "thresholds": [
-            {name: asdict(value) if isinstance(value, Estimate) else value for name, value in row.items()}
-            for row in (at_threshold(judged, similarity_min, limits) for similarity_min in THRESHOLDS)
-        ],
+        "thresholds": [asdict(at_threshold(judged, similarity_min, limits)) for similarity_min in THRESHOLDS],
         "wrong": [
             {
                 "was": what,

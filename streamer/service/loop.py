@@ -21,7 +21,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from itertools import takewhile
 from typing import Protocol
 
 import structlog
@@ -272,8 +271,9 @@ class PreparingLoop(Loop):
             try:
                 yield
             finally:
-                self._processes.end()
+                # The thread may wait for a process, and would start others if it were killed.
                 self._ahead.close()
+                self._processes.end()
                 self._trials.end()
 
     def _owes(self) -> bool:
@@ -320,10 +320,14 @@ class PreparingLoop(Loop):
         return work
 
     def _begin_ahead(self) -> None:
-        batches = (self._transport.peek(place) for place in range(self._processes.batches_ahead))
-        upcoming = list(takewhile(lambda batch: batch is not None and not self._suspects(batch), batches))
-        self._processes.begin([batch.records for batch in upcoming if batch is not None])
-        if upcoming and upcoming[0] is not None:
+        upcoming: list[Batch] = []
+        for place in range(self._processes.batches_ahead):
+            batch = self._transport.peek(place)
+            if batch is None or self._suspects(batch):
+                break
+            upcoming.append(batch)
+        self._processes.begin([batch.records for batch in upcoming])
+        if upcoming:
             self._ahead.begin(upcoming[0], self._attempts.ahead)
 
     def _await(self, steps: Sequence[str], work: Work, stopwatch: Stopwatch) -> None:

@@ -5,8 +5,8 @@
     ahead      | decide, route n         | decide, route n+1       ...
     loop       | commit n-1              | commit n                ...
 
-A record that ends a process, or takes too long, ends them all: no result says which batch it was in. The next batch then
-runs alone. If that fails too, its records go on trial.
+A record that ends a process, or takes too long, ends them all: no result says which batch it was in. So each batch that was
+under way runs alone, once it is next. If that fails too, its records go on trial.
 """
 
 import multiprocessing
@@ -116,12 +116,11 @@ class Processes:
         """count: processes; fewer than two prepare nothing."""
         self._arguments = settings, fingerprinter.key, fingerprinter.sampled_one_in
         self._count = count
-        # The loop begins batches while another thread takes them.
-        self._lock = threading.Lock()
         self._starter: threading.Thread | None = None
         self._pool: ProcessPoolExecutor | None = None
         self._ready: Future[Prepared] | None = None
         self._begun: dict[int, tuple[Sequence[Record], Future[Prepared]]] = {}
+        self._suspected = 0
 
     @property
     def batches_ahead(self) -> int:
@@ -129,41 +128,44 @@ class Processes:
         return 2 * self._count + 1 if self._count > 1 else 1
 
     def begin(self, batches: Sequence[Sequence[Record]]) -> None:
-        """Prepare the batches that the loop will take next, in order. Does not wait."""
-        with self._lock:
-            if self._starter is None and len(batches) >= BATCHES_MIN:
-                self._starter = threading.Thread(target=self._start, name="start processes")
-                self._starter.start()
-            if self._ready is None or not self._ready.done():
-                return
-            if self._ready.exception() is not None:
-                log.warning(
-                    "processes to prepare batches in do not start; this process prepares them", processes=self._count
-                )
-                self._ready = None
-                return
-            for records in batches:
-                if id(records) not in self._begun:
-                    self._begun[id(records)] = records, self._submit(records)
+        """Prepare the batches that the loop will take next, in order. Does not wait; never during `take`."""
+        if self._pool is None and self._starter is None and len(batches) >= BATCHES_MIN:
+            self._starter = threading.Thread(target=self._start, name="start processes")
+            self._starter.start()
+        if self._ready is None or not self._ready.done():
+            return
+        if self._ready.exception() is not None:
+            log.warning(
+                "processes to prepare batches in do not start; this process prepares them", processes=self._count
+            )
+            self._ready = None
+            return
+        if self._suspected:
+            self._suspected -= 1
+            batches = batches[:1]
+        for records in batches:
+            if id(records) not in self._begun:
+                self._begun[id(records)] = records, self._submit(records)
 
     def take(self, records: Sequence[Record]) -> tuple[list[Document | DeadLetter], Fingerprints] | None:
         """Documents and fingerprints; None if the batch was not begun here.
 
         Raises RecordsSuspected, and RegistryUnavailable.
         """
-        with self._lock:
-            _, future = self._begun.pop(id(records), (records, None))
+        _, future = self._begun.pop(id(records), (records, None))
         if future is None:
             return None
         try:
             prepared = future.result()
         except BrokenProcessPool:
-            log.warning("a process that prepares batches ended; the next batch runs alone", first=records[0].position)
+            log.warning("a process that prepares batches ended; each begun batch runs alone", first=records[0].position)
+            self._suspected = len(self._begun)
             self.end()
             self._start()
             try:
                 prepared = self._submit(records).result()
             except BrokenProcessPool:
+                self._suspected = 0
                 self.end()
                 raise RecordsSuspected from None
         return prepared.documents(), prepared.fingerprints
@@ -172,10 +174,10 @@ class Processes:
         """End all processes, whatever they do. A later `begin` may start others."""
         if self._starter is not None:
             self._starter.join()
-        with self._lock:
-            pool, self._pool, self._ready, self._starter = self._pool, None, None, None
-            self._begun.clear()
+        pool, self._pool, self._ready, self._starter = self._pool, None, None, None
+        self._begun.clear()
         if pool is not None:
+            # Before Python 3.14 a pool has no public way to end a process that hangs.
             for process in list((pool._processes or {}).values()):
                 process.kill()
             pool.shutdown(cancel_futures=True)

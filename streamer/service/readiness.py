@@ -108,7 +108,7 @@ def _lacks(settings: Settings, worker: WorkerSeen, part: Part | None) -> str:
         )
     if worker.batch_age_seconds:
         # The worker does not poll the brokers now; its delivery will.
-        return _owing(settings, worker, part, max(owing_ms_max(settings), batch_age_ms_max(settings)))
+        return _owing(settings, worker, part, batch_age_ms_max(settings))
     return _silence(settings, worker) or _owing(settings, worker, part, owing_ms_max(settings))
 
 

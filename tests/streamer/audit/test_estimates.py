@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamer.audit import estimates
-from streamer.audit.estimates import Estimate, Limits, at_threshold, kept_hosts_max, lost, precision, recall, wrong
+from streamer.audit.estimates import Limits, at_threshold, kept_hosts_max, lost, precision, recall, wrong
 from streamer.audit.interval import wilson
 from streamer.audit.store import Judged
 
@@ -114,16 +114,13 @@ def test_another_threshold_drops_more_or_less_and_is_measured_by_the_one_in_forc
     ]
     for row, shares in wanted:
         for name, share in shares.items():
-            measured = row[name]
-            assert isinstance(measured, Estimate)
+            measured = getattr(row, name)
             assert measured.estimate == pytest.approx(share)
             assert measured.low is not None
             assert measured.high is not None
             assert measured.low < share <= measured.high
             assert measured.high - measured.low < 0.25
-    few = at_threshold(sample[:20], 0.7, LIMITS)["recall"]
-    assert isinstance(few, Estimate)
-    assert few.in_words() == "not enough seen yet"
+    assert at_threshold(sample[:20], 0.7, LIMITS).recall.in_words() == "not enough seen yet"
 
 
 def test_wrong_verdicts_come_worst_first() -> None:
