@@ -21,7 +21,8 @@ from streamer.records.record import Batch, Destination, Outgoing
 from streamer.service.recovery import UNDELIVERED_OFFSETS_MAX
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.transport import BATCHES_KEPT, NO_PLACES, KafkaTransport
+from streamer.transports.buffer import BATCHES_KEPT
+from streamer.transports.kafka.transport import NO_PLACES, KafkaTransport
 from streamer.transports.transport import Assigned, Place
 
 

@@ -8,6 +8,9 @@ from index import Source
 from streamer.records.record import Batch, Record
 from streamer.settings.settings import Batching
 
+BATCHES_KEPT = 2
+"""Full batches kept: the next one, and the one peeked at meanwhile."""
+
 
 class RecordBuffer:
     """Records in reading order.
@@ -33,6 +36,11 @@ class RecordBuffer:
     def ready_count(self) -> int:
         """Number of records ready for a batch."""
         return len(self._records) + (len(self._peeked.records) if self._peeked else 0)
+
+    def room(self) -> int:
+        """Records to poll for: BATCHES_KEPT full batches, by records and bytes, without those that are ready; at least 1."""
+        is_full = sum(map(_size, self._records)) >= BATCHES_KEPT * self._bounds.bytes_max
+        return 1 if is_full else max(1, BATCHES_KEPT * self._bounds.records_max - self.ready_count())
 
     def waiting_count(self) -> int:
         """Number of records before the gate."""
@@ -103,7 +111,7 @@ class RecordBuffer:
     def _next_count(self) -> tuple[int, bool]:
         value_bytes = 0
         for count, record in enumerate(islice(self._records, self._bounds.records_max)):
-            value_bytes += len(record.value or b"")
+            value_bytes += _size(record)
             if count and value_bytes > self._bounds.bytes_max:
                 return count, True
         count = min(len(self._records), self._bounds.records_max)
@@ -111,6 +119,10 @@ class RecordBuffer:
 
     def _take(self, count: int) -> Batch:
         return _batch([self._records.popleft() for _ in range(count)])
+
+
+def _size(record: Record) -> int:
+    return len(record.value or b"")
 
 
 def _batch(records: list[Record]) -> Batch:

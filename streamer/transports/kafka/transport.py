@@ -75,9 +75,6 @@ NO_PLACES: Mapping[Source, Place] = {}
 _ANSWER_SECONDS = 1.0
 """Time in which healthy brokers answer a look at the group."""
 
-BATCHES_KEPT = 2
-"""Full batches kept: the next one, and the one peeked at meanwhile."""
-
 
 class KafkaTransport:
     """Group member that reads the input topic, and delivers in transactions.
@@ -150,9 +147,8 @@ class KafkaTransport:
         # 0. Every few seconds, check the topic's id and each partition's owner; without one, the poll rejoins.
         self._ownership.look(self._admin, reader, self._stream)
         # 1. Poll, and take the membership at once. Buffered records need no wait, but the poll is also the heartbeat.
-        bounds = self._settings.batch
-        wait_ms = 0 if self._buffer and reader.is_steady() else bounds.wait_ms
-        polled = reader.poll(wait_ms, max(1, BATCHES_KEPT * bounds.records_max - self._buffer.ready_count()))
+        wait_ms = 0 if self._buffer and reader.is_steady() else self._settings.batch.wait_ms
+        polled = reader.poll(wait_ms, self._buffer.room())
         if polled:
             self._note_answer()
         member = reader.member()

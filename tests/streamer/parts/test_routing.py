@@ -10,8 +10,7 @@ from index import Source
 from streamer.parts import verdict_log
 from streamer.parts.verdict_log import BATCHES_AHEAD, VerdictLog
 from streamer.records.record import Record
-from streamer.transports.buffer import RecordBuffer
-from streamer.transports.kafka.transport import BATCHES_KEPT
+from streamer.transports.buffer import BATCHES_KEPT, RecordBuffer
 from tests.support.memory_routing import STREAM, MemoryRouting, Told, record, told
 
 BATCH_DOCUMENTS = 8

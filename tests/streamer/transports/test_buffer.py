@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from index import Source
 from streamer.records.record import Lost, Record
 from streamer.settings.settings import Batching
-from streamer.transports.buffer import RecordBuffer
+from streamer.transports.buffer import BATCHES_KEPT, RecordBuffer
 
 ONE, TWO = Source("stream", 1), Source("stream", 2)
 
@@ -116,3 +116,17 @@ def test_a_source_keeps_its_share_of_what_waits_and_the_rest_is_read_again() -> 
     assert kept.hold_back(2) == {ONE: 5}
     assert (kept.waiting_of(ONE), kept.waiting_of(TWO)) == (2, 1)
     assert kept.hold_back(1) == {ONE: 1, TWO: 6}
+
+
+def test_room_for_more_ends_with_two_batches_by_records_or_by_bytes() -> None:
+    by_records = RecordBuffer(Batching(records_max=4, bytes_max=1_000))
+    assert by_records.room() == BATCHES_KEPT * 4
+    by_records.add(record(ONE, offset) for offset in range(5))
+    assert by_records.room() == BATCHES_KEPT * 4 - 5
+    by_records.peek()
+    assert by_records.room() == BATCHES_KEPT * 4 - 5
+    by_bytes = RecordBuffer(Batching(records_max=4_000, bytes_max=10))
+    by_bytes.add(record(ONE, offset, size=5) for offset in range(3))
+    assert by_bytes.room() > 1
+    by_bytes.add([record(ONE, 3, size=5)])
+    assert by_bytes.room() == 1
