@@ -2,9 +2,11 @@
 
     C  committed offset: everything below it was delivered, as the outside knows (consumer group, checkpoint)
     A  applied offset: everything below it was decided, as the index knows
+    D  delivered offset: everything below it was delivered, as the workers noted
 
     C = A          continue
     C < A          continue at C: the journal repeats the decided records' verdicts, and they are delivered
+    C < D, C < A   the brokers lost commits: continue at the first record that the outputs lack
     C > A          the index lost commits or is an old copy: enter [A, C) again from the outputs, then continue at C
     C, no A        the index is new: as C > A, from the beginning
     A, no C        the group lost its offsets: a person decides (recovery.committed_missing)
@@ -29,6 +31,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+import structlog
+
 from index import Applied, Index, Position, Source
 from streamer.errors import DeliveryDoubtful, Rebalancing, RecoveryRefused
 from streamer.fingerprint.scheme import Scheme
@@ -37,7 +41,9 @@ from streamer.records.record import Destination
 from streamer.service.claims import Claims
 from streamer.service.restoring import Reentry, Restoration, RestoringListener
 from streamer.settings.settings import Recovery
-from streamer.transports.transport import Assigned, Transport
+from streamer.transports.transport import Assigned, Claim, Transport
+
+log = structlog.get_logger(__name__)
 
 BEGIN_WAIT_SECONDS = 20.0
 """Longest wait for the lowest partition's owner. A member of the group needs about a second."""
@@ -54,6 +60,7 @@ SLICE_SECONDS = 2.0
 UNDELIVERED_OFFSETS_MAX = 2**18
 """Most decided but undelivered offsets: two batches of the largest size, with gaps."""
 
+_POSITIONS_AT_ONCE = 2**16
 _RETRY_SECONDS = 0.1
 
 
@@ -299,6 +306,8 @@ class Recoverer:
             if claim is not None and claim.foreign
         }
         committed |= {source: claim.offset for source, claim in claims.items() if claim is not None}
+        mended = self._mended(assigned, claims, applied)
+        committed |= mended
         offsets_by_source = self._offsets_of(assigned, committed, applied, foreign)
         plans = {source: plan(offsets, self._policy) for source, offsets in offsets_by_source.items()}
         behind = {source: planned.restore for source, planned in plans.items()}
@@ -316,7 +325,11 @@ class Recoverer:
             )
             return self._restore(self._restoration)
         lacking = self._claims.lacking(assigned)
-        starts = {source: planned.begin for source, planned in plans.items() if planned.commit or source in lacking}
+        starts = {
+            source: planned.begin
+            for source, planned in plans.items()
+            if planned.commit or source in lacking or source in mended
+        }
         if starts:
             self._transport.commit_start(starts)
         self._index.begin_all({source: planned.begin for source, planned in plans.items()}, assigned.names)
@@ -338,6 +351,26 @@ class Recoverer:
             self._restoration = None
         return Unrecovered.RESTORING
 
+    def _mended(
+        self, assigned: Assigned, claims: Mapping[Source, Claim | None], applied: Mapping[Source, Applied]
+    ) -> dict[Source, int]:
+        """Offsets in place of those whose later commits the brokers lost."""
+        mended: dict[Source, int] = {}
+        for source in assigned.sources:
+            claim, decided_to = claims[source], applied[source].offset if source in applied else 0
+            if claim is not None and not claim.foreign and claim.offset < min(claim.delivered, decided_to):
+                # The outputs decide: in brokers restored from a copy they are as old as the commits.
+                mended[source] = self._delivered_to(source, range(claim.offset, decided_to))
+                log.warning(
+                    "the brokers lost commits: the group's offset went back",
+                    input=assigned.names[source.stream],
+                    partition=source.partition,
+                    committed=claim.offset,
+                    delivered=mended[source],
+                    remedy="Restart the broker that coordinates the group, so that it loads all offsets. No record is affected.",
+                )
+        return mended
+
     def _foreign(self, source: Source, committed: int, applied: Mapping[Source, Applied]) -> Foreign:
         """Data on a foreign offset. Reads outputs back as far as records may be decided and undelivered."""
         strangers = self._transport.strangers()
@@ -345,14 +378,20 @@ class Recoverer:
             return Foreign(self._transport.first_offsets([source])[source], strangers)
         at = applied[source].offset
         below = range(max(0, at - UNDELIVERED_OFFSETS_MAX), min(committed, at))
-        positions = [Position(source, offset) for offset in below]
-        decided = [each.position.offset for each in self._index.decided_at(positions) if each is not None]
+        return Foreign(self._delivered_to(source, below), strangers)
+
+    def _delivered_to(self, source: Source, offsets: range) -> int:
+        """First decided but undelivered offset among these, by the outputs; else their end."""
         delivered: set[int] = set()
-        if decided:
-            for records in self._transport.changelog({source: below}, list(Destination)):
-                self._listener.restored(0)
-                delivered.update(record.offset for record in records if record.source == source)
-        return Foreign(min((each for each in decided if each not in delivered), default=min(committed, at)), strangers)
+        for records in self._transport.changelog({source: offsets}, list(Destination)) if offsets else ():
+            self._listener.restored(0)
+            delivered.update(record.offset for record in records if record.source == source)
+        for begin in range(offsets.start, offsets.stop, _POSITIONS_AT_ONCE):
+            some = range(begin, min(begin + _POSITIONS_AT_ONCE, offsets.stop))
+            for each in self._index.decided_at([Position(source, offset) for offset in some]):
+                if each is not None and each.position.offset not in delivered:
+                    return each.position.offset
+        return offsets.stop
 
     def _others_behind(
         self,

@@ -46,7 +46,7 @@ class Topics(Section):
 class Batching(Section):
     """Size of a batch, which is decided and delivered at once."""
 
-    records_max: int = Field(1_000, ge=1, le=100_000)
+    records_max: int = Field(4_000, ge=1, le=100_000)
     """Maximum records in a batch."""
     bytes_max: int = Field(16 * 2**20, ge=1)
     """Maximum bytes of values in a batch; a single record may exceed it."""

@@ -83,6 +83,8 @@ class Group:
 
     committed: dict[Source, int] = field(default_factory=dict)
     claims: dict[Source, tuple[str, bool]] = field(default_factory=dict)
+    delivered: dict[Source, int] = field(default_factory=dict)
+    """As the workers note it: brokers that lose commits do not lose this."""
     strangers: tuple[str, ...] = ()
 
     def commit_without_note(self, source: Source, offset: int) -> None:
@@ -260,7 +262,10 @@ class MemoryTransport:
 
     def _claim(self, source: Source, offset: int) -> Claim:
         noted = self._group.claims.get(source)
-        return Claim(offset, "", in_use=True, foreign=True) if noted is None else Claim(offset, *noted)
+        delivered = self._group.delivered.get(source, 0)
+        if noted is None:
+            return Claim(offset, "", in_use=True, foreign=True, delivered=delivered)
+        return Claim(offset, *noted, delivered=delivered)
 
     def strangers(self) -> tuple[str, ...]:
         """See Transport."""
@@ -278,6 +283,7 @@ class MemoryTransport:
         """See Transport."""
         assert source.partition in self._owned, f"{source} is not assigned"
         self._positions[source.partition] = offset
+        self._group.delivered[source] = offset
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
         """See Transport; raises Crashed where the input says so."""
@@ -297,6 +303,7 @@ class MemoryTransport:
         self._group.claims.update(dict.fromkeys(batch.ends, (self._index, True)))
         if crash is CrashPoint.AFTER_COMMIT:
             self._die(crash)
+        self._group.delivered.update(batch.ends)
 
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
         """See Transport."""

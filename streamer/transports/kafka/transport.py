@@ -57,6 +57,7 @@ from streamer.transports.kafka.ownership import CHECK_SECONDS, OwnershipWatch, s
 from streamer.transports.kafka.topic_reader import TopicReader, lost_at
 from streamer.transports.kafka.topics import Note, parse_note, require_topics, same_topic_partitions, topic_of
 from streamer.transports.kafka.transactions.commit_note import note_path
+from streamer.transports.kafka.transactions.delivery_note import NOTHING, DeliveryNote
 from streamer.transports.kafka.transactions.hanging import require_offsets_not_hanging
 from streamer.transports.kafka.writer import MakeProducer, Writer
 from streamer.transports.transport import Assigned, Claim, Place, Trimmed
@@ -137,6 +138,9 @@ class KafkaTransport:
             note_path(self._settings, self._instance),
             part=self._part,
         )
+        folder = self._settings.index.directory if self._part is None else None
+        note = DeliveryNote(folder, self._settings.kafka, self._instance, self._stream)
+        self._delivery_note = self._resources.enter_context(closing(note))
         self._reader = self._resources.enter_context(closing(open_reader(self._settings, self._instance, self._stream)))
         self._reader.join()
         self._note_answer()
@@ -185,6 +189,7 @@ class KafkaTransport:
     def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
         """See Transport, and `committed`."""
         claims: dict[Source, Claim | None] = {}
+        delivered = self._delivery_note.of_all()
         for source in sources:
             try:
                 at = self._reader.committed(self._partition(source))
@@ -194,7 +199,10 @@ class KafkaTransport:
             note = parse_note(None if at is None else at[1])
             # Without a note it is foreign; recovery decides whether to trust it.
             is_of_stream = note.stream == source.stream or not note.names_topic
-            claims[source] = note.claim(at[0]) if at is not None and is_of_stream else None
+            claims[source] = None
+            if at is not None and is_of_stream:
+                below = delivered.get(source.partition, NOTHING).offset
+                claims[source] = replace(note.claim(at[0]), delivered=below)
         self._note_answer()
         return claims
 
@@ -212,6 +220,7 @@ class KafkaTransport:
         self._forget(frozenset({partition}))
         self._read_from(partition, offset)
         self._begun.add(partition)
+        self._delivery_note.begin(partition, offset)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing], places: Mapping[Source, Place] = NO_PLACES) -> None:
         """See Transport. An error aborts nothing: the instance's next `open` does.
@@ -233,6 +242,7 @@ class KafkaTransport:
         except DeliveryDoubtful as error:
             self._drop_writer()
             raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error
+        self._delivery_note.deliver({source.partition: end for source, end in batch.ends.items()})
         self._note_answer()
 
     def commit_start(

@@ -302,6 +302,73 @@ def test_a_group_may_be_set_back_by_hand_and_delivers_again(tmp_path: Path) -> N
         world.outputs()
 
 
+def alone(directory: Path, count: int, partitions: int = 1) -> tuple[MemoryWorld, list[Source]]:
+    """A service that has delivered so many documents of its first partition, each in a batch of its own."""
+    world = MemoryWorld(directory, Settings().replaced(batch={"records_max": 1}))
+    world.fill([document(str(number), text) for number, text in enumerate(SENTENCES[:count])], partitions=partitions)
+    world.run_once()
+    stream = world.broker.topics[world.settings.topics.input].id
+    return world, [Source(stream, partition) for partition in range(partitions)]
+
+
+def lose_commits(world: MemoryWorld, source: Source, offset: int) -> None:
+    """What a broker answers that has not loaded the last commits: an older offset, with our note."""
+    world.broker.group(world.settings.kafka.group).committed[source] = offset
+
+
+@pytest.mark.parametrize("offset", range(6))
+def test_commits_that_the_brokers_lost_deliver_nothing_twice(tmp_path: Path, offset: int) -> None:
+    world, (source,) = alone(tmp_path, 4)
+    lose_commits(world, source, min(offset, 3))
+    world.fill([Crash(), *(document(str(number), text) for number, text in enumerate(SENTENCES[4:], 4))])
+    with pytest.raises(Crashed):
+        world.run_once()
+    lose_commits(world, source, min(offset, 4))
+    world.run_once()
+    assert len(world.outputs()) == len(SENTENCES)
+    assert world.broker.group(world.settings.kafka.group).committed[source] == len(SENTENCES)
+
+
+def test_without_the_workers_notes_they_would_be_delivered_twice(tmp_path: Path) -> None:
+    world, (source,) = alone(tmp_path, 4)
+    lose_commits(world, source, 2)
+    world.broker.group(world.settings.kafka.group).delivered.clear()
+    world.run_once()
+    with pytest.raises(AssertionError, match="came out twice"):
+        world.outputs()
+
+
+def test_what_the_outputs_lost_too_is_delivered_again(tmp_path: Path) -> None:
+    """As in brokers that were restored from a copy."""
+    world, (source,) = alone(tmp_path, 4)
+    lose_commits(world, source, 2)
+    kept = world.broker.topics[world.settings.topics.unique].partitions[0].records
+    for offset in sorted(kept)[2:]:
+        del kept[offset]
+    world.run_once()
+    assert len(world.outputs()) == 4
+
+
+def test_lost_commits_of_a_partition_without_new_records_are_seen_to_its_last_record(tmp_path: Path) -> None:
+    world, (idle, _) = alone(tmp_path, 3, partitions=2)
+    world.fill([document(str(number), text) for number, text in enumerate(SENTENCES[3:], 3)], partition=1)
+    world.run_once()
+    lose_commits(world, idle, 2)
+    world.run_once()
+    assert len(world.outputs()) == len(SENTENCES)
+
+
+def test_a_group_set_back_by_hand_delivers_all_of_it_again_also_after_a_crash_amid_it(tmp_path: Path) -> None:
+    world, (source,) = alone(tmp_path, 5)
+    world.broker.group(world.settings.kafka.group).commit_without_note(source, 1)
+    world.broker.topics[world.settings.topics.input].partitions[0].crashes[2] = [Crash()]
+    with pytest.raises(Crashed):
+        world.run_once()
+    world.run_once()
+    delivered = sum(len(world.broker.records(name)) for name in (world.settings.topics.unique,))
+    assert delivered == 5 + 4
+
+
 def test_a_worker_does_not_begin_beside_a_partition_that_another_program_has_read_on(tmp_path: Path) -> None:
     broker = MemoryBroker()
     broker.create_for(Settings(), 2)
