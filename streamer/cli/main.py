@@ -118,6 +118,13 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
         sys.exit(Supervisor(settings, chosen_parts if len(chosen_parts) < len(PARTS) else ()).run())
 
 
+keep_option = click.option(
+    "--keep",
+    metavar="POLICY",
+    help="Also write each cluster's best document to kept.jsonl: first, longest, newest, or host-order=FILE.",
+)
+
+
 @cli.command("filter")
 @files_argument
 # Eager: what FILES mean depends on it.
@@ -142,6 +149,10 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
     help="With parquet, also write each output as a Parquet file at the end.",
 )
 @click.option(
+    "--clusters", "with_clusters", is_flag=True, help="Write clusters.jsonl at the end: see `streamer clusters`."
+)
+@keep_option
+@click.option(
     "--processes",
     type=click.IntRange(1),
     metavar="N",
@@ -157,6 +168,8 @@ def filter_command(
     dead_letters_max: int | None,
     compress: str | None,
     kind: str,
+    with_clusters: bool,
+    keep: str | None,
     processes: int | None,
     directory: Path | None,
 ) -> None:
@@ -165,11 +178,14 @@ def filter_command(
     FILES are plain, .gz or .zst; - is standard input. A folder means its files at any depth, a quoted glob those that match
     it, in the order of their names. The same command continues an interrupted run.
     """
+    from streamer.clusters.clusters import write_clusters
+    from streamer.clusters.keep import rank_by
+    from streamer.index_admin import tables
     from streamer.observe.logs import configure_logging
     from streamer.service.file_job import filter_files, require_documents
     from streamer.service.summary import table
     from streamer.transports.files import parquet
-    from streamer.transports.files.output_folder import PARQUET, write_parquet
+    from streamer.transports.files.output_folder import FURTHER, PARQUET, write_parquet
 
     settings = chosen.load(index=directory, over_files=True)
     configure_logging("warning", settings.observe.log_format)
@@ -177,12 +193,15 @@ def filter_command(
     _warn_of_markup(settings, files)
     if kind == "parquet" and not parquet.is_installed():
         raise SettingsError(f"--format parquet needs the package pyarrow: {parquet.INSTALL}")
+    rank = None if keep is None else rank_by(keep, settings.decode)
     require_documents(settings, files[0], dead_letters_max)
     with NoLeftovers(index=settings.index.directory, output=out):
         count = processes or len(os.sched_getaffinity(0))
         totals, finished = filter_files(settings, files, out, Console(stderr=True), compress, processes=count)
+        if finished and (with_clusters or rank is not None):
+            totals.clusters = write_clusters(out, settings, rank, tables.progress_bar)
         if finished and kind == "parquet":
-            write_parquet(out)
+            write_parquet(out, FURTHER[: bool(totals.clusters) + (rank is not None)])
             totals.suffix = PARQUET
     show(totals.as_json(out), table(totals, out), soft_wrap=False)
     if not finished:
@@ -210,6 +229,31 @@ def _complain_of_dead_letters(totals: "Totals") -> None:
     if dead == totals.records:
         raise NoDocuments(complaint)
     click.echo(f"streamer: {complaint}", err=True)
+
+
+@cli.command()
+@click.argument("out", metavar="DIR", type=FOLDER)
+@keep_option
+@json_option
+@pass_chosen
+def clusters(chosen: Chosen, out: Path, keep: str | None) -> None:
+    """Write clusters.jsonl into an output folder: each document with its duplicates.
+
+    All runs into DIR count. Hosts and times come from the documents, so give the settings that these runs had. A policy's FILE
+    has a host a line, the best first.
+    """
+    from streamer.clusters.clusters import write_clusters
+    from streamer.clusters.keep import rank_by
+    from streamer.explain.plain_table import PlainTable
+    from streamer.index_admin import tables
+
+    settings = chosen.load(over_files=True)
+    rank = None if keep is None else rank_by(keep, settings.decode)
+    counts = write_clusters(out, settings, rank, tables.progress_bar)
+    rows = PlainTable("what", "count", right=("count",), headed=False)
+    for name, count in counts.items():
+        rows.add_row(name, f"{count:,}")
+    show(counts, rows)
 
 
 @cli.command()

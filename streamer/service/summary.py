@@ -20,6 +20,7 @@ class Totals:
     suffix    of the outputs' files
     left_out  WARC records without a page, by kind, from each file's beginning
     audit     `audit.report.estimates` of the whole index; empty without an audit
+    clusters  counts by `ClusterTable.choose`; empty if clusters are not written
 
     >>> Totals(records=500, seconds=2.0).records_per_second
     250.0
@@ -36,6 +37,7 @@ class Totals:
     left_out: Counter[str] = field(default_factory=Counter)
     suffix: str = ".jsonl"
     audit: dict[str, Any] = field(default_factory=dict)
+    clusters: dict[str, int] = field(default_factory=dict)
 
     def add(self, batch: BatchReport) -> None:
         """Count one delivered batch."""
@@ -70,6 +72,7 @@ class Totals:
             "documents_per_second": self.records_per_second,
             "cpu_us_by_verb": self.cpu_us_by_step(),
             "audit": self.audit,
+            "clusters": self.clusters,
             "reasons": {f"{verdict}/{reason}": count for (verdict, reason), count in sorted(self.outcomes.items())},
             "out": str(out),
         }
@@ -99,6 +102,9 @@ def table(totals: Totals, out: Path) -> PlainTable:
             rows.add_row(
                 measured, f"{estimate.estimate:.3f}", f"{estimate.low:.3f} to {estimate.high:.3f}; streamer audit"
             )
+    if totals.clusters:
+        counts = ", ".join(f"{name} {count:,}" for name, count in totals.clusters.items() if name != "clusters")
+        rows.add_row("clusters", f"{totals.clusters['clusters']:,}", counts)
     rows.add_row("documents/s", f"{totals.records_per_second:,.0f}", f"{totals.seconds:.1f} s in all")
     for verdict, name in _FILES.items():
         if totals.shadow and verdict is Verdict.DUPLICATE:

@@ -4,7 +4,8 @@
     DIR/duplicate.jsonl     input lines: near-duplicates
     DIR/dead-letter.jsonl   input lines: undecodable
     DIR/verdicts.jsonl      one JSON line per input line
-    DIR/unique.parquet ...  copies of the four files, written at the end of a run that asks for them
+    DIR/clusters.jsonl, DIR/kept.jsonl  see `streamer.clusters.clusters`
+    DIR/unique.parquet ...  copies of these files, written at the end of a run that asks for them
     DIR/checkpoint.json     lengths of the four files, their compression, and lines delivered per input
     DIR/lock                process id of the running filter, which holds it
 
@@ -25,11 +26,11 @@ import errno
 import fcntl
 import gzip
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated, Any
 
 import orjson
 import zstandard
@@ -48,6 +49,8 @@ VERDICTS = "verdicts.jsonl"
 CHECKPOINT = "checkpoint.json"
 LOCK = "lock"
 OUTPUTS = (*(f"{destination}.jsonl" for destination in Destination), VERDICTS)
+FURTHER = CLUSTERS, KEPT = ("clusters.jsonl", "kept.jsonl")
+"""Files that a command makes from the outputs."""
 COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     "gz": lambda content: gzip.compress(content, compresslevel=6, mtime=0),
@@ -55,10 +58,16 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
 }
 """Functions by suffix that compress one delivery."""
 
+_STREAMS: dict[str, Callable[[IO[bytes]], Any]] = {
+    "": contextlib.nullcontext,
+    "gz": lambda file: gzip.GzipFile("", "wb", 6, file, mtime=0),
+    "zst": lambda file: zstandard.ZstdCompressor().stream_writer(file, closefd=False),
+}
+
 PARQUET = ".parquet"
 OUTPUT_FILES = (
-    *(name + suffix for name in OUTPUTS for suffix in ("", ".gz", ".zst")),
-    *(f"{Path(name).stem}{PARQUET}{suffix}" for name in OUTPUTS for suffix in ("", ".new")),
+    *(name + suffix for name in (*OUTPUTS, *FURTHER) for suffix in ("", ".gz", ".zst")),
+    *(f"{Path(name).stem}{PARQUET}{suffix}" for name in (*OUTPUTS, *FURTHER) for suffix in ("", ".new")),
 )
 """Names that outputs may have on disk."""
 
@@ -189,16 +198,28 @@ class OutputFolder:
                 f"{self.path(name)}: {error}: put it back from a copy of the whole folder, or filter again into another --out."
             ) from error
 
-    def write_parquet(self) -> None:
+    @contextlib.contextmanager
+    def further(self, name: str) -> Iterator[IO[bytes]]:
+        """A file in FURTHER, compressed as the outputs, that appears whole at the end of the block. Raises OSError."""
+        with replacing(self.path(name)) as file, _STREAMS[self._compression](file) as packed:
+            yield packed
+        _sync(self.folder)
+
+    def write_parquet(self, further: Sequence[str] = ()) -> None:
         """Write the delivered lines also as DIR/unique.parquet and its like, where these are not up to date.
+
+        further  files in FURTHER, written likewise
 
         Half a file never has the final name. Raises DeliveryDoubtful, RecoveryRefused.
         """
         try:
-            for name, length in self._lengths.items():
+            states = {name: self.path(name).stat() for name in further}
+            marks = {name: (state.st_size, f"{state.st_size} {state.st_mtime_ns}") for name, state in states.items()}
+            marks |= {name: (length, str(length)) for name, length in self._lengths.items()}
+            for name, (length, mark) in marks.items():
                 path = self.folder / f"{name.removesuffix('.jsonl')}{PARQUET}"
                 unfinished = path.with_suffix(f"{PARQUET}.new")
-                if parquet.write_rows(unfinished, partial(self.lines, name, length), unless=(path, str(length))):
+                if parquet.write_rows(unfinished, partial(self.lines, name, length), unless=(path, mark)):
                     _sync(unfinished, os.O_RDONLY)
                     unfinished.replace(path)
             _sync(self.folder)
@@ -341,12 +362,12 @@ class OutputFolder:
         )
 
 
-def write_parquet(folder: Path) -> None:
+def write_parquet(folder: Path, further: Sequence[str] = ()) -> None:
     """`OutputFolder.write_parquet` for a folder that no filter has open. Also raises SettingsError."""
     output = OutputFolder(folder, DeliveryHooks())
     with contextlib.closing(output):
         output.open()
-        output.write_parquet()
+        output.write_parquet(further)
 
 
 def files_of(folder: Path) -> set[str]:
