@@ -128,7 +128,7 @@ def opened(path: Path) -> Iterator[ClusterTable]:
 
 
 def _parameters(output: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-    row = {"output": output, "length": 1, "original_source": None, "original_line": None, **fields}
+    row = {"output": output, "length": 1, "original": None, "original_source": None, "original_line": None, **fields}
     elsewhere = {
         "source": row["original_source"],
         "line": row["original_line"],

@@ -66,6 +66,7 @@ def test_pages_of_templates_are_unique_by_their_reason(totals: Totals) -> None:
 
 def test_machines_get_every_total_by_name(totals: Totals) -> None:
     totals.left_out.update({"response, image/png": 1200, "request": 1})
+    totals.clusters = {"clusters": 2, "best": 7}
     found = totals.as_json(OUT)
     assert found.pop("cpu_us_by_verb") == pytest.approx(dict.fromkeys(STEPS, 1.0))
     assert found == {
@@ -82,6 +83,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
         "seconds": 4.0,
         "documents_per_second": 2.5,
         "audit": {},
+        "clusters": {"clusters": 2, "best": 7},
         "reasons": {
             "dead-letter/not-json": 2,
             "duplicate/similar": 1,
@@ -153,3 +155,11 @@ def test_measured_shares_are_shown_with_their_intervals_and_unknown_ones_are_not
     shown = [" ".join(line) for line in lines(totals)]
     assert any(line.startswith("recall 0.970 0.950 to 0.985") for line in shown)
     assert not any(line.startswith("precision") for line in shown)
+
+
+def test_clusters_are_a_row_if_they_are_written(totals: Totals) -> None:
+    for clusters, shown in (({}, False), ({"clusters": 1_234, "best": 7}, True)):
+        totals.clusters = clusters
+        text = io.StringIO()
+        Console(file=text, width=120).print(table(totals, OUT))
+        assert ("1,234  best 7" in text.getvalue()) is shown
