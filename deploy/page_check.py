@@ -1,10 +1,10 @@
 """Check the page at / in a real Chromium with hostile data, or take a running service's screenshot.
 
-    python -m deploy.page_check [--target HOST:PORT] [--screenshot FILE] [--dark] [--width PIXELS]
+    python -m deploy.page_check [--target HOST:PORT] [--screenshot FILE] [--dark] [--width PIXELS] [--language zh]
 
 1. Take Chromium from the PATH, or unpack Debian's package into the project's cache (nothing is installed).
 2. Serve the page with synthetic answers full of markup, scripts and long words; or use the service at --target.
-3. Check the DOM in Chromium: all parts are present, no data became markup, and the console is empty.
+3. Check the DOM in Chromium, in each language: all parts are present, no data became markup, and the console is empty.
 4. Walk through it on a phone (`page_walk`): nothing overflows or breaks, links and buttons show what they promise.
 """
 
@@ -27,6 +27,7 @@ from deploy.debian_packages import CheckFailed, unpacked
 from deploy.page_walk import on_a_phone, walked
 from streamer.ask.answers import AskReply
 from streamer.ask.routes import routes_for
+from streamer.explain.words import LANGUAGES, words
 from streamer.observe.http import HttpServer
 from streamer.settings.settings import load
 
@@ -77,9 +78,9 @@ def made_up_audit() -> dict[str, object]:
     thresholds = [
         {
             "similarity_min": (50 + 5 * at) / 100,
-            "dropped": 0.5 - at / 20,
-            "recall": None if at > 8 else 1 - at / 10,
-            "precision": 1,
+            "dropped": {**known, "estimate": 0.5 - at / 20},
+            "recall": unknown if at > 8 else {**known, "estimate": 1 - at / 10},
+            "precision": known,
         }
         for at in range(10)
     ]
@@ -140,17 +141,21 @@ def made_up_service() -> Iterator[str]:
         yield f"127.0.0.1:{server.port}"
 
 
-def problems(page: str, console: str) -> list[str]:
+def problems(page: str, console: str, language: str = "en") -> list[str]:
     """Problems in the page that Chromium built from the synthetic answers, and in its console."""
     document = LexborHTMLParser(page)
-    title = document.css_first("title")
+    title, root = document.css_first("title"), document.css_first("html")
+    said = words("page", language)
+    recall = said["of-last-day"].format(measured=said["recall"], low="95.0", high="98.7 %")
+    precision = said["of-all"].format(measured=said["precision"], low="95.0", high="98.7 %")
     checks = {
         "the page did not finish": document.css_first("body[data-shown=yes]") is not None,
         "the tiles are missing": len(document.css("#tiles b")) == 8,
-        "the audit's tiles are missing": "recall, last day: 95.0 to 98.7 %" in _text(document, "#tiles")
-        and "precision, in all: 95.0 to" in _text(document, "#tiles"),
+        "it speaks another language": root is not None and (root.attributes.get("lang") or "").startswith(language),
+        "the audit's tiles are missing": all(each in _text(document, "#tiles") for each in (recall, precision)),
         "the audit's curve is missing": len(document.css("#curve polyline")) == 3,
-        "the threshold in force is missing": "0.70 in force" in _text(document, "#thresholds"),
+        "the threshold in force is missing": said["in-force"].format(threshold="0.70")
+        in _text(document, "#thresholds"),
         "the doubtful verdict is missing": HOSTILE in _text(document, "#doubtful"),
         "the chart is empty": len(document.css("#chart rect")) > 100,
         "the day is empty": len(document.css("#day rect")) > 100,
@@ -161,17 +166,17 @@ def problems(page: str, console: str) -> list[str]:
         "differing words are not marked": [mark.text() for mark in document.css("#pairs mark")] == [HOSTILE, HOSTILE],
         "the explanation is missing": HOSTILE in _text(document, "#found"),
         "words became markup": len(document.css("script")) == 1 and not document.css("img"),
-        "a script of a document ran": title is not None and title.text() == "Near-duplicate filter",
+        "a script of a document ran": title is not None and title.text() == said["title"],
     }
     complaints = [line for line in console.splitlines() if ":CONSOLE" in line]
     return [problem for problem, holds in checks.items() if not holds] + complaints
 
 
-def problems_on_a_phone(url: str, asked: str) -> list[str]:
-    """Problems on a walk through the page at `url` that searches for the id `asked`."""
+def problems_on_a_phone(url: str, asked: str, language: str) -> list[str]:
+    """Problems on a walk through the page at `url` that searches for the id `asked`, with a browser in `language`."""
     program, variables = chromium()
-    with on_a_phone(url, str(program), variables) as (evaluate, complaints):
-        return walked(evaluate, HOSTILE, asked) + complaints
+    with on_a_phone(url, str(program), variables, language) as (evaluate, complaints):
+        return walked(evaluate, HOSTILE, asked, language) + complaints
 
 
 def _text(document: LexborHTMLParser, selector: str) -> str:
@@ -223,6 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", help="host:port of a running service without a token, for a screenshot")
     parser.add_argument("--screenshot", type=Path, help="write a screenshot of the page to this file")
     parser.add_argument("--dark", action="store_true", help="use the dark colour scheme")
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="language of the screenshot")
     parser.add_argument("--width", type=int, default=1200, help="pixels")
     parser.add_argument("--height", type=int, default=1400, help="pixels")
     options = parser.parse_args(arguments)
@@ -233,12 +239,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.screenshot is not None:
                 dark = ["--blink-settings=preferredColorScheme=0"] if options.dark else []
                 size = f"--window-size={options.width},{options.height}"
-                run_in_chromium(url, f"--screenshot={options.screenshot.resolve()}", size, "--hide-scrollbars", *dark)
+                shown = f"{url}?lang={options.language}"
+                run_in_chromium(shown, f"--screenshot={options.screenshot.resolve()}", size, "--hide-scrollbars", *dark)
             wrong = []
             if not options.target:
-                wrong = problems(*run_in_chromium(f"{url}#why={quote(POSITION, safe='')}", "--dump-dom"))
-                for asked in (QUOTED, HOSTILE):
-                    wrong += problems_on_a_phone(url, asked)
+                for language in LANGUAGES:
+                    address = f"{url}?lang={language}#why={quote(POSITION, safe='')}"
+                    found = problems(*run_in_chromium(address, "--dump-dom"), language)
+                    for asked in (QUOTED, HOSTILE):
+                        found += problems_on_a_phone(url, asked, language)
+                    wrong += [f"{language}: {each}" for each in found]
     except CheckFailed as error:
         print(error, file=sys.stderr)
         return 1

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from deploy.debian_packages import CheckFailed
+from streamer.explain.words import words
 
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 STEP_SECONDS = 10
@@ -42,11 +43,12 @@ FITS = (
     "[...document.querySelectorAll('.scroll')].every((each) => each.scrollWidth <= each.clientWidth)"
 )
 
+# Chinese breaks anywhere.
 BROKEN_WORDS = f"""(() => {{
   const broken = [], range = document.createRange();
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {{
-    for (const word of texts.currentNode.data.matchAll(/(?<!\\S)[\\p{{L}}\\p{{N}}.,:;()%]+(?!\\S)/gu)) {{
+    for (const word of texts.currentNode.data.matchAll(/(?<!\\S)(?:(?!\\p{{Script=Han}})[\\p{{L}}\\p{{N}}.,:;()%])+(?!\\S)/gu)) {{
       if (word[0].length > {WORD_CHARACTERS_MAX}) continue;
       range.setStart(texts.currentNode, word.index);
       range.setEnd(texts.currentNode, word.index + word[0].length);
@@ -59,12 +61,20 @@ BROKEN_WORDS = f"""(() => {{
 COMMANDS = "[...document.querySelectorAll('#found .command:not([hidden])')].map((each) => each.textContent)"
 
 
-def steps(host: str, asked: str) -> Sequence[Step]:
+def steps(host: str, asked: str, language: str = "en") -> Sequence[Step]:
     """The walk: the host's link has the words `host`, and the search is for the id `asked`."""
-    id_, host = orjson.dumps(asked).decode(), orjson.dumps(host).decode()
+    said = words("page", language)
+    id_, host, all_places, give_back, why = (
+        orjson.dumps(text).decode() for text in (asked, host, said["all-places"], said["give-back"], said["why"])
+    )
     is_button = "[...document.querySelectorAll('#found button')].find((each) => each.textContent.startsWith(%s))"
     return (
-        Step("the page did not finish", "", "document.body.dataset.shown === 'yes'"),
+        Step("the page did not finish", "", "document.body?.dataset.shown === 'yes'"),
+        Step(
+            "it does not speak the browser's language",
+            "",
+            f"document.querySelector('#question button').textContent === {why}",
+        ),
         Step("it overflows sideways", "", FITS),
         Step("the day has no chart", "", "document.querySelectorAll('#day rect').length > 100"),
         Step(
@@ -85,21 +95,21 @@ def steps(host: str, asked: str) -> Sequence[Step]:
         ),
         Step(
             "not all places can be shown",
-            f"{is_button % orjson.dumps('show all').decode()}.click()",
-            f"document.querySelectorAll('#found mark').length === 4 && !{is_button % orjson.dumps('show all').decode()}",
+            f"{is_button % all_places}.click()",
+            f"document.querySelectorAll('#found mark').length === 4 && !{is_button % all_places}",
         ),
         Step(
             "the command that gives back is missing",
-            f"{is_button % orjson.dumps('Give back').decode()}.click()",
+            f"{is_button % give_back}.click()",
             f"{COMMANDS}.length === 1",
         ),
         Step("it overflows sideways after the walk", "", FITS),
     )
 
 
-def walked(evaluate: Evaluate, host: str, asked: str) -> list[str]:
+def walked(evaluate: Evaluate, host: str, asked: str, language: str = "en") -> list[str]:
     """Problems on the walk, which ends at the first missing part."""
-    for problem, action, expected in steps(host, asked):
+    for problem, action, expected in steps(host, asked, language):
         try:
             evaluate(action)
             _wait(evaluate, expected)
@@ -127,10 +137,13 @@ def _wait(evaluate: Evaluate, expected: str) -> None:
 
 
 @contextmanager
-def on_a_phone(url: str, program: str, variables: Mapping[str, str]) -> Iterator[tuple[Evaluate, list[str]]]:
+def on_a_phone(
+    url: str, program: str, variables: Mapping[str, str], language: str = "en"
+) -> Iterator[tuple[Evaluate, list[str]]]:
     """A page in Chromium; yields its evaluation, and the list of complaints in its console, which grows.
 
     program, variables  as `chromium` of page_check gives them
+    language            that the browser asks for
     """
     (read_here, written_there), (read_there, written_here) = os.pipe(), os.pipe()
     with (
@@ -156,7 +169,7 @@ def on_a_phone(url: str, program: str, variables: Mapping[str, str]) -> Iterator
         os.close(written_there)
         try:
             browser = _Browser(questions.write, answers.read1)
-            browser.open(url)
+            browser.open(url, language)
             yield browser.evaluate, browser.complaints
         finally:
             process.terminate()
@@ -171,12 +184,14 @@ class _Browser:
         self._session: dict[str, str] = {}
         self.complaints: list[str] = []
 
-    def open(self, url: str) -> None:
+    def open(self, url: str, language: str) -> None:
         target = self._ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = {"sessionId": self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]}
         for domain in ("Runtime", "Log", "Page"):
             self._ask(f"{domain}.enable")
         self._ask("Emulation.setDeviceMetricsOverride", **PHONE)
+        agent = self._ask("Browser.getVersion")["userAgent"]
+        self._ask("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage=language)
         self._ask("Page.navigate", url=url)
 
     def evaluate(self, expression: str) -> Any:

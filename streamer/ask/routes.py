@@ -16,6 +16,7 @@ import orjson
 from streamer.ask.answers import AskReply
 from streamer.ask.openapi import description
 from streamer.errors import SettingsError
+from streamer.explain.words import page_words
 from streamer.observe.application import JSON, Response, Route, problem, respond
 from streamer.settings.ask import TOKEN_CHARACTERS_MIN, Ask, is_loopback
 from streamer.settings.named_files import read_named
@@ -100,7 +101,7 @@ def routes_for(
     """
     authorizer = Authorizer(chosen, host)
     described = orjson.dumps(description(chosen))
-    page = files("streamer.ask").joinpath("page.html").read_bytes()
+    page = page_with_words()
     page_headers = {"Content-Security-Policy": policy_for(page), "Referrer-Policy": "no-referrer"}
 
     def asking(question: str) -> Callable[[bytes], Response]:
@@ -129,6 +130,12 @@ def routes_for(
         Route("/v1/openapi.json", "GET", lambda _: respond(HTTPStatus.OK, JSON, described)),
         Route("/", "GET", lambda _: respond(HTTPStatus.OK, "text/html; charset=utf-8", page, page_headers)),
     ]
+
+
+def page_with_words() -> bytes:
+    """The page, which speaks the reader's language: its script holds the words of all."""
+    page = files("streamer.ask").joinpath("page.html").read_bytes()
+    return page.replace(b"const WORDS = {}", b"const WORDS = " + orjson.dumps(page_words()))
 
 
 def policy_for(page: bytes) -> str:

@@ -37,8 +37,9 @@ from streamer.cli.templates import templates
 from streamer.cli.verify import verify
 from streamer.cli.why import why
 from streamer.errors import EXIT_INTERRUPTED, MemoryTooSmall, NoDocuments, SettingsError, StreamerError
+from streamer.explain.words import LANGUAGES, language_of
 from streamer.settings.parts import PARTS, Part
-from streamer.settings.settings import Settings, idle_line, needs_hosts, without_use
+from streamer.settings.settings import Settings, idle_line, locale_name, needs_hosts, without_use
 
 if TYPE_CHECKING:
     from streamer.service.summary import Totals
@@ -264,8 +265,11 @@ def clusters(chosen: Chosen, out: Path, keep: str | None) -> None:
     type=FOLDER,
     help="Write documents, indexes and outputs to this folder.",
 )
+@click.option(
+    "--language", type=click.Choice(LANGUAGES), help="Show the result in this language.  [default: the locale's, or en]"
+)
 @pass_chosen
-def demo(chosen: Chosen, directory: Path) -> None:
+def demo(chosen: Chosen, directory: Path, language: str | None) -> None:
     """Filter synthetic news by both schemes, and show the result.
 
     One scheme uses the current settings, the other its preset: minhash or simhash-best.
@@ -280,7 +284,7 @@ def demo(chosen: Chosen, directory: Path) -> None:
     }
     configure_logging("warning", settings.observe.log_format)
     with NoLeftovers(scratch=[directory, *made_in(directory)]):
-        code = run_demo(directory, Console(), by_scheme)
+        code = run_demo(directory, Console(), by_scheme, language or language_of(locale_name()))
     # Outside, so that an interrupted demo can continue.
     sys.exit(code)
 

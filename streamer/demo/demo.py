@@ -7,23 +7,25 @@
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from streamer.demo.differences import Difference, differences, shown_first
-from streamer.demo.documents import EDITS, documents, label_of
+from streamer.demo.documents import documents, label_of
 from streamer.errors import InputChanged, InputUnreadable
 from streamer.explain.explanation import Span
 from streamer.explain.plain_table import PlainTable
 from streamer.explain.report import marked
 from streamer.explain.side_by_side import in_one
+from streamer.explain.words import words
 from streamer.service.file_job import filter_files
 from streamer.settings.settings import Decode, Settings
 from streamer.transports.files.replacing import replacing
@@ -38,13 +40,6 @@ _DOCUMENTS = "documents.jsonl"
 _DIFFERENCES = "differences.jsonl"
 _ID = re.compile(rb'"id": ?"([^"]+)"')
 _STYLES = {"removed": "red", "added": "green"}
-_VERDICTS = {
-    "unique": "unique",
-    "duplicate": "near-duplicate",
-    "extends": "longer version, kept",
-    "undecidable": "undecidable, without words",
-    "dead-letter": "dead letters, broken lines",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,47 +67,46 @@ class Score:
     wrong: list[tuple[str, str]]
 
 
-def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings]) -> int:
+def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings], language: str = "en") -> int:
     """Run the demo in `directory`, and return the exit code.
 
     settings  by scheme; the demo overrides field names, index folder and key, so runs are repeatable
+    language  one of `words.LANGUAGES`
 
     Raises InputChanged for another release's demo.
     """
-    say = partial(console.print, soft_wrap=True, highlight=False)
+    say, said = partial(console.print, soft_wrap=True, highlight=False), words("demo", language)
     documents_file = directory / _DOCUMENTS
     count = write_documents(documents_file)
-    say(f"{documents_file} has {count} documents in Chinese and English: synthetic news, edited copies,")
-    say("a few texts without words, and a few broken lines. Filtering them by both schemes:")
+    say(said["documents"].format(file=documents_file, count=count))
     decided_now = 0
     outs = {scheme: out_of(scheme, directory) for scheme in SCHEMES}
     for scheme, out in outs.items():
         chosen = settings_for_demo(settings[scheme], directory)
-        say(f"\n{_introduction(chosen)}\n  into {out}")
+        say(f"\n{_introduction(chosen, said)}\n{said['into'].format(folder=out)}")
         totals, finished = filter_files(chosen, [documents_file], out, console)
         decided_now += totals.records - totals.replayed
         if not finished:
-            say("Stopped. Run the same command again to resume.")
+            say(said["stopped"])
             return EXIT_INTERRUPTED
     console.print()
-    console.print(totals_table(outs))
+    console.print(totals_table(outs, language))
     if decided_now == 0:
-        say("An earlier run had already decided every document, so the verdicts are the same.", end=" ")
-        say(f"Remove {directory} to start again.")
+        say(said["already-decided"].format(directory=directory))
     console.print()
-    console.print(score_table({scheme: score(out) for scheme, out in outs.items()}))
-    say(f"\nThree pairs by {SCHEMES['minhash']}:")
+    console.print(score_table({scheme: score(out) for scheme, out in outs.items()}, language))
+    say(f"\n{said['pairs']}")
     for example in examples(outs["minhash"], documents_file):
-        console.print(render(example), soft_wrap=True)
+        console.print(render(example, language), soft_wrap=True)
     differing = _differences(outs, documents_file, settings)
     file = directory / _DIFFERENCES
     file.write_bytes(b"".join(orjson.dumps(asdict(each)) + b"\n" for each in differing))
     if not differing:
-        say("\nBoth schemes give the same verdict on every document.")
+        say(f"\n{said['no-differences']}")
         return 0
     shown = shown_first(differing, DIFFERENCES_SHOWN)
-    say(f"\nThe schemes differ on {len(differing)} documents, listed in {file}. {len(shown)} of them:")
-    console.print(_difference_table(shown))
+    say("\n" + said["differences"].format(count=len(differing), file=file, shown=len(shown)))
+    console.print(_difference_table(shown, language))
     return 0
 
 
@@ -173,20 +167,19 @@ def examples(out: Path, documents_file: Path, count: int = 3) -> list[Example]:
     return [_example(verdict, by_id) for verdict in chosen]
 
 
-def render(example: Example) -> Text:
+def render(example: Example, language: str = "en") -> Text:
     """The pair in two or three lines, with changes marked [-removed-]{+added+} and in colour."""
-    edit = f" ({EDITS[example.edit]})" if example.edit else ""
-    text = Text.assemble(
-        (example.id, "bold"),
-        f" is a near-duplicate of {example.original}, {example.similarity:.2f} similar{edit}\n  ",
-    )
+    said = words("demo", language)
+    edit = said["edit"].format(edit=words("edits", language)[example.edit]) if example.edit else ""
+    pair = said["pair"].format(original=example.original, similarity=example.similarity)
+    text = Text.assemble((example.id, "bold"), f"{pair}{edit}\n  ")
     if not example.spans:
-        return text.append("the words are the same")
+        return text.append(said["same-words"])
     for span in example.spans:
         shown = marked(span.text, span.kind) if span.kind in _STYLES else span.text
         text.append(shown, _STYLES.get(span.kind, "dim" if span.kind == "gap" else ""))
     if example.changes_hidden:
-        text.append(f"\n  changes not shown: {example.changes_hidden}", style="dim")
+        text.append("\n  " + said["hidden"].format(count=example.changes_hidden), style="dim")
     return text
 
 
@@ -209,25 +202,29 @@ def score(out: Path) -> Score:
     return Score(copies, matched, wrong)
 
 
-def totals_table(outs: Mapping[str, Path]) -> PlainTable:
+def totals_table(outs: Mapping[str, Path], language: str = "en") -> PlainTable:
     """Document counts by verdict and scheme."""
-    rows = _columns("verdicts")
+    said = words("demo", language)
+    rows = _columns(said["verdicts"], language)
     counts = {scheme: Counter(verdict["verdict"] for verdict in verdicts(out)) for scheme, out in outs.items()}
-    rows.add_row("documents", *(f"{counts[scheme].total():,}" for scheme in SCHEMES))
-    for verdict, words in _VERDICTS.items():
-        rows.add_row(words, *(f"{counts[scheme][verdict]:,}" for scheme in SCHEMES))
+    rows.add_row(said["all-documents"], *(f"{counts[scheme].total():,}" for scheme in SCHEMES))
+    for verdict, meaning in words("outcomes", language).items():
+        rows.add_row(meaning, *(f"{counts[scheme][verdict]:,}" for scheme in SCHEMES))
     return rows
 
 
-def score_table(scores: Mapping[str, Score]) -> PlainTable:
+def score_table(scores: Mapping[str, Score], language: str = "en") -> PlainTable:
     """Matched copies by edit and scheme, and wrong matches."""
-    rows = _columns("copies matched, by edit")
-    for edit, meaning in EDITS.items():
-        rows.add_row(meaning, *(f"{scores[each].matched[edit]} of {scores[each].copies[edit]}" for each in SCHEMES))
-    rows.add_row(
-        "all copies", *(f"{scores[each].matched.total()} of {scores[each].copies.total()}" for each in SCHEMES)
-    )
-    rows.add_row("wrong matches", *(f"{len(scores[scheme].wrong)}" for scheme in SCHEMES))
+    said = words("demo", language)
+    rows = _columns(said["matched"], language)
+
+    def add(name: str, counts: Iterable[tuple[int, int]]) -> None:
+        rows.add_row(name, *(said["matched-of"].format(matched=matched, copies=copies) for matched, copies in counts))
+
+    for edit, meaning in words("edits", language).items():
+        add(meaning, ((scores[each].matched[edit], scores[each].copies[edit]) for each in SCHEMES))
+    add(said["all-copies"], ((scores[each].matched.total(), scores[each].copies.total()) for each in SCHEMES))
+    rows.add_row(said["wrong"], *(f"{len(scores[scheme].wrong)}" for scheme in SCHEMES))
     return rows
 
 
@@ -249,24 +246,17 @@ def documents_of(documents_file: Path, ids: set[str]) -> dict[str, tuple[str, st
     return by_id
 
 
-def _introduction(settings: Settings) -> str:
+def _introduction(settings: Settings, said: Mapping[str, str]) -> str:
     if settings.fingerprint.scheme == "minhash":
-        return (
-            "MinHash over runs of letters: a near-duplicate has an estimated similarity of at least "
-            f"{settings.minhash.similarity_min:g}"
-        )
-    distance = f"{settings.index.distance_max} of {settings.fingerprint.bits} bits"
-    look = {
-        "none": "",
-        "cosine": f", and the cosine of its words is at least {settings.second_look.cosine_min:g}",
-        "metadata": f", and is {settings.second_look.similarity_min:g} similar with its metadata",
-    }[settings.fingerprint.second_look]
-    return f"SimHash over words: a near-duplicate differs in at most {distance}{look}"
+        return said["minhash"].format(similarity_min=settings.minhash.similarity_min)
+    scheme = said["simhash"].format(distance_max=settings.index.distance_max, bits=settings.fingerprint.bits)
+    look = {"none": "", "cosine": said["cosine"], "metadata": said["metadata"]}[settings.fingerprint.second_look]
+    return scheme + look.format(**settings.second_look.model_dump())
 
 
-def _columns(title: str) -> PlainTable:
+def _columns(title: str, language: str) -> PlainTable:
     rows = PlainTable(title, *SCHEMES.values(), ids=(title,), right=tuple(SCHEMES.values()))
-    rows.columns[0].min_width = max(map(len, EDITS.values()))
+    rows.columns[0].min_width = max(map(cell_len, words("edits", language).values()))
     return rows
 
 
@@ -277,12 +267,12 @@ def _differences(outs: Mapping[str, Path], documents_file: Path, settings: Mappi
     return differences(both["minhash"], both["simhash"], by_id, settings)
 
 
-def _difference_table(shown: Sequence[Difference]) -> PlainTable:
-    rows = PlainTable(
-        "document", "original", *SCHEMES.values(), "truth", ids=("document", "original", *SCHEMES.values())
-    )
+def _difference_table(shown: Sequence[Difference], language: str) -> PlainTable:
+    said = words("demo", language)
+    names = (said["document"], said["original"], *SCHEMES.values())
+    rows = PlainTable(*names, said["truth"], ids=names)
     for each in shown:
-        rows.add_row(each.id, each.original, *each.in_words(), each.truth)
+        rows.add_row(each.id, each.original, *each.in_words(language))
     return rows
 
 

@@ -10,6 +10,7 @@ from index import minhash as signatures
 from streamer.demo.documents import label_of
 from streamer.evaluation.scores import pair_distances, unreachable
 from streamer.evaluation.sets import Documents
+from streamer.explain.words import words
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Document
@@ -28,7 +29,7 @@ class Difference:
     truth       COPY or OTHER
 
     >>> Difference("en-0001-copy-1-typo", "en-0001", True, False, 0.9, 8, COPY).in_words()
-    ('duplicate, 0.90', 'unique, 8 bits')
+    ('duplicate, 0.90', 'unique, 8 bits', 'a copy')
     """
 
     id: str
@@ -39,14 +40,17 @@ class Difference:
     distance: int | None
     truth: str
 
-    def in_words(self) -> tuple[str, str]:
-        """Both schemes' verdicts on the pair, in words."""
-        apart = "too short" if self.distance is None else "1 bit" if self.distance == 1 else f"{self.distance} bits"
-        alike = "too short" if self.similarity is None else f"{self.similarity:.2f}"
-        return f"{_WORDS[self.minhash]}, {alike}", f"{_WORDS[self.simhash]}, {apart}"
+    def in_words(self, language: str = "en") -> tuple[str, str, str]:
+        """Both schemes' verdicts on the pair, and the truth, in words."""
+        said = words("demo", language)
+        bits = said["bit"] if self.distance == 1 else said["bits"].format(count=self.distance)
+        apart = said["too-short"] if self.distance is None else bits
+        alike = said["too-short"] if self.similarity is None else f"{self.similarity:.2f}"
+        truth = words("truths", language)["copy" if self.truth == COPY else "other"]
+        return f"{_VERDICTS[self.minhash]}, {alike}", f"{_VERDICTS[self.simhash]}, {apart}", truth
 
 
-_WORDS = {True: "duplicate", False: "unique"}
+_VERDICTS = {True: "duplicate", False: "unique"}
 
 
 def differences(

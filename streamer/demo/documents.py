@@ -25,17 +25,8 @@ ARTICLES_FIRST = 12
 DRAWS = 24
 """Sentence draws per article; `_pick` keeps the best."""
 
-EDITS = {
-    "same": "unchanged, read again",
-    "noise": "full-width digits, invisible characters, other spacing",
-    "headline": "another headline",
-    "figure": "one figure changed",
-    "typo": "two characters swapped",
-    "framed": "source and editor added at the ends",
-    "dropped": "one sentence dropped",
-    "moved": "one paragraph moved",
-}
-"""Edits for copies, with their descriptions. The first three do not change the normalised text."""
+EDITS = ("same", "noise", "headline", "figure", "typo", "framed", "dropped", "moved")
+"""Edits for copies; words.toml describes them. The first three do not change the normalised text."""
 
 _COPY_ID = re.compile(r"(?P<article>[a-z]{2}-\d+)(?:-copy-\d+-(?P<edit>[a-z]+))?")
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")

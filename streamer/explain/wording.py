@@ -1,13 +1,11 @@
 """Sentences and settings for each verdict and reason, from wordings.toml, which has a table for each."""
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 from index import Parameters, errors, minhash, second_look
 from streamer.explain.explanation import Likeness, Rule
+from streamer.explain.words import wordings
 from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.decode import PRESETS
 from streamer.settings.settings import Settings
@@ -28,15 +26,12 @@ class Wording(NamedTuple):
     role: str = ORIGINAL
 
 
-@cache
-def _wordings() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    return tomllib.loads(files("streamer.explain").joinpath("wordings.toml").read_text(encoding="utf-8"))
-
-
 def wording_of(verdict: str, reason: str) -> Wording:
     """Wording for a verdict's and a reason's label; their bare names without an entry."""
-    by_reason = _wordings().get(verdict, {})
-    return Wording(**by_reason[reason]) if reason in by_reason else Wording(f"{verdict.capitalize()}: {reason}.", ())
+    table = wordings().get(verdict, {}).get(reason)
+    if table is None:
+        return Wording(f"{verdict.capitalize()}: {reason}.", ())
+    return Wording(**{**table, "sentence": table["sentence"]["en"]})
 
 
 def _matching(parameters: Parameters) -> list[str]:

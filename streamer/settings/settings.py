@@ -274,6 +274,18 @@ def idle_line(key: str, settings: Settings) -> str:
     return f'{key}: has no effect with fingerprint.scheme = "{scheme}": leave it out, or set fingerprint.scheme = "{other}"'
 
 
+def locale_name(environment: Mapping[str, str] | None = None) -> str:
+    """The locale of messages: the first of LC_ALL, LC_MESSAGES and LANG that has a value; C without any.
+
+    environment  None: the process's own
+
+    >>> locale_name({"LC_ALL": "", "LANG": "zh_CN.UTF-8"})
+    'zh_CN.UTF-8'
+    """
+    variables = os.environ if environment is None else environment
+    return next((name for each in ("LC_ALL", "LC_MESSAGES", "LANG") if (name := variables.get(each))), "C")
+
+
 def load(
     file: Path | None = None,
     overrides: Sequence[str] = (),

@@ -9,8 +9,8 @@ from deploy.page_check import HOSTILE, POSITION, made_up_service, problems
 
 WORDS = html.escape(HOSTILE)
 ROWS = "<tr></tr>" * 6
-SOUND = f"""<title>Near-duplicate filter</title><body data-shown=yes><div id=tiles>{"<b>1</b>" * 8}
-recall, last day: 95.0 to 98.7 % precision, in all: 95.0 to</div>
+SOUND = f"""<html lang=en><title>Near-duplicate filter</title><body data-shown=yes><div id=tiles>{"<b>1</b>" * 8}
+recall, last day: 95.0 to 98.7 % precision, in all: 95.0 to 98.7 %</div>
 <svg id=curve>{"<polyline />" * 3}</svg><table id=thresholds><td>0.70 in force</table><table id=doubtful><td>{WORDS}</table>
 <svg id=chart>{"<rect></rect>" * 200}</svg>
 <svg id=day>{"<rect />" * 200}</svg><table id=verdicts>{ROWS}</table><table id=hosts><tr><td>{WORDS}</table>
@@ -26,6 +26,7 @@ def test_a_sound_page_has_no_problems() -> None:
     ("sound", "broken", "problem"),
     [
         (" data-shown=yes", "", "the page did not finish"),
+        ("lang=en", "lang=zh-CN", "it speaks another language"),
         ("<b>1</b>", "<p>1</p>", "the tiles are missing"),
         ("recall, last day", "recall, in all", "the audit's tiles are missing"),
         ("<polyline />", "<line />", "the audit's curve is missing"),
@@ -42,6 +43,22 @@ def test_a_sound_page_has_no_problems() -> None:
 def test_what_is_wrong_with_a_page_is_told(sound: str, broken: str, problem: str) -> None:
     assert sound in SOUND
     assert problem in problems(SOUND.replace(sound, broken), "")
+
+
+def test_the_page_in_chinese_is_held_against_chinese_words() -> None:
+    assert "the audit's tiles are missing" in problems(SOUND, "", "zh")
+    chinese = {
+        "lang=en": "lang=zh-CN",
+        "Near-duplicate filter": "近似重复过滤器",
+        "recall, last day: 95.0 to 98.7 % precision, in all: 95.0 to 98.7 %": (
+            "召回率，最近一天：95.0 至 98.7 % 准确率，全部样本：95.0 至 98.7 %"
+        ),
+        "0.70 in force": "0.70 当前",
+    }
+    page = SOUND
+    for english, word in chinese.items():
+        page = page.replace(english, word)
+    assert problems(page, "", "zh") == []
 
 
 def test_what_the_console_says_is_a_problem() -> None:

@@ -83,6 +83,7 @@ def test_page_and_description_are_for_everybody_and_hold_no_data() -> None:
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
         assert len(re.findall("'sha256-", policy)) == 2
+        assert "每秒处理文档数" in page
         assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
         assert "https://" not in page
         assert orjson.loads(ask(server, "GET", "/v1/openapi.json")[1])["security"] == [{"token": []}]

@@ -358,6 +358,20 @@ def test_a_check_passes_on_the_settings_that_are_shipped() -> None:
     assert run("config", "check", "--config", ROOT / "deploy" / "streamer.toml").code == 0
 
 
+@pytest.mark.parametrize(
+    ("locale", "chosen", "language"),
+    [("zh_CN.UTF-8", (), "zh"), ("C.UTF-8", (), "en"), ("zh_CN.UTF-8", ("--language", "en"), "en")],
+)
+def test_the_demo_speaks_the_language_of_the_locale_or_the_chosen_one(
+    locale: str, chosen: Sequence[str], language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoken: list[str] = []
+    monkeypatch.setattr("streamer.demo.demo.run_demo", lambda *arguments: spoken.append(arguments[-1]) or 0)
+    monkeypatch.setenv("LC_ALL", locale)
+    assert run("demo", "--directory", tmp_path / "demo", *chosen).code == 0
+    assert spoken == [language]
+
+
 def test_what_commands_make_in_a_checkout_is_ignored_by_git() -> None:
     ignored = (ROOT / ".gitignore").read_text().splitlines()
     page = (ROOT / "README.md").read_text()

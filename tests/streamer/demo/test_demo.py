@@ -35,9 +35,9 @@ def both(own: Settings) -> dict[str, Settings]:
     return {"minhash": own, "simhash": SIMHASH}
 
 
-def shown(directory: Path, own: Settings) -> str:
+def shown(directory: Path, own: Settings, language: str = "en") -> str:
     screen = console()
-    assert run_demo(directory, screen, both(own)) == 0
+    assert run_demo(directory, screen, both(own), language) == 0
     return screen.export_text()
 
 
@@ -83,6 +83,17 @@ def test_a_second_run_changes_no_file_and_says_so_and_shows_the_same_examples(fi
     assert "already decided" not in first
     tail = "copies matched"
     assert second[second.index(tail) :] == first[first.index(tail) :]
+
+
+def test_in_chinese_it_shows_the_same_figures_without_a_sentence_in_english(filtered: tuple[Path, str]) -> None:
+    directory, english = filtered
+    chinese = shown(directory, Settings(), "zh")
+    (matched,) = re.findall(r"all copies +(\d+) of (\d+) +(\d+) of (\d+)", english)
+    assert re.search("全部副本 +{}/{} +{}/{}".format(*matched), chinese)
+    # Texts of the examples follow a blank; names have two words at most.
+    own = [line for line in chinese.splitlines() if not line.startswith("   ") and "━" not in line]
+    assert [line for line in own if re.search(r"[a-z]+ [a-z]+ [a-z]+", line)] == []
+    assert "近似重复" in chinese
 
 
 def test_the_demo_ignores_the_field_names_and_the_index_of_the_settings(tmp_path: Path) -> None:

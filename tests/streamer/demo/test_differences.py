@@ -23,7 +23,9 @@ def test_either_scheme_may_say_duplicate_alone_and_texts_may_be_too_short() -> N
     assert one.similarity is not None
     assert (other.simhash, other.minhash, other.distance, other.truth) == (False, True, None, COPY)
     assert other.in_words()[0].startswith("duplicate, ")
-    assert other.in_words()[1] == "unique, too short"
+    assert other.in_words()[1:] == ("unique, too short", "a copy")
+    assert other.in_words("zh")[1:] == ("unique, 太短", "副本")
+    assert one.in_words("zh")[2] == "另一篇"
     assert differences(minhash[1:2], simhash[1:2], known, BOTH) == []
 
 
