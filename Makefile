@@ -98,7 +98,7 @@ page-check: $(INSTALLED_DEV) ## run the service's page in a real Chromium, fed w
 	@$(BIN)/python -m deploy.page_check
 
 pictures: $(INSTALLED_DEV) ## draw the page and the dashboard of a service at work into docs/
-	@$(BIN)/python -m deploy.pictures --page docs/page.png --dashboard docs/dashboard.png
+	@$(BIN)/python -m deploy.pictures --page docs/page.png --page-zh docs/zh/page.png --dashboard docs/dashboard.png
 
 clean-run: $(INSTALLED_DEV) ## make the release, install it in a clean environment, and run the demo and every example there
 	@$(BIN)/python -m deploy.clean_run

@@ -1,9 +1,9 @@
 """Draw the page and the dashboard's panels from one running service.
 
-    python -m deploy.pictures --page docs/page.png --dashboard docs/dashboard.png [--minutes 5] [--target HOST:PORT]
+    python -m deploy.pictures --page docs/page.png --page-zh docs/zh/page.png --dashboard docs/dashboard.png [--minutes 5]
 
 1. Start the service over a real broker with synthetic news, and let a real Prometheus scrape it.
-2. After some minutes, take the page's screenshot with Chromium.
+2. After some minutes, take the page's screenshot with Chromium, in English and in Chinese.
 3. Send Prometheus the dashboard's queries, and draw the answers in the dashboard's layout with Chromium.
 
 It needs no Grafana: it draws plain panels, and the picture says so. A heat map shows its last moment only.
@@ -14,6 +14,7 @@ import html
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,7 @@ FONTS = "fonts-wqy-microhei"
 """Half the news is Chinese; fontconfig also looks for fonts in XDG_DATA_HOME."""
 
 COLOURS_MAX = 128
+PAGE_HEIGHT = 1245
 WIDTH = 1440
 COLUMNS = 24
 ROW_PIXELS = 30
@@ -197,10 +199,18 @@ def screenshot(url: str, file: Path, width: int, height: int) -> None:
     options = (f"--screenshot={file.resolve()}", f"--window-size={width},{height}", "--hide-scrollbars")
     run_in_chromium(url, *options, environment={"XDG_DATA_HOME": str(fonts)})
     # Few colours and half of the bytes, or less.
-    root = unpacked("pngquant", "pngquant", "leave the pictures as they are", needed=True)
-    libraries = ":".join(str(each.parent) for each in root.rglob("*.so.*"))
-    command = [root / "usr" / "bin" / "pngquant", "--force", "--strip", "--output", file, str(COLOURS_MAX), file]
+    program, libraries = pngquant()
+    command = [program, "--force", "--strip", "--output", file, str(COLOURS_MAX), file]
     subprocess.run(command, env={**os.environ, "LD_LIBRARY_PATH": libraries}, check=True)
+
+
+def pngquant() -> tuple[Path, str]:
+    """Path of pngquant and the folders of its libraries, from the PATH, the cache or a download. Raises CheckFailed."""
+    on_path = shutil.which("pngquant")
+    if on_path is not None:
+        return Path(on_path), ""
+    root = unpacked("pngquant", "pngquant", "put pngquant on the PATH", needed=True)
+    return root / "usr" / "bin" / "pngquant", ":".join(str(each.parent) for each in root.rglob("*.so.*"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -208,6 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", help="host:port of a running service without a token; by default it starts one")
     parser.add_argument("--page", type=Path, help="write the picture of the page to this file")
+    parser.add_argument("--page-zh", type=Path, help="write the picture of the page in Chinese to this file")
     parser.add_argument("--dashboard", type=Path, help="write the picture of the dashboard to this file")
     parser.add_argument("--minutes", type=float, default=5.0, help="how long Prometheus scrapes before the pictures")
     options = parser.parse_args(arguments)
@@ -219,8 +230,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             url = stack.enter_context(running_prometheus(prometheus_programs()[0], target))
             begin = time.time()
             time.sleep(60 * options.minutes)
-            if options.page is not None:
-                screenshot(f"http://{target}/", options.page, 1200, 1245)
+            for language, file in (("en", options.page), ("zh", options.page_zh)):
+                if file is not None:
+                    screenshot(f"http://{target}/?lang={language}", file, 1200, PAGE_HEIGHT)
             if options.dashboard is not None:
                 text, height = page(json.loads(DASHBOARD.read_text()), url, begin, time.time())
                 with tempfile.NamedTemporaryFile("w", suffix=".html") as file:

@@ -22,7 +22,9 @@ PAGES = {
 PARTS = {"docs/zh/glossary.md": ("Relation to the original", "Verdicts and reasons")}
 """Sections that are in Chinese, if not the whole page is."""
 
+README = ("README.md", "README.zh-CN.md")
 README_LINES_MAX = 120
+PICTURE_BYTES_MAX = 80_000
 
 every_page = pytest.mark.parametrize("page", PAGES)
 
@@ -72,7 +74,7 @@ def figures(text: str) -> set[str]:
 
 
 def test_each_page_that_newcomers_and_people_on_call_need_is_in_chinese() -> None:
-    there = [*ROOT.glob("*zh*.md"), *(ROOT / "docs" / "zh").rglob("*")]
+    there = [*ROOT.glob("*zh*.md"), *(ROOT / "docs" / "zh").rglob("*.md")]
     assert {str(path.relative_to(ROOT)) for path in there} == set(PAGES)
 
 
@@ -98,6 +100,13 @@ def test_readers_see_which_english_page_it_is_of(page: str) -> None:
     (line,) = [line for line in chinese(page).splitlines()[:5] if line.startswith("对应英文版")]
     (target, *_) = links(line)
     assert ((ROOT / page).parent / target.split("#")[0]).resolve() == ROOT / PAGES[page]
+
+
+def test_pictures_with_words_are_in_the_language_of_their_readme() -> None:
+    pictures = {page: set(re.findall(r"\((docs/[\w/]+\.(?:svg|png))\)", (ROOT / page).read_text())) for page in README}
+    english, in_chinese = ({name for name in pictures[page] if "badges" not in name} for page in README)
+    assert in_chinese == {name.replace("docs/", "docs/zh/") for name in english}
+    assert all((ROOT / name).stat().st_size < PICTURE_BYTES_MAX for name in in_chinese)
 
 
 def test_the_readmes_lead_to_each_other_on_the_first_screen() -> None:

@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from streamer.settings.settings import Topics
+
 ROOT = Path(__file__).parents[2]
 DESIGN = (ROOT / "docs" / "design.md").read_text()
 
@@ -32,3 +34,11 @@ def test_the_glossary_has_every_word_once_and_fits_on_a_screen() -> None:
     words = [word for row in rows("Glossary") for word in row.split(", ")]
     assert len(set(words)) == len(words) > ROWS_MAX
     assert len(rows("Glossary")) <= ROWS_MAX
+
+
+def test_the_picture_of_the_topics_names_them_as_the_settings_do() -> None:
+    drawn = (ROOT / "docs" / "topics.svg").read_text()
+    topics = Topics()
+    shown = [topics.input, topics.unique, topics.duplicate, topics.dead_letter]
+    assert re.findall(r'class="mono">([^<]+)<', drawn) == shown
+    assert "](topics.svg)" in DESIGN

@@ -1,26 +1,12 @@
-"""The README's commands, run word for word in a fresh copy of the files that git tracks.
+"""The README's commands, run word for word by a newcomer; its figures and its promises."""
 
-What is stood in for, and why:
-
-- `.venv` is the environment of this test run, linked into the copy: making one takes minutes. `make setup` is run and finds
-  it made. The program is the one installed there, so what a command needs from the copy is files: examples, Makefile, deploy.
-- `make test` would run this very test. Its recipe is printed, not run.
-- Ports 9092 and 9464 may be taken on the machine of the test. Variables that the project documents name free ones; only
-  in the line that asks for metrics the port is replaced.
-- `make kafka` and `streamer run` end by Ctrl-C. They run in the background, as in a terminal of their own.
-"""
-
-import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,139 +14,16 @@ import numpy as np
 import orjson
 import pytest
 
-from deploy.local_kafka import free_port
 from deploy.made_up_site import LANGUAGES, Language, Reprints, reprints, site
 from deploy.reprint_runs import by_filter, copies_kept
+from tests.support.newcomer import METRICS_PORT, PRINTED_ONLY, READY, Newcomer, blocks, command_of, delivered, git
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text()
 
 LINES_MAX = 120
-WAIT_SECONDS = 120
-METRICS_PORT = "9464"
-PRINTED_ONLY = {"make test": "make --dry-run test"}
-READY = {"make kafka": "broker ready", ".venv/bin/streamer run": "running"}
-"""Commands that run until Ctrl-C, and what they say when they are ready."""
-
-
-def blocks(language: str) -> list[list[str]]:
-    found = re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    return [block.splitlines() for block in found]
-
-
-def command_of(line: str) -> str:
-    return line.split("  #")[0].strip()
-
-
-COMMANDS = [command_of(line) for block in blocks("sh") for line in block]
-
-
-def delivered(metrics: str) -> Counter[str]:
-    """Records by verdict."""
-    counts: Counter[str] = Counter()
-    for verdict, count in re.findall(r'verdict="([a-z-]+)".*} (\S+)$', metrics, re.MULTILINE):
-        counts[verdict] += int(float(count))
-    return counts
-
-
-class Newcomer:
-    """Types commands in a fresh copy; remembers what each printed."""
-
-    def __init__(self, folder: Path, kafka_port: int, metrics_port: int) -> None:
-        self.folder = folder
-        self.printed: dict[str, str] = {}
-        self._metrics_port = str(metrics_port)
-        self._in_background = ExitStack()
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("STREAMER_", "MAKE"))}
-        self._environment = {
-            **inherited,
-            "KAFKA_PORT": str(kafka_port),
-            "STREAMER_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{kafka_port}",
-            "STREAMER_OBSERVE__PORT": self._metrics_port,
-        }
-
-    def types(self, command: str) -> None:
-        if command in READY:
-            self._starts(command)
-        elif METRICS_PORT in command:
-            self._asks_until_all_is_delivered(command)
-        else:
-            done = self._runs(PRINTED_ONLY.get(command, command))
-            assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-            self.printed[command] = done.stdout
-
-    def presses_control_c(self) -> None:
-        """End what runs in the background, the last one first."""
-        self._in_background.close()
-
-    def _runs(self, command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", "-c", command],
-            cwd=self.folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=WAIT_SECONDS,
-        )
-
-    def _asks_until_all_is_delivered(self, command: str) -> None:
-        documents = len((self.folder / "examples" / "documents.jsonl").read_bytes().splitlines())
-        deadline = time.monotonic() + WAIT_SECONDS
-        metrics = ""
-        while sum(delivered(metrics).values()) != documents:
-            assert time.monotonic() < deadline, metrics
-            time.sleep(0.2)
-            metrics = self._runs(command.replace(METRICS_PORT, self._metrics_port)).stdout
-        self.printed[command] = metrics
-
-    def _starts(self, command: str) -> None:
-        path = self.folder.parent / f"{command.split()[-1]}.log"
-        log = self._in_background.enter_context(path.open("wb"))
-        process = self._in_background.enter_context(
-            subprocess.Popen(
-                ["bash", "-c", command],
-                cwd=self.folder,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        )
-        self._in_background.callback(self._ends, command, process)
-        deadline = time.monotonic() + WAIT_SECONDS
-        while READY[command] not in path.read_text():
-            assert process.poll() is None, path.read_text()
-            assert time.monotonic() < deadline, path.read_text()
-            time.sleep(0.1)
-
-    def _ends(self, command: str, process: subprocess.Popen[bytes]) -> None:
-        os.killpg(process.pid, signal.SIGINT)
-        try:
-            process.wait(WAIT_SECONDS)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-        self.printed[command] = str(process.returncode)
-
-
-def git(folder: Path, *arguments: str) -> str:
-    settings = ("user.name=test", "user.email=test@localhost", "core.hooksPath=/dev/null", "commit.gpgSign=false")
-    command = ["git", *(word for setting in settings for word in ("-c", setting)), *arguments]
-    # A hook of git names the project's own repository in these variables.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
-
-
-def link_environment(folder: Path) -> None:
-    (folder / ".venv").mkdir()
-    for name in ("bin", "lib", "lib64", "include", "pyvenv.cfg"):
-        if (Path(sys.prefix) / name).exists():
-            (folder / ".venv" / name).symlink_to(Path(sys.prefix) / name)
-    for stamp in ("installed", "installed-dev"):
-        (folder / ".venv" / stamp).touch()
+COMMANDS = [command_of(line) for block in blocks(README, "sh") for line in block]
 
 
 @pytest.fixture(scope="module")
@@ -170,8 +33,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory, copy_tracked_files: Calla
     copy_tracked_files(folder)
     for arguments in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "a fresh copy")):
         git(folder, *arguments)
-    link_environment(folder)
-    person = Newcomer(folder, free_port(), free_port())
+    person = Newcomer(folder)
     try:
         for command in COMMANDS:
             person.types(command)
@@ -185,7 +47,8 @@ def test_the_readme_fits_on_a_few_screens() -> None:
 
 
 def test_every_command_with_a_stand_in_is_in_the_readme() -> None:
-    assert {*PRINTED_ONLY, *READY} <= set(COMMANDS)
+    assert set(PRINTED_ONLY) <= set(COMMANDS)
+    assert all(sum(command.endswith(end) for command in COMMANDS) == 1 for end in READY)
     assert sum(METRICS_PORT in command for command in COMMANDS) == 1
 
 
@@ -198,7 +61,7 @@ def test_every_command_works_as_printed(newcomer: Newcomer) -> None:
 
 
 def test_the_verdict_line_is_the_one_that_the_readme_shows(newcomer: Newcomer) -> None:
-    ((document, verdict),) = blocks("json")
+    ((document, verdict),) = blocks(README, "json")
     beginning, rest = document.split(" ...")
     assert newcomer.printed["sed -n 4p examples/documents.jsonl"].startswith(beginning)
     assert rest == '"}'
@@ -235,6 +98,37 @@ def test_every_figure_of_the_readme_stands_in_the_benchmarks() -> None:
     assert {
         figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d,])", BENCHMARKS)
     } == set()
+
+
+def bars(text: str) -> dict[str, list[tuple[int, int]]]:
+    """Lengths and figures of each group of bars, the longest first."""
+    groups: dict[str, list[tuple[int, int]]] = {}
+    for name, bar, figure in re.findall(r"^(\w+)? +\w+ +(█+)  ([\d,]+)$", text, re.MULTILINE):
+        name = name or list(groups)[-1]
+        groups.setdefault(name, []).append((len(bar), int(figure.replace(",", ""))))
+    return {name: sorted(group, reverse=True) for name, group in groups.items()}
+
+
+def test_bars_are_as_long_as_their_figures_which_stand_in_one_row_of_the_benchmarks() -> None:
+    groups = bars("\n".join(blocks(README, "text")[0]))
+    assert set(groups) == {"documents", "bytes"}
+    for group in groups.values():
+        (longest, highest), *others = group
+        assert all(length == round(longest * figure / highest) for length, figure in others)
+    figures = {f" {figure:,} " for group in groups.values() for _, figure in group}
+    assert [row for row in BENCHMARKS.splitlines() if all(figure in row for figure in figures)]
+
+
+def test_a_bar_of_another_length_would_be_noticed() -> None:
+    assert bars("bytes  one  ██  10\n       two  ████  40") == {"bytes": [(4, 40), (2, 10)]}
+
+
+def test_stories_are_counted_by_their_original(newcomer: Newcomer) -> None:
+    (printed,) = (text for command, text in newcomer.printed.items() if command.startswith("grep "))
+    lines = (newcomer.folder / "filtered" / "verdicts.jsonl").read_bytes().splitlines()
+    originals = Counter(verdict["original"] for line in lines if (verdict := orjson.loads(line))["original"])
+    assert originals
+    assert {name: int(count) for count, name in re.findall(r'(\d+) "original":"(.*)"', printed)} == originals
 
 
 def test_of_pages_that_share_nine_tenths_of_their_words_nearly_all_are_kept_and_copies_match(tmp_path: Path) -> None:

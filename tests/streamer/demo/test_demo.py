@@ -1,6 +1,7 @@
 """The demo as a whole: its verdicts and scores, a second run, interruptions, and what the screen shows."""
 
 import re
+import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from io import StringIO
 from pathlib import Path
@@ -17,11 +18,16 @@ from streamer.errors import InputChanged, InputUnreadable
 from streamer.service.summary import Totals
 from streamer.settings.settings import Decode, Index, Minhash, Settings, load
 from tests.support.news import UNTOUCHED
+from tests.support.paths import DOCS
 
 FOUND_MIN = 235
 """Of 240 copies, by the default scheme, which finds all."""
 SIMHASH_FOUND_MIN = 205
 """Of the same copies, by the preset simhash-best, which finds 211."""
+
+
+TABLES = {"demo.svg": ("verdicts", "wrongmatches"), "zh/demo.svg": ("判定", "误判")}
+"""Beginnings of the first and the last row that the pictures show."""
 
 
 def console() -> Console:
@@ -94,6 +100,18 @@ def test_in_chinese_it_shows_the_same_figures_without_a_sentence_in_english(filt
     own = [line for line in chinese.splitlines() if not line.startswith("   ") and "━" not in line]
     assert [line for line in own if re.search(r"[a-z]+ [a-z]+ [a-z]+", line)] == []
     assert "近似重复" in chinese
+
+
+def test_the_pictures_in_the_docs_show_the_tables_of_the_demo(filtered: tuple[Path, str]) -> None:
+    directory, english = filtered
+    for picture, screen in (("demo.svg", english), ("zh/demo.svg", shown(directory, Settings(), "zh"))):
+        drawn = ElementTree.parse(DOCS / picture).getroot().iter("{http://www.w3.org/2000/svg}g")
+        lines = ["".join("".join(group.itertext()).split()) for group in drawn]
+        printed = ["".join(line.split()) for line in screen.splitlines() if not line.startswith("之前的运行")]
+        begin, end = (next(at for at, line in enumerate(printed) if line.startswith(each)) for each in TABLES[picture])
+        assert [line for line in lines if line in printed[begin : end + 1]] == list(
+            filter(None, printed[begin : end + 1])
+        )
 
 
 def test_the_demo_ignores_the_field_names_and_the_index_of_the_settings(tmp_path: Path) -> None:
