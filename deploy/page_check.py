@@ -194,8 +194,13 @@ def chromium() -> tuple[Path, dict[str, str]]:
     return folder / "usr" / "lib" / "chromium" / PACKAGE, {"LD_LIBRARY_PATH": ":".join(libraries)}
 
 
-def run_in_chromium(url: str, *options: str, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """The page in Chromium after SHOWN_SECONDS, and its standard error. `environment` adds variables."""
+def run_in_chromium(
+    url: str, *options: str, environment: Mapping[str, str] | None = None, timeout_seconds: float = 120
+) -> tuple[str, str]:
+    """The page in Chromium after SHOWN_SECONDS, and its standard error. `environment` adds variables.
+
+    The clock of the page stands still during its requests, so a busy service needs a longer timeout.
+    """
     program, variables = chromium()
     with tempfile.TemporaryDirectory(prefix="page-check-", ignore_cleanup_errors=True) as profile:
         command = [
@@ -213,7 +218,7 @@ def run_in_chromium(url: str, *options: str, environment: Mapping[str, str] | No
             command,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=timeout_seconds,
             check=False,
             env={**os.environ, **variables, **(environment or {})},
         )

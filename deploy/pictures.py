@@ -35,8 +35,10 @@ FONTS = "fonts-wqy-microhei"
 """Half the news is Chinese; fontconfig also looks for fonts in XDG_DATA_HOME."""
 
 COLOURS_MAX = 128
-PAGE_HEIGHT = 1245
+PAGE_HEIGHT = 2000
+"""Pixels of the page that show a pair with its words below the audit."""
 WIDTH = 1440
+SCREENSHOT_SECONDS_MAX = 600
 COLUMNS = 24
 ROW_PIXELS = 30
 STEP_SECONDS = 5
@@ -197,7 +199,7 @@ def screenshot(url: str, file: Path, width: int, height: int) -> None:
     """Write a page's screenshot to a file."""
     fonts = unpacked(FONTS, "fonts", "install a font with Chinese characters") / "usr" / "share"
     options = (f"--screenshot={file.resolve()}", f"--window-size={width},{height}", "--hide-scrollbars")
-    run_in_chromium(url, *options, environment={"XDG_DATA_HOME": str(fonts)})
+    run_in_chromium(url, *options, environment={"XDG_DATA_HOME": str(fonts)}, timeout_seconds=SCREENSHOT_SECONDS_MAX)
     # Few colours and half of the bytes, or less.
     program, libraries = pngquant()
     command = [program, "--force", "--strip", "--output", file, str(COLOURS_MAX), file]
