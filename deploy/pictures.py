@@ -35,8 +35,9 @@ FONTS = "fonts-wqy-microhei"
 """Half the news is Chinese; fontconfig also looks for fonts in XDG_DATA_HOME."""
 
 COLOURS_MAX = 128
-PAGE_HEIGHT = 2000
+PAGE_HEIGHT = 1945
 """Pixels of the page that show a pair with its words below the audit."""
+PAGE_SCALE, PAGE_COLOURS_MAX = 0.8, 32
 WIDTH = 1440
 SCREENSHOT_SECONDS_MAX = 600
 COLUMNS = 24
@@ -195,14 +196,19 @@ def page(dashboard: dict[str, Any], url: str, begin: float, end: float) -> tuple
     return document, bottom + 70
 
 
-def screenshot(url: str, file: Path, width: int, height: int) -> None:
-    """Write a page's screenshot to a file."""
+def screenshot(url: str, file: Path, width: int, height: int, scale: float = 1, colours: int = COLOURS_MAX) -> None:
+    """Write a page's screenshot to a file, in `scale` pixels for one of the page."""
     fonts = unpacked(FONTS, "fonts", "install a font with Chinese characters") / "usr" / "share"
-    options = (f"--screenshot={file.resolve()}", f"--window-size={width},{height}", "--hide-scrollbars")
+    options = (
+        f"--screenshot={file.resolve()}",
+        f"--window-size={width},{height}",
+        "--hide-scrollbars",
+        f"--force-device-scale-factor={scale}",
+    )
     run_in_chromium(url, *options, environment={"XDG_DATA_HOME": str(fonts)}, timeout_seconds=SCREENSHOT_SECONDS_MAX)
     # Few colours and half of the bytes, or less.
     program, libraries = pngquant()
-    command = [program, "--force", "--strip", "--output", file, str(COLOURS_MAX), file]
+    command = [program, "--force", "--strip", "--output", file, str(colours), file]
     subprocess.run(command, env={**os.environ, "LD_LIBRARY_PATH": libraries}, check=True)
 
 
@@ -234,7 +240,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             time.sleep(60 * options.minutes)
             for language, file in (("en", options.page), ("zh", options.page_zh)):
                 if file is not None:
-                    screenshot(f"http://{target}/?lang={language}", file, 1200, PAGE_HEIGHT)
+                    screenshot(
+                        f"http://{target}/?lang={language}", file, 1200, PAGE_HEIGHT, PAGE_SCALE, PAGE_COLOURS_MAX
+                    )
             if options.dashboard is not None:
                 text, height = page(json.loads(DASHBOARD.read_text()), url, begin, time.time())
                 with tempfile.NamedTemporaryFile("w", suffix=".html") as file:
