@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from index.session import Guard, Longer, Recrawl, Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
+    from index.stories.listing import Named, Story
 
 __all__ = [
     "DISTANCE_MAX",
@@ -60,6 +61,7 @@ __all__ = [
     "Kind",
     "Longer",
     "Match",
+    "Named",
     "Parameters",
     "Position",
     "Recrawl",
@@ -67,6 +69,7 @@ __all__ = [
     "Retention",
     "RootRule",
     "Source",
+    "Story",
     "Verdict",
     "WatchedHosts",
     "errors",
@@ -86,6 +89,7 @@ _HOMES = (
     "index.storage.documents",
     "index.session",
     "index.decide.find",
+    "index.stories.listing",
     "index.index",
 )
 """Modules of the other names. A module imports only earlier ones, so a name loads no more than it needs."""

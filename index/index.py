@@ -27,6 +27,7 @@ from index.lsm.id_table import IdTable
 from index.lsm.lookup import lookup_of
 from index.lsm.tree import Tree
 from index.matching.frame import without_frames
+from index.matching.host_sketch import host_keys
 from index.session import Guard, Longer, OpenIndex, ReadSession, Recrawl, Retention
 from index.storage import documents, sources
 from index.storage.counters import Statistics, statistics_of
@@ -37,6 +38,8 @@ from index.storage.layout import HOSTS_KEY, Table, unpack_hosts
 from index.storage.parameters import Parameters
 from index.storage.stamp import SECRET_BYTES, identified, secret_of, stamped
 from index.storage.store import Store, Transaction
+from index.stories import fold, listing
+from index.stories.listing import Story
 from index.turn import Turn
 
 MAP_BYTES_INITIAL = 2**26
@@ -47,6 +50,9 @@ IDS_PLAY_NO_ROLE = Recrawl()
 NO_REASONS: Mapping[int, int] = MappingProxyType({})
 
 NO_MARKS: Mapping[Source, bytes] = MappingProxyType({})
+
+STORIES_FILE = "stories.turn"
+"""File in the index's folder that is locked by the process that writes stories out."""
 
 
 class Match(NamedTuple):
@@ -77,6 +83,7 @@ class Index:
         """Use `Index.open`."""
         self._opened = opened
         self._turn = Turn((opened.directory / DATA_FILE).absolute())
+        self._stories_turn = Turn((opened.directory / STORIES_FILE).absolute())
         self.parameters = opened.parameters
         """The parameters in effect: those given at opening, else those from its creation."""
         self.retention = opened.retention
@@ -101,6 +108,7 @@ class Index:
         recrawl: Recrawl = IDS_PLAY_NO_ROLE,
         equal_reasons: Mapping[int, int] = NO_REASONS,
         longer: Longer | None = None,
+        stories: bool = False,
         secret: bytes | None = None,
     ) -> Self:
         """Open the index in `directory`, or create one if there is none.
@@ -114,6 +122,7 @@ class Index:
         sizes              when the memtable freezes, and how large segments grow
         equal_reasons      by a duplicate's own reason: the one to journal if its text equals its original's
         longer             None: a document may be a duplicate however much longer it is
+        stories            count roots with their duplicates, also those in the log; only with insert = "root"
         secret             16 bytes for a new index, from the index whose entries it will hold
 
         Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
@@ -142,19 +151,22 @@ class Index:
             store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
             identity = identified(store, where)
             tree, ids = Tree(stored, sizes), IdTable(sizes)
-            opened = OpenIndex(
-                directory, identity, store, tree, ids, stored, retention, journal, guard, recrawl, equal_reasons, longer
-            )
+            named_hosts: set[int] | None = set() if stories else None
+            policies = retention, journal, guard, recrawl, equal_reasons, longer, named_hosts
+            opened = OpenIndex(directory, identity, store, tree, ids, stored, *policies)
             if not read_only:
                 # Load the newest entries now, without the writer lock, so the first batch does not wait for them.
                 opened.read(lambda session: (session.tree, session.ids))
                 tree.file()
+                while stories and opened.write(fold.fold):
+                    pass
             on_failure.pop_all()
         return cls(opened, kept)
 
     def close(self) -> None:
         """Close the files; further calls do nothing."""
         self._turn.give_back()
+        self._stories_turn.give_back()
         self._opened.store.close()
 
     def __enter__(self) -> Self:
@@ -391,6 +403,38 @@ class Index:
     def standings(self, numbers: Sequence[int]) -> list[EntryState]:
         """Whether each document still counts, in order; numbers must be assigned."""
         return self._opened.read(lambda session: find.standings(session, numbers))
+
+    def stories(self, limit: int, since_ms: int | None = None, host: str = "") -> list[Story]:
+        """Up to `limit` stories with two or more documents, the largest first.
+
+        Chooses from the 65,536 with the latest roots, at most. The index must count stories, or have counted them.
+
+        since_ms  only stories with a document from this record time on
+        host      only stories with this host
+        """
+        digest = int(host_keys([host]).astype(np.uint32)[0]) if host else None
+        return self._opened.read(lambda session: listing.largest(session, limit, since_ms, digest))
+
+    def story(self, number: int) -> Story | None:
+        """The story whose root has this number, or None."""
+        numbers = np.array([number], np.uint64)
+        return next(iter(self._opened.read(lambda session: listing.of_roots(session, numbers))), None)
+
+    def due_stories(self, limit: int) -> tuple[list[Story], int]:
+        """About `limit` stories to write out, and the mark for `clear_stories`.
+
+        A story is due when its size class or its longest document changes, and when a document leaves it. One with
+        fewer than two documents has no value any more.
+        """
+        return self._opened.read(lambda session: listing.due(session, limit))
+
+    def clear_stories(self, mark: int) -> None:
+        """Note stories up to this mark as written out; those that have become due since stay due."""
+        self._opened.store.write(lambda transaction: fold.clear(transaction, mark))
+
+    def take_stories_turn(self) -> bool:
+        """Take the turn to write stories out, if it is free; returns whether this process has it, until it ends."""
+        return self._stories_turn.take(create=True)
 
     def watched_hosts(self, limit: int = 10) -> WatchedHosts:
         """Up to `limit` hosts with the largest share of near but unequal duplicates among recent documents."""

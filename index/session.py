@@ -135,6 +135,7 @@ class ReadSession:
         self.recrawl = opened.recrawl
         self.equal_reasons = opened.equal_reasons
         self.longer = 0 if opened.longer is None else opened.longer.ten_thousandths
+        self.named_hosts = opened.named_hosts
         self._tree = opened.tree
         self._ids = opened.ids
 
@@ -192,6 +193,7 @@ class OpenIndex:
     tree, ids      this process's views of all entries and ids
     journaling     False: positions are neither read nor noted
     equal_reasons, longer  as in `Index.open`
+    named_hosts    hosts that the file names for stories, by digest; None: the index counts no stories
     """
 
     directory: Path
@@ -206,6 +208,11 @@ class OpenIndex:
     recrawl: Recrawl
     equal_reasons: Mapping[int, int]
     longer: Longer | None
+    named_hosts: set[int] | None
+
+    def __post_init__(self) -> None:
+        if self.named_hosts is not None and self.parameters.insert != "root":
+            raise ValueError(f'stories need insert = "root", and the index has "{self.parameters.insert}"')
 
     def read(self, operation: Callable[[ReadSession], Result]) -> Result:
         """Run `operation` on a snapshot. Raises IndexDamaged.

@@ -21,14 +21,14 @@ class Turn:
         self._file = file
         self._descriptor: int | None = None
 
-    def take(self) -> bool:
+    def take(self, *, create: bool = False) -> bool:
         """Take the turn if it is free; returns whether this process has it. Never waits.
 
-        Raises OSError if the file is gone.
+        Raises OSError if the file is gone, and cannot be created or may not be.
         """
         if self._descriptor is not None:
             return True
-        descriptor = os.open(self._file, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(self._file, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o666)
         try:
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _EXCLUSIVE)
         except BlockingIOError:

@@ -38,6 +38,7 @@ from index.storage import documents, sources
 from index.storage.journal import JournaledDecisions
 from index.storage.layout import Table
 from index.storage.log import Origin
+from index.stories.fold import fold
 from index.versions.history import versions_of
 from index.versions.reasons import with_ratios, with_reasons
 from index.versions.texts import add_documents
@@ -77,6 +78,7 @@ def _admitted(
         fill_in(batch.journaled, portion, outcome, origins)
     retention.note_ages_and_clean(session, batch)
     sources.move_applied(session.transaction, ends, marks)
+    fold(session)
     return decisions(session, batch.journaled, candidates, crossings)
 
 

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,6 +21,7 @@ from index.storage import documents, journal, log, sources
 from index.storage.journal import JournaledDecisions
 from index.storage.layout import LOG_KEY, Change, Filing, Table
 from index.storage.log import Origin
+from index.storage.stories import host_names
 
 
 class Batch:
@@ -109,6 +111,9 @@ class Batch:
     ) -> None:
         """Log, file, journal and count these rows; filings: uint8 [n], `layout.Filing` values."""
         transaction, counters, numbers = session.transaction, session.counters, outcome.numbers
+        rows = replace(rows, host_digests=log.host_digests(rows))
+        if session.named_hosts is not None and rows.hosts is not None and rows.host_digests is not None:
+            host_names.note(transaction, rows.host_digests, rows.hosts, session.named_hosts)
         key = LOG_KEY.pack(counters.next_number, counters.journal_rows)
         columns: dict[str, npt.NDArray[np.generic]] = {
             "number": outcome.originals,

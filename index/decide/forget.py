@@ -16,6 +16,7 @@ from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, log
 from index.storage.documents import Document
 from index.storage.layout import Change
+from index.stories import fold as stories
 
 PORTION_BATCHES = 16
 """Log batches examined in one read session."""
@@ -97,9 +98,10 @@ def _with_duplicates(opened: OpenIndex, ids: Collection[str], progress: Callable
 
 def _removed(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> list[Document]:
     """Remove and return the visible documents among `numbers`, uint64 [n], ascending."""
-    numbers = numbers[session.visibility.visible(numbers)]
-    removed = documents.read(session.transaction, numbers, session.words)
-    remove(session, numbers)
+    visible = numbers[session.visibility.visible(numbers)]
+    removed = documents.read(session.transaction, visible, session.words)
+    remove(session, visible)
+    stories.forget(session, numbers)
     return sorted(removed.values())
 
 

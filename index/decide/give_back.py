@@ -29,7 +29,7 @@ from index.decide import find
 from index.decide.batch import Batch
 from index.decide.lookup import nearest_of_matches
 from index.decide.prepare import Prepared, stored_form
-from index.decide.restore import NO_ENDS, enter_again
+from index.decide.restore import NO_ENDS, enter_again, numbers_at, positions_of
 from index.decide.rule import WATCHED
 from index.entry import (
     NO_DISTANCE,
@@ -50,6 +50,7 @@ from index.storage import documents, journal, log
 from index.storage.layout import GIVING_BACK_KEY, LOG_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.sources import streams_of
+from index.stories.fold import recount
 from index.versions.history import ROWS_OF_ID_MAX
 
 
@@ -58,6 +59,7 @@ def give_back(session: WriteSession, entries: Entries, *, delivered: bool) -> np
     # The host's sample took the page in when the filter dropped it.
     entries = stored_form(entries, session.parameters)
     entries = with_frames(session, entries, np.arange(len(entries)), are_known=True)
+    roots = numbers_at(session, positions_of(entries, np.arange(len(entries))))
     # The reason stays with the drop.
     sources, reasons = tuple(map(given_back_source, entries.sources)), np.zeros_like(entries.reasons)
     entries = replace(entries, sources=sources, reasons=reasons)
@@ -74,6 +76,7 @@ def give_back(session: WriteSession, entries: Entries, *, delivered: bool) -> np
     distances = np.full(len(new), NO_DISTANCE, np.int16)
     outcome = Outcome(verdicts, distances, entering, counters.next_number, unnamed)
     enter_again(session, batch, entries, new, outcome, (), NO_ENDS)
+    recount(session, roots[new])
     return new
 
 

@@ -35,6 +35,7 @@ from index.storage import documents, journal, log, sources
 from index.storage.layout import Filing
 from index.storage.log import Origin
 from index.storage.parameters import Parameters
+from index.stories.fold import fold
 from index.versions.history import stand_for_keys
 from index.versions.reasons import with_ratios, with_reasons
 
@@ -84,10 +85,10 @@ def restore(
     naming = np.flatnonzero(~known & (dropped | of_templates | extends))
     uniques = np.flatnonzero(~known & standing & bool(len(naming)))
     # The journal has no originals from this batch: they are matched by position.
-    row_of = dict(zip(_positions(entries, uniques), uniques.tolist(), strict=True))
+    row_of = dict(zip(positions_of(entries, uniques), uniques.tolist(), strict=True))
     original_rows = np.full(len(entries), -1, np.int64)
     asked = [originals[row] for row in naming.tolist()]
-    original_rows[naming] = [row_of.get((w.source, w.offset), -1) if w is not None else -1 for w in asked]
+    original_rows[naming] = [-1 if at is None else row_of.get(at, -1) for at in asked]
     numbers_of_originals = np.full(len(entries), NO_NUMBER, np.uint64)
     numbers_of_originals[naming] = numbers_at(session, asked)
     lost = np.zeros(len(entries), np.bool_)
@@ -167,6 +168,7 @@ def enter_again(
     _retire_replaced(session, entries, updates, originals)
     retention.note_undecided(session, batch, new)
     sources.move_applied(session.transaction, ends, {})
+    fold(session)
 
 
 _COLUMNS = ("verdicts", "distances", "entering", "orders", "versions", "returns", "ratios")
@@ -192,9 +194,10 @@ def _retire_replaced(
         remove(session, np.unique(numbers[stands]))
 
 
-def _positions(entries: Entries, rows: npt.NDArray[np.int64]) -> list[tuple[Source, int]]:
+def positions_of(entries: Entries, rows: npt.NDArray[np.int64]) -> list[Position]:
+    """Positions of these rows, int64 [m]."""
     columns = entries.source_numbers[rows].tolist(), entries.offsets[rows].tolist()
-    return [(entries.sources[source], offset) for source, offset in zip(*columns, strict=True)]
+    return [Position(entries.sources[source], offset) for source, offset in zip(*columns, strict=True)]
 
 
 def numbers_at(

@@ -38,6 +38,7 @@ from index.storage.layout import (
     unpack_times,
 )
 from index.storage.store import Transaction
+from index.stories import fold as stories
 
 LATEST_RECORDS = 63
 """Number of latest record times whose median is the watermark."""
@@ -189,5 +190,6 @@ def _drop(session: WriteSession, batches: Sequence[log.Batch]) -> None:
         for number in pack_numbers(batch.numbers()[retired]):
             transaction.delete(Table.RETIRED, number)
         journal.drop(transaction, batch)
+        stories.drop(session, batch.numbers())
         transaction.delete(Table.LOG, batch.key)
     retire(session, Leaving(*map(np.concatenate, zip(*parts, strict=True))), Change.EXPIRED)

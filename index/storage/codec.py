@@ -40,6 +40,19 @@ GIVEN_BACK = np.dtype([("id", "<u8"), ("number", "<u8")])
 LOG_ORIGINAL = np.dtype(
     [("offset", "<u8"), ("stream", "<u4"), ("partition", "<u4"), ("id_end", "<u4"), ("ratio", "<u2")]
 )
+STORY_MEMBER = np.dtype(
+    [("length", "<u4"), ("time_ms", "<i8"), ("stream", "<u4"), ("partition", "<u4"), ("offset", "<u8")]
+)
+STORY = np.dtype(
+    [
+        ("documents", "<u8"),
+        ("first_ms", "<i8"),
+        ("longest", STORY_MEMBER),
+        ("newest", STORY_MEMBER),
+        ("rows_end", "<u8"),
+    ]
+)
+STORY_HOST = np.dtype([("digest", "<u4"), ("first_ms", "<i8")])
 
 LENGTH_MAX = 2**24 - 1
 """Longest length that a row can have; greater ones are stored as this one."""

@@ -29,6 +29,7 @@ class Statistics(NamedTuple):
     used_bytes     file bytes ever used, free pages included
     map_bytes      map size: a larger file needs a larger map
     table_bytes    bytes by table; free pages belong to none
+    stories        stories with a row
     """
 
     entries: int
@@ -39,6 +40,7 @@ class Statistics(NamedTuple):
     used_bytes: int
     map_bytes: int
     table_bytes: Mapping[str, int]
+    stories: int
 
 
 def statistics_of(transaction: Transaction, words: int) -> Statistics:
@@ -53,4 +55,5 @@ def statistics_of(transaction: Transaction, words: int) -> Statistics:
         used_bytes=transaction.used_bytes(),
         map_bytes=transaction.map_bytes(),
         table_bytes={table.name.lower(): transaction.page_bytes(table) for table in Table},
+        stories=transaction.count(Table.STORIES),
     )

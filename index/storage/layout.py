@@ -1,6 +1,6 @@
-"""The bytes on disk, format version 10. Only `storage` knows them; a change of any byte is a new version.
+"""The bytes on disk, format version 11. Only `storage` knows them; a change of any byte is a new version.
 
-One LMDB file with fifteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
+One LMDB file with eighteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
 "merge" the compaction state; only the file uses these names.
 
     >     big-endian: keys, and values that LMDB sorts
@@ -33,6 +33,8 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
                "given back"                        -> given-back documents, ascending by hash: XXH3 of the id
                                                       <u64, document number <u64; missing before the first
                "giving back"                       -> key of the batch in log whose delivery is unsettled; or missing
+               "stories"                           -> key in log from which on batches are not in stories yet; missing before
+                                                      the first
     streams    stream number >u32                  -> length of stream <u32, stream text, name text
     stream_numbers  stream text                    -> stream number >u32
     applied    stream >u32, partition >u32         -> applied offset <u64, mark
@@ -70,6 +72,13 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
                                                       name text
     ages       stream >u32, partition >u32, watermark_ms >u64
                                                    -> log key after the last batch decided at this watermark
+    stories    root's document number >u64         -> documents <u64, first time_ms <i64 (2^63 - 1: unknown), longest
+                                                      member, newest member, journal rows after its last batch <u64, hosts
+                                                      a member: length <u32, time_ms <i64, stream <u32, partition <u32,
+                                                      offset <u64
+                                                      a host: digest <u32, first time_ms <i64 (2^63 - 1: unknown)
+    due        mark >u64                           -> root's document numbers, ascending: <u64 [n]
+    host_names digest of the host >u32             -> name text
 
 Numbers: the `number` of a UNIQUE, UPDATE, TEMPLATE, EXTENDS or GIVEN_BACK row is its own, that of another row its original's.
 Documents are numbered as they enter, and numbers never repeat. The rows of a batch that entered (their filing is not NOTHING)
@@ -102,6 +111,9 @@ Tombstones: changes to entries filed before, in order. An EXPIRED or FORGOTTEN e
 `repeats` in place of an equal one that left. Tombstones below `frozen tombstones` move with the frozen entries, and are then
 dropped.
 
+Stories: a root's row counts the batches before `stories` in `meta`. Hosts ascend by digest; a story has the 10,000 least ones at
+most. Roots in `due` are to be written out, by ascending marks; with one document or none, as removed.
+
 Visibility: an entry is retired when its number is below the horizon or its source's horizon, or in `retired`. Number and rows in
 a horizon make a `log` key: the source's batches below it have expired.
 """
@@ -116,7 +128,7 @@ import numpy.typing as npt
 
 from index.matching.host_sketch import HOST, UNKNOWN, HostSketch
 
-FORMAT_VERSION = 10
+FORMAT_VERSION = 11
 
 
 class Table(Enum):
@@ -141,6 +153,9 @@ class Table(Enum):
     FRAMES = b"frames"
     TIMES = b"times"
     AGES = b"ages"
+    STORIES = b"stories"
+    DUE = b"due"
+    HOST_NAMES = b"host_names"
 
     def __init__(self, name: bytes) -> None:
         # Read for every value: a property would take longer than everything else that some calls do.
@@ -162,6 +177,7 @@ HOSTS_MET_KEY = b"hosts met"
 IDS_KEY = b"ids"
 GIVEN_BACK_KEY = b"given back"
 GIVING_BACK_KEY = b"giving back"
+STORIES_KEY = b"stories"
 
 HOSTS_MET = 2**16
 """Counters of `hosts met`."""

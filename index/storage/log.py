@@ -42,6 +42,12 @@ def key_of(number: int, rows: int) -> bytes:
     return LOG_KEY.pack(number, rows)
 
 
+def rows_before(key: bytes) -> int:
+    """Journal rows before a batch's, by its key."""
+    rows: int = LOG_KEY.unpack(key)[1]
+    return rows
+
+
 def host_digests(entries: Entries) -> npt.NDArray[np.uint32]:
     """Digest of each row's host, uint32 [n]; 0 without a host."""
     if entries.host_digests is not None:

@@ -13,6 +13,7 @@ journal    a source's runs do not overlap, and name existing rows
 frames     host samples are readable, and have no more pages than allowed
 ids        every row with an id is once in the id segments if its compaction state places it there, else in none;
            segments are in order
+stories    every row is what a recount gives, except for stories that retention may have cut; every duplicate's root has a row
 applied    every source's applied offset lies beyond its journal
 
 Verification looks up no single entry. Each table has parts (see `verify_tables`), and every part a sum of hashes. The log adds a
@@ -34,7 +35,7 @@ from index.storage.file.checksums import Checksums
 from index.storage.layout import Counters, Table
 from index.storage.log import Batch
 from index.storage.segments.compaction_state import Level
-from index.tools import verify_frames, verify_ids, verify_log
+from index.tools import verify_frames, verify_ids, verify_log, verify_stories
 from index.tools.backup import structure_problems
 from index.tools.finding import Finding
 from index.tools.verify_log import Batches, LogCheck
@@ -124,6 +125,7 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
         verify_log.journal(session, batches),
         verify_ids.ids(session, batches),
         verify_frames.frames(session),
+        verify_stories.stories(session, batches),
         _applied(session),
     ]
 

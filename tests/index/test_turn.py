@@ -73,3 +73,11 @@ def test_a_file_that_is_gone_has_no_turn(tmp_path: Path) -> None:
         (tmp_path / "data.mdb").unlink()
         with pytest.raises(IndexMissing, match="was removed while it was in use"):
             index.take_turn()
+
+
+def test_the_turn_to_write_stories_out_is_another_and_its_file_is_made(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        assert index.take_turn()
+        assert index.take_stories_turn()
+        assert index.take_stories_turn()
+        assert not Turn(tmp_path / "stories.turn").take()

@@ -42,7 +42,7 @@ EXPECTED_64 = {
             "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000"
             "0600000000000000" "0600000000000000" "0c00000000000000" + "00" * 10,
         ),
-        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 10, "insert": "all"}'.hex()),
+        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 11, "insert": "all"}'.hex()),
     ],
     "streams": [("00000000", "01000000" "74" + "名".encode().hex())],
     "stream_numbers": [("74", "00000000")],
@@ -114,6 +114,9 @@ EXPECTED_64 = {
     "retired": [],
     "times": [],
     "frames": [],
+    "stories": [],
+    "due": [],
+    "host_names": [],
     "ages": [],
 }  # fmt: skip
 
@@ -231,7 +234,7 @@ def test_an_index_of_another_format_version_is_refused_untouched(version: int, t
     make_older(tmp_path, version)
     before = (tmp_path / "data.mdb").read_bytes()
     for read_only in (False, True):
-        with pytest.raises(FormatUnknown, match=f"format version {version}; this program knows version 10"):
+        with pytest.raises(FormatUnknown, match=f"format version {version}; this program knows version 11"):
             Index.open(tmp_path, Parameters(), map_bytes_max=2**24, read_only=read_only)
     assert (tmp_path / "data.mdb").read_bytes() == before
 

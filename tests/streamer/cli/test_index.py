@@ -249,7 +249,7 @@ def test_verify_tells_a_sound_index_from_a_damaged_one_by_its_exit_code(index: P
     assert found["sound"] is True
     assert {check["check"]: check["examined"] for check in found["checks"]} == {
         "structure": 1, "checksums": 9, "counters": 7, "log": 7, "blocks": 1, "journal": 1, "frames": 0,
-        "ids": 0, "applied": 1,
+        "ids": 0, "stories": 0, "applied": 1,
     }  # fmt: skip
     with opened(index, parameters_of(index)) as damaged:
         changed(damaged, lambda transaction: transaction.delete(Table.EXACT, transaction.keys(Table.EXACT)[0]))

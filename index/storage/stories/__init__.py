@@ -1,0 +1,1 @@
+"""Stories on disk: their rows, and the names of their hosts."""

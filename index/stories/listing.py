@@ -1,0 +1,115 @@
+"""Stories for readers: ids and positions for numbers."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.decide.find import decided_at
+from index.entry import Position, Source, Verdict
+from index.session import ReadSession
+from index.storage import documents
+from index.storage.layout import Table, unpack_numbers
+from index.storage.sources import streams_of
+from index.storage.stories import rows
+from index.storage.stories.host_names import names_of
+
+FIRST_HOSTS = 16
+"""Hosts that a story names."""
+
+LISTED_MAX = 2**16
+"""Most stories that a list chooses from: those with the latest roots."""
+
+
+class Named(NamedTuple):
+    """A document by id and position; the id is None if its decision has left the index."""
+
+    id: str | None
+    position: Position
+
+
+class Story(NamedTuple):
+    """A root and its duplicates.
+
+    number             the root's number
+    root               the kept document
+    documents          records that are the root or were decided its duplicates
+    host_count         their hosts, at most 10,000
+    hosts              the first 16 by record time, as far as the index knows their names
+    first_ms, last_ms  least and greatest record time; None if unknown
+    longest, newest    its documents; either may be the root
+    extends, updates   the document that the root is a longer version of, or whose text it replaced; None for other roots
+    """
+
+    number: int
+    root: Named
+    documents: int
+    host_count: int
+    hosts: tuple[str, ...]
+    first_ms: int | None
+    last_ms: int | None
+    longest: Named
+    newest: Named
+    extends: Named | None
+    updates: Named | None
+
+
+def due(session: ReadSession, limit: int) -> tuple[list[Story], int]:
+    """Implementation of `Index.due_stories`."""
+    numbers, mark = np.empty(0, np.uint64), 0
+    for key, value in session.transaction.walk(Table.DUE):
+        numbers, mark = np.union1d(numbers, np.frombuffer(value, "<u8")), int.from_bytes(key, "big")
+        if len(numbers) >= limit:
+            break
+    return of_roots(session, numbers), mark
+
+
+def largest(session: ReadSession, limit: int, since_ms: int | None, host: int | None) -> list[Story]:
+    """Implementation of `Index.stories`; host: a digest."""
+    keys = session.transaction.keys(Table.STORIES)[-LISTED_MAX:]
+    stored = rows.read(session.transaction, unpack_numbers(keys))
+    newest_ms, counts = stored.heads["newest"]["time_ms"], stored.heads["documents"]
+    chosen = counts > 1
+    if since_ms is not None:
+        chosen &= newest_ms >= since_ms
+    if host is not None:
+        chosen[np.bincount(stored.of_hosts[stored.hosts["digest"] == host], minlength=len(chosen)) == 0] = False
+    order = np.lexsort((newest_ms, counts))[::-1]
+    numbers = stored.numbers[order[chosen[order]][:limit]]
+    stories = {story.number: story for story in of_roots(session, np.sort(numbers))}
+    return [stories[number] for number in numbers.tolist()]
+
+
+def of_roots(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> list[Story]:
+    """Stories with a row and a root in the log, by root: uint64 [n] ascending and distinct."""
+    stored = rows.read(session.transaction, numbers)
+    roots = documents.read(session.transaction, numbers, session.words)
+    stored = stored.take(np.isin(numbers, np.array(list(roots), np.uint64)) & (stored.heads["rows_end"] > 0))
+    best = np.concatenate([stored.heads["longest"], stored.heads["newest"]]).tolist()
+    streams = streams_of(session.transaction, {stream for _, _, stream, *_ in best})
+    places = [Position(Source(streams[stream], partition), offset) for _, _, stream, partition, offset in best]
+    asked = list(dict.fromkeys([*places, *(root.position for root in roots.values())]))
+    decided = {at: each for at, each in zip(asked, decided_at(session, asked), strict=True) if each is not None}
+    members = [Named(decided[at].id if at in decided else None, at) for at in places]
+    stories, ends = [], np.cumsum(stored.counts).tolist()
+    for place, (number, head, end) in enumerate(zip(stored.numbers.tolist(), stored.heads, ends, strict=True)):
+        root, hosts = roots[number], stored.hosts[end - stored.counts[place] : end]
+        first = hosts[np.lexsort((hosts["digest"], hosts["first_ms"]))[:FIRST_HOSTS]]["digest"].tolist()
+        names, of_root = names_of(session.transaction, first), decided.get(root.position)
+        at = None if of_root is None else of_root.original_position
+        links = {} if of_root is None or at is None else {of_root.verdict: Named(of_root.original_id, at)}
+        story = Story(
+            number,
+            Named(root.id, root.position),
+            int(head["documents"]),
+            len(hosts),
+            tuple(names[digest] for digest in first if digest in names),
+            None if head["first_ms"] == rows.UNKNOWN_MS else int(head["first_ms"]),
+            int(head["newest"]["time_ms"]) if head["newest"]["time_ms"] > 0 else None,
+            members[place],
+            members[place + len(ends)],
+            links.get(Verdict.EXTENDS),
+            links.get(Verdict.UPDATE),
+        )
+        stories.append(story)
+    return stories
