@@ -358,7 +358,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/streamer/service/test_pipeline.py": ("streamer.fingerprint.documents",),
     "tests/streamer/service/test_loop.py": (
         "streamer.observe.batch_report",
-        "streamer.service.whole",
         "streamer.service.wiring",
     ),
     "tests/processes/test_parts_at_every_point.py": (

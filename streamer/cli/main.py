@@ -111,6 +111,8 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
             "ask.enabled: only the part `decide` has the index to answer from: set it to false for other parts"
         )
     if chosen_parts and len(chosen_parts) < len(PARTS):
+        if settings.topics.stories is not None:
+            raise SettingsError("topics.stories: stories need the whole service: unset it, or run without --part")
         require_shared_key(settings)
     # Without `decide`, another process may be creating the index there.
     index = settings.index.directory if not chosen_parts or "decide" in chosen_parts else None

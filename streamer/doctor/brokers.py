@@ -85,9 +85,9 @@ def topics(
     names = settings.topics
     unseen = {right.name for right in withheld}
     for key in type(names).model_fields:
-        if key in BETWEEN_PARTS:
-            continue
         name = getattr(names, key)
+        if key in BETWEEN_PARTS or name is None:
+            continue
         facts = facts_by_topic[name]
         check = f"topic {name!r} (topics.{key})"
         if facts is None and name in unseen:
@@ -172,7 +172,12 @@ def _partitions(settings: Settings, key: str, check: str, facts: TopicFacts) -> 
 
 
 def _policy(settings: Settings, key: str, check: str, facts: TopicFacts, topic: Mapping[str, str]) -> Iterator[Finding]:
-    if "compact" in topic["cleanup.policy"]:
+    if key == "stories":
+        if topic["cleanup.policy"] != "compact":
+            yield advice(
+                check, f"cleanup.policy is {topic['cleanup.policy']}", "set it to compact: old values lose their use"
+            )
+    elif "compact" in topic["cleanup.policy"]:
         yield wrong(check, f"cleanup.policy is {topic['cleanup.policy']}", "set it to delete: compaction loses records")
     if key != "input" and int(topic["min.insync.replicas"]) > facts.replicas:
         yield wrong(

@@ -39,6 +39,11 @@ def refusals(settings: Settings) -> list[str]:
             '"alert", or decide on one host.',
         ),
         (
+            settings.topics.stories is not None,
+            "topics.stories: Flink counts no stories: no task sees all duplicates of a document. Unset it, or decide on one "
+            "host.",
+        ),
+        (
             index.entries_max is not None,
             "index.entries_max: Flink counts no entries: no task knows all of them. Leave it out, or decide on one host.",
         ),

@@ -118,6 +118,8 @@ PARTITIONS_UNOWNED = gauge(
 INDEX_ENTRIES = gauge("neardup_index_entries", "Documents in the index that can match.")
 INDEX_BYTES = gauge("neardup_index_bytes", "Bytes in use by the index.")
 INDEX_BYTES_MAX = gauge("neardup_index_bytes_max", "Maximum size of the index in bytes.")
+STORIES = gauge("neardup_stories", "Stories in the index: kept documents with duplicates. 0 without topics.stories.")
+STORIES_WRITTEN = counter("neardup_stories_written_total", "Values of stories written to topics.stories.")
 OFFSETS_SKIPPED = counter(
     "neardup_offsets_skipped_total",
     "Offsets skipped because a setting allows it: the broker deleted them unread, or they are damaged.",

@@ -29,6 +29,12 @@ class Handover(StrEnum):
     VERDICTS = "verdicts"
 
 
+class Feed(StrEnum):
+    """Compacted topic with the latest value of each key."""
+
+    STORIES = "stories"
+
+
 @dataclass(frozen=True, slots=True)
 class Lost:
     """Unreadable records that a policy skipped: number and reason."""
@@ -103,10 +109,10 @@ class Outgoing:
 
     record    the input: key, value bytes and timestamp go out unchanged
     headers   the input's except `neardup.*`, and the added ones
-    decision  None for a batch between parts, which is no output
+    decision  None for a batch between parts and for a story, which are no outputs
     """
 
-    destination: Destination | Handover
+    destination: Destination | Handover | Feed
     record: Record
     headers: Headers
     decision: Decision | None = None

@@ -97,6 +97,9 @@ class Listener(RestoringListener):
     def batch(self, figures: BatchReport) -> None:
         """A batch was delivered."""
 
+    def stories(self, count: int) -> None:
+        """So many values of stories were written."""
+
     def skipped(self, input_name: str, partition: int, count: int) -> None:
         """A policy skipped this many offsets."""
 

@@ -1,21 +1,26 @@
 """The whole path in one worker: its index decides, and its transport delivers to the outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
-from index import Decisions, Index, Position
+from index import Decisions, Index, Named, Position, Source
 from streamer.audit.auditor import Auditor
+from streamer.explain.story import story_record
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.observe.batch_report import Stopwatch, report
-from streamer.records.record import Batch
+from streamer.records.record import Batch, Outgoing, Record
 from streamer.records.relation import Measure
 from streamer.records.route import Router
 from streamer.service.loop import Listener, Preparation, PreparingLoop, StartingOffsets
 from streamer.service.pipeline import Work
+from streamer.service.recovery import Plan
 from streamer.transports.transport import Transport
 
 log = structlog.get_logger(__name__)
+
+STORIES_MAX = 1_000
+"""Stories in a delivery, about."""
 
 
 class Service(PreparingLoop):
@@ -28,10 +33,12 @@ class Service(PreparingLoop):
         preparation: Preparation,
         listener: Listener,
         measure: Measure,
+        stories: "Stories | None" = None,
     ) -> None:
-        """preparation: with the steps of `ByIndex`."""
+        """preparation: with the steps of `ByIndex`. stories: None writes none."""
         super().__init__(transport, recoverer, preparation, listener)
         self._measure = measure
+        self._stories = stories
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
         work = self._prepared(whole, stopwatch)
@@ -39,10 +46,58 @@ class Service(PreparingLoop):
             return
         self._await(("decide", "route"), work, stopwatch)
         with stopwatch.step("commit"):
-            self._transport.deliver(work.batch, work.outgoing)
+            self._deliver(work.batch, work.outgoing)
         self._report_lost(work.batch)
         self._listener.batch(report(work.batch, stopwatch, work.decisions, self._measure))
         self._require_whole(work.batch, whole)
+
+    def _begun(self, plans: Mapping[Source, Plan]) -> None:
+        super()._begun(plans)
+        if self._stories is not None:
+            source, plan = next(iter(plans.items()))
+            self._stories.at = Position(source, max(0, plan.begin - 1))
+
+    def _rest(self, idle: Batch) -> None:
+        super()._rest(idle)
+        self._deliver(idle, [])
+
+    def _deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
+        stories = [] if self._stories is None else self._stories.due(batch.records)
+        if outgoing or batch.ends or stories:
+            self._transport.deliver(batch, [*outgoing, *stories])
+        if self._stories is not None and stories:
+            self._stories.written()
+            self._listener.stories(len(stories))
+
+
+class Stories:
+    """Due stories, with any delivery of the worker that has the turn to write them.
+
+    A story counts what is decided, perhaps a batch before its outputs appear. It stays due until it is written, so a crash
+    repeats it. Its topic keeps the order, for one worker at a time writes.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._names = StreamNames(index)
+        self._mark = 0
+        self.at: Position | None = None
+        """Position of a record in the last delivery, or before the first one."""
+
+    def due(self, records: Sequence[Record]) -> list[Outgoing]:
+        """Stories to deliver with these records."""
+        if records:
+            self.at = Position(records[0].source, records[0].offset)
+        if self.at is None or not self._index.take_stories_turn():
+            return []
+        stories, self._mark = self._index.due_stories(STORIES_MAX)
+        named = [each for story in stories for each in story if isinstance(each, Named)]
+        names = self._names.of([self.at, *(each.position for each in named)])
+        return [story_record(story, names, self.at) for story in stories]
+
+    def written(self) -> None:
+        """Note that the last due stories were delivered."""
+        self._index.clear_stories(self._mark)
 
 
 class ByIndex:

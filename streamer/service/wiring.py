@@ -29,7 +29,7 @@ from streamer.service.poison.attempts import Attempts
 from streamer.service.poison.trial import Trials
 from streamer.service.processes import Processes
 from streamer.service.recovery import Recoverer
-from streamer.service.whole import ByIndex, Service
+from streamer.service.whole import ByIndex, Service, Stories
 from streamer.settings.settings import Guard as GuardSettings
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings, needs_hosts
@@ -71,6 +71,7 @@ def _open(
             guard=guard_of(settings.guard),
             recrawl=recrawl_of(settings.index),
             longer=longer_of(settings.index),
+            stories=settings.topics.stories is not None,
             equal_reasons={int(own): int(same) for own, same in SAME.items()},
         )
 
@@ -137,8 +138,10 @@ def build_service(
     router = replace(router_of(settings, fingerprinter, task_id), with_headers=transport.takes_headers)
     fingerprinter.sampled_one_in = settings.audit.one_in
     by_index = ByIndex(index, router, Auditor(settings, index))
+    # Over files stories stay in the index.
+    stories = Stories(index) if settings.topics.stories is not None and transport.takes_headers else None
     preparation = preparation_of(settings, fingerprinter, by_index, supervised=supervised, processes=processes)
-    return Service(transport, recoverer, preparation, listener, measure_of(settings, index.parameters))
+    return Service(transport, recoverer, preparation, listener, measure_of(settings, index.parameters), stories)
 
 
 def recoverer_of(

@@ -111,6 +111,7 @@ class MetricsListener(Listener):
         statistics = self.index.statistics()
         self._measures.set(definitions.INDEX_ENTRIES, statistics.entries)
         self._measures.set(definitions.INDEX_BYTES, statistics.used_bytes)
+        self._measures.set(definitions.STORIES, statistics.stories)
 
     def compiling(self, kernel: int, cache: Path) -> None:
         """Say that a kernel is compiled, this process's first, second, ...; its code goes to this folder."""
@@ -126,6 +127,10 @@ class MetricsListener(Listener):
         self._heartbeats.note_owed(self._number, [])
         self._owed_due = time.monotonic() + OWED_PERIOD_SECONDS
         self._measures.observe_batch(figures)
+
+    def stories(self, count: int) -> None:
+        """See `Listener`."""
+        self._measures.count(definitions.STORIES_WRITTEN, count)
 
     def skipped(self, input_name: str, partition: int, count: int) -> None:
         """See `Listener`."""

@@ -42,8 +42,10 @@ def outputs_of(settings: Settings, part: Part | None) -> dict[str, str]:
         return {"topics.fingerprints": topics.fingerprints}
     if part == "decide":
         return {"topics.verdicts": topics.verdicts}
+    stories = {} if topics.stories is None or part is not None else {"topics.stories": topics.stories}
     return {
         "topics.unique": topics.unique,
         "topics.duplicate": topics.duplicate,
         "topics.dead_letter": topics.dead_letter,
+        **stories,
     }

@@ -38,7 +38,9 @@ _PAIRS = (
     ("kafka.ssl_certfile", "kafka.ssl_keyfile"),
     ("decode.registry_user", "decode.registry_password"),
 )
-_TOPICS = tuple(f"topics.{key}" for key in ("input", "unique", "duplicate", "dead_letter", "fingerprints", "verdicts"))
+_TOPICS = tuple(
+    f"topics.{key}" for key in ("input", "unique", "duplicate", "dead_letter", "fingerprints", "verdicts", "stories")
+)
 
 Lookup = Callable[[str], Any]
 """A setting's value by its key, `section.key`."""
@@ -53,6 +55,11 @@ def relations(value: Lookup, *, over_files: bool = False) -> list[Relation]:
         *(
             Relation(value(one) != value(other), (one, other), "must differ from")
             for one, other in combinations(_TOPICS, 2)
+        ),
+        Relation(
+            value("topics.stories") is None or value("index.insert") == "root",
+            ("topics.stories", "index.insert"),
+            'needs the duplicates\' roots (index.insert = "root"), and must not be set with',
         ),
         *_kafka(value, over_files=over_files),
         *_decode(value),

@@ -41,6 +41,10 @@ class Topics(Section):
     """Fingerprints between the parts of a service that runs in parts."""
     verdicts: Topic = "documents-verdicts"
     """Verdicts between its parts."""
+    stories: Topic | None = None
+    """The latest value of each story: a kept document with its duplicates, how many, and from which hosts. Unset, none are
+    counted. `streamer filter` counts them in the index only.
+    """
 
 
 class Batching(Section):

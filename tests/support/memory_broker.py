@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 from index.entry import Applied, Position, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.records.record import Batch, Destination, Headers, Lost, Outgoing, Record
+from streamer.records.record import Batch, Destination, Feed, Headers, Lost, Outgoing, Record
 from streamer.records.route import is_given_back, parse_position
 from streamer.settings.settings import Settings
 from streamer.transports.transport import Assigned, Claim, Trimmed
@@ -138,7 +138,8 @@ class MemoryBroker:
     def create_for(self, settings: Settings, partitions: int = 1) -> None:
         """Make the four topics of the settings."""
         topics = settings.topics
-        for name in (topics.input, topics.unique, topics.duplicate, topics.dead_letter):
+        named = (topics.input, topics.unique, topics.duplicate, topics.dead_letter, topics.stories)
+        for name in filter(None, named):
             self.create(name, partitions)
 
     def write(self, name: str, partition: int, items: Iterable[Stored | bytes | Crash]) -> None:
@@ -194,7 +195,7 @@ class MemoryTransport:
             Destination.UNIQUE: settings.topics.unique,
             Destination.DUPLICATE: settings.topics.duplicate,
             Destination.DEAD_LETTER: settings.topics.dead_letter,
-        }
+        } | ({} if settings.topics.stories is None else {Feed.STORIES: settings.topics.stories})
         self._stream = ""
         self._member: object = None
         self._owned: set[int] = set()

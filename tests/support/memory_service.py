@@ -84,6 +84,7 @@ class World:
             guard=guard_of(self.settings.guard),
             recrawl=recrawl_of(self.settings.index),
             longer=longer_of(self.settings.index),
+            stories=self.settings.topics.stories is not None,
             equal_reasons={int(own): int(same) for own, same in SAME.items()},
         ) as index:
             transport = MemoryTransport(self.broker, self.settings, self.instance, index.identity)

@@ -73,7 +73,7 @@ def diagnose(settings: Settings) -> Facts:
     topics = settings.topics
     with broker_errors(settings, "looking into rights and topics"), make_admin(settings) as admin:
         withheld = withheld_on_topics(admin, rights)
-        facts = _topics(admin, [getattr(topics, key) for key in type(topics).model_fields])
+        facts = _topics(admin, [name for key in type(topics).model_fields if (name := getattr(topics, key))])
         of_parts = {right: None for part in PARTS for right in rights_of(settings_of(settings, part), part)}
         further = [right for right in of_parts if right not in rights and facts.get(right.name) is not None]
         withheld_from_parts = (

@@ -79,6 +79,7 @@ _OF_OUTPUTS = {
     "topics.dead_letter": "dead letter documents",
     "topics.fingerprints": "fingerprints",
     "topics.verdicts": "verdicts",
+    "topics.stories": "stories",
 }
 
 

@@ -12,7 +12,7 @@ from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from index import Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
-from streamer.records.record import Destination, Handover
+from streamer.records.record import Destination, Feed, Handover
 from streamer.settings.parts import Part, outputs_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import NOTE_END
@@ -116,6 +116,7 @@ def create_topics(
             (topics.duplicate, for_outputs),
             (topics.dead_letter, for_outputs),
             *(((topics.fingerprints, for_parts), (topics.verdicts, for_parts)) if parts else ()),
+            *(((topics.stories, for_outputs | {_CLEANUP: "compact"}),) if topics.stories else ()),
         )
     }
     outcomes = _create(settings, wanted)
@@ -152,8 +153,8 @@ def create_seed_topic(settings: Settings, partitions: int) -> None:
         raise SettingsError(f"topic {name!r} cannot be created: {error.args[0]}.{remedy}")
 
 
-def topic_of(settings: Settings, destination: Destination | Handover) -> str:
-    """Topic name of a destination."""
+def topic_of(settings: Settings, destination: Destination | Handover | Feed) -> str:
+    """A destination's topic; "" for stories without one."""
     topics = settings.topics
     return {
         Destination.UNIQUE: topics.unique,
@@ -161,6 +162,7 @@ def topic_of(settings: Settings, destination: Destination | Handover) -> str:
         Destination.DEAD_LETTER: topics.dead_letter,
         Handover.FINGERPRINTS: topics.fingerprints,
         Handover.VERDICTS: topics.verdicts,
+        Feed.STORIES: topics.stories or "",
     }[destination]
 
 

@@ -42,7 +42,7 @@ from kafka import KafkaAdminClient, TopicPartition, errors
 
 from index import Applied, Position, Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, Rebalancing, SettingsError
-from streamer.records.record import Batch, Destination, Handover, Outgoing, Record
+from streamer.records.record import Batch, Destination, Feed, Handover, Outgoing, Record
 from streamer.settings.parts import Part, outputs_of
 from streamer.settings.settings import Settings
 from streamer.transports.buffer import RecordBuffer
@@ -115,7 +115,7 @@ class KafkaTransport:
         self._open_writer: Writer | None = None
         self._resources = ExitStack()
         self._resources.callback(self._again.close)
-        self._topics = {each: topic_of(settings, each) for each in (*Destination, *Handover)}
+        self._topics = {each: topic_of(settings, each) for each in (*Destination, *Handover, *Feed)}
         self._heard_seconds = -math.inf
 
     def open(self) -> None:

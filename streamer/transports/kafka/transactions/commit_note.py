@@ -82,8 +82,8 @@ class CommitNote:
         self._write(_ASKED)
 
     def committed(self, commits: Commits) -> None:
-        """Keep the committed offsets for the next note."""
-        self._before = {partition: offset for partition, (offset, _) in commits.items()}
+        """Keep the committed offsets for the next note. A transaction without offsets changes none."""
+        self._before = {partition: offset for partition, (offset, _) in commits.items()} or self._before
 
     def close(self) -> None:
         """Release the file; never raises."""

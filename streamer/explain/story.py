@@ -1,0 +1,54 @@
+"""A story in words: as JSON, and as a record of the topic of stories. docs/stories.json is its schema."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from index import Named, Position, Story
+from streamer.explain.positions import position_text, time_text
+from streamer.records.any_json import dumps
+from streamer.records.record import Feed, Outgoing, Record
+from streamer.records.route import POSITION, STREAM
+
+
+def story_as_json(story: Story, names: Mapping[str, str]) -> dict[str, Any]:
+    """A story for machines; `names` by stream.
+
+    >>> from index import Source
+    >>> root = Named("a", Position(Source("stream", 0), 7))
+    >>> story = Story(0, root, 2, 1, ("a.example",), 0, None, root, root, None, None)
+    >>> shown = story_as_json(story, {"stream": "pages"})
+    >>> shown["position"], shown["documents"], shown["hosts"], shown["first_seen"], shown["extends"]
+    ('pages/0/7', 2, 1, '1970-01-01T00:00:00.000Z', None)
+    """
+
+    def named(each: Named | None) -> dict[str, Any] | None:
+        return None if each is None else {"id": each.id, "position": position_text(each.position, names)}
+
+    return {
+        "id": story.root.id,
+        "position": position_text(story.root.position, names),
+        "documents": story.documents,
+        "hosts": story.host_count,
+        "first_hosts": list(story.hosts),
+        "first_seen": None if story.first_ms is None else time_text(story.first_ms),
+        "last_seen": None if story.last_ms is None else time_text(story.last_ms),
+        "longest": named(story.longest),
+        "newest": named(story.newest),
+        "extends": named(story.extends),
+        "updates": named(story.updates),
+    }
+
+
+def story_record(story: Story, names: Mapping[str, str], at: Position) -> Outgoing:
+    """A record with a story's value, or without one if fewer than two documents are left.
+
+    at  input position in the transaction, or before it; it shows how a transaction that a broker forgot has to end
+    """
+    key = dumps({"position": position_text(story.root.position, names), "id": story.root.id})
+    value = dumps(story_as_json(story, names)) if story.documents > 1 else None
+    where = (
+        (POSITION, position_text(at, names).encode(errors="backslashreplace")),
+        (STREAM, at.source.stream.encode()),
+    )
+    record = Record(at.source, names.get(at.source.stream, ""), at.offset, key, value, max(0, story.last_ms or 0))
+    return Outgoing(Feed.STORIES, record, where)
