@@ -43,6 +43,7 @@ docs/limits
 docs/running
 docs/index-tools
 docs/questions
+docs/stories
 docs/audit
 docs/runbook
 docs/clusters

@@ -416,9 +416,9 @@ class Index:
         return self._opened.read(lambda session: listing.largest(session, limit, since_ms, digest))
 
     def story(self, number: int) -> Story | None:
-        """The story whose root has this number, or None."""
-        numbers = np.array([number], np.uint64)
-        return next(iter(self._opened.read(lambda session: listing.of_roots(session, numbers))), None)
+        """The story whose root has this number; None below two documents."""
+        stories = self._opened.read(lambda session: listing.of_roots(session, np.array([number], np.uint64)))
+        return next((story for story in stories if story.documents > 1), None)
 
     def due_stories(self, limit: int) -> tuple[list[Story], int]:
         """About `limit` stories to write out, and the mark for `clear_stories`.

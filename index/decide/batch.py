@@ -21,7 +21,7 @@ from index.storage import documents, journal, log, sources
 from index.storage.journal import JournaledDecisions
 from index.storage.layout import LOG_KEY, Change, Filing, Table
 from index.storage.log import Origin
-from index.storage.stories import host_names
+from index.stories import host_names
 
 
 class Batch:

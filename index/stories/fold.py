@@ -21,8 +21,8 @@ from index.storage.codec import unpack_lengths
 from index.storage.layout import LOG_KEY, LOG_KEY_BEGIN, STORIES_KEY, Filing, Table, pack_numbers
 from index.storage.sources import known_number, streams_of
 from index.storage.store import Transaction
-from index.storage.stories import rows
-from index.storage.stories.rows import STORY_JOIN, StoryRows
+from index.stories import rows
+from index.stories.rows import STORY_JOIN, StoryRows
 
 FOLDED_MAX = 64
 """Most log batches that join in one transaction."""

@@ -11,8 +11,8 @@ from index.session import ReadSession
 from index.storage import documents
 from index.storage.layout import Table, unpack_numbers
 from index.storage.sources import streams_of
-from index.storage.stories import rows
-from index.storage.stories.host_names import names_of
+from index.stories import rows
+from index.stories.host_names import names_of
 
 FIRST_HOSTS = 16
 """Hosts that a story names."""

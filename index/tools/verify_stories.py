@@ -7,7 +7,7 @@ import numpy as np
 from index.session import ReadSession
 from index.storage import log
 from index.storage.layout import LOG_KEY, STORIES_KEY, Table, unpack_numbers
-from index.storage.stories import rows
+from index.stories import rows
 from index.stories.fold import joins_of, recounted
 from index.tools.finding import Finding
 

@@ -12,6 +12,7 @@ from streamer.ask.answer import Answer
 from streamer.ask.filter import Filter, Value
 from streamer.audit.report import report as audit
 from streamer.explain.positions import place_as_json, position_text
+from streamer.explain.story import stories_as_json
 from streamer.explain.why import explain
 from streamer.observe.application import error_body
 from streamer.records.any_json import loads
@@ -21,6 +22,10 @@ from streamer.transports.output_log import RecordsAt
 
 PAIRS_MAX = 50
 """Maximum near-duplicate pairs in an answer."""
+
+
+STORIES_MAX = 50
+"""Maximum stories in an answer."""
 
 
 class AskReply(NamedTuple):
@@ -69,6 +74,7 @@ class Answers:
             "document": self._document,
             "pairs": self._pairs,
             "texts": self._texts,
+            "stories": self._stories,
             "audit": lambda _: audit(self._settings),
         }
 
@@ -79,7 +85,8 @@ class Answers:
     def answer(self, question: str, payload: bytes) -> AskReply:
         """Answer a question.
 
-        Payloads: request body for `check`, id or position for `document` and `texts`, host or nothing for `pairs`.
+        Payloads: request body for `check`, id or position for `document` and `texts`, host or nothing for `pairs` and
+        `stories`.
         """
         try:
             return AskReply(HTTPStatus.OK, orjson.dumps(self._questions[question](payload)))
@@ -99,6 +106,9 @@ class Answers:
         if not why.explanations:
             raise Refused(HTTPStatus.NOT_FOUND, "id", why.problem)
         return why.as_json()
+
+    def _stories(self, payload: bytes) -> dict[str, object]:
+        return {"stories": stories_as_json(self._filter.index, STORIES_MAX, host=payload.decode(errors="replace"))}
 
     def _pairs(self, payload: bytes) -> dict[str, object]:
         index = self._filter.index

@@ -125,6 +125,8 @@ def routes_for(
         Route("/v1/texts/{id:path}", "GET", asking("texts"), authorizer.refuse, queue=queue),
         Route("/v1/pairs/{host:path}", "GET", asking("pairs"), authorizer.refuse, queue="check"),
         Route("/v1/pairs", "GET", asking("pairs"), authorizer.refuse, queue="check"),
+        Route("/v1/stories/{host:path}", "GET", asking("stories"), authorizer.refuse, queue="check"),
+        Route("/v1/stories", "GET", asking("stories"), authorizer.refuse, queue="check"),
         Route("/v1/audit", "GET", asking("audit"), authorizer.refuse, queue="check"),
         Route("/v1/status", "GET", lambda _: respond(HTTPStatus.OK, JSON, status()), authorizer.refuse_unauthorized),
         Route("/v1/openapi.json", "GET", lambda _: respond(HTTPStatus.OK, JSON, described)),

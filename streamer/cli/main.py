@@ -35,7 +35,7 @@ from streamer.cli.options import (
 from streamer.cli.outputs import NoLeftovers, show
 from streamer.cli.templates import templates
 from streamer.cli.verify import verify
-from streamer.cli.why import why
+from streamer.cli.why import stories, why
 from streamer.errors import EXIT_INTERRUPTED, MemoryTooSmall, NoDocuments, SettingsError, StreamerError
 from streamer.explain.words import LANGUAGES, language_of
 from streamer.settings.parts import PARTS, Part
@@ -383,6 +383,7 @@ for command in (
     compare,
     verify,
     why,
+    stories,
     audit,
     doctor,
     give_back,

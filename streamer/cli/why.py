@@ -1,4 +1,4 @@
-"""`streamer why`: explains why a record was kept or dropped.
+"""`streamer why`: explains why a record was kept or dropped. `streamer stories`: lists what was printed most.
 
 Exit codes: docs/running.md, whether texts are readable or not; 1: the index has no decision.
 """
@@ -11,8 +11,8 @@ import click
 from rich.console import Console
 
 from index import Index
-from streamer.cli.options import json_option, pass_outputs
-from streamer.cli.outputs import json_text, wants_json
+from streamer.cli.options import Chosen, index_option, json_option, pass_chosen, pass_outputs, since_option
+from streamer.cli.outputs import json_text, show, wants_json
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
 
@@ -53,6 +53,26 @@ def why(
     if not answer.explanations:
         click.echo(answer.problem, err=True)
         sys.exit(EXIT_NOT_FOUND)
+
+
+@click.command()
+@click.option("--top", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Show at most this many.")
+@since_option
+@click.option("--host", default="", help="Only stories that this host has printed.")
+@index_option
+@json_option
+@pass_chosen
+def stories(chosen: Chosen, top: int, since_ms: int | None, host: str, directory: Path | None) -> None:
+    """List the largest stories: kept documents with how many duplicates, and from how many hosts.
+
+    The index counts them if topics.stories is set. --since takes those with a document from this time on.
+    """
+    from streamer.explain.story import stories_as_json, table
+    from streamer.index_admin import tools
+
+    with tools.open_for_reading(chosen.load(index=directory, over_files=True)) as index:
+        values = stories_as_json(index, top, since_ms, host)
+    show({"stories": values}, table(values))
 
 
 def _records_at(settings: Settings, index: Index, out: Path | None) -> RecordsAt:

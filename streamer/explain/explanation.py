@@ -1,7 +1,7 @@
 """Explanations as plain values for the command line, the HTTP port and the page."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -164,6 +164,7 @@ class Explanation(Place):
     standing     whether its own entry still counts; None if it entered nothing
     notes        its standing's consequences, and unknown facts with reasons
     texts        None unless requested
+    story        its story as JSON; None if the index counts none, or has no duplicate
     """
 
     decided: Decided
@@ -179,6 +180,7 @@ class Explanation(Place):
     standing: EntryState | None = None
     notes: tuple[str, ...] = ()
     texts: Texts | None = None
+    story: Mapping[str, Any] | None = None
 
     @property
     def original(self) -> Link | None:

@@ -68,6 +68,10 @@ class Report:
         facts = PlainTable("name", "value", ids=("name",), dim=("name",), headed=False)
         for number, link in enumerate(explanation.chain):
             facts.add_row(f"its {link.role}" if number else link.role, self._link(link))
+        if (story := explanation.story) is not None:
+            facts.add_row(
+                "story", f"{story['documents']:,} documents from {story['hosts']:,} hosts, kept as {story['id']}"
+            )
         if explanation.standing is not None:
             facts.add_row("in the index", _STANDINGS[explanation.standing])
         for number, rule in enumerate(explanation.rules):

@@ -1,9 +1,10 @@
-"""A story in words: as JSON, and as a record of the topic of stories. docs/stories.json is its schema."""
+"""A story for people and machines: as JSON (docs/stories.json), as a table, and as a record for its topic."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from index import Named, Position, Story
+from index import Index, Named, Position, Story
+from streamer.explain.plain_table import PlainTable
 from streamer.explain.positions import position_text, time_text
 from streamer.records.any_json import dumps
 from streamer.records.record import Feed, Outgoing, Record
@@ -37,6 +38,21 @@ def story_as_json(story: Story, names: Mapping[str, str]) -> dict[str, Any]:
         "extends": named(story.extends),
         "updates": named(story.updates),
     }
+
+
+def stories_as_json(index: Index, limit: int, since_ms: int | None = None, host: str = "") -> list[dict[str, Any]]:
+    """The largest stories, as `Index.stories`."""
+    names = index.stream_names()
+    return [story_as_json(story, names) for story in index.stories(limit, since_ms, host)]
+
+
+def table(stories: Sequence[Mapping[str, Any]]) -> PlainTable:
+    """Stories from `stories_as_json`, one a row."""
+    shown = PlainTable("documents", "hosts", "first seen", "last seen", "id", ids=("id",), right=("documents", "hosts"))
+    for each in stories:
+        counts = f"{each['documents']:,}", f"{each['hosts']:,}"
+        shown.add_row(*counts, each["first_seen"] or "", each["last_seen"] or "", each["id"])
+    return shown
 
 
 def story_record(story: Story, names: Mapping[str, str], at: Position) -> Outgoing:

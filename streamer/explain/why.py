@@ -7,6 +7,7 @@ from index import Decided, EntryState, Index, Kind, Position, Verdict
 from streamer.explain.explanation import Answer, Explanation, Link, Near
 from streamer.explain.near import likeness_of, query_of, resembling
 from streamer.explain.positions import position_text, positions_of
+from streamer.explain.story import story_as_json
 from streamer.explain.texts import with_texts
 from streamer.explain.wording import LOOKALIKE, deciding, measure_of, rules_of, wording_of
 from streamer.records.reason import Reason, label
@@ -75,6 +76,8 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
         likeness, near, fingerprint = resembling(index, parameters, query_of(decided, entered, original))
         if wording.role == LOOKALIKE:
             near = tuple(_of_one_template(each) for each in near)
+    of_story = entered or original
+    story = None if of_story is None else index.story(of_story.root)
     return Explanation(
         decided.id,
         decided.position,
@@ -92,6 +95,7 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
         fingerprint,
         standing,
         _notes(index, decided, standing),
+        story=None if story is None else story_as_json(story, names),
     )
 
 

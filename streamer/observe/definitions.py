@@ -119,7 +119,11 @@ INDEX_ENTRIES = gauge("neardup_index_entries", "Documents in the index that can 
 INDEX_BYTES = gauge("neardup_index_bytes", "Bytes in use by the index.")
 INDEX_BYTES_MAX = gauge("neardup_index_bytes_max", "Maximum size of the index in bytes.")
 STORIES = gauge("neardup_stories", "Stories in the index: kept documents with duplicates. 0 without topics.stories.")
-STORIES_WRITTEN = counter("neardup_stories_written_total", "Values of stories written to topics.stories.")
+STORY_DOCUMENTS = histogram(
+    "neardup_story_documents",
+    "Documents in a story, at each writing of its value.",
+    (1, 2, 4, 9, 19, 49, 99, 199, 499, 999, 1_999, 4_999, 9_999),
+)
 OFFSETS_SKIPPED = counter(
     "neardup_offsets_skipped_total",
     "Offsets skipped because a setting allows it: the broker deleted them unread, or they are damaged.",

@@ -228,6 +228,10 @@ class Metrics:
         """Set a gauge."""
         self._labelled(gauge, labels).set(value)
 
+    def observe(self, histogram: Definition, values: Sequence[int]) -> None:
+        """Observe values in a histogram."""
+        observe_many(self._metrics[histogram], np.array(values))
+
     def observe_batch(self, batch: BatchReport) -> None:
         """Count one committed batch."""
         for outcome, count in batch.outcomes.items():

@@ -97,8 +97,8 @@ class Listener(RestoringListener):
     def batch(self, figures: BatchReport) -> None:
         """A batch was delivered."""
 
-    def stories(self, count: int) -> None:
-        """So many values of stories were written."""
+    def stories(self, sizes: Sequence[int]) -> None:
+        """Values of stories were written, which have so many documents."""
 
     def skipped(self, input_name: str, partition: int, count: int) -> None:
         """A policy skipped this many offsets."""

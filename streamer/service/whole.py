@@ -67,7 +67,7 @@ class Service(PreparingLoop):
             self._transport.deliver(batch, [*outgoing, *stories])
         if self._stories is not None and stories:
             self._stories.written()
-            self._listener.stories(len(stories))
+            self._listener.stories(self._stories.sizes)
 
 
 class Stories:
@@ -81,6 +81,8 @@ class Stories:
         self._index = index
         self._names = StreamNames(index)
         self._mark = 0
+        self.sizes: list[int] = []
+        """Documents in each of the last due stories."""
         self.at: Position | None = None
         """Position of a record in the last delivery, or before the first one."""
 
@@ -91,6 +93,7 @@ class Stories:
         if self.at is None or not self._index.take_stories_turn():
             return []
         stories, self._mark = self._index.due_stories(STORIES_MAX)
+        self.sizes = [story.documents for story in stories]
         named = [each for story in stories for each in story if isinstance(each, Named)]
         names = self._names.of([self.at, *(each.position for each in named)])
         return [story_record(story, names, self.at) for story in stories]

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -128,9 +128,9 @@ class MetricsListener(Listener):
         self._owed_due = time.monotonic() + OWED_PERIOD_SECONDS
         self._measures.observe_batch(figures)
 
-    def stories(self, count: int) -> None:
+    def stories(self, sizes: Sequence[int]) -> None:
         """See `Listener`."""
-        self._measures.count(definitions.STORIES_WRITTEN, count)
+        self._measures.observe(definitions.STORY_DOCUMENTS, sizes)
 
     def skipped(self, input_name: str, partition: int, count: int) -> None:
         """See `Listener`."""

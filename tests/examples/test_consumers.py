@@ -4,6 +4,7 @@ import subprocess
 import uuid
 from types import SimpleNamespace
 
+import orjson
 import pytest
 from kafka import KafkaProducer
 
@@ -54,3 +55,28 @@ def test_a_reader_sees_each_delivered_document_once_and_goes_on_behind_it(
         lines += reader.stdout.readlines()
 
     assert lines == ["ferry\tunique\tFERRY\n", "mill\tunique\tMILL\n"]
+
+
+def test_the_front_page_shows_each_story_once_with_its_sources(
+    kafka: SimpleNamespace, installation: Installation
+) -> None:
+    topic = f"stories-{uuid.uuid4().hex[:8]}"
+    create_topics(kafka.bootstrap_servers, [topic])
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    for name, hosts in (("ferry", 2), ("gone", 90), ("mill", 5), ("ferry", 47), ("gone", None)):
+        story = {"id": name, "hosts": hosts, "first_hosts": ["a.example", "b.example"]}
+        producer.send(topic, key=name.encode(), value=None if hosts is None else orjson.dumps(story))
+    producer.close()
+    command = [
+        installation.python,
+        str(ROOT / "examples" / "stories" / "front_page.py"),
+        kafka.bootstrap_servers,
+        topic,
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=installation.variables, text=True) as reader:
+        assert reader.stdout is not None
+        try:
+            lines = [reader.stdout.readline() for _ in range(2)]
+        finally:
+            reader.kill()
+    assert lines == ["47 sources\tferry\ta.example, b.example\n", "5 sources\tmill\ta.example, b.example\n"]

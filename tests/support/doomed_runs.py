@@ -4,6 +4,7 @@ import uuid
 from pathlib import Path
 
 from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics
+from deploy.planted_stories import committed_records, latest
 from streamer.settings.parts import Part
 from tests.support.doomed_part import live_part
 from tests.support.doomed_worker import live
@@ -42,7 +43,7 @@ class Filter:
     ) -> None:
         self._client = client
         self.run = Run(f"kill-{uuid.uuid4().hex[:8]}", bootstrap_servers, input_topic, directory, 0)
-        create_topics(bootstrap_servers, [self.run.topic(destination) for destination in DESTINATIONS])
+        create_topics(bootstrap_servers, [self.run.topic(each) for each in (*DESTINATIONS, "stories")])
 
     def live(self, point: str, passage: int, *, count: int, journal: bool = True) -> int:
         """Run one life of a worker. Returns its exit code, negative where a signal ended it."""
@@ -51,6 +52,7 @@ class Filter:
             f"kafka.client={self._client}",
             "fingerprint.features_min=1",
             f"batch.records_max={BATCH_RECORDS}",
+            f"topics.stories={self.run.topic('stories')}",
             *overrides,
         ]
         return exit_code_of(live, point, passage, count, journal, chosen)
@@ -59,7 +61,9 @@ class Filter:
         seen = Outputs(self.run)
         seen.wait_for(count, timeout_seconds=30)
         seen.close()
-        return dict(seen.by_position)
+        stories = latest(committed_records(self.run.bootstrap_servers, [self.run.topic("stories")]))
+        assert stories, "some documents are copies"
+        return {**seen.by_position, "the last value of every story": stories}
 
 
 class Parts:

@@ -97,7 +97,10 @@ def live(point: str, passage: int, count: int, journal: bool, overrides: list[st
         if transport.delivered_to >= count:
             service.stop()
 
-    with Index.open(settings.index.directory, parameters, map_bytes_max=2**30, hooks=hooks, journal=journal) as index:
+    stories = settings.topics.stories is not None
+    with Index.open(
+        settings.index.directory, parameters, map_bytes_max=2**30, hooks=hooks, journal=journal, stories=stories
+    ) as index:
         transport = DoomedTransport(settings, doom)
         service = build_service(settings, transport, index, fingerprinter, Listening(batch=look), settings.recovery)
         service.run()

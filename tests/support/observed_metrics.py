@@ -43,3 +43,4 @@ def observe_everything(measures: metrics.Metrics, random: np.random.Generator) -
     measures.observe_lags({("documents", partition): int(random.integers(1, 100)) for partition in range(4)})
     measures.set(definitions.INDEX_ENTRIES, int(random.integers(1_000, 2_000)))
     measures.set(definitions.INDEX_BYTES, int(random.integers(2**20, 2**21)))
+    measures.set(definitions.STORIES, int(random.integers(10, 20)))

@@ -13,7 +13,7 @@ from index.index import internals_of
 from index.matching.root import RootRule
 from index.storage.layout import Table, pack_numbers
 from index.storage.parameters import Parameters
-from index.storage.stories import rows as story_rows
+from index.stories import rows as story_rows
 from index.tools import BulkLoader, verify
 from tests.support.counted_stories import CountedStories
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of

@@ -15,7 +15,7 @@ from tests.support.asked_service import KNOWN, NEAR, TEXT, Asked, asked_service
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     """A port whose answering process is a real one."""
-    with asked_service(tmp_path_factory.mktemp("asked"), "ask.documents_max=5") as running:
+    with asked_service(tmp_path_factory.mktemp("asked"), "ask.documents_max=5", "topics.stories=stories") as running:
         running.attend_until_ready()
         yield running
 
@@ -46,6 +46,8 @@ def test_every_endpoint_answers_as_described(asked: Asked) -> None:
         ("get", "/v1/documents/{id}", 404): asked.ask("GET", "/v1/documents/none"),
         ("get", "/v1/pairs", 200): asked.ask("GET", "/v1/pairs"),
         ("get", "/v1/pairs/{host}", 200): asked.ask("GET", "/v1/pairs/a.example"),
+        ("get", "/v1/stories", 200): asked.ask("GET", "/v1/stories"),
+        ("get", "/v1/stories/{host}", 200): asked.ask("GET", "/v1/stories/a.example"),
         ("get", "/v1/texts/{id}", 200): asked.ask("GET", "/v1/texts/second%2Fpart%3F%3Cb%3E"),
         ("get", "/v1/texts/{id}", 404): asked.ask("GET", "/v1/texts/none"),
         ("get", "/v1/audit", 200): asked.ask("GET", "/v1/audit"),
@@ -60,6 +62,9 @@ def test_every_endpoint_answers_as_described(asked: Asked) -> None:
     checked = answers["post", "/v1/check", 200][1]["answers"]
     assert [each["verdict"] for each in checked] == ["duplicate", "unique", "dead-letter", "dead-letter"]
     assert checked[0]["original_id"] == KNOWN[0]["id"]
+    (story,) = answers["get", "/v1/stories", 200][1]["stories"]
+    assert (story["id"], story["documents"], story["newest"]["id"]) == (KNOWN[0]["id"], 2, KNOWN[1]["id"])
+    assert answers["get", "/v1/stories/{host}", 200][1] == {"stories": []}
     (pair,) = answers["get", "/v1/pairs", 200][1]["pairs"]
     assert (pair["id"], pair["original_id"]) == (KNOWN[1]["id"], KNOWN[0]["id"])
 

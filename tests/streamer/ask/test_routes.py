@@ -62,7 +62,17 @@ def test_questions_reach_the_one_who_answers() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/documents/a", "/v1/texts/a", "/v1/pairs", "/v1/pairs/a", "/v1/status", "/v1/check"]
+    "path",
+    [
+        "/v1/documents/a",
+        "/v1/texts/a",
+        "/v1/pairs",
+        "/v1/pairs/a",
+        "/v1/stories",
+        "/v1/stories/a",
+        "/v1/status",
+        "/v1/check",
+    ],
 )
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x"])
 def test_who_has_not_the_token_hears_nothing(path: str, given: str) -> None:

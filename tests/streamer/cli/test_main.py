@@ -513,6 +513,11 @@ def test_a_part_without_the_index_answers_no_questions(tmp_path: Path) -> None:
     assert "decide" in done.stderr
 
 
+def test_a_part_refuses_stories_by_name(tmp_path: Path) -> None:
+    done = streamer("run", "--part", "route", "--set", "topics.stories=stories", cwd=tmp_path)
+    assert (done.returncode, "topics.stories: stories need the whole service" in done.stderr) == (os.EX_CONFIG, True)
+
+
 def filtered(*arguments: object) -> list[tuple[str, int, str]]:
     """Run the filter beneath the working folder; source, line and verdict of every record so far."""
     done = run("filter", *arguments, "--out", "crawl/out", "--index", "crawl/index")

@@ -31,7 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"id": "first", "text": f"{BODY} the end"},
     ]
     (made / "pages.jsonl").write_bytes(b"\n".join([*map(orjson.dumps, documents), b'{"text": "cut' + ESCAPES.encode()]))
-    assert run("filter", made / "pages.jsonl", "--out", made / "out", "--index", made / "index").code == 0
+    counted = ("--set", "topics.stories=stories")
+    assert run("filter", made / "pages.jsonl", "--out", made / "out", "--index", made / "index", *counted).code == 0
     return made
 
 
@@ -154,3 +155,17 @@ def test_of_files_without_their_folder_the_index_answers_and_says_how_to_see_tex
     done = run("why", "first", "--index", folder / "index", "--json")
     assert done.code == 0
     assert "(--out)" in orjson.loads(done.out)["decisions"][0]["texts"]["own"]["missing"]
+
+
+def test_why_names_the_story_of_a_record_and_stories_lists_the_largest(folder: Path) -> None:
+    for asked_for in ("copy", "first"):
+        assert "story 3 documents from 0 hosts, kept as first" in " ".join(asked(folder, asked_for).out.split())
+    assert [each["story"] and each["story"]["documents"] for each in decisions(folder, "again")] == [2]
+    assert [each["story"] for each in decisions(folder, "wordless")] == [None]
+    listed = run("stories", "--index", folder / "index")
+    assert [line.split()[-1] for line in listed.out.splitlines()[1:]] == ["first", "short"]
+    (largest,) = orjson.loads(run("stories", "--index", folder / "index", "--top", "1", "--json").out)["stories"]
+    assert (largest["documents"], largest["newest"]["id"]) == (3, "first")
+    assert orjson.loads(run("stories", "--index", folder / "index", "--host", "no.example", "--json").out) == {
+        "stories": []
+    }

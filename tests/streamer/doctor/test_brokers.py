@@ -71,6 +71,15 @@ def test_a_topic_that_does_not_fit_is_told(name: str, facts: TopicFacts | None, 
     assert words in " ".join(f"{finding.result} {finding.remedy}" for finding in found)
 
 
+def test_the_topic_of_stories_is_looked_at_if_it_is_named_and_should_be_compacted() -> None:
+    named = SETTINGS.model_copy(update={"topics": SETTINGS.topics.model_copy(update={"stories": "stories"})})
+    [found] = of_topics("stories", GOOD, named)
+    assert (found.state, "compact" in found.remedy) == (State.ADVICE, True)
+    assert of_topics("stories", changed(cleanup_policy="compact"), named) == []
+    [missing] = of_topics("stories", None, named)
+    assert "topics.stories" in missing.remedy
+
+
 def test_what_is_kept_as_long_as_documents_count_is_enough() -> None:
     assert of_topics("documents-unique", changed(retention_ms=str(24 * 3_600_000))) == []
 

@@ -26,6 +26,7 @@ def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str
         ("index.recrawl=as-new", r"index\.recrawl: as-new: Flink knows no older versions"),
         ("index.longer=pass", r'index\.longer: pass: Flink compares no lengths: .* Set index\.longer = "duplicate"'),
         ("guard.policy=pass", r"guard\.policy: pass: Flink watches no hosts"),
+        ("topics.stories=stories", r"topics\.stories: Flink counts no stories"),
         ("index.entries_max=1000", r"index\.entries_max: Flink counts no entries"),
         ("index.age_max_hours=24", r"index\.age_max_hours: Flink's tasks do not know"),
     ],

@@ -70,6 +70,7 @@ def see_everything(measures: metrics.Metrics) -> None:
         (definitions.WAITING_RECORDS, 0),
         (definitions.INDEX_ENTRIES, 3),
         (definitions.INDEX_BYTES, 4_096),
+        (definitions.STORIES, 2),
         (definitions.INDEX_BYTES_MAX, 2**40),
         (definitions.SHADOW, True),
         (definitions.AUDIT_SAMPLED, 900),

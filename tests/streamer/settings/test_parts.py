@@ -23,6 +23,9 @@ def test_each_part_reads_and_writes_its_own_topics() -> None:
         "decide": ["topics.verdicts"],
         "route": ["topics.unique", "topics.duplicate", "topics.dead_letter"],
     }
+    counted = WHOLE.model_copy(update={"topics": WHOLE.topics.model_copy(update={"stories": "s"})})
+    assert outputs_of(counted, None)["topics.stories"] == "s"
+    assert "topics.stories" not in outputs_of(counted, "route")
     assert {part: input_key(part) for part in PARTS} == {
         "fingerprint": "topics.input",
         "decide": "topics.fingerprints",

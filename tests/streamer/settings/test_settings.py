@@ -274,6 +274,8 @@ SASL = {"sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"}
         ({"decode.format": "text", "decode.text": "/text"}, ("decode.text", "decode.format")),
         ({"decode.format": "text", "decode.preset": "nutch"}, ("decode.preset", "decode.format")),
         ({"guard.policy": "pass", "index.insert": "unique"}, ("guard.policy", "index.insert")),
+        ({"topics.stories": "stories", "index.insert": "all"}, ("topics.stories", "index.insert")),
+        ({"topics.stories": "documents-unique"}, ("topics.unique", "topics.stories")),
     ],
 )
 def test_settings_that_contradict_each_other_are_both_named(

@@ -12,7 +12,7 @@ from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.settings.parts import PARTS, Part, settings_of
 from streamer.settings.settings import Settings
 from streamer.transports.files.line_reader import lines
-from streamer.transports.kafka.clients import make_admin
+from streamer.transports.kafka.clients import compacted_topics, make_admin
 from streamer.transports.kafka.topics import Note, create_topics, parse_note, produce, require_topics
 from streamer.transports.transport import Place
 from tests.support.command_line import run
@@ -34,6 +34,18 @@ def test_topics_are_made_once_and_left_alone_afterwards(fresh: Settings) -> None
     assert create_topics(fresh, 3, 1) == dict.fromkeys(names, "exists")
     assert require_topics(fresh) == stream
     assert uuid.UUID(stream).int != 0
+
+
+def test_the_topic_of_stories_is_made_compacted_and_required_only_if_it_is_named(fresh: Settings) -> None:
+    name = f"stories-{uuid.uuid4().hex[:8]}"
+    named = fresh.model_copy(update={"topics": fresh.topics.model_copy(update={"stories": name})})
+    create_topics(fresh, 1, 1)
+    require_topics(fresh)
+    with pytest.raises(SettingsError, match=rf"no topic '{name}'"):
+        require_topics(named)
+    assert create_topics(named, 1, 1)[name] == "created"
+    require_topics(named)
+    assert compacted_topics(named, [name, named.topics.unique]) == [name]
 
 
 def with_parts(settings: Settings) -> Settings:

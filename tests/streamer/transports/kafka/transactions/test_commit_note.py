@@ -43,6 +43,16 @@ def test_a_transaction_is_known_as_never_asked_for_from_its_begin_to_the_questio
     note.close()
 
 
+def test_a_transaction_without_offsets_leaves_the_committed_ones_noted(tmp_path: Path) -> None:
+    begun(tmp_path).close()
+    note = CommitNote(note_path(settings_in(tmp_path), "0-0"))
+    note.committed({0: (4, "note")})
+    note.committed({})
+    note.begin([], PRODUCER)
+    assert unasked(settings_in(tmp_path), "0-0") == Unasked(PRODUCER, {}, {0: 4})
+    note.close()
+
+
 def test_a_note_of_an_earlier_boot_counts_for_nothing_for_it_may_be_older_than_the_last_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,1 +1,0 @@
-"""Stories on disk: their rows, and the names of their hosts."""
