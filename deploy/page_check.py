@@ -111,6 +111,9 @@ def made_up_answer(question: str, payload: bytes) -> AskReply:
     content: dict[str, object]
     if question == "audit":
         content = made_up_audit()
+    elif question == "stories":
+        counts = {"documents": 50, "hosts": 47, "first_hosts": [HOSTILE], "first_seen": "2026-01-02T03:04:05.678Z"}
+        content = {"stories": [{**place, **counts}]}
     elif question == "pairs":
         verdict = {"verdict": "duplicate", "reason": "similar", "similarity": 0.91, "distance": None}
         content = {"pairs": [{**place, **verdict, "original_id": HOSTILE, "original_position": HOSTILE}]}
@@ -161,6 +164,7 @@ def problems(page: str, console: str, language: str = "en") -> list[str]:
         "the day is empty": len(document.css("#day rect")) > 100,
         "the verdicts are missing": len(document.css("#verdicts tr")) == 6,
         "the host is missing": HOSTILE in _text(document, "#hosts"),
+        "the story is missing": f"{HOSTILE}{HOSTILE}4750" in _text(document, "#stories"),
         "the pair is missing": HOSTILE in _text(document, "#pairs"),
         "the link to why is missing": document.css_first("#pairs a[href='#why=documents%2F0%2F17']") is not None,
         "differing words are not marked": [mark.text() for mark in document.css("#pairs mark")] == [HOSTILE, HOSTILE],

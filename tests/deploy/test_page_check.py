@@ -14,6 +14,7 @@ recall, last day: 95.0 to 98.7 % precision, in all: 95.0 to 98.7 %</div>
 <svg id=curve>{"<polyline />" * 3}</svg><table id=thresholds><td>0.70 in force</table><table id=doubtful><td>{WORDS}</table>
 <svg id=chart>{"<rect></rect>" * 200}</svg>
 <svg id=day>{"<rect />" * 200}</svg><table id=verdicts>{ROWS}</table><table id=hosts><tr><td>{WORDS}</table>
+<table id=stories><tr><td>{WORDS}{WORDS}<td>47<td>50</table>
 <table id=pairs><tr><td>{WORDS}<a href="#why=documents%2F0%2F17">why</a><mark>{WORDS}</mark><mark>{WORDS}</mark></table>
 <div id=found>{WORDS}</div><script></script>"""
 
@@ -37,6 +38,7 @@ def test_a_sound_page_has_no_problems() -> None:
         (f"<mark>{WORDS}</mark>", "", "differing words are not marked"),
         (f"<div id=found>{WORDS}", f"<div id=found>{HOSTILE}", "words became markup"),
         ("<title>Near-duplicate filter", "<title>struck", "a script of a document ran"),
+        ("<td>47<td>50", "", "the story is missing"),
         ("#why=documents", "/documents", "the link to why is missing"),
     ],
 )
