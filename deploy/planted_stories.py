@@ -16,7 +16,9 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
 WORDS = 150
-HOSTS = 300
+HOSTS = 20_000
+"""So many that none learns a frame, by which a copy could pass."""
+
 SIZES = (5_000, 2_000, 1_000, 500, 200, 100, 50, 20, 10, 5, 3, 2)
 """Sizes at which a value is written: a story's last value then has all of its documents."""
 
