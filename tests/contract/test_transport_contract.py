@@ -509,7 +509,7 @@ def test_a_committed_offset_says_by_which_index_was_decided_and_whether_it_was_w
     batch = read_batch(transport)
     transport.commit_start({first: 0}, restoring=True)
     transport.deliver(batch, [routed(record) for record in batch.records])
-    assert transport.claims([first]) == {first: Claim(3, "1234", in_use=True)}
+    assert transport.claims([first]) == {first: Claim(3, "1234", in_use=True, delivered=3)}
     assert transport.committed([first, second]) == {first: 3, second: 0}
 
 
