@@ -54,8 +54,8 @@ class Service(PreparingLoop):
     def _begun(self, plans: Mapping[Source, Plan]) -> None:
         super()._begun(plans)
         if self._stories is not None:
-            source, plan = next(iter(plans.items()))
-            self._stories.at = Position(source, max(0, plan.begin - 1))
+            for source, plan in plans.items():
+                self._stories.at = Position(source, max(0, plan.begin - 1))
 
     def _rest(self, idle: Batch) -> None:
         super()._rest(idle)
