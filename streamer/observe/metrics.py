@@ -230,7 +230,7 @@ class Metrics:
 
     def observe(self, histogram: Definition, values: Sequence[int]) -> None:
         """Observe values in a histogram."""
-        observe_many(self._metrics[histogram], np.array(values))
+        observe_many(self._metrics[histogram], np.array(values, np.int64))
 
     def observe_batch(self, batch: BatchReport) -> None:
         """Count one committed batch."""

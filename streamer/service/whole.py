@@ -65,9 +65,8 @@ class Service(PreparingLoop):
         stories = [] if self._stories is None else self._stories.due(batch.records)
         if outgoing or batch.ends or stories:
             self._transport.deliver(batch, [*outgoing, *stories])
-        if self._stories is not None and stories:
-            self._stories.written()
-            self._listener.stories(self._stories.sizes)
+        if self._stories is not None:
+            self._listener.stories(self._stories.written())
 
 
 class Stories:
@@ -81,8 +80,7 @@ class Stories:
         self._index = index
         self._names = StreamNames(index)
         self._mark = 0
-        self.sizes: list[int] = []
-        """Documents in each of the last due stories."""
+        self._sizes: list[int] = []
         self.at: Position | None = None
         """Position of a record in the last delivery, or before the first one."""
 
@@ -93,14 +91,18 @@ class Stories:
         if self.at is None or not self._index.take_stories_turn():
             return []
         stories, self._mark = self._index.due_stories(STORIES_MAX)
-        self.sizes = [story.documents for story in stories]
+        self._sizes = [story.documents for story in stories]
         named = [each for story in stories for each in story if isinstance(each, Named)]
         names = self._names.of([self.at, *(each.position for each in named)])
         return [story_record(story, names, self.at) for story in stories]
 
-    def written(self) -> None:
-        """Note that the last due stories were delivered."""
-        self._index.clear_stories(self._mark)
+    def written(self) -> list[int]:
+        """Note that the last due stories were delivered. Returns how many documents each has."""
+        # Roots that have left the log are due and have no story.
+        if self._mark:
+            self._index.clear_stories(self._mark)
+        sizes, self._sizes, self._mark = self._sizes, [], 0
+        return sizes
 
 
 class ByIndex:

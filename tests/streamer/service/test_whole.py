@@ -7,12 +7,15 @@ from typing import Any
 import orjson
 import pytest
 
+from index import Source
 from index.index import Index
+from index.turn import Turn
 from streamer.fingerprint.documents import prepare
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Decoder
 from streamer.records.record import Record
 from streamer.records.route import parse_position
+from streamer.service.whole import Stories
 from streamer.settings.settings import Batching, Settings, Topics
 from tests.support.memory_broker import Crash, CrashPoint
 from tests.support.memory_service import SENTENCES, World, document
@@ -126,8 +129,6 @@ def test_one_worker_at_a_time_writes_stories(tmp_path: Path) -> None:
     ):
         pass
     (tmp_path / "stories.turn").touch()
-    from index.turn import Turn
-
     turn = Turn(tmp_path / "stories.turn")
     assert turn.take()
     world.fill(copies(1, begin=1))
@@ -136,6 +137,33 @@ def test_one_worker_at_a_time_writes_stories(tmp_path: Path) -> None:
     turn.give_back()
     world.run()
     assert [value["documents"] for _, value in written(world)] == [2]
+
+
+class WithoutStories:
+    """An index whose due roots have all left it."""
+
+    cleared = 0
+
+    def take_stories_turn(self) -> bool:
+        return True
+
+    def due_stories(self, _limit: int) -> tuple[list[Any], int]:
+        return [], 0 if self.cleared else 7
+
+    def clear_stories(self, mark: int) -> None:
+        assert not self.cleared
+        self.cleared = mark
+
+    def stream_names(self) -> dict[str, str]:
+        return {}
+
+
+def test_roots_that_have_left_the_index_are_due_no_more_and_hold_nothing_up() -> None:
+    index = WithoutStories()
+    stories = Stories(index)  # type: ignore[arg-type]
+    record = Record(Source("stream", 0), "documents", 7, None, b"{}", 0)
+    assert (stories.due([record]), stories.written(), index.cleared) == ([], [], 7)
+    assert (stories.due([]), stories.written()) == ([], [])
 
 
 def test_without_the_topic_nothing_is_counted(tmp_path: Path) -> None:
