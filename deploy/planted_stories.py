@@ -62,7 +62,10 @@ class Counted:
 
 
 def recount(outputs: Iterable[ConsumerRecord]) -> dict[str, Counted]:
-    """Stories with two or more documents by the root's position, from the records of all outputs."""
+    """Stories with two or more documents by the root's position, from the records of all outputs.
+
+    A root that another worker has decided and not delivered yet has none.
+    """
     roots: dict[str, tuple[str, int]] = {}
     members: dict[str, Counted] = {}
     for record in outputs:
@@ -72,9 +75,9 @@ def recount(outputs: Iterable[ConsumerRecord]) -> dict[str, Counted]:
             members.setdefault(headers["neardup.original.position"], Counted()).add(*document)
         else:
             roots[headers["neardup.position"]] = document
-    for position, counted in members.items():
-        counted.add(*roots[position])
-    return members
+    for position in members.keys() & roots.keys():
+        members[position].add(*roots[position])
+    return {position: counted for position, counted in members.items() if position in roots}
 
 
 def latest(stories: Iterable[ConsumerRecord]) -> dict[tuple[str, str], dict[str, Any]]:
