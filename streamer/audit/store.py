@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -178,9 +179,13 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float, coun
     similarities = counts / (len(own) + np.array([len(each) for each in theirs]) - counts)
     # An original of another group is there for its verdict alone: it would favour what was found.
     alike = np.array([each[2] == least for each in group], np.bool_)
-    standing = alike & np.array([bool(each[1]) for each in group], np.bool_)
-    standing[standing] = counting([group[row][0] for row in np.flatnonzero(standing).tolist()])
-    kept = np.where(standing, similarities, 0.0)
+    kept, kept_place = 0.0, ""
+    standing = [row for row in np.argsort(-similarities, kind="stable").tolist() if alike[row] and group[row][1]]
+    # The nearest one nearly always counts, so the index is asked about the others only if it does not.
+    for rows in (standing[:1], standing[1:]):
+        places = [group[row][0] for row in rows]
+        if kept_place == "" and (found := list(compress(rows, counting(places)))):
+            kept, kept_place = similarities[found[0]], group[found[0]][0]
     original, new_share, nearer_chance, copy_of = None, None, 1.0, ""
     if document.dropped and group and group[0][0] == document.original:
         original, new_share = float(similarities[0]), float(1 - counts[0] / len(own))
@@ -195,14 +200,8 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float, coun
         connection.execute("UPDATE sample SET kept = 0 WHERE place = ?", (document.original,))
     columns = (
         *(None, document.place, document.position, document.id, document.host, least, seconds),
-        *(document.dropped, document.named, not document.dropped, kept.max(initial=0.0)),
-        *(
-            group[kept.argmax()][0] if kept.any() else "",
-            similarities[alike].max(initial=0.0),
-            original,
-            new_share,
-            nearer_chance,
-        ),
+        *(document.dropped, document.named, not document.dropped, kept, kept_place),
+        *(similarities[alike].max(initial=0.0), original, new_share, nearer_chance),
         *(copy_of, (np.setxor1d(own, theirs[0], assume_unique=True) if copy_of else own).tobytes()),
     )
     connection.execute(f"INSERT INTO sample VALUES ({', '.join('?' * len(columns))})", columns)

@@ -98,6 +98,14 @@ def test_a_document_that_no_longer_counts_in_the_index_is_no_original_to_find(tm
     assert (found.kept, found.kept_position, found.near) == (pytest.approx(0.7), "2.", 1)
 
 
+def test_the_index_is_asked_about_the_nearest_document_alone_while_that_counts(tmp_path: Path) -> None:
+    asked: list[str] = []
+    store = AuditStore(tmp_path, MANY, lambda places: [not asked.append(place) for place in places])
+    store.add([document(str(number), range(number, 100)) for number in range(30)], 5.0)
+    assert asked == [str(number) for number in range(29)]
+    assert [each.kept_position for each in store.judged()[1:]] == [f"{number}." for number in range(29)]
+
+
 def test_the_original_is_compared_however_many_came_between(tmp_path: Path) -> None:
     store = AuditStore(tmp_path, MANY)
     between = [document(str(number), range(number * 1_000, number * 1_000 + 50)) for number in range(1, 200)]
