@@ -3,7 +3,7 @@
 import signal
 import time
 from collections.abc import Collection, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from rich.console import Console
@@ -18,6 +18,7 @@ from streamer.records.decode import Decoder
 from streamer.records.first_look import RECORDS, WrongInput
 from streamer.records.record import Record
 from streamer.service.loop import Listener, State
+from streamer.service.processes import Processes
 from streamer.service.summary import Totals
 from streamer.service.whole import Service
 from streamer.service.wiring import build_service, open_with_scheme
@@ -36,6 +37,8 @@ FILES_POLICY = Recovery(
     offsets_gone="stop",
 )
 
+START_BYTES = 32 * 2**20
+"""Bytes of input from which processes start at once; others wait for the first batches."""
 
 _SHOWN = {
     State.STARTING: "starting",
@@ -127,8 +130,12 @@ def filter_files(
     """
     totals = Totals(shadow=settings.route.shadow)
     begin = time.perf_counter()
-    index, fingerprinter = open_with_scheme(settings)
-    with index:
+    with ExitStack() as resources:
+        several = resources.enter_context(Processes(settings, processes))
+        if sum(path.stat().st_size for path in files if path.is_file()) >= START_BYTES:
+            several.start()
+        index, fingerprinter = open_with_scheme(settings)
+        resources.enter_context(index)
         transport = FileTransport(
             files, out, settings.batch, lambda names: known_streams(index, names), compression=compression
         )
@@ -150,7 +157,7 @@ def filter_files(
             listener,
             FILES_POLICY,
             supervised=False,
-            processes=processes,
+            processes=several,
         )
         try:
             with compilations(listener.compiling):

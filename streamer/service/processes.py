@@ -10,11 +10,16 @@ under way runs alone, once it is next. If that fails too, its records go on tria
 """
 
 import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
 from typing import NamedTuple
 
 import structlog
@@ -22,7 +27,7 @@ import structlog
 from index import Source
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints
-from streamer.fingerprint.key import HashKey
+from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.observe.process_start import end_with_parent
 from streamer.records.decode import DeadLetter, Decoder, Document
@@ -41,33 +46,35 @@ class RecordsSuspected(Exception):
 
 
 class Lines(NamedTuple):
-    """Records without keys, headers and times, as columns: they take a tenth of the time to send.
+    """A batch of lines, which stay in a file in memory: a process reads them once, and nothing is pickled.
 
-    inputs   stream, partition and name
-    numbers  place in `inputs`, by record
+    runs  stream, partition and name of consecutive lines, the first one's offset, and their number
+    path  the file in memory, as another process opens it
     """
 
-    inputs: list[tuple[Source, str]]
-    numbers: list[int]
-    offsets: list[int]
-    values: list[bytes | None]
+    runs: list[tuple[Source, str, int, int]]
+    path: str
 
     @classmethod
-    def of(cls, records: Sequence[Record]) -> "Lines":
-        """Columns of a batch of lines."""
-        numbers: dict[tuple[Source, str], int] = {}
+    def of(cls, records: Sequence[Record], memory: int) -> "Lines":
+        """A batch of lines, written into `memory`, the descriptor of an empty file."""
+        runs = [(source, list(run)) for source, run in groupby(records, attrgetter("source"))]
+        with open(memory, "wb", buffering=0, closefd=False) as file:
+            rest = memoryview(b"\n".join([record.value or b"" for record in records]))
+            while rest:
+                rest = rest[file.write(rest) :]
         return cls(
-            numbers=[numbers.setdefault((record.source, record.topic), len(numbers)) for record in records],
-            offsets=[record.offset for record in records],
-            values=[record.value for record in records],
-            inputs=list(numbers),
+            [(source, run[0].topic, run[0].offset, len(run)) for source, run in runs],
+            f"/proc/{os.getpid()}/fd/{memory}",
         )
 
     def records(self) -> list[Record]:
         """The records again."""
+        lines = iter(Path(self.path).read_bytes().split(b"\n"))
         return [
-            Record(*self.inputs[number], offset, None, value, NO_TIMESTAMP_MS)
-            for number, offset, value in zip(self.numbers, self.offsets, self.values, strict=True)
+            Record(source, name, offset, None, line, NO_TIMESTAMP_MS)
+            for source, name, first, count in self.runs
+            for offset, line in zip(range(first, first + count), lines, strict=False)
         ]
 
 
@@ -110,28 +117,40 @@ _NONE = Document("", "")
 
 
 class Processes:
-    """Processes for the batches of a file job; they start once enough batches wait."""
+    """Processes for the batches of a file job."""
 
-    def __init__(self, settings: Settings, fingerprinter: Scheme, count: int) -> None:
+    def __init__(self, settings: Settings, count: int) -> None:
         """count: processes; fewer than two prepare nothing."""
-        self._arguments = settings, fingerprinter.key, fingerprinter.sampled_one_in
-        self._count = count
+        self._settings, self._count = settings, count
+        self._scheme: tuple[HashKey, int] = PUBLIC, 0
         self._starter: threading.Thread | None = None
         self._pool: ProcessPoolExecutor | None = None
         self._ready: Future[Prepared] | None = None
-        self._begun: dict[int, tuple[Sequence[Record], Future[Prepared]]] = {}
+        self._begun: dict[int, _Begun] = {}
         self._suspected = 0
 
     @property
     def batches_ahead(self) -> int:
-        """Batches that should be under way: with two a process, no process waits for the loop."""
-        return 2 * self._count + 1 if self._count > 1 else 1
+        """Batches that should be under way: with half as many more than processes, none waits for the loop."""
+        return self._count + self._count // 2 + 2 if self._count > 1 else 1
 
-    def begin(self, batches: Sequence[Sequence[Record]]) -> None:
-        """Prepare the batches that the loop will take next, in order. Does not wait; never during `take`."""
-        if self._pool is None and self._starter is None and len(batches) >= BATCHES_MIN:
+    def start(self) -> None:
+        """Start the processes, if there shall be any. Does not wait."""
+        if self._count > 1 and self._pool is None and self._starter is None:
             self._starter = threading.Thread(target=self._start, name="start processes")
             self._starter.start()
+
+    def use(self, fingerprinter: Scheme) -> None:
+        """Fingerprint as this scheme does. Before the first `begin`."""
+        self._scheme = fingerprinter.key, fingerprinter.sampled_one_in
+
+    def begin(self, batches: Sequence[Sequence[Record]]) -> None:
+        """Prepare the batches that the loop will take next, in order. Does not wait; never during `take`.
+
+        Starts the processes once enough batches wait.
+        """
+        if len(batches) >= BATCHES_MIN:
+            self.start()
         if self._ready is None or not self._ready.done():
             return
         if self._ready.exception() is not None:
@@ -145,18 +164,18 @@ class Processes:
             batches = batches[:1]
         for records in batches:
             if id(records) not in self._begun:
-                self._begun[id(records)] = records, self._submit(records)
+                self._begun[id(records)] = self._submit(records)
 
     def take(self, records: Sequence[Record]) -> tuple[list[Document | DeadLetter], Fingerprints] | None:
         """Documents and fingerprints; None if the batch was not begun here.
 
         Raises RecordsSuspected, and RegistryUnavailable.
         """
-        _, future = self._begun.pop(id(records), (records, None))
-        if future is None:
+        begun = self._begun.pop(id(records), None)
+        if begun is None:
             return None
         try:
-            prepared = future.result()
+            prepared = begun.result()
         except BrokenProcessPool:
             log.warning("a process that prepares batches ended; each begun batch runs alone", first=records[0].position)
             self._suspected = len(self._begun)
@@ -170,11 +189,19 @@ class Processes:
                 raise RecordsSuspected from None
         return prepared.documents(), prepared.fingerprints
 
+    def __enter__(self) -> "Processes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def end(self) -> None:
         """End all processes, whatever they do. A later `begin` may start others."""
         if self._starter is not None:
             self._starter.join()
         pool, self._pool, self._ready, self._starter = self._pool, None, None, None
+        for begun in self._begun.values():
+            os.close(begun.memory)
         self._begun.clear()
         if pool is not None:
             # Before Python 3.14 a pool has no public way to end a process that hangs.
@@ -185,49 +212,69 @@ class Processes:
     def _start(self) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__])
-        self._pool = ProcessPoolExecutor(self._count, context, _enter, self._arguments)
-        self._ready = self._submit([])
+        self._pool = ProcessPoolExecutor(self._count, context, _enter, (self._settings,))
+        # The pool starts one process a call that waits.
+        self._ready, *_ = [self._call(None) for _ in range(self._count)]
 
-    def _submit(self, records: Sequence[Record]) -> "Future[Prepared]":
+    def _submit(self, records: Sequence[Record]) -> "_Begun":
+        memory = os.memfd_create("batch")
+        return _Begun(records, memory, self._call(Lines.of(records, memory)))
+
+    def _call(self, lines: Lines | None) -> "Future[Prepared]":
         assert self._pool is not None
         try:
-            return self._pool.submit(_prepare, Lines.of(records) if records else None)
+            return self._pool.submit(_prepare, lines, *self._scheme)
         except BrokenProcessPool as error:
             failed: Future[Prepared] = Future()
             failed.set_exception(error)
             return failed
 
 
-class _Steps:
-    """What a process needs for its batches."""
+class _Begun(NamedTuple):
+    """A batch under way; the records stay alive, so that no others have their identity."""
 
-    def __init__(self, settings: Settings, key: HashKey, sampled_one_in: int) -> None:
-        self.decoder, self.fingerprinter = Decoder(settings.decode), scheme_for(settings, key)
-        self.fingerprinter.sampled_one_in = sampled_one_in
-        self.seconds_max = settings.workers.progress_timeout_ms / 1000
+    records: Sequence[Record]
+    memory: int
+    future: "Future[Prepared]"
+
+    def result(self) -> Prepared:
+        """The batch, prepared; its lines leave the memory."""
+        try:
+            return self.future.result()
+        finally:
+            os.close(self.memory)
 
 
-_steps: list[_Steps] = []
-"""The steps of this process; a pool has no other place for them."""
+_settings: list[Settings] = []
+"""The settings of this process; a pool has no other place for them."""
 
 
-def _enter(settings: Settings, key: HashKey, sampled_one_in: int) -> None:
+@lru_cache(1)
+def _steps(key: HashKey, sampled_one_in: int) -> tuple[Decoder, Scheme]:
+    """What this process needs for its batches."""
+    (settings,) = _settings
+    fingerprinter = scheme_for(settings, key)
+    fingerprinter.sampled_one_in = sampled_one_in
+    return Decoder(settings.decode), fingerprinter
+
+
+def _enter(settings: Settings) -> None:
     """Begin a process of the pool."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    _steps.append(_Steps(settings, key, sampled_one_in))
+    _settings.append(settings)
 
 
-def _prepare(lines: Lines | None) -> Prepared:
+def _prepare(lines: Lines | None, key: HashKey, sampled_one_in: int) -> Prepared:
     """Decode and fingerprint a batch, under an alarm that ends even a parser in C; None only loads the code."""
-    (steps,) = _steps
+    decoder, fingerprinter = _steps(key, sampled_one_in)
     if lines is None:
-        return Prepared.of([_NONE], fingerprint_documents(steps.fingerprinter, [_NONE]))
-    signal.setitimer(signal.ITIMER_REAL, steps.seconds_max)
+        return Prepared.of([_NONE], fingerprint_documents(fingerprinter, [_NONE]))
+    signal.setitimer(signal.ITIMER_REAL, _settings[0].workers.progress_timeout_ms / 1000)
     try:
-        documents = steps.decoder.decode(lines.records())
-        return Prepared.of(documents, fingerprint_documents(steps.fingerprinter, documents))
+        documents = decoder.decode(lines.records())
+        return Prepared.of(documents, fingerprint_documents(fingerprinter, documents))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -127,11 +127,11 @@ def build_service(
     *,
     task_id: str = "0",
     supervised: bool = True,
-    processes: int = 1,
+    processes: Processes | None = None,
 ) -> Service:
     """Build one worker's service; `task_id` identifies it in its group.
 
-    processes   that decode and fingerprint, over files
+    processes   that decode and fingerprint, over files; None: this one does
     supervised  a supervisor restarts a dead worker while its group waits; otherwise a person does, and no group waits
     """
     recoverer = recoverer_of(settings, transport, index, fingerprinter, policy, listener)
@@ -159,10 +159,11 @@ def preparation_of(
     by_index: ByIndex | None = None,
     *,
     supervised: bool = True,
-    processes: int = 1,
+    processes: Processes | None = None,
 ) -> Preparation:
     """Steps and care for a loop that prepares batches; without `by_index` it does not decide. Others as above."""
-    several = Processes(settings, fingerprinter, processes)
+    several = processes or Processes(settings, 1)
+    several.use(fingerprinter)
     steps = pure_steps(Decoder(settings.decode), fingerprinter, several.take)
     if by_index is not None:
         steps |= {"decide": by_index.decide, "route": by_index.route}

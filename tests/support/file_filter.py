@@ -95,8 +95,12 @@ def filter_files(
     standard_input: int = 0,
     after_admit: Callable[[], None] = lambda: None,
     compression: str | None = None,
+    ahead: int = 0,
 ) -> list[Batch]:
-    """Run one process's life, from open to the end of the input or an exception. Returns the batches delivered."""
+    """Run one process's life, from open to the end of the input or an exception. Returns the batches delivered.
+
+    Peeks at so many batches `ahead` before each delivery; `read` must return what was peeked at.
+    """
     transport = FileTransport(
         [Path(path) for path in paths],
         out,
@@ -107,12 +111,15 @@ def filter_files(
         compression=compression,
     )
     batches: list[Batch] = []
+    peeked: list[Batch | None] = []
     try:
         transport.open()
         while (event := transport.read()) is not FINISHED:
             if isinstance(event, Assigned):
                 begin(transport, event, decider)
             elif isinstance(event, Batch) and event.records:
+                assert not any(peeked[:1]) or peeked[0].records is event.records
+                peeked = [transport.peek(place) for place in range(ahead)]
                 decided = decider.admit(event)
                 after_admit()
                 transport.deliver(event, decided)

@@ -50,7 +50,8 @@ def main() -> None:
     configure_logging("warning", "console")
     asked = json.load(sys.stdin)
     settings = Settings.model_validate(asked["settings"])
-    processes = Processes(settings, scheme_for(settings, PUBLIC), 2)
+    processes = Processes(settings, 2)
+    processes.use(scheme_for(settings, PUBLIC))
     answers = [take(processes, records_of(values)) for values in asked["batches"]]
     processes.end()
     json.dump(answers, sys.stdout)

@@ -208,9 +208,7 @@ class LineReader:
         return self._take(count_max, bytes_max, least)
 
     def lines_at_hand(self, count_max: int, bytes_max: int) -> list[bytes]:
-        """A full `lines` request without waiting, else none. Never raises."""
-        while not self.waits and not self._exhausted and not self._has(count_max, bytes_max):
-            self._fill(None)
+        """A full `lines` request from what was read before, else none."""
         return self._take(count_max, bytes_max) if self._has(count_max, bytes_max) else []
 
     def _has(self, count_max: int, bytes_max: int) -> bool:

@@ -169,14 +169,9 @@ class FileTransport(Transport):
                 return batch
 
     def peek(self, place: int = 0) -> Batch | None:
-        """See Transport. Reads on in the current file; of a pipe it takes only what is buffered."""
-        reading = next(iter(self._assigned.values()), None)
-        while len(self._peeked) <= place and reading and reading.reader and reading.decided is None:
-            begin = reading.reader.count
-            lines = reading.reader.lines_at_hand(self._batch.records_max, self._batch.bytes_max)
-            if not lines:
-                break
-            self._peeked.append(_batch(_records(reading, begin, lines), [reading]))
+        """See Transport. Reads on in the assigned inputs, up to one with decided lines; of a pipe only what is buffered."""
+        while len(self._peeked) <= place and (batch := self._batch_of_assigned(ahead=True)) is not None:
+            self._peeked.append(batch)
         return self._peeked[place] if len(self._peeked) > place else None
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
@@ -338,8 +333,11 @@ class FileTransport(Transport):
         reading.decided, reading.reader = ahead, reader
         return reader
 
-    def _batch_of_assigned(self) -> Batch | None:
-        """The assigned inputs' next lines; an empty batch if a pipe has no news, None after the last line."""
+    def _batch_of_assigned(self, *, ahead: bool = False) -> Batch | None:
+        """The assigned inputs' next lines; an empty batch if a pipe has no news, None after the last line.
+
+        ahead  neither wait nor raise; None without a line
+        """
         records: list[Record] = []
         readings: list[_Reading] = []
         records_max, bytes_left = self._batch.records_max, self._batch.bytes_max
@@ -347,10 +345,15 @@ class FileTransport(Transport):
             reading = next(iter(self._assigned.values()))
             try:
                 reader = reading.reader or self._open_input(reading)
+                if ahead and reading.decided is not None:
+                    break
                 begin = reader.count
-                lines = self._lines(reading, reader, records_max - len(records), bytes_left, least=0 if records else 1)
+                if ahead and reader.waits:
+                    lines = reader.lines_at_hand(records_max, bytes_left)
+                else:
+                    lines = self._lines(reading, reader, records_max - len(records), bytes_left, least=not records)
             except (InputChanged, InputUnreadable):
-                if records:
+                if records or ahead:
                     # What was read before goes out first. The next call raises the same.
                     break
                 raise
@@ -362,7 +365,7 @@ class FileTransport(Transport):
                 self._close_input()
             if reader.waits or not (lines or reader.ended):
                 break
-        return _batch(records, readings) if records or self._assigned else None
+        return _batch(records, readings) if records or (self._assigned and not ahead) else None
 
     def _lines(
         self, reading: _Reading, reader: LineReader, records_max: int, bytes_max: int, least: int

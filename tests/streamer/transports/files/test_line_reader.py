@@ -246,19 +246,6 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
             LineReader(path)
 
 
-def test_full_batches_of_a_file_are_at_hand_up_to_its_end_and_what_is_left_is_not(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    path.write_bytes(b"".join(b"%d\n" % number for number in range(10)))
-    with closing(LineReader(path)) as reader:
-        assert [reader.lines_at_hand(4, 2**20) for _ in range(3)] == [
-            [b"0", b"1", b"2", b"3"],
-            [b"4", b"5", b"6", b"7"],
-            [],
-        ]
-        assert reader.lines(4, 2**20) == [b"8", b"9"]
-        assert reader.count == 10
-
-
 def test_of_a_pipe_only_what_was_read_of_it_is_at_hand() -> None:
     read_end, write_end = os.pipe()
     os.write(write_end, b"1\n2\n3\n")

@@ -95,6 +95,7 @@ def test_lines_go_to_four_files_byte_for_byte(tmp_path: Path) -> None:
     batch=st.builds(Batching, records_max=st.integers(1, 6), bytes_max=st.integers(1, 30)),
     stop_after=st.integers(1, 9),
     compression=st.sampled_from([None, "gz", "zst"]),
+    ahead=st.integers(0, 4),
 )
 def test_nothing_is_lost_doubled_or_changed_whatever_the_lines(
     tmp_path_factory: pytest.TempPathFactory,
@@ -102,6 +103,7 @@ def test_nothing_is_lost_doubled_or_changed_whatever_the_lines(
     batch: Batching,
     stop_after: int,
     compression: str | None,
+    ahead: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
     pack = {"jsonl": bytes, "jsonl.gz": gzip.compress, "jsonl.zst": zstandard.ZstdCompressor().compress}
@@ -123,6 +125,7 @@ def test_nothing_is_lost_doubled_or_changed_whatever_the_lines(
                 batch=batch,
                 after_admit=lambda: next(left)(),
                 compression=compression,
+                ahead=ahead,
             )
         except Crashed:
             continue
@@ -618,8 +621,9 @@ def test_many_files_are_never_open_together_not_even_if_all_have_grown(tmp_path:
     assert max(seen) < before + 10
 
 
+@pytest.mark.parametrize("ahead", [0, 9])
 @pytest.mark.parametrize("spoiled", ["damaged", "changed"])
-def test_files_before_a_wrong_one_are_delivered(tmp_path: Path, spoiled: str) -> None:
+def test_files_before_a_wrong_one_are_delivered(tmp_path: Path, spoiled: str, ahead: int) -> None:
     decider, paths = Decider(), small_files(tmp_path, 9)
     if spoiled == "changed":
         filter_files(paths[6:7], tmp_path / "out", decider)
@@ -627,7 +631,7 @@ def test_files_before_a_wrong_one_are_delivered(tmp_path: Path, spoiled: str) ->
     else:
         write(paths[6], b"\x1f\x8b no gzip")
     with pytest.raises((InputChanged, InputUnreadable), match=r"006\.txt"):
-        filter_files(paths, tmp_path / "out", decider, batch=Batching(records_max=4))
+        filter_files(paths, tmp_path / "out", decider, batch=Batching(records_max=4), ahead=ahead)
     (tmp_path / "small" / "006.txt").write_bytes(b"line 3\n")
     delivered = put_together(tmp_path / "out")
     assert [delivered[str(path)] for path in paths[:6]] == [[b"line %d" % (number // 2)] for number in range(6)]
@@ -637,12 +641,13 @@ def test_files_before_a_wrong_one_are_delivered(tmp_path: Path, spoiled: str) ->
     }
 
 
+@pytest.mark.parametrize("ahead", [0, 9])
 def test_a_batch_of_several_files_keeps_its_bounds_and_their_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
 ) -> None:
     monkeypatch.setattr("streamer.transports.files.transport.ASSIGNED_MAX", 5)
     paths = [write(tmp_path / f"{number}.txt", b"x" * size) for number, size in enumerate([4, 4, 4, 90, 1, 1, 1, 1])]
-    batches = filter_files(paths, tmp_path / "out", Decider(), batch=Batching(records_max=3, bytes_max=10))
+    batches = filter_files(paths, tmp_path / "out", Decider(), batch=Batching(records_max=3, bytes_max=10), ahead=ahead)
     assert [[len(record.value or b"") for record in batch.records] for batch in batches] == [
         [4, 4],
         [4],
@@ -651,6 +656,21 @@ def test_a_batch_of_several_files_keeps_its_bounds_and_their_order(
         [1, 1, 1],
     ]
     assert [record.topic for batch in batches for record in batch.records] == [str(path) for path in paths]
+
+
+def test_batches_of_the_next_files_are_there_before_the_first_one_is_delivered(tmp_path: Path) -> None:
+    decider = Decider()
+    transport = FileTransport(
+        small_files(tmp_path, 9), tmp_path / "out", Batching(records_max=2), decider.known_streams
+    )
+    transport.open()
+    assigned = transport.read()
+    assert isinstance(assigned, Assigned)
+    begin(transport, assigned, decider)
+    assert isinstance(transport.read(), Batch)
+    ahead = [transport.peek(place) for place in range(5)]
+    assert [None if each is None else len(each.records) for each in ahead] == [2, 2, 2, 1, None]
+    transport.close()
 
 
 def test_a_pipe_shares_no_batch_with_the_files_around_it(tmp_path: Path) -> None:
