@@ -6,10 +6,14 @@ broker up, which compiles itself at first. CPU time is this process's, client th
 under way.
 
     python -m bench.throughput files [DOCUMENTS ...] [--json]
+    python -m bench.throughput cores [DOCUMENTS ...] [--processes N] [--json]
     python -m bench.throughput kafka [DOCUMENTS ...] [--client NAME ...] [--json]
 """
 
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -131,6 +135,50 @@ def files(documents: tuple[Path, ...], count: int, overrides: tuple[str, ...], a
             "documents": totals.records,
             "documents_per_second": totals.records_per_second,
             "cpu_us_by_verb": totals.cpu_us_by_step(),
+            **machine(),
+        },
+        as_json,
+    )
+
+
+@main.command()
+@click.argument("documents", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.option("--count", default=200_000, show_default=True, help="Made-up documents where no files are given.")
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--processes", default=len(os.sched_getaffinity(0)), show_default=True)
+@click.option("--set", "overrides", multiple=True, help="A setting.")
+@click.option("--json", "as_json", is_flag=True)
+def cores(
+    documents: tuple[Path, ...], count: int, rounds: int, processes: int, overrides: tuple[str, ...], as_json: bool
+) -> None:
+    """Filter JSON Lines by the whole command, in turn with one process and with several; a first round warms up."""
+    with tempfile.TemporaryDirectory(prefix="throughput-") as name:
+        directory = Path(name)
+        source = directory / "documents.jsonl"
+        values = values_of(documents, count)
+        source.write_bytes(b"".join(line + b"\n" for line in values))
+        seconds: dict[int, list[float]] = {1: [], processes: []}
+        for number in range(rounds + 1):
+            for each, found in seconds.items():
+                place = str(directory / f"{number}-{each}")
+                named = ["--out", place, "--index", f"{place}.index", "--processes", str(each), "--json"]
+                chosen = [word for override in overrides for word in ("--set", override)]
+                begin = time.perf_counter()
+                subprocess.run(
+                    [sys.executable, "-m", "streamer", *chosen, "filter", str(source), *named],
+                    check=True,
+                    capture_output=True,
+                )
+                found += [time.perf_counter() - begin] if number else []
+        ratios = sorted(one / several for one, several in zip(seconds[1], seconds[processes], strict=True))
+    show(
+        {
+            "documents": len(values),
+            "bytes_per_document": sum(map(len, values)) / len(values),
+            "seconds": {str(each): statistics.median(found) for each, found in seconds.items()},
+            "ratio": statistics.median(ratios),
+            "ratio_min": ratios[0],
+            "ratio_max": ratios[-1],
             **machine(),
         },
         as_json,

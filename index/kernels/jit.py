@@ -25,6 +25,12 @@ def compiled(function: Function) -> Function:
     return cast(Function, numba.njit(cache=True, nogil=True)(function))
 
 
+def is_kept(kernel: Any) -> bool:
+    """Whether the cache has code for a kernel; perhaps from an older version of its file."""
+    name = f"{Path(kernel.py_func.__code__.co_filename).stem}.{kernel.__name__}-*.nbi"
+    return any(Path(kernel.stats.cache_path).glob(name))
+
+
 class _Compilations(event.Listener):
     def __init__(self, begun: Callable[[int, Path], None]) -> None:
         self._begun, self._kernels = begun, 0

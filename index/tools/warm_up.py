@@ -4,10 +4,12 @@ The cache is the package's folder, or the user's own cache if that is not writab
 """
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -48,14 +50,36 @@ def compile_kernels() -> None:
             store.write(tree.follow)
             store.write(_look_up_missing)
             store.close()
-    _enter_pages()
+    banding = Banding(64, 8, 2, 4)
+    _enter_pages(Parameters(512, 9_000, "root", {}, banding, root=RootRule(9_000, 0), frames=FrameRule(1)))
     Longer().exceeded(np.ones(1, np.uint32), np.ones(1, np.uint32))
 
 
-def _enter_pages() -> None:
+def compile_first(parameters: Parameters) -> Iterator[None]:
+    """Compile the kernels that deciding with these parameters needs and the cache lacks. Yields after those of a first batch."""
+    source, count = Source("warm-up", 0), 8
+    kinds, zeros = np.full(count, Kind.NEAR, np.uint8), np.zeros(count, np.uint8)
+    # Some are equal, others near: row 3 has all bits of row 1 and one more.
+    prints = np.repeat(np.array([[3], [3], [5], [7], [2**40], [9], [11], [13]], np.uint64), parameters.words, axis=1)
+    numbers, times_ms = np.zeros(count, np.uint32), np.zeros(count, np.int64)
+    looks = np.zeros((count, parameters.look_bytes), np.uint8)
+    digests, lengths = np.arange(2 * count, dtype=np.uint64).reshape(count, 2), np.full(count, 100, np.uint32)
+    rest: dict[str, Any] = {"named": kinds > 0, "looks": looks, "digests": digests, "lengths": lengths}
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Index.open(Path(directory), parameters, map_bytes_max=2**24, recrawl=Recrawl("update")) as index,
+    ):
+        for begin, hosts in ((0, None), (count, ["warm-up"] * count)):
+            offsets, ids = np.arange(begin, begin + count, dtype=np.uint64), [str(each) for each in range(count)]
+            entries = Entries((source,), numbers, offsets, kinds, zeros, prints, times_ms, ids, hosts=hosts, **rest)
+            index.admit(entries, {source: begin + count})
+            yield
+
+
+def _enter_pages(parameters: Parameters) -> None:
     """Decide on pages from a host whose frame is known soon, some twice, in two batches; then restore some."""
-    banding = Banding(64, 8, 2, 4)
-    parameters = Parameters(512, 9_000, "root", {}, banding, root=RootRule(9_000, 0), frames=FrameRule(1))
+    banding = parameters.banding
+    assert banding is not None
     values = np.ones((8, banding.bins), np.uint8)
     for page in range(len(values)):
         values[page, 8 + 6 * page : 14 + 6 * page] = 2 + page

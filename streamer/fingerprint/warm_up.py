@@ -4,11 +4,21 @@ Otherwise the first batches take some twenty seconds longer. numba keeps its cac
 writable, in the user's own. So run this as the user who runs the service.
 """
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+
 import index.tools
+from index import Parameters
+from index.kernels.jit import is_kept
 from streamer.fingerprint.key import KEY_BYTES, HashKey
 from streamer.fingerprint.minhash.minhash import MinHasher
+from streamer.fingerprint.scheme import parameters_for
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
-from streamer.settings.settings import Fingerprint, Minhash
+from streamer.settings.settings import Fingerprint, Minhash, Settings
+from streamer.text.character_kernels import write
 
 
 def compile_kernels() -> None:
@@ -19,6 +29,30 @@ def compile_kernels() -> None:
     minhash.fingerprint(["杭研大厦 in spring, пoра"])
     simhash = Fingerprint(features="shingles", topic_length=True, idf="jieba")
     Fingerprinter(simhash, key=HashKey.of(bytes(KEY_BYTES))).fingerprint(["杭研大厦 in spring, пoра"])
+
+
+@contextmanager
+def compile_first(settings: Settings) -> Iterator[None]:
+    """If the cache is empty, compile the index's kernels in another process, while this one creates its scheme.
+
+    Waits at the end for the kernels of a first batch.
+    """
+    if is_kept(write):
+        yield
+        return
+    context = get_context("spawn")
+    compiled, ended = context.Pipe(duplex=False)
+    context.Process(target=_compile, args=(parameters_for(settings, {}), ended), daemon=True).start()
+    ended.close()
+    yield
+    # Also true if the process has ended.
+    compiled.poll(None)
+
+
+def _compile(parameters: Parameters, ended: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for _ in index.tools.compile_first(parameters):
+        ended.close()
 
 
 if __name__ == "__main__":

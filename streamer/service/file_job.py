@@ -13,6 +13,7 @@ from index import Applied, Index, Source
 from index.kernels.jit import compilations
 from streamer.audit.report import estimates_of
 from streamer.errors import NoDocuments
+from streamer.fingerprint.warm_up import compile_first
 from streamer.observe.batch_report import BatchReport
 from streamer.records.decode import Decoder
 from streamer.records.first_look import RECORDS, WrongInput
@@ -37,7 +38,7 @@ FILES_POLICY = Recovery(
     offsets_gone="stop",
 )
 
-START_BYTES = 32 * 2**20
+START_BYTES = 8 * 2**20
 """Bytes of input from which processes start at once; others wait for the first batches."""
 
 _SHOWN = {
@@ -59,14 +60,6 @@ class _ProgressBar(Listener):
         if state in (State.RESTORING, State.RUNNING):
             # An error at the start should not appear below an empty bar.
             self._bar.start()
-
-    def compiling(self, kernel: int, cache: Path) -> None:
-        """Say that a kernel is compiled, the run's first, second, ...; its code goes to this folder."""
-        if kernel == 1:
-            self._bar.console.print(
-                f"compiling machine code, once for this processor (cached in {cache})", soft_wrap=True
-            )
-        self._bar.update(self._task, documents=f"compiling: {kernel} kernels")
 
     def progress(self) -> None:
         documents = f"{self._totals.records:,} documents"
@@ -130,11 +123,18 @@ def filter_files(
     """
     totals = Totals(shadow=settings.route.shadow)
     begin = time.perf_counter()
+
+    def compiling(kernel: int, cache: Path) -> None:
+        if kernel == 1:
+            console.print(f"compiling machine code, once for this processor (cached in {cache})", soft_wrap=True)
+
     with ExitStack() as resources:
+        resources.enter_context(compilations(compiling))
         several = resources.enter_context(Processes(settings, processes))
-        if sum(path.stat().st_size for path in files if path.is_file()) >= START_BYTES:
-            several.start()
-        index, fingerprinter = open_with_scheme(settings)
+        with compile_first(settings):
+            if sum(path.stat().st_size for path in files if path.is_file()) >= START_BYTES:
+                several.start()
+            index, fingerprinter = open_with_scheme(settings)
         resources.enter_context(index)
         transport = FileTransport(
             files, out, settings.batch, lambda names: known_streams(index, names), compression=compression
@@ -160,8 +160,7 @@ def filter_files(
             processes=several,
         )
         try:
-            with compilations(listener.compiling):
-                interrupted = _run_until_signal(service)
+            interrupted = _run_until_signal(service)
         finally:
             if bar.live.is_started:
                 bar.stop()

@@ -306,7 +306,12 @@ class PreparingLoop(Loop):
 
         Starts to prepare the next available batch. Suspect records go on trial.
         """
-        work = self._tried(whole, stopwatch) if self._suspects(whole) else self._ahead.take(whole, self._attempts.ahead)
+        if self._suspects(whole):
+            work = self._tried(whole, stopwatch)
+        else:
+            if not self._ahead.has(whole):
+                self._processes.begin([whole.records, *(batch.records for batch in self._upcoming())])
+            work = self._ahead.take(whole, self._attempts.ahead)
         try:
             if work is not None:
                 self._await(PURE_STEPS, work, stopwatch)
@@ -323,15 +328,20 @@ class PreparingLoop(Loop):
         return work
 
     def _begin_ahead(self) -> None:
+        upcoming = self._upcoming()
+        self._processes.begin([batch.records for batch in upcoming])
+        if upcoming:
+            self._ahead.begin(upcoming[0], self._attempts.ahead)
+
+    def _upcoming(self) -> list[Batch]:
+        """Batches that may be prepared ahead, in order."""
         upcoming: list[Batch] = []
         for place in range(self._processes.batches_ahead):
             batch = self._transport.peek(place)
             if batch is None or self._suspects(batch):
                 break
             upcoming.append(batch)
-        self._processes.begin([batch.records for batch in upcoming])
-        if upcoming:
-            self._ahead.begin(upcoming[0], self._attempts.ahead)
+        return upcoming
 
     def _await(self, steps: Sequence[str], work: Work, stopwatch: Stopwatch) -> None:
         """Wait for a batch's pending steps among these."""

@@ -94,9 +94,13 @@ class Prefetcher:
             before = work.pending[name] = self._thread.submit(self._take_step, name, work, note, before)
         return work
 
+    def has(self, batch: Batch) -> bool:
+        """Whether a batch's preparation has begun."""
+        return self._ahead is not None and self._ahead.batch.records is batch.records
+
     def take(self, batch: Batch, note: AttemptFile) -> Work:
         """Preparation of a batch, begun before or now. Discards any other batch's."""
-        if self._ahead is None or self._ahead.batch.records is not batch.records:
+        if not self.has(batch):
             self.begin(batch, note)
         assert self._ahead is not None
         work, self._ahead = self._ahead, None

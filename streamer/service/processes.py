@@ -135,10 +135,14 @@ class Processes:
         return self._count + self._count // 2 + 2 if self._count > 1 else 1
 
     def start(self) -> None:
-        """Start the processes, if there shall be any. Does not wait."""
-        if self._count > 1 and self._pool is None and self._starter is None:
-            self._starter = threading.Thread(target=self._start, name="start processes")
-            self._starter.start()
+        """Start the processes, if there shall be any, as copies of this one, with all code and tables.
+
+        Before this process has other threads or an open index, which no copy may have. Processes that start later load all
+        that themselves.
+        """
+        if self._count > 1:
+            _enter(self._settings)
+            self._start("fork")
 
     def use(self, fingerprinter: Scheme) -> None:
         """Fingerprint as this scheme does. Before the first `begin`."""
@@ -149,8 +153,9 @@ class Processes:
 
         Starts the processes once enough batches wait.
         """
-        if len(batches) >= BATCHES_MIN:
-            self.start()
+        if len(batches) >= BATCHES_MIN and self._pool is None and self._starter is None:
+            self._starter = threading.Thread(target=self._start, name="start processes")
+            self._starter.start()
         if self._ready is None or not self._ready.done():
             return
         if self._ready.exception() is not None:
@@ -209,10 +214,10 @@ class Processes:
                 process.kill()
             pool.shutdown(cancel_futures=True)
 
-    def _start(self) -> None:
-        context = multiprocessing.get_context("forkserver")
+    def _start(self, method: str = "forkserver") -> None:
+        context = multiprocessing.get_context(method)
         context.set_forkserver_preload([__name__])
-        self._pool = ProcessPoolExecutor(self._count, context, _enter, (self._settings,))
+        self._pool = ProcessPoolExecutor(self._count, context, _begin, (self._settings,))
         # The pool starts one process a call that waits.
         self._ready, *_ = [self._call(None) for _ in range(self._count)]
 
@@ -259,12 +264,18 @@ def _steps(key: HashKey, sampled_one_in: int) -> tuple[Decoder, Scheme]:
 
 
 def _enter(settings: Settings) -> None:
+    """Load what batches need: code, tables, machine code."""
+    _settings[:] = [settings]
+    _prepare(None, PUBLIC, 0)
+
+
+def _begin(settings: Settings) -> None:
     """Begin a process of the pool."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    _settings.append(settings)
+    _settings[:] = [settings]
 
 
 def _prepare(lines: Lines | None, key: HashKey, sampled_one_in: int) -> Prepared:

@@ -49,7 +49,7 @@ def passages(
     have digits, and are among the first or last PASSAGES_MAX of their text that have.
     """
     written, written_bounds = np.empty(len(codepoints), np.uint32), np.zeros(len(bounds), np.int64)
-    cut, kept, filled = np.empty((64, 4), np.int64), 0, np.int64(0)
+    cut, kept, filled = np.empty((64, 4), np.int64), np.int64(0), np.int64(0)
     for text in range(len(bounds) - 1):
         first = filled
         filled, has_digits = _collapse(codepoints, bounds[text], bounds[text + 1], signs.roles, written, first)
@@ -59,7 +59,9 @@ def passages(
             for number in range(begin, count):
                 is_outer = number < begin + PASSAGES_MAX or number >= count - PASSAGES_MAX
                 if is_outer and _may_hold(written, cut[number, 1], cut[number, 2], cut[number, 3], signs):
-                    cut[kept, 0], cut[kept, 1:] = text, cut[number, 1:]
+                    cut[kept, 0] = text
+                    for column in range(1, 4):
+                        cut[kept, column] = cut[number, column]
                     kept += 1
         target = written[first:filled]
         for place in range(len(target)):
@@ -178,7 +180,9 @@ def _cut(
                 continue
             if count == len(cut):
                 wider = np.empty((2 * count, 4), np.int64)
-                wider[:count] = cut
+                for row in range(count):
+                    for column in range(4):
+                        wider[row, column] = cut[row, column]
                 cut = wider
             cut[count, 1], cut[count, 2], cut[count, 3] = begin + (written[begin] == _SPACE), end + 1, is_closed
             count += 1
@@ -195,14 +199,14 @@ def _ends(role: Any, following: Any) -> Any:
 @compiled
 def _may_hold(written: npt.NDArray[np.uint32], begin: Any, end: Any, is_sentence: Any, signs: Signs) -> Any:
     """Whether `counters_and_dates` may leave anything out: a chain at the beginning, after a separator, or at the end."""
-    place, may_hold = _reach(written, begin, end, 1, signs)
+    place, may_hold = _reach(written, begin, end, np.int64(1), signs)
     while place < end and not (may_hold or is_sentence):
         if signs.roles[written[place]] == SEPARATOR:
-            place, may_hold = _reach(written, place, end, 1, signs)
+            place, may_hold = _reach(written, place, end, np.int64(1), signs)
         else:
             place += 1
     if not (may_hold or is_sentence):
-        place, may_hold = _reach(written, end - 1, begin - 1, -1, signs)
+        place, may_hold = _reach(written, end - 1, begin - 1, np.int64(-1), signs)
     return may_hold
 
 

@@ -185,12 +185,14 @@ def _cut_runs(
 ) -> bool:
     """Remove runs with far more low minima than by chance, and update `minima`; returns whether there were any."""
     left, were = hashes.copy(), False
+    places, order = np.empty(len(minima), np.int64), np.empty(len(minima), np.int64)
     for _ in range(RUNS_MAX):
-        places = np.full(len(minima), -1, np.int64)
-        for place in range(len(left) - 1, -1, -1):
-            if left[place] != NOTHING and left[place] == minima[cells[place]]:
-                places[cells[place]] = place
-        first, last = _densest_run(places, _heights(minima, shift, mean), distinct)
+        places[:], filled = -1, 0
+        for place in range(len(left)):
+            if left[place] != NOTHING and left[place] == minima[cells[place]] and places[cells[place]] < 0:
+                places[cells[place]], order[filled] = place, cells[place]
+                filled += 1
+        first, last = _densest_run(places, order[:filled], _heights(minima, shift, mean), distinct)
         if first > last:
             break
         were = True
@@ -202,24 +204,24 @@ def _cut_runs(
 
 @compiled
 def _densest_run(
-    places: npt.NDArray[np.int64], heights: npt.NDArray[np.float64], distinct: Any
+    places: npt.NDArray[np.int64], order: npt.NDArray[np.int64], heights: npt.NDArray[np.float64], distinct: Any
 ) -> tuple[np.int64, np.int64]:
     """First and last place of the run whose low minima are least likely by chance; 0 and -1 if none is unlikely.
 
     places   int64 [bins], place of the shingle with a bin's minimum; -1 in an empty bin
+    order    int64 [filled bins], by these places: a sort would take longer to compile than all else
     heights  float64 [bins], minima as multiples of their mean
 
     A place holds a minimum below h with probability p = bins / distinct (1 - exp(-h)). By Chernoff, l places hold c or
     more with a probability of at most exp(-l KL(c / l, p)). Tried are h = 1, 1/4, 1/16 ... 1/1024.
     """
-    order = np.argsort(places)
     best, first, last = RUN_SCORE_MIN, np.int64(0), np.int64(-1)
     low = np.empty(len(places), np.int64)
     height = 1.0
     while height > 0.0005:
         chance, count = min(len(places) / distinct * (1 - np.exp(-height)), 0.999), 0
         for each in order:
-            if places[each] >= 0 and heights[each] < height:
+            if heights[each] < height:
                 low[count] = places[each]
                 count += 1
         for begin in range(count - RUN_MINIMA_MIN + 1):

@@ -1,8 +1,15 @@
-"""Warming the JIT cache."""
+"""Warming the JIT cache, and a first run without it."""
 
+import multiprocessing
+import operator
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+from streamer.fingerprint import warm_up
+from streamer.settings.settings import Settings
 from tests.support.paths import ROOT
 
 PROGRAM = """
@@ -50,3 +57,52 @@ print([name for name, count in compiled().items() if count > max(1, ahead[name])
 def test_warming_up_leaves_out_no_kernel_and_no_types_of_its_arguments() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("[]\n[]\n", 0), done.stderr
+
+
+FIRST_RUN = """
+import importlib, pkgutil, sys
+from pathlib import Path
+from rich.console import Console
+import index.kernels, index.tools
+from streamer.fingerprint.scheme import parameters_for
+from streamer.service.file_job import filter_files
+from streamer.settings.settings import load
+
+modules = [importlib.import_module(f"index.kernels.{each.name}") for each in pkgutil.iter_modules(index.kernels.__path__)]
+
+def compiled():
+    found = [one for module in modules for one in vars(module).values() if hasattr(one, "py_func")]
+    return {f"{one.__module__}.{one.__name__}": set(one.signatures) for one in found}
+
+folder = Path(sys.argv[1])
+settings = load(None, [f"index.directory={folder / 'index'}", *sys.argv[2:]], {})
+stages = index.tools.compile_first(parameters_for(settings, {}))
+next(stages)
+ahead = compiled()
+assert sum(map(bool, ahead.values())) > 8
+filter_files(settings, [folder / "texts.jsonl"], folder / "out", Console(quiet=True))
+print([name for name, signatures in compiled().items() if not signatures <= ahead[name]])
+"""
+
+
+@pytest.mark.parametrize("scheme", ["minhash", "simhash"])
+def test_the_other_process_compiles_all_that_the_index_needs_for_a_first_batch(tmp_path: Path, scheme: str) -> None:
+    lines = [
+        f'{{"id": "{row}", "text": "{"The harbour of the old town lies open. " * (row % 3 + 1)}"}}' for row in range(12)
+    ]
+    (tmp_path / "texts.jsonl").write_text("\n".join(lines))
+    command = [sys.executable, "-c", FIRST_RUN, str(tmp_path), f"fingerprint.scheme={scheme}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1:] == ["[]"], done.stderr
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_empty_cache_is_filled_in_two_processes_and_a_warm_one_in_none(
+    monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    # The other process ends without a word, as one that is killed: nothing waits for it.
+    monkeypatch.setattr(warm_up, "_compile", operator.is_)
+    monkeypatch.setattr(warm_up, "is_kept", lambda _: kept)
+    before = set(multiprocessing.active_children())
+    with warm_up.compile_first(Settings()):
+        assert len(set(multiprocessing.active_children()) - before) == (0 if kept else 1)

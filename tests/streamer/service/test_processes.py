@@ -1,5 +1,6 @@
 """A file job on several processes writes what one process writes, whatever ends them."""
 
+import gzip
 import os
 import signal
 import subprocess
@@ -10,17 +11,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import orjson
+import pyarrow as arrow
 import pytest
+import zstandard
+from pyarrow import parquet
 
+from streamer.errors import EXIT_INTERRUPTED
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.key import PUBLIC
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import Decoder
+from streamer.service.file_job import START_BYTES
 from streamer.settings.settings import Settings
 from streamer.transports.files.output_folder import OUTPUT_FILES
 from tests.support.memory_service import SENTENCES
 from tests.support.paths import ROOT
 from tests.support.pooled_batches import records_of, shown
+from tests.support.web_archives import Archive
 
 RECORDS = 3_000
 DEADLY = {2_803: "segfault", 2_804: "abort", 2_907: "endless"}
@@ -85,6 +92,38 @@ def workers_of(number: int) -> list[int]:
     return [below for child in children_of(number) for below in children_of(child)]
 
 
+def mixed(folder: Path) -> Path:
+    """A folder with the same kinds of lines in files of every kind, large and small ones; no line is in two of them."""
+    folder.mkdir()
+    lines = written(folder / "all", {}).read_bytes().splitlines(keepends=True)
+    (folder / "all").unlink()
+    parts = iter([lines[begin : begin + 250] for begin in range(0, len(lines), 250)])
+    (folder / "a.jsonl").write_bytes(b"".join(next(parts)))
+    (folder / "b.jsonl.gz").write_bytes(b"".join(gzip.compress(b"".join(next(parts))) for _ in range(2)))
+    (folder / "c.jsonl.zst").write_bytes(zstandard.compress(b"".join(next(parts))))
+    archive = Archive()
+    for line in next(parts):
+        if line.startswith(b'{"'):
+            page = orjson.loads(line)
+            archive.page(page["url"], page["text"])
+    (folder / "d.warc.gz").write_bytes(archive.members)
+    rows = [orjson.loads(line) for line in next(parts) if line.startswith(b'{"')]
+    parquet.write_table(arrow.Table.from_pylist(rows), folder / "e.parquet")
+    (folder / "small").mkdir()
+    for number, line in enumerate(next(parts)):
+        (folder / "small" / f"{number:03}.jsonl").write_bytes(line)
+    (folder / "z.jsonl").write_bytes(b"".join(line for part in parts for line in part))
+    return folder
+
+
+def wide(path: Path, source: Path) -> Path:
+    """The same lines with blanks at their ends: enough bytes for processes that start at once."""
+    lines = [line.ljust(3_000) for line in source.read_bytes().splitlines()]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    assert path.stat().st_size > START_BYTES
+    return path
+
+
 @contextmanager
 def running(arguments: Sequence[str], tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(arguments, env=environment(tmp_path), stdout=subprocess.DEVNULL) as process:
@@ -117,6 +156,35 @@ def test_several_processes_write_what_one_writes(single: tuple[Path, dict[str, b
         assert wait_for_workers(process)
         assert process.wait() == 0
     assert outputs(tmp_path / "out") == wanted
+
+
+def test_files_of_every_kind_are_read_ahead_in_folders_and_by_globs(tmp_path: Path) -> None:
+    path = mixed(tmp_path / "mixed")
+    subprocess.run(command(path, tmp_path / "single", 1), check=True, env=environment(tmp_path))
+    path /= "**/*.*"
+    with running(command(path, tmp_path / "out", 3), tmp_path) as process:
+        wait_for_workers(process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait() in (0, EXIT_INTERRUPTED)
+    # It goes on in the middle of the files, with another number of processes.
+    subprocess.run(command(path, tmp_path / "out", 2), check=True, env=environment(tmp_path))
+    assert outputs(tmp_path / "out") == outputs(tmp_path / "single")
+
+
+def test_copies_that_a_large_input_starts_at_once_may_be_killed_and_change_nothing(
+    single: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
+    path = wide(tmp_path / "pages.jsonl", single[0])
+    subprocess.run(command(path, tmp_path / "single", 1), check=True, env=environment(tmp_path))
+    with running(command(path, tmp_path / "out", 2), tmp_path) as process:
+        while not (copies := children_of(process.pid)):
+            assert process.poll() is None
+        assert not workers_of(process.pid), "these are no copies"
+        while not (tmp_path / "out" / "verdicts.jsonl").exists():
+            time.sleep(0.005)
+        os.kill(copies[-1], signal.SIGKILL)
+        assert process.wait() == 0
+    assert outputs(tmp_path / "out") == outputs(tmp_path / "single")
 
 
 def test_processes_that_are_killed_change_nothing(single: tuple[Path, dict[str, bytes]], tmp_path: Path) -> None:
