@@ -326,7 +326,8 @@ class ConfluentReader:
             self._stopped.add(partition)
         elif code in (KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED):
             raise DeliveryDoubtful(f"another worker runs as instance {self._instance!r} of this group")
-        elif error.fatal() or code == KafkaError._LOG_TRUNCATION:
+        elif error.fatal() or code in (KafkaError._FATAL, KafkaError._LOG_TRUNCATION):
+            # As a message the client's end has the code alone.
             raise DeliveryDoubtful(f"the client reads no more: {words}")
         elif not is_passing(error):
             raise as_broker_error(error)
