@@ -11,6 +11,7 @@ under way.
 """
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -141,6 +142,12 @@ def files(documents: tuple[Path, ...], count: int, overrides: tuple[str, ...], a
     )
 
 
+def cpu_seconds_of_children() -> float:
+    """Processor seconds of all processes below this one that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 @main.command()
 @click.argument("documents", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @click.option("--count", default=200_000, show_default=True, help="Made-up documents where no files are given.")
@@ -158,24 +165,28 @@ def cores(
         values = values_of(documents, count)
         source.write_bytes(b"".join(line + b"\n" for line in values))
         seconds: dict[int, list[float]] = {1: [], processes: []}
+        cpu_seconds: dict[int, list[float]] = {1: [], processes: []}
         for number in range(rounds + 1):
             for each, found in seconds.items():
                 place = str(directory / f"{number}-{each}")
                 named = ["--out", place, "--index", f"{place}.index", "--processes", str(each), "--json"]
                 chosen = [word for override in overrides for word in ("--set", override)]
-                begin = time.perf_counter()
+                begin, before = time.perf_counter(), cpu_seconds_of_children()
                 subprocess.run(
                     [sys.executable, "-m", "streamer", *chosen, "filter", str(source), *named],
                     check=True,
                     capture_output=True,
                 )
-                found += [time.perf_counter() - begin] if number else []
+                if number:
+                    found.append(time.perf_counter() - begin)
+                    cpu_seconds[each].append(cpu_seconds_of_children() - before)
         ratios = sorted(one / several for one, several in zip(seconds[1], seconds[processes], strict=True))
     show(
         {
             "documents": len(values),
             "bytes_per_document": sum(map(len, values)) / len(values),
             "seconds": {str(each): statistics.median(found) for each, found in seconds.items()},
+            "cpu_seconds": {str(each): statistics.median(found) for each, found in cpu_seconds.items()},
             "ratio": statistics.median(ratios),
             "ratio_min": ratios[0],
             "ratio_max": ratios[-1],
