@@ -142,13 +142,7 @@ class Resolve:
         return known._replace(fingerprints=fingerprints, looks=looks)
 
     def _keep(
-        self,
-        task: Task,
-        known: _Known,
-        outcome: Outcome,
-        rows: _Numbers,
-        originals: _Numbers,
-        first: int,
+        self, task: Task, known: _Known, outcome: Outcome, rows: _Numbers, originals: _Numbers, first: int
     ) -> None:
         status = np.zeros(len(rows), _STATUS)
         low = known.low[first + rows]

@@ -8,14 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import (
-    NO_DISTANCE,
-    Kind,
-    Position,
-    Source,
-    Verdict,
-    naming_originals,
-)
+from index.entry import NO_DISTANCE, Kind, Position, Source, Verdict, naming_originals
 from index.lsm.row_directory import RowPlace
 from index.matching.host_sketch import host_keys
 from index.session import ReadSession

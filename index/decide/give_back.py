@@ -31,16 +31,7 @@ from index.decide.lookup import nearest_of_matches
 from index.decide.prepare import Prepared, stored_form
 from index.decide.restore import NO_ENDS, enter_again, numbers_at, positions_of
 from index.decide.rule import WATCHED
-from index.entry import (
-    NO_DISTANCE,
-    NO_NUMBER,
-    Entries,
-    Kind,
-    Position,
-    Source,
-    Verdict,
-    given_back_source,
-)
+from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict, given_back_source
 from index.errors import GivingBack
 from index.frames.hosts import with_frames
 from index.matching.distance import Matches, joined, nearest

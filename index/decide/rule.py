@@ -99,10 +99,7 @@ class Walk:
         return distances
 
     def decide(
-        self,
-        next_number: int,
-        stops: npt.NDArray[np.bool_] | None = None,
-        at_stop: Callable[[int], None] | None = None,
+        self, next_number: int, stops: npt.NDArray[np.bool_] | None = None, at_stop: Callable[[int], None] | None = None
     ) -> Outcome:
         """Decide all rows in order; entering rows get ascending numbers from `next_number`.
 

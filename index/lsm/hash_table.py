@@ -44,10 +44,7 @@ class HashTable:
     """
 
     def __init__(
-        self,
-        shape: Shape,
-        sizes: TreeSizes,
-        new_pair: Callable[[Shape], MemtablePair] = MemtablePair,
+        self, shape: Shape, sizes: TreeSizes, new_pair: Callable[[Shape], MemtablePair] = MemtablePair
     ) -> None:
         """sizes: may change between transactions; new_pair: creates an empty memtable pair."""
         self._shape, self._new_pair = shape, new_pair

@@ -147,10 +147,7 @@ class CandidateSet:
             self._lost.values[self.place(order)] = lost
 
     def distances(
-        self,
-        compare: Callable[..., npt.NDArray[np.int16]],
-        rows: npt.NDArray[np.int64],
-        places: npt.NDArray[np.int64],
+        self, compare: Callable[..., npt.NDArray[np.int16]], rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int16]:
         """`Parameters.root_distances` of rows to documents at these places: int64 [m] twice -> int16 [m]."""
         fingerprints, looks = self._fingerprints.values, self._looks.values

@@ -285,12 +285,7 @@ class Expected:
                 yield entries_in_segments(key[0], entries[:, self.holds(entries[1])])
 
     def _in_tables(
-        self,
-        fingerprints: Numbers,
-        numbers: Numbers,
-        *,
-        moved: npt.NDArray[np.bool_] | None = None,
-        left: bool = False,
+        self, fingerprints: Numbers, numbers: Numbers, *, moved: npt.NDArray[np.bool_] | None = None, left: bool = False
     ) -> Iterator[TableEntries]:
         """Entries in all segment tables.
 

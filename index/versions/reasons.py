@@ -31,11 +31,7 @@ def with_reasons(session: ReadSession, entries: Entries, outcome: Outcome) -> En
     return replace(entries, reasons=reasons)
 
 
-def _of_equal_texts(
-    session: ReadSession,
-    entries: Entries,
-    outcome: Outcome,
-) -> npt.NDArray[np.bool_]:
+def _of_equal_texts(session: ReadSession, entries: Entries, outcome: Outcome) -> npt.NDArray[np.bool_]:
     """Duplicates with their original's normalised text: bool [n].
 
     Equal signatures prove no equal texts: 128 bins of 8 bits often miss one changed word in a long text.

@@ -18,13 +18,7 @@ class Auditor:
         self._index = index
         self._store = store_of(settings, self._counting)
 
-    def observe(
-        self,
-        entries: Entries,
-        samples: Samples,
-        decisions: Decisions,
-        names: Mapping[str, str],
-    ) -> None:
+    def observe(self, entries: Entries, samples: Samples, decisions: Decisions, names: Mapping[str, str]) -> None:
         """Add the sampled documents of a decided batch; `names` are the streams'."""
         audited = []
         for row, (least, features) in samples.items():

@@ -277,10 +277,7 @@ def seed(settings: Settings, wait: bool) -> None:
     """
     from streamer.index_admin import seed, tables, tools
 
-    with (
-        tools.open_for_reading(settings) as index,
-        tables.progress_bar("writing entries", _entries(index)) as progress,
-    ):
+    with tools.open_for_reading(settings) as index, tables.progress_bar("writing entries", _entries(index)) as progress:
         written = seed.seed(settings, index, progress)
     click.echo(f"{written.entries:,} entries in the topic {written.topic}: run the job with --seed now", err=True)
     if wait:

@@ -185,11 +185,7 @@ def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> It
             )
             flagged = np.concatenate([pairs_flagged(left, right, parameters), admitted.originals >= 0])
             yield Trial(
-                method,
-                settings,
-                parameters,
-                score(flagged, truth),
-                (seconds + admitted.cpu_seconds) / count * 1e6,
+                method, settings, parameters, score(flagged, truth), (seconds + admitted.cpu_seconds) / count * 1e6
             )
 
 

@@ -105,11 +105,7 @@ class Report:
         return text
 
     def _near(self, near: Near, role: str) -> Text:
-        said = [
-            _RELATIONS[near.relation].format(role),
-            "came later" if near.later else "",
-            near.why_not,
-        ]
+        said = [_RELATIONS[near.relation].format(role), "came later" if near.later else "", near.why_not]
         text = Text.assemble(f"{_alike(near.likeness)}  ", (printable(near.id), "bold"), f"  {self._place(near.where)}")
         return text.append("".join(f"  {each}" for each in said if each), "dim")
 

@@ -85,10 +85,7 @@ class Scheme(ABC):
         return self._key
 
     def fingerprint(
-        self,
-        texts: Sequence[str],
-        titles: Sequence[str] | None = None,
-        metadata: Sequence[Sequence[str]] | None = None,
+        self, texts: Sequence[str], titles: Sequence[str] | None = None, metadata: Sequence[Sequence[str]] | None = None
     ) -> Fingerprints:
         """Fingerprint of every text, row for row."""
         return joined(

@@ -70,9 +70,7 @@ def settings_digest(settings: Settings, stamp: Mapping[str, str]) -> str:
     return xxhash.xxh3_64_hexdigest(orjson.dumps([decode, dict(stamp)], option=orjson.OPT_SORT_KEYS))[:8]
 
 
-_OF_THE_REGISTRY = {
-    *("registry_url", "registry_user", "registry_password", "registry_cafile", "registry_timeout_ms"),
-}
+_OF_THE_REGISTRY = {*("registry_url", "registry_user", "registry_password", "registry_cafile", "registry_timeout_ms")}
 
 
 def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:

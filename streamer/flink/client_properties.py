@@ -15,10 +15,7 @@ def client_properties(kafka: Kafka) -> dict[str, str]:
     >>> client_properties(Kafka(bootstrap_servers=["broker:9092"]))
     {'bootstrap.servers': 'broker:9092', 'security.protocol': 'PLAINTEXT'}
     """
-    properties = {
-        "bootstrap.servers": ",".join(kafka.bootstrap_servers),
-        "security.protocol": kafka.security_protocol,
-    }
+    properties = {"bootstrap.servers": ",".join(kafka.bootstrap_servers), "security.protocol": kafka.security_protocol}
     if kafka.sasl_mechanism is not None and kafka.sasl_password is not None:
         user, password = (_quoted(each) for each in (kafka.sasl_username or "", kafka.sasl_password.get_secret_value()))
         properties["sasl.mechanism"] = kafka.sasl_mechanism

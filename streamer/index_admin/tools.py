@@ -174,11 +174,7 @@ def seek_fingerprint(index: Index, text: str) -> Query:
 def seek_id(index: Index, id_: str) -> list[Query]:
     """Decisions on an id, oldest first."""
     return [
-        Query(
-            each.kind,
-            None if each.document is None else np.array([each.document.fingerprint], np.uint64),
-            each,
-        )
+        Query(each.kind, None if each.document is None else np.array([each.document.fingerprint], np.uint64), each)
         for each in index.decided([id_])
     ]
 

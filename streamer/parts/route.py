@@ -12,11 +12,7 @@ class RoutePart(Loop):
     """One worker in this part. It reads only records with known verdicts."""
 
     def __init__(
-        self,
-        transport: RoutingTransport,
-        recoverer: StartingOffsets,
-        listener: Listener,
-        router: Router,
+        self, transport: RoutingTransport, recoverer: StartingOffsets, listener: Listener, router: Router
     ) -> None:
         super().__init__(transport, recoverer, listener)
         self._routing = transport

@@ -93,9 +93,7 @@ class Packer:
     """
 
     def __init__(self, magic: bytes, heading: Heading, count: int) -> None:
-        self._parts = [
-            _FIXED.pack(magic, VERSION, 0, heading.partition, count, heading.begin, heading.end),
-        ]
+        self._parts = [_FIXED.pack(magic, VERSION, 0, heading.partition, count, heading.begin, heading.end)]
         for text in (heading.stamp, heading.stream, heading.topic):
             self.text(text)
 

@@ -74,9 +74,7 @@ class MissingHosts:
     def _warn(self) -> None:
         self._watches = False
         log.warning(
-            "no document names a host, so templates of sites are not learnt",
-            documents=self._count,
-            remedy=self._remedy,
+            "no document names a host, so templates of sites are not learnt", documents=self._count, remedy=self._remedy
         )
 
 

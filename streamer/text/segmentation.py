@@ -131,12 +131,7 @@ def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Di
     singles[words[is_single]] = weights[1 + weight_numbers[is_single]]
     children[words[~is_single] - SYMBOLS] |= (1 + weight_numbers[~is_single]).astype(np.uint64)
     return Dictionary(
-        children,
-        singles,
-        weights,
-        math.log(1) - whole,
-        struck if struck.any() else struck[:0],
-        *_model(),
+        children, singles, weights, math.log(1) - whole, struck if struck.any() else struck[:0], *_model()
     )
 
 

@@ -99,9 +99,7 @@ Span = tuple[int, int, str]
 """Begin and end of the removed part, and its replacement."""
 
 
-def passages_of(
-    characters: Characters,
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def passages_of(characters: Characters) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Results of `passage_kernels.passages`: collapsed texts, bounds, and passages to examine."""
     return kernels.passages(characters.codepoints, characters.bounds, _signs())
 

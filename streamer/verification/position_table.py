@@ -35,10 +35,7 @@ class PositionTable:
     """
 
     def __init__(
-        self,
-        offsets: Mapping[Source, Words],
-        rows_at: Callable[[Source, Rows], Rows],
-        stream_names: Mapping[str, str],
+        self, offsets: Mapping[Source, Words], rows_at: Callable[[Source, Rows], Rows], stream_names: Mapping[str, str]
     ) -> None:
         """
         offsets       by source, uint64 [n] ascending
