@@ -27,19 +27,7 @@ from index.matching.frame import (
 )
 from index.matching.host_sketch import NAME_CHARACTERS_MAX, NO_HOST, host_keys
 from index.session import ReadSession, WriteSession
-from index.storage.layout import (
-    HOSTS_MET,
-    HOSTS_MET_KEY,
-    HostSample,
-    Table,
-    changed_at,
-    pack_hosts_met,
-    pack_numbers,
-    pack_sample,
-    unpack_hosts_met,
-    unpack_numbers,
-    unpack_sample,
-)
+from index.storage import layout
 from index.storage.store import Transaction
 
 HOSTS_MAX = 10_000
@@ -48,7 +36,7 @@ HOSTS_MAX = 10_000
 MET_MIN = 2
 """Documents of a host before its sample begins."""
 
-HALVED_EVERY = HOSTS_MET // 4
+HALVED_EVERY = layout.HOSTS_MET // 4
 """Documents with a host between two halvings."""
 
 EXAMINED = 8
@@ -74,19 +62,19 @@ def learn_frames(session: WriteSession, entries: Entries, rows: npt.NDArray[np.i
     keys, rows = _with_host(session, entries, rows)
     if not len(rows):
         return entries
-    counted, counts = unpack_hosts_met(transaction.get(Table.META, HOSTS_MET_KEY))
+    counted, counts = layout.unpack_hosts_met(transaction.get(layout.Table.META, layout.HOSTS_MET_KEY))
     # Slots [4, 9, 4] of three rows have ranks [0, 0, 1]: the third row counts the first as an earlier document.
-    slots = (keys[rows] % np.uint64(HOSTS_MET)).astype(np.int64)
+    slots = (keys[rows] % np.uint64(layout.HOSTS_MET)).astype(np.int64)
     order = np.argsort(slots, kind="stable")
     ordered = slots[order]
     rank = np.empty(len(rows), np.int64)
     rank[order] = np.arange(len(rows)) - np.searchsorted(ordered, ordered)
     admitted = counts[slots] + rank >= MET_MIN
-    more = np.bincount(slots, minlength=HOSTS_MET)
+    more = np.bincount(slots, minlength=layout.HOSTS_MET)
     counts = np.minimum(counts + more, _MET_MAX).astype(np.uint8)
     halvings = (counted + len(rows)) // HALVED_EVERY - counted // HALVED_EVERY
     counts >>= np.uint8(min(7, halvings))
-    transaction.put(Table.META, HOSTS_MET_KEY, pack_hosts_met(counted + len(rows), counts))
+    transaction.put(layout.Table.META, layout.HOSTS_MET_KEY, layout.pack_hosts_met(counted + len(rows), counts))
     return _framed(session, entries, keys, rows, admitted, learn=session)
 
 
@@ -107,19 +95,19 @@ def counting_by(rule: FrameRule, bin_bits: int) -> frames.Counting:
     return frames.Counting(rule.pages_min, rule.sample_max, rule.every, *often, *versions, bin_bits)
 
 
-def read_samples(transaction: Transaction, keys: npt.NDArray[np.uint64]) -> dict[int, HostSample]:
+def read_samples(transaction: Transaction, keys: npt.NDArray[np.uint64]) -> dict[int, layout.HostSample]:
     """Samples by host key: uint64 [n], ascending and distinct; omits hosts without one."""
-    if not transaction.count(Table.FRAMES):
+    if not transaction.count(layout.Table.FRAMES):
         return {}
-    values = transaction.get_many(Table.FRAMES, pack_numbers(keys))
-    there = unpack_numbers([key for key, _ in values]).tolist()
-    return {key: unpack_sample(value) for key, (_, value) in zip(there, values, strict=True)}
+    values = transaction.get_many(layout.Table.FRAMES, layout.pack_numbers(keys))
+    there = layout.unpack_numbers([key for key, _ in values]).tolist()
+    return {key: layout.unpack_sample(value) for key, (_, value) in zip(there, values, strict=True)}
 
 
-def write_samples(transaction: Transaction, samples: dict[int, HostSample]) -> None:
+def write_samples(transaction: Transaction, samples: dict[int, layout.HostSample]) -> None:
     """Store host samples, by key."""
-    keys = pack_numbers(np.array(list(samples), np.uint64))
-    transaction.put_all(Table.FRAMES, keys, [pack_sample(sample) for sample in samples.values()])
+    keys = layout.pack_numbers(np.array(list(samples), np.uint64))
+    transaction.put_all(layout.Table.FRAMES, keys, [layout.pack_sample(sample) for sample in samples.values()])
 
 
 def _framed(
@@ -189,23 +177,23 @@ def _store(
     keys: npt.NDArray[np.uint64],
     samples: Sequence[npt.NDArray[np.uint64]],
     taken: npt.NDArray[np.int64],
-    known: dict[int, HostSample],
+    known: dict[int, layout.HostSample],
     names: dict[int, str],
 ) -> None:
     at, written = session.counters.next_number, {}
     for key, sample, count in zip(keys.tolist(), samples, taken.tolist(), strict=True):
         kept = known[key].kept if key in known else 0
-        written[key] = HostSample(count, kept, at, names[key], sample)
+        written[key] = layout.HostSample(count, kept, at, names[key], sample)
     new = [key for key in written if key not in known]
-    for key in new[: max(0, session.transaction.count(Table.FRAMES) + len(new) - HOSTS_MAX)]:
+    for key in new[: max(0, session.transaction.count(layout.Table.FRAMES) + len(new) - HOSTS_MAX)]:
         _evict(session.transaction, key)
     write_samples(session.transaction, written)
 
 
 def _evict(transaction: Transaction, near: int) -> None:
     """Remove the longest unchanged sample among some after this key; keys are hashes, so the choice is random."""
-    begin = pack_numbers(np.array([near], np.uint64))[0]
-    behind = chain(transaction.walk(Table.FRAMES, begin), transaction.walk(Table.FRAMES))
-    examined = {bytes(key): changed_at(value) for key, value in islice(behind, EXAMINED)}
+    begin = layout.pack_numbers(np.array([near], np.uint64))[0]
+    behind = chain(transaction.walk(layout.Table.FRAMES, begin), transaction.walk(layout.Table.FRAMES))
+    examined = {bytes(key): layout.changed_at(value) for key, value in islice(behind, EXAMINED)}
     if examined:
-        transaction.delete(Table.FRAMES, min(examined, key=lambda key: examined[key]))
+        transaction.delete(layout.Table.FRAMES, min(examined, key=lambda key: examined[key]))

@@ -14,17 +14,7 @@ from index.kernels import log_rows
 from index.kernels.scan import address_of
 from index.matching.frame import without_frames
 from index.matching.host_sketch import host_keys
-from index.storage.codec import (
-    LOG_ORIGINAL,
-    LOG_ROW,
-    LOG_SOURCE,
-    Lines,
-    entered_rows,
-    pack_batch,
-    pack_lengths,
-    unpack_batch,
-    unpack_lengths,
-)
+from index.storage import codec
 from index.storage.layout import LOG_KEY, Filing, Table, unpack_text
 from index.storage.store import Transaction
 
@@ -83,9 +73,9 @@ class Batch:
     words: int
 
     @cached_property
-    def lines(self) -> Lines:
+    def lines(self) -> codec.Lines:
         """All parts."""
-        return unpack_batch(self.value)
+        return codec.unpack_batch(self.value)
 
     @cached_property
     def fingerprints(self) -> npt.NDArray[np.uint64]:
@@ -106,7 +96,7 @@ class Batch:
     @property
     def end_number(self) -> int:
         """One above the last document number."""
-        return self.first_number + entered_rows(self.value)
+        return self.first_number + codec.entered_rows(self.value)
 
     def entered(self) -> npt.NDArray[np.int64]:
         """Rows that entered, int64 [entered], ascending; the i-th has the number first_number + i."""
@@ -158,22 +148,22 @@ def write(
     origins  originals for the duplicate rows, in order
     ratios   uint16 [n], or one for all rows
     """
-    rows = np.zeros(len(entries), LOG_ROW)
+    rows = np.zeros(len(entries), codec.LOG_ROW)
     rows["offset"], rows["time_ms"], rows["source"] = entries.offsets, entries.times_ms, entries.source_numbers
     rows["reason"], rows["kind"] = entries.reasons, entries.kinds
     if entries.digests is not None:
         rows["text"], rows["substance"] = entries.digests.T
-    rows["host"], rows["length"] = host_digests(entries), pack_lengths(entries.letters)
+    rows["host"], rows["length"] = host_digests(entries), codec.pack_lengths(entries.letters)
     for name, column in columns.items():
         rows[name] = column
     entered = rows["filing"] != Filing.NOTHING
-    originals = np.zeros(len(origins), LOG_ORIGINAL)
+    originals = np.zeros(len(origins), codec.LOG_ORIGINAL)
     originals["ratio"] = np.broadcast_to(ratios, len(rows))[naming_originals(rows["verdict"])]
     original_ids: Sequence[str] = ()
     if origins:
         original_ids, originals["stream"], originals["partition"], originals["offset"] = zip(*origins, strict=True)
     looks = None if entries.looks is None else entries.looks[entered]
-    value = pack_batch(sources, rows, entries.fingerprints[entered], entries.ids, originals, original_ids, looks)
+    value = codec.pack_batch(sources, rows, entries.fingerprints[entered], entries.ids, originals, original_ids, looks)
     transaction.put(Table.LOG, key, value)
 
 
@@ -235,7 +225,7 @@ class _Known(NamedTuple):
 _NONE_KNOWN = _Known(*np.empty((3, 0), np.uint64))
 
 
-_ROW_IN_WORDS = np.dtype([*LOG_ROW.descr, ("after", f"V{8 * log_rows.ROW_WORDS - LOG_ROW.itemsize}")])
+_ROW_IN_WORDS = np.dtype([*codec.LOG_ROW.descr, ("after", f"V{8 * log_rows.ROW_WORDS - codec.LOG_ROW.itemsize}")])
 
 
 class Documents:
@@ -287,12 +277,12 @@ class Documents:
     @property
     def sources(self) -> npt.NDArray[np.void]:
         """Each document's source, LOG_SOURCE [n]. A copy: it stays valid."""
-        return self._spread(self._packed[1].astype("<u8", copy=False).view(LOG_SOURCE))
+        return self._spread(self._packed[1].astype("<u8", copy=False).view(codec.LOG_SOURCE))
 
     @property
     def lengths(self) -> npt.NDArray[np.uint32]:
         """Each document's length, uint32 [n]; 0 if unknown."""
-        return unpack_lengths(self.rows["length"])
+        return codec.unpack_lengths(self.rows["length"])
 
     @cached_property
     def fingerprints(self) -> npt.NDArray[np.uint64]:
@@ -336,7 +326,7 @@ def _known(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int
 
 def sources_of(streams: npt.NDArray[np.uint32], partitions: npt.NDArray[np.uint32]) -> npt.NDArray[np.void]:
     """A batch's sources, by the index's numbers: uint32 [s] each -> LOG_SOURCE [s]."""
-    sources = np.empty(len(streams), LOG_SOURCE)
+    sources = np.empty(len(streams), codec.LOG_SOURCE)
     sources["stream"], sources["partition"] = streams, partitions
     return sources
 

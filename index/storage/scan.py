@@ -6,32 +6,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index.storage import layout
 from index.storage.codec import Tombstones, unpack_tombstones
-from index.storage.layout import (
-    HORIZON_KEY,
-    JOURNAL_KEY,
-    NUMBER_KEY,
-    SOURCE_KEY,
-    TOMBSTONE_KEY,
-    JournalRun,
-    Table,
-    unpack_applied,
-    unpack_horizon,
-    unpack_journal_run,
-    unpack_numbers,
-    unpack_stream,
-    unpack_times,
-)
 from index.storage.store import Transaction
 
 
 def forgotten(transaction: Transaction) -> npt.NDArray[np.uint64]:
     """Documents retired one by one: their numbers, uint64 [n], ascending."""
-    return unpack_numbers(transaction.keys(Table.RETIRED))
+    return layout.unpack_numbers(transaction.keys(layout.Table.RETIRED))
 
 
 def aside(
-    transaction: Transaction, table: Table, words: int
+    transaction: Transaction, table: layout.Table, words: int
 ) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
     """Fingerprints uint64 [n, words] and numbers uint64 [n] from EXACT or REPEATS, ascending by key, in portions.
 
@@ -45,9 +31,9 @@ def aside(
         keys.append(key)
         values.append(bytes(value))
         if len(keys) == 2**16:
-            yield _fingerprints(keys, words), unpack_numbers(values)
+            yield _fingerprints(keys, words), layout.unpack_numbers(values)
             keys, values = [], []
-    yield _fingerprints(keys, words), unpack_numbers(values)
+    yield _fingerprints(keys, words), layout.unpack_numbers(values)
 
 
 def _fingerprints(keys: list[bytes], words: int) -> npt.NDArray[np.uint64]:
@@ -56,45 +42,48 @@ def _fingerprints(keys: list[bytes], words: int) -> npt.NDArray[np.uint64]:
 
 def tombstones(transaction: Transaction, words: int) -> Iterator[tuple[int, Tombstones]]:
     """Tombstones that wait for compaction, with their number, ascending."""
-    for key, value in transaction.walk(Table.TOMBSTONES):
-        yield TOMBSTONE_KEY.unpack(key)[0], unpack_tombstones(value, words)
+    for key, value in transaction.walk(layout.Table.TOMBSTONES):
+        yield layout.TOMBSTONE_KEY.unpack(key)[0], unpack_tombstones(value, words)
 
 
-def runs(transaction: Transaction) -> Iterator[tuple[int, int, int, JournalRun]]:
+def runs(transaction: Transaction) -> Iterator[tuple[int, int, int, layout.JournalRun]]:
     """Journal runs: stream number, partition, first offset, run."""
-    for key, value in transaction.walk(Table.JOURNAL):
-        yield *JOURNAL_KEY.unpack(key), unpack_journal_run(bytes(value))
+    for key, value in transaction.walk(layout.Table.JOURNAL):
+        yield *layout.JOURNAL_KEY.unpack(key), layout.unpack_journal_run(bytes(value))
 
 
 def last_offset(transaction: Transaction, stream: int, partition: int) -> int:
     """A source's last journaled offset; it must have a run."""
-    below = transaction.floor(Table.JOURNAL, JOURNAL_KEY.pack(stream, partition, 2**64 - 1))
+    below = transaction.floor(layout.Table.JOURNAL, layout.JOURNAL_KEY.pack(stream, partition, 2**64 - 1))
     assert below is not None, "the source has no run"
-    return unpack_journal_run(bytes(below[1])).last
+    return layout.unpack_journal_run(bytes(below[1])).last
 
 
 def journaled_sources(transaction: Transaction) -> list[tuple[int, int]]:
     """Every journaled source: stream number and partition."""
     sources: list[tuple[int, int]] = []
-    key = transaction.key_above(Table.JOURNAL, b"\0")
+    key = transaction.key_above(layout.Table.JOURNAL, b"\0")
     while key is not None:
-        stream, partition, _ = JOURNAL_KEY.unpack(key)
+        stream, partition, _ = layout.JOURNAL_KEY.unpack(key)
         sources.append((stream, partition))
-        key = transaction.key_above(Table.JOURNAL, JOURNAL_KEY.pack(stream, partition, 2**64 - 1))
+        key = transaction.key_above(layout.Table.JOURNAL, layout.JOURNAL_KEY.pack(stream, partition, 2**64 - 1))
     return sources
 
 
 def numbered_streams(transaction: Transaction) -> dict[int, tuple[str, str]]:
     """Stream and name by the stream's number, ascending."""
-    return {NUMBER_KEY.unpack(key)[0]: unpack_stream(bytes(value)) for key, value in transaction.walk(Table.STREAMS)}
+    return {
+        layout.NUMBER_KEY.unpack(key)[0]: layout.unpack_stream(bytes(value))
+        for key, value in transaction.walk(layout.Table.STREAMS)
+    }
 
 
 def applied_offsets(transaction: Transaction) -> dict[tuple[int, int], int]:
     """Applied offsets by stream number and partition."""
     applied = {}
-    for key, value in transaction.walk(Table.APPLIED):
-        stream, partition = SOURCE_KEY.unpack(key)
-        applied[stream, partition] = unpack_applied(bytes(value))[0]
+    for key, value in transaction.walk(layout.Table.APPLIED):
+        stream, partition = layout.SOURCE_KEY.unpack(key)
+        applied[stream, partition] = layout.unpack_applied(bytes(value))[0]
     return applied
 
 
@@ -111,10 +100,10 @@ class Age(NamedTuple):
 
 def ages(transaction: Transaction) -> dict[tuple[int, int], Age]:
     """Ages by stream number and partition, for every source in `times`."""
-    horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
+    horizon = layout.unpack_horizon(transaction.get(layout.Table.META, layout.HORIZON_KEY))
     expired = {(stream, partition): number for stream, partition, number, _ in horizon.sources.tolist()}
     of_sources = {}
-    for key, value in transaction.walk(Table.TIMES):
-        source = SOURCE_KEY.unpack(key)
-        of_sources[source] = Age(unpack_times(bytes(value)).watermark_ms, expired.get(source, 0))
+    for key, value in transaction.walk(layout.Table.TIMES):
+        source = layout.SOURCE_KEY.unpack(key)
+        of_sources[source] = Age(layout.unpack_times(bytes(value)).watermark_ms, expired.get(source, 0))
     return of_sources

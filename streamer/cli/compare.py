@@ -14,17 +14,7 @@ import click
 import orjson
 from rich.console import Console
 
-from streamer.cli.options import (
-    FILE,
-    Chosen,
-    any_files_argument,
-    force_option,
-    index_option,
-    json_option,
-    out_option,
-    output_log_of,
-    pass_chosen,
-)
+from streamer.cli import options
 from streamer.cli.outputs import NoLeftovers, require_absent, show, writing
 from streamer.errors import EXIT_INTERRUPTED
 
@@ -38,15 +28,20 @@ _SHARED_SECTIONS = ("kafka", "topics", "batch", "decode", "route", "recovery", "
 
 
 @click.command()
-@any_files_argument
-@out_option
-@index_option
-@click.option("--verdicts", type=FILE, help="Write both decisions on every document to this JSON Lines file.")
-@force_option
-@json_option
-@pass_chosen
+@options.any_files_argument
+@options.out_option
+@options.index_option
+@click.option("--verdicts", type=options.FILE, help="Write both decisions on every document to this JSON Lines file.")
+@options.force_option
+@options.json_option
+@options.pass_chosen
 def compare(
-    chosen: Chosen, files: Sequence[Path], out: Path | None, directory: Path | None, verdicts: Path | None, force: bool
+    chosen: options.Chosen,
+    files: Sequence[Path],
+    out: Path | None,
+    directory: Path | None,
+    verdicts: Path | None,
+    force: bool,
 ) -> None:
     """Compare the delivered verdicts with those of other settings.
 
@@ -75,28 +70,28 @@ def compare(
 
 @contextmanager
 def _delivered(
-    chosen: Chosen, files: Sequence[Path], out: Path | None, directory: Path | None
+    chosen: options.Chosen, files: Sequence[Path], out: Path | None, directory: Path | None
 ) -> Iterator[tuple["Settings", "OutputLog"]]:
     if files:
         with tempfile.TemporaryDirectory(prefix="streamer-compare-") as folder:
             yield _filtered(chosen, files, Path(folder))
     else:
         settings = chosen.load(index=directory, over_files=out is not None)
-        yield settings, output_log_of(settings, out)
+        yield settings, options.output_log_of(settings, out)
 
 
-def _filtered(chosen: Chosen, files: Sequence[Path], folder: Path) -> tuple["Settings", "OutputLog"]:
+def _filtered(chosen: options.Chosen, files: Sequence[Path], folder: Path) -> tuple["Settings", "OutputLog"]:
     """Filter files without --preset and the deciding --set."""
     from streamer.service.file_job import filter_files
 
     common = f"index.directory={folder / 'index'}", "route.shadow=false"
     shared = [each for each in chosen.overrides if each.partition(".")[0].strip() in _SHARED_SECTIONS]
-    settings = Chosen(chosen.file, shared).load(*common, over_files=True)
+    settings = options.Chosen(chosen.file, shared).load(*common, over_files=True)
     _, finished = filter_files(settings, files, folder / "out", Console(stderr=True))
     if not finished:
         sys.exit(EXIT_INTERRUPTED)
     others = chosen.load(*common, over_files=True)
-    return others, output_log_of(others, folder / "out")
+    return others, options.output_log_of(others, folder / "out")
 
 
 def _write(differences: "Differences", path: Path) -> None:

@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
+from streamer.cli import options
 from streamer.cli.methods import scores
-from streamer.cli.options import (
-    FILE,
-    FOLDER,
-    Chosen,
-    files_argument,
-    index_option,
-    json_option,
-    pass_chosen,
-    settings_options,
-    since_option,
-)
 from streamer.cli.outputs import NoLeftovers, require_absent, show, write_page, writing
 from streamer.errors import NoDocuments, SettingsError
 from streamer.explain.plain_table import PlainTable
@@ -50,7 +40,7 @@ class _ScoresUnlessNamed(click.Group):
     help=scores.help,
     subcommand_metavar="SET... | COMMAND [ARGS]...",
 )
-@settings_options
+@options.settings_options
 def evaluate() -> None:
     """Group of the subcommands."""
 
@@ -65,8 +55,8 @@ def _documents(files: Sequence[Path], settings: Settings) -> "list[Document]":
 
 
 @evaluate.command()
-@files_argument
-@click.option("--out", required=True, type=FOLDER, help="Write the set into this folder.")
+@options.files_argument
+@click.option("--out", required=True, type=options.FOLDER, help="Write the set into this folder.")
 @click.option(
     "--floor",
     default=0.5,
@@ -79,8 +69,8 @@ def _documents(files: Sequence[Path], settings: Settings) -> "list[Document]":
     type=click.IntRange(1, 32),
     help="Compare runs of this many tokens.  [default: 5, or 3 if most letters are of scripts with spaces]",
 )
-@pass_chosen
-def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float, run: int | None) -> None:
+@options.pass_chosen
+def truth(chosen: options.Chosen, files: Sequence[Path], out: Path, floor: float, run: int | None) -> None:
     """Compute the exact near-duplicates among the documents of FILES, without labels.
 
     Writes a set for `streamer evaluate`: the documents, all pairs with a Jaccard similarity of at least --floor, and each
@@ -126,9 +116,9 @@ def _write_lines(path: Path, lines: Sequence[str]) -> None:
 
 @evaluate.command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
-@json_option
-@pass_chosen
-def judges(chosen: Chosen, folders: Sequence[Path]) -> None:
+@options.json_option
+@options.pass_chosen
+def judges(chosen: options.Chosen, folders: Sequence[Path]) -> None:
     """Score the same pairs by cosine, SimHash (64 and 128 bits) and MinHash.
 
     FOLDERS are sets as for `streamer evaluate`. A stream gives each duplicate with its most similar earlier document, and
@@ -161,11 +151,11 @@ def judges(chosen: Chosen, folders: Sequence[Path]) -> None:
 
 
 @evaluate.command("time")
-@files_argument
-@click.option("--picture", type=FILE, help="Plot the times by number of documents on this HTML page.")
-@json_option
-@pass_chosen
-def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) -> None:
+@options.files_argument
+@click.option("--picture", type=options.FILE, help="Plot the times by number of documents on this HTML page.")
+@options.json_option
+@options.pass_chosen
+def time_command(chosen: options.Chosen, files: Sequence[Path], picture: Path | None) -> None:
     """Time a decision by the number of documents, with and without the index.
 
     Without the index, each document is compared with all earlier ones. All documents of FILES enter the index.
@@ -189,11 +179,11 @@ def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) ->
 
 
 @evaluate.command("short")
-@files_argument
-@click.option("--picture", type=FILE, help="Plot the share of misses by length on this HTML page.")
-@json_option
-@pass_chosen
-def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) -> None:
+@options.files_argument
+@click.option("--picture", type=options.FILE, help="Plot the share of misses by length on this HTML page.")
+@options.json_option
+@options.pass_chosen
+def short_command(chosen: options.Chosen, files: Sequence[Path], picture: Path | None) -> None:
     """Show the share of misjudged short texts, by length and threshold.
 
     Takes passages of whole sentences from FILES, and replaces one word in each. Fingerprints decide without a second
@@ -227,11 +217,11 @@ def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None) -
 
 
 @click.command("audit")
-@index_option
-@since_option
-@json_option
-@pass_chosen
-def audit(chosen: Chosen, directory: Path | None, since_ms: int | None) -> None:
+@options.index_option
+@options.since_option
+@options.json_option
+@options.pass_chosen
+def audit(chosen: options.Chosen, directory: Path | None, since_ms: int | None) -> None:
     """Show how good the verdicts are, measured on the stream.
 
     Recall: of documents with a near-duplicate that was kept before, the share that was dropped or names it. Precision: of

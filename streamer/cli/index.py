@@ -11,16 +11,7 @@ from typing import Any
 
 import click
 
-from streamer.cli.options import (
-    FILE,
-    FOLDER,
-    Chosen,
-    any_files_argument,
-    force_option,
-    json_option,
-    pass_chosen,
-    pass_settings,
-)
+from streamer.cli import options
 from streamer.cli.outputs import NoLeftovers, require_absent, show, writing
 from streamer.errors import SettingsError
 from streamer.settings.settings import Settings
@@ -30,9 +21,11 @@ EXPORT_FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 
 @click.group("index")
-@click.option("--directory", type=FOLDER, help="Folder of the index.  [default: index.directory of the settings]")
-@pass_chosen
-def index_group(chosen: Chosen, directory: Path | None) -> None:
+@click.option(
+    "--directory", type=options.FOLDER, help="Folder of the index.  [default: index.directory of the settings]"
+)
+@options.pass_chosen
+def index_group(chosen: options.Chosen, directory: Path | None) -> None:
     """Inspect, copy, rebuild and edit the index."""
     if directory:
         chosen.overrides.append(f"index.directory={directory}")
@@ -40,8 +33,8 @@ def index_group(chosen: Chosen, directory: Path | None) -> None:
 
 @index_group.command("stats")
 @click.option("--kafka", "with_kafka", is_flag=True, help="Also show the group's committed offsets.")
-@json_option
-@pass_settings
+@options.json_option
+@options.pass_settings
 def stats(settings: Settings, with_kafka: bool) -> None:
     """Show the index's size, applied offsets, bucket fill and readers."""
     from streamer.index_admin import tables, tools
@@ -69,8 +62,8 @@ def stats(settings: Settings, with_kafka: bool) -> None:
     "--distance", type=click.IntRange(0, 7), help="SimHash: maximum distance.  [default: distance_max of the index]"
 )
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Show at most this many.")
-@json_option
-@pass_settings
+@options.json_option
+@options.pass_settings
 def query(
     settings: Settings,
     text: str | None,
@@ -127,8 +120,8 @@ def _entries(index: Any) -> int:
 
 
 @index_group.command("verify")
-@json_option
-@pass_settings
+@options.json_option
+@options.pass_settings
 def verify(settings: Settings) -> None:
     """Check the index; exit code 1 if it is damaged.
 
@@ -149,9 +142,9 @@ def verify(settings: Settings) -> None:
 
 
 @index_group.command("backup")
-@click.argument("directory", type=FOLDER)
-@json_option
-@pass_settings
+@click.argument("directory", type=options.FOLDER)
+@options.json_option
+@options.pass_settings
 def backup(settings: Settings, directory: Path) -> None:
     """Copy the index into a new DIRECTORY.
 
@@ -161,9 +154,9 @@ def backup(settings: Settings, directory: Path) -> None:
 
 
 @index_group.command("restore")
-@click.argument("backup_directory", metavar="BACKUP", type=FOLDER)
-@json_option
-@pass_settings
+@click.argument("backup_directory", metavar="BACKUP", type=options.FOLDER)
+@options.json_option
+@options.pass_settings
 def restore(settings: Settings, backup_directory: Path) -> None:
     """Copy a BACKUP to the folder of the index.
 
@@ -174,10 +167,10 @@ def restore(settings: Settings, backup_directory: Path) -> None:
 
 
 @index_group.command("compact")
-@click.argument("directory", required=False, type=FOLDER)
+@click.argument("directory", required=False, type=options.FOLDER)
 @click.option("--in-place", is_flag=True, help="Replace the index, unless a process has it open.")
-@json_option
-@pass_settings
+@options.json_option
+@options.pass_settings
 def compact(settings: Settings, directory: Path | None, in_place: bool) -> None:
     """Release free pages, by a copy to DIRECTORY or --in-place."""
     if in_place == (directory is not None):
@@ -190,9 +183,9 @@ def compact(settings: Settings, directory: Path | None, in_place: bool) -> None:
 
 
 @index_group.command("switch")
-@click.argument("directory", type=FOLDER)
-@json_option
-@pass_settings
+@click.argument("directory", type=options.FOLDER)
+@options.json_option
+@options.pass_settings
 def switch(settings: Settings, directory: Path) -> None:
     """Replace the index by the one in DIRECTORY.
 
@@ -226,7 +219,7 @@ def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
 
 
 @index_group.command("key")
-@pass_settings
+@options.pass_settings
 def key(settings: Settings) -> None:
     """Print the secret key of the index, for a key file (fingerprint.key_file).
 
@@ -244,9 +237,9 @@ def key(settings: Settings) -> None:
 
 @index_group.command("export")
 @click.argument("file", type=EXPORT_FILE)
-@force_option
-@json_option
-@pass_settings
+@options.force_option
+@options.json_option
+@options.pass_settings
 def export(settings: Settings, file: Path, force: bool) -> None:
     """Write the whole index into a FILE of JSON Lines.
 
@@ -267,8 +260,8 @@ def export(settings: Settings, file: Path, force: bool) -> None:
 
 @index_group.command("seed")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the job has read all entries.")
-@json_option
-@pass_settings
+@options.json_option
+@options.pass_settings
 def seed(settings: Settings, wait: bool) -> None:
     """Write the index to a topic, as the initial state of a Flink job.
 
@@ -290,8 +283,8 @@ def seed(settings: Settings, wait: bool) -> None:
 
 @index_group.command("import")
 @click.argument("file", type=EXPORT_FILE)
-@json_option
-@pass_settings
+@options.json_option
+@options.pass_settings
 def import_command(settings: Settings, file: Path) -> None:
     """Import an export into a new or existing index.
 
@@ -330,18 +323,18 @@ def _imported(settings: Settings, file: Path, *, in_place: Settings | None = Non
 
 
 @index_group.command("rebuild")
-@click.argument("directory", type=FOLDER)
-@any_files_argument
+@click.argument("directory", type=options.FOLDER)
+@options.any_files_argument
 @click.option("--topics", "from_topics", is_flag=True, help="Read the output topics.")
 @click.option(
     "--export",
     "export_file",
-    type=FILE,
+    type=options.FILE,
     help="Read an export; only similarity_min, distance_max and second-look thresholds may differ.",
 )
 @click.option("--switch", "switch_to_it", is_flag=True, help="Then replace the index by the new one.")
-@json_option
-@pass_settings
+@options.json_option
+@options.pass_settings
 def rebuild(
     settings: Settings,
     directory: Path,
@@ -397,8 +390,8 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 
 @index_group.command("forget")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@json_option
-@pass_settings
+@options.json_option
+@options.pass_settings
 def forget(settings: Settings, ids: Sequence[str]) -> None:
     """Remove documents by ID from the index.
 

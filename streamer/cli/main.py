@@ -14,6 +14,7 @@ import structlog
 from rich.console import Console
 
 from index import errors
+from streamer.cli import options
 from streamer.cli.about import completion, version_command
 from streamer.cli.compare import compare
 from streamer.cli.dead_letters import dead_letters
@@ -22,16 +23,6 @@ from streamer.cli.evaluation import audit, evaluate
 from streamer.cli.give_back import give_back
 from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, idf
-from streamer.cli.options import (
-    FOLDER,
-    Chosen,
-    files_argument,
-    index_option,
-    json_option,
-    pass_chosen,
-    pass_settings,
-    settings_options,
-)
 from streamer.cli.outputs import NoLeftovers, show
 from streamer.cli.templates import templates
 from streamer.cli.verify import verify
@@ -49,7 +40,7 @@ FILES_SHOWN_MAX = 5
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@settings_options
+@options.settings_options
 @click.version_option(package_name="neardup-streamer")
 def cli() -> None:
     """Filter near-duplicates out of a stream of documents: exactly once, every decision explained.
@@ -91,8 +82,8 @@ def _warn_of_markup(settings: Settings, files: Sequence[Path]) -> None:
     type=click.Choice(PARTS),
     help="Run only this part of the service; repeat it for more.  [default: the whole service]",
 )
-@pass_chosen
-def run(chosen: Chosen, parts: Sequence[Part]) -> None:
+@options.pass_chosen
+def run(chosen: options.Chosen, parts: Sequence[Part]) -> None:
     """Run the service: Kafka in, unique and duplicate topics out.
 
     It reads the input topic until Ctrl-C or SIGTERM. docs/scaling.md describes its parts.
@@ -129,9 +120,9 @@ keep_option = click.option(
 
 
 @cli.command("filter")
-@files_argument
+@options.files_argument
 # Eager: what FILES mean depends on it.
-@click.option("--out", required=True, is_eager=True, type=FOLDER, help="Write the outputs to this folder.")
+@click.option("--out", required=True, is_eager=True, type=options.FOLDER, help="Write the outputs to this folder.")
 @click.option(
     "--dead-letters-max",
     type=click.IntRange(0),
@@ -161,11 +152,11 @@ keep_option = click.option(
     metavar="N",
     help="Processes that decode and fingerprint.  [default: one a processor]",
 )
-@index_option
-@json_option
-@pass_chosen
+@options.index_option
+@options.json_option
+@options.pass_chosen
 def filter_command(
-    chosen: Chosen,
+    chosen: options.Chosen,
     files: Sequence[Path],
     out: Path,
     dead_letters_max: int | None,
@@ -235,11 +226,11 @@ def _complain_of_dead_letters(totals: "Totals") -> None:
 
 
 @cli.command()
-@click.argument("out", metavar="DIR", type=FOLDER)
+@click.argument("out", metavar="DIR", type=options.FOLDER)
 @keep_option
-@json_option
-@pass_chosen
-def clusters(chosen: Chosen, out: Path, keep: str | None) -> None:
+@options.json_option
+@options.pass_chosen
+def clusters(chosen: options.Chosen, out: Path, keep: str | None) -> None:
     """Write clusters.jsonl into an output folder: each document with its duplicates.
 
     All runs into DIR count. Hosts and times come from the documents, so give the settings that these runs had. A policy's FILE
@@ -264,14 +255,14 @@ def clusters(chosen: Chosen, out: Path, keep: str | None) -> None:
     "--directory",
     default="demo-output",
     show_default=True,
-    type=FOLDER,
+    type=options.FOLDER,
     help="Write documents, indexes and outputs to this folder.",
 )
 @click.option(
     "--language", type=click.Choice(LANGUAGES), help="Show the result in this language.  [default: the locale's, or en]"
 )
-@pass_chosen
-def demo(chosen: Chosen, directory: Path, language: str | None) -> None:
+@options.pass_chosen
+def demo(chosen: options.Chosen, directory: Path, language: str | None) -> None:
     """Filter synthetic news by both schemes, and show the result.
 
     One scheme uses the current settings, the other its preset: minhash or simhash-best.
@@ -292,7 +283,7 @@ def demo(chosen: Chosen, directory: Path, language: str | None) -> None:
 
 
 @cli.group()
-@settings_options
+@options.settings_options
 def topics() -> None:
     """Manage the service's topics."""
 
@@ -303,8 +294,8 @@ def topics() -> None:
     "--replicas", default=1, show_default=True, type=click.IntRange(1), help="Replication factor of each topic."
 )
 @click.option("--parts", is_flag=True, help="Also create the topics between parts.")
-@pass_chosen
-def topics_create(chosen: Chosen, partitions: int, replicas: int, parts: bool) -> None:
+@options.pass_chosen
+def topics_create(chosen: options.Chosen, partitions: int, replicas: int, parts: bool) -> None:
     """Create the four topics of the settings.
 
     Existing topics stay as they are.
@@ -316,10 +307,10 @@ def topics_create(chosen: Chosen, partitions: int, replicas: int, parts: bool) -
 
 
 @cli.command()
-@files_argument
+@options.files_argument
 @click.option("--topic", help="Write to this topic.  [default: topics.input of the settings]")
-@pass_chosen
-def produce(chosen: Chosen, files: Sequence[Path], topic: str | None) -> None:
+@options.pass_chosen
+def produce(chosen: options.Chosen, files: Sequence[Path], topic: str | None) -> None:
     """Send the lines of FILES to the input topic, in order.
 
     FILES are as for `filter`; each WARC page and each Parquet row is one line.
@@ -337,15 +328,15 @@ def produce(chosen: Chosen, files: Sequence[Path], topic: str | None) -> None:
 
 
 @cli.group("config")
-@settings_options
+@options.settings_options
 def config_group() -> None:
     """Show and check the settings."""
 
 
 @config_group.command("show")
 @click.option("--all", "methods", is_flag=True, help="Also print the settings of methods that have their defaults.")
-@pass_chosen
-def config_show(chosen: Chosen, methods: bool) -> None:
+@options.pass_chosen
+def config_show(chosen: options.Chosen, methods: bool) -> None:
     """Print the settings as TOML, without secrets.
 
     The output is a settings file. docs/settings-methods.md lists the settings of methods, which presets give.
@@ -356,7 +347,7 @@ def config_show(chosen: Chosen, methods: bool) -> None:
 
 
 @config_group.command("check")
-@pass_settings
+@options.pass_settings
 def config_check(settings: Settings) -> None:
     """Check the settings; exit code 78 if one is wrong.
 

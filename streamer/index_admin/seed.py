@@ -13,14 +13,7 @@ from streamer.flink.carried import dataflow_of
 from streamer.flink.seeding import Seed, seeds_of
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.topics import (
-    Loader,
-    claims_of_group,
-    committed_offsets,
-    create_seed_topic,
-    partitions_between,
-    seed_topic,
-)
+from streamer.transports.kafka import topics
 
 ASKED_AGAIN_SECONDS = 1.0
 
@@ -45,11 +38,11 @@ def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> W
         parameters_for(settings, scheme_for(settings, key_for(settings, index.secret)).stamp()),
         str(settings.index.directory),
     )
-    partitions, topic = partitions_between(settings), seed_topic(settings)
+    partitions, topic = topics.partitions_between(settings), topics.seed_topic(settings)
     _require_published(
         settings, snapshot(index, lambda taken: {at: each.offset for at, each in taken.applied().items()})
     )
-    create_seed_topic(settings, partitions)
+    topics.create_seed_topic(settings, partitions)
     entries = 0
 
     def counted(seeds: Iterator[Seed]) -> Iterator[tuple[int, int, bytes]]:
@@ -59,7 +52,7 @@ def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> W
             progress(entries)
             yield each.partition, each.time_ms, each.content
 
-    with closing(Loader(settings, topic)) as loader:
+    with closing(topics.Loader(settings, topic)) as loader:
 
         def operation(taken: Snapshot) -> None:
             loader.send_to(counted(seeds_of(taken, partitions)))
@@ -77,14 +70,14 @@ def wait_until_taken_in(settings: Settings, written: Written) -> None:
 def taken_in(settings: Settings, written: Written) -> bool:
     """Whether a job's checkpoint has everything written. Raises BrokerUnavailable."""
     of_job = settings.replaced(kafka={"group": f"{settings.kafka.group}.flink"}, topics={"input": written.topic})
-    committed = {source.partition: offset for source, offset in committed_offsets(of_job).items()}
+    committed = {source.partition: offset for source, offset in topics.committed_offsets(of_job).items()}
     return all(committed.get(partition, 0) >= end for partition, end in written.ends.items())
 
 
 def _require_published(settings: Settings, applied: Mapping[Source, int]) -> None:
     """Raise SettingsError for unpublished verdicts: the next decider would never publish them."""
-    published = {source: claim.offset for source, claim in claims_of_group(settings).items()}
-    for at, claim in claims_of_group(settings_of(settings, "decide")).items():
+    published = {source: claim.offset for source, claim in topics.claims_of_group(settings).items()}
+    for at, claim in topics.claims_of_group(settings_of(settings, "decide")).items():
         if claim.place is not None:
             source = Source(claim.place.stream, at.partition)
             published[source] = max(claim.place.offset, published.get(source, 0))
