@@ -183,13 +183,11 @@ def _known(task: Task, hits: Records) -> tuple[_Known, _Numbers, _Numbers]:
 def _originals(outcome: Outcome, rows: _Numbers, first: int) -> _Numbers:
     """Numbers of these rows' originals among the known documents. The rule numbers entering rows from `first` on."""
     originals = outcome.originals[rows].astype(np.int64)
-    entering = np.concatenate([np.arange(first), first + np.flatnonzero(outcome.entering)])
-    return entering[originals]
+    return np.concatenate([np.arange(first), first + np.flatnonzero(outcome.entering)])[originals]
 
 
 def _batches(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> Iterator[tuple[bytes, npt.NDArray[np.intp]]]:
     begins = low >> np.uint64(ROW_BITS)
-    keys = np.stack([high, begins], axis=1)
-    distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
+    distinct, inverse = np.unique(np.stack([high, begins], axis=1), axis=0, return_inverse=True)
     for batch, places in by_group(inverse.reshape(-1)):
         yield _NAME.pack(_REJECTED, *distinct[batch].tolist()), places

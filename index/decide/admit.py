@@ -178,8 +178,7 @@ def look_up(session: ReadSession, portion: Prepared, apart: npt.NDArray[np.bool_
     elif session.parameters.look is None and session.parameters.root is None and not session.longer:
         answer = nearest_visible(session, portion.lookup)
     else:
-        rows = portion.entries.take(near)
-        answer = nearest_judged(session, portion.lookup, rows)
+        answer = nearest_judged(session, portion.lookup, portion.entries.take(near))
     compared, equal = portion.compared.copy(), np.zeros(len(portion.rows), np.bool_)
     compared[near] += answer.compared
     equal[near] = answer.equal

@@ -107,8 +107,7 @@ def restore(
         same = np.where(original_rows >= 0, original_rows.astype(np.uint64), ~numbers_of_originals)
         same = np.where(standing, np.arange(len(entries), dtype=np.uint64), same)
         entering |= dropped & _members(session, entries, new, decided, same)
-    numbers = next_numbers(session, entering)
-    named = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
+    named = np.where(original_rows >= 0, next_numbers(session, entering)[original_rows], numbers_of_originals)
     distances = _distances(
         session, entries, new & (dropped | of_templates | extends), of_templates, original_rows, named
     )
@@ -188,8 +187,7 @@ def _retire_replaced(
     """Retire the older versions of UPDATE rows, int64 [m], that are known and still count."""
     numbers = numbers_at(session, [originals[row] for row in updates.tolist()])
     hosts = log.host_digests(entries)
-    keys = [(entries.ids[row], int(hosts[row])) for row in updates.tolist()]
-    stands = stand_for_keys(session, numbers, keys)
+    stands = stand_for_keys(session, numbers, [(entries.ids[row], int(hosts[row])) for row in updates.tolist()])
     if stands.any():
         remove(session, np.unique(numbers[stands]))
 

@@ -138,8 +138,7 @@ def _with_source(
     # A longer retention asks for an earlier key: expired entries stay expired.
     if (own & (horizons["rows"] >= rows)).any():
         return horizons
-    new = np.array([(stream, partition, number, rows)], SOURCE_HORIZON)
-    return np.concatenate([horizons[~own], new])
+    return np.concatenate([horizons[~own], np.array([(stream, partition, number, rows)], SOURCE_HORIZON)])
 
 
 def _note_ages(session: WriteSession, batch: Batch) -> None:

@@ -41,8 +41,7 @@ def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
     in_blocks = near & (leaving.filings == Filing.BLOCKS)
     keys, numbers = pack_fingerprints(leaving.fingerprints), pack_numbers(leaving.numbers)
     for row in np.flatnonzero(~in_blocks).tolist():
-        table = Table.REPEATS if near[row] else Table.EXACT
-        was_there = transaction.delete(table, keys[row], numbers[row])
+        was_there = transaction.delete(Table.REPEATS if near[row] else Table.EXACT, keys[row], numbers[row])
         # A NEAR entry filed aside but missing from `repeats` has been raised into the blocks.
         in_blocks[row] = near[row] and not was_there
     if change is Change.FORGOTTEN:

@@ -50,8 +50,7 @@ class IdTable(HashTable):
 
     def add(self, transaction: Transaction, key: bytes) -> None:
         """Add the rows of the batch just logged under a key; later lookups match them."""
-        batch = log.read(transaction, key, self._shape.words)
-        self._active.added.add(*self._shape.entries_of(batch))
+        self._active.added.add(*self._shape.entries_of(log.read(transaction, key, self._shape.words)))
 
     def _reach(self, counters: Counters) -> Reach:
         # Ids have no tombstones.

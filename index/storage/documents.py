@@ -136,8 +136,7 @@ def earliest_equals(
 ) -> npt.NDArray[np.uint64]:
     """Earliest visible entry in EXACT or REPEATS that equals each fingerprint, or NO_NUMBER: uint64 [n, words] -> uint64 [n]."""
     keys = pack_fingerprints(fingerprints)
-    distinct = sorted(set(keys))
-    lowest_values = visibility.transaction.get_many(table, distinct)
+    lowest_values = visibility.transaction.get_many(table, sorted(set(keys)))
     lowest = unpack_numbers([value for _, value in lowest_values])
     earliest = dict(zip((key for key, _ in lowest_values), lowest.tolist(), strict=True))
     for place in np.flatnonzero(~visibility.visible(lowest)).tolist():

@@ -110,6 +110,5 @@ def _in_segments(
 def _hottest(transaction: Transaction, shape: Shape) -> tuple[int, int] | None:
     """Table and first column at which most segments begin; None if no two segments share them."""
     bounds = ((key[0], key[2:4]) for key in transaction.keys(shape.table))
-    begun = Counter((table, int.from_bytes(first, "big")) for table, first in bounds)
-    most = begun.most_common(1)
+    most = Counter((table, int.from_bytes(first, "big")) for table, first in bounds).most_common(1)
     return most[0][0] if most and most[0][1] > 1 else None

@@ -43,8 +43,7 @@ def compile_kernels() -> None:
             store.prepare(Table)
             tree = Tree(parameters, TreeSizes(1, 64), new_pair)
             for number in range(4):
-                enter = partial(_enter, tree=tree, parameters=parameters, number=number)
-                store.write(enter, tree.committed)
+                store.write(partial(_enter, tree=tree, parameters=parameters, number=number), tree.committed)
             # The next `follow` takes back uncommitted entries.
             store.write(partial(_enter, tree=tree, parameters=parameters, number=4))
             store.write(tree.follow)

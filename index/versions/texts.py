@@ -48,8 +48,7 @@ class Texts:
     def is_visible(self, number: int) -> bool:
         """Whether an indexed document was visible before this batch."""
         if number not in self._visible:
-            numbers = np.array([number], np.uint64)
-            self._visible[number] = bool(self._session.visibility.visible(numbers)[0])
+            self._visible[number] = bool(self._session.visibility.visible(np.array([number], np.uint64))[0])
         return self._visible[number]
 
     def _document(self, number: int) -> Columns:

@@ -155,8 +155,7 @@ class Filter:
         if not records:
             return []
         documents: list[Document | DeadLetter] = self._decoder.decode(records)
-        fingerprints = fingerprint_documents(self._scheme, documents)
-        entries = entries_of(records, documents, fingerprints)
+        entries = entries_of(records, documents, fingerprint_documents(self._scheme, documents))
         decisions = decide(entries)
         explained = explain(
             records,

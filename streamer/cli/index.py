@@ -162,8 +162,7 @@ def restore(settings: Settings, backup_directory: Path) -> None:
 
     Refuses to replace an index. The service then restores later documents from the topics.
     """
-    backup = settings.replaced(index={"directory": backup_directory})
-    _copied(backup, settings.index.directory, compact=False)
+    _copied(settings.replaced(index={"directory": backup_directory}), settings.index.directory, compact=False)
 
 
 @index_group.command("compact")

@@ -77,8 +77,7 @@ def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings]
     """
     say, said = partial(console.print, soft_wrap=True, highlight=False), words("demo", language)
     documents_file = directory / _DOCUMENTS
-    count = write_documents(documents_file)
-    say(said["documents"].format(file=documents_file, count=count))
+    say(said["documents"].format(file=documents_file, count=write_documents(documents_file)))
     decided_now = 0
     outs = {scheme: out_of(scheme, directory) for scheme in SCHEMES}
     for scheme, out in outs.items():

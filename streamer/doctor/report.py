@@ -22,8 +22,7 @@ def table(findings: Sequence[Finding]) -> Table:
     """Table with one row per finding."""
     rows = PlainTable("check", "state", "result", "what to do", ids=("check", "state"))
     for each in findings:
-        state = Text(each.state.value, _STYLES[each.state])
-        rows.add_row(each.check, state, each.result, each.remedy)
+        rows.add_row(each.check, Text(each.state.value, _STYLES[each.state]), each.result, each.remedy)
     return rows
 
 

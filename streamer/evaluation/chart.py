@@ -29,8 +29,7 @@ class Chart:
     def line(self, name: str, points: Iterable[tuple[float, float]]) -> None:
         """The next series: a line through these points."""
         path = " L".join(f"{_x(across):.1f} {_y(up):.1f}" for across, up in points)
-        colour = self._begin(name)
-        self._parts.append(f"<path d='M{path}' stroke='{colour}' stroke-width='1.5' fill='none'/>")
+        self._parts.append(f"<path d='M{path}' stroke='{self._begin(name)}' stroke-width='1.5' fill='none'/>")
 
     def dots(self, name: str, points: Iterable[tuple[float, float, str]]) -> None:
         """The next series: a line through these points, each a dot with a title."""

@@ -75,8 +75,7 @@ def _distances(pairs: EvaluationSet, settings: Settings) -> npt.NDArray[np.int64
 
 def _judgement(pairs: EvaluationSet, judge: str, scores: npt.NDArray[np.float64]) -> Judgement:
     truth: Truth = pairs.truth
-    counted = truth.duplicate | truth.different
-    points = curve(-scores, truth, np.unique(-scores[counted]))
+    points = curve(-scores, truth, np.unique(-scores[truth.duplicate | truth.different]))
     best = points.best
     return Judgement(
         pairs.name,

@@ -160,8 +160,7 @@ def _reasons_of_roots(index: Index, parameters: Parameters, query: NearQuery, ma
         for root, number, counts, is_dropped in zip(numbers, members, standing, dropped, strict=True)
     ]
     numbers = [root if counts else number for root, number, counts in zip(numbers, members, standing, strict=True)]
-    documents = index.documents(numbers)
-    roots = [root or match.document for root, match in zip(documents, matches, strict=True)]
+    roots = [root or match.document for root, match in zip(index.documents(numbers), matches, strict=True)]
     distances = parameters.root_distances(
         np.repeat(query.fingerprint, len(matches), axis=0),
         np.array([root.fingerprint for root in roots], np.uint64),

@@ -10,5 +10,4 @@ def between(topic: Handover, read: Record, packed: bytes, now_ms: int) -> Outgoi
     Its headers name that record's position, by which `transactions` ends forgotten transactions.
     """
     headers = ((POSITION, read.position.encode()), (STREAM, read.source.stream.encode()))
-    record = Record(read.source, read.topic, read.offset, None, packed, now_ms)
-    return Outgoing(topic, record, headers)
+    return Outgoing(topic, Record(read.source, read.topic, read.offset, None, packed, now_ms), headers)

@@ -142,5 +142,4 @@ class Batch:
         if count == len(self.records):
             return self
         kept = self.records[:count]
-        ends = {record.source: record.end for record in kept}
-        return Batch(kept, ends, snapshot=self.snapshot)
+        return Batch(kept, {record.source: record.end for record in kept}, snapshot=self.snapshot)

@@ -181,8 +181,7 @@ def work(
     instance = f"{settings.kafka.instance}-{number % settings.workers.count}"
     try:
         metrics.prepare(metrics_directory, worker=number)
-        listener = MetricsListener(metrics.Metrics(), heartbeats, number)
-        _run(settings, part, instance, listener)
+        _run(settings, part, instance, MetricsListener(metrics.Metrics(), heartbeats, number))
     except (StreamerError, errors.IndexProblem) as error:
         log.error("worker ends", error=type(error).__name__, reason=str(error))
         raise SystemExit(exit_code_of(error)) from None

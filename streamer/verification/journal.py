@@ -93,8 +93,7 @@ class JournalCheck:
         if not len(rows):
             return
         state = self.ledger.state
-        again = rows[state["rank"][rows] != NONE]
-        self.ledger.note("journal-differs", again, "stands twice in the index")
+        self.ledger.note("journal-differs", rows[state["rank"][rows] != NONE], "stands twice in the index")
         state["rank"][rows] = self._rank + places
         state["journaled"][rows] = [record.verdict for record in records]
         state["retired"][rows] = [record.forgotten or record.document is None for record in records]
@@ -129,8 +128,7 @@ class JournalCheck:
         differs &= ~nameless
         self.ledger.note("journal-differs", rows[differs], "has another verdict in the index")
         duplicate = delivered & ~differs & ~nameless & naming_originals(verdicts)
-        origins = self._origins(records)
-        away = duplicate & (state["original"] >= 0) & (origins != state["original"])
+        away = duplicate & (state["original"] >= 0) & (self._origins(records) != state["original"])
         self.ledger.note("journal-differs", rows[away], "has another original in the index")
         ids = np.array([0 if each.origin is None else digest_of_text(each.origin.id) for each in records], np.uint64)
         # Restoring reads ids by earlier settings, perhaps not those of the output or its original.

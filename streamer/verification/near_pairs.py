@@ -53,8 +53,7 @@ def equality_keys(fingerprints: Words) -> Words:
     >>> (keys == keys[0]).ravel().tolist()
     [True, False, True]
     """
-    everything = np.full((1, fingerprints.shape[1]), 2**64 - 1, np.uint64)
-    return _masked_keys(fingerprints, everything)
+    return _masked_keys(fingerprints, np.full((1, fingerprints.shape[1]), 2**64 - 1, np.uint64))
 
 
 def pairs(

@@ -83,8 +83,7 @@ class Sample:
 
     def has(self, position: Position) -> bool:
         """Whether a document belongs to the sample."""
-        text = f"{position.source.partition}/{position.offset}"
-        return xxhash.xxh3_64_intdigest(text.encode()) < self._limit
+        return xxhash.xxh3_64_intdigest(f"{position.source.partition}/{position.offset}".encode()) < self._limit
 
 
 @dataclass

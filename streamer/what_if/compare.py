@@ -58,8 +58,7 @@ class _Comparison:
         self._measure = measure_of(settings, self._parameters)
 
     def run(self) -> Differences:
-        extent = extent_of(self._output_log, self._progress, "to compare with")
-        documents = self._read(extent)
+        documents = self._read(extent_of(self._output_log, self._progress, "to compare with"))
         ranks, journaled = self._ranks(documents)
         originals = documents.originals()
         order = order_of(documents, ranks, originals)

@@ -144,8 +144,7 @@ class Documents(PositionTable):
 
     def name(self, row: int) -> str:
         """A row's id, or ""."""
-        begin = int(self.rows["host_end"][row - 1]) if row else 0
-        return self._text(begin, int(self.rows["id_end"][row]))
+        return self._text(int(self.rows["host_end"][row - 1]) if row else 0, int(self.rows["id_end"][row]))
 
     def host(self, row: int) -> str:
         """A row's host, or ""."""

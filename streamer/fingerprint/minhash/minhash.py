@@ -160,6 +160,5 @@ def low_minima_max(bins: int, chance_max: float) -> npt.NDArray[np.int64]:
     for level in range(1, LEVELS + 1):
         low = -math.expm1(-(0.5**level))
         chances = ways * low**counts * (1 - low) ** (bins - counts)
-        more = np.cumsum(chances[::-1])[::-1]
-        limits.append(int(np.argmax(more < chance_max)) - 1)
+        limits.append(int(np.argmax(np.cumsum(chances[::-1])[::-1] < chance_max)) - 1)
     return np.array(limits)
