@@ -277,10 +277,8 @@ class _TreeWalk:
     """
 
     def __init__(self, descriptor: int, page_bytes: int, name: str, *, by_number: bool = False) -> None:
-        self._descriptor = descriptor
-        self._page_bytes = page_bytes
-        self._name = name
-        self._by_number = by_number
+        self._descriptor, self._page_bytes = descriptor, page_bytes
+        self._name, self._by_number = name, by_number
         self._last: bytes | int | None = None
         self._separator: bytes | int | None = None
 

@@ -61,11 +61,8 @@ class Transaction:
         *,
         writes: bool = False,
     ) -> None:
-        self._environment = environment
-        self._transaction = transaction
-        self._tables = tables
-        self._checksums = checksums
-        self._writes = writes
+        self._environment, self._transaction, self._tables = environment, transaction, tables
+        self._checksums, self._writes = checksums, writes
         self._placed: dict[Table, lmdb.Cursor[memoryview]] = {}
         # Views that callers keep, by name; cleared when this transaction writes.
         self.kept: dict[str, Any] = {}
@@ -240,10 +237,8 @@ class Store:
         """
         if not MAP_BYTES_MIN <= map_bytes_initial <= map_bytes_max:
             raise ValueError(f"{MAP_BYTES_MIN} <= map_bytes_initial <= map_bytes_max must hold")
-        self._directory = directory
-        self._map_bytes_max = map_bytes_max
-        self._read_only = read_only
-        self._hooks = hooks
+        self._directory, self._map_bytes_max = directory, map_bytes_max
+        self._read_only, self._hooks = read_only, hooks
         self._turn = Lock()
         self._tables: dict[Table, lmdb._Database] = {}
         self._checksums = Checksums()

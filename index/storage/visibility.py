@@ -34,8 +34,7 @@ class Visibility:
 
     def __init__(self, transaction: Transaction, words: int) -> None:
         self.horizon: Horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
-        self.words = words
-        self.transaction = transaction
+        self.words, self.transaction = words, transaction
         self._stored = transaction.count(Table.RETIRED)
         few = self._stored <= RETIRED_KNOWN_MAX
         self._retired = unpack_numbers(transaction.keys(Table.RETIRED) if few else [])

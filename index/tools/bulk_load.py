@@ -57,8 +57,7 @@ class BulkLoader:
 
     def __init__(self, index: Index, portion_entries: int | None = None) -> None:
         """portion_entries: a portion's entries; None: as many as PORTION_BYTES hold, more in a large index."""
-        self._index = index
-        self._portion_entries = portion_entries
+        self._index, self._portion_entries = index, portion_entries
         self.parameters = index.parameters
         opened = internals_of(index)
         self._memtable_entries = portion_entries or PORTION_BYTES // _entry_bytes(shape_of(index.parameters))

@@ -75,8 +75,7 @@ class LogCheck:
     def __init__(self, session: ReadSession, documents: Documents, finding: Finding) -> None:
         self._transaction = session.transaction
         self._parameters = session.parameters
-        self._documents = documents
-        self._finding = finding
+        self._documents, self._finding = documents, finding
         self._visibility = session.visibility
         self._expired_below = self._visibility.expired_below
         self._is_root = np.zeros(documents.count, np.bool_)

@@ -51,9 +51,7 @@ class Filter:
         self._index = index
         self._measure = measure_of(settings, index.parameters)
         self._decoder = Decoder(settings.decode)
-        self._scheme = scheme
-        self._source = source
-        self._read_only = read_only
+        self._scheme, self._source, self._read_only = scheme, source, read_only
         self._admitting = Lock()
         self._names = StreamNames(index)
         self._closing = ExitStack()

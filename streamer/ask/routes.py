@@ -31,8 +31,7 @@ class Rate:
     """
 
     def __init__(self, per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_second = per_second
-        self._clock = clock
+        self._per_second, self._clock = per_second, clock
         self._left = float(per_second)
         self._at_seconds = clock()
         self._turn = threading.Lock()

@@ -80,8 +80,7 @@ class ToKafka:
     """
 
     def __init__(self, loader: Loader, stats: StatsCollector) -> None:
-        self._loader = loader
-        self._stats = stats
+        self._loader, self._stats = loader, stats
         self._send: Batcher[bytes, None] = Batcher(self._sent)
 
     @classmethod

@@ -41,10 +41,8 @@ class Status:
         *,
         texts: bool = False,
     ) -> None:
-        self._measures = measures
-        self._ready = ready
-        self._hosts = hosts
-        self._texts = texts
+        self._measures, self._ready = measures, ready
+        self._hosts, self._texts = hosts, texts
         self._due_seconds = 0.0
         self._samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=SAMPLES_MAX)
         self._day_due_seconds = 0.0

@@ -37,8 +37,7 @@ class Report:
     """
 
     def __init__(self, console: Console, *, over_files: bool = False) -> None:
-        self._console = console
-        self._over_files = over_files
+        self._console, self._over_files = console, over_files
         self._marks = console.no_color or console.color_system is None
 
     def print(self, answer: Answer) -> None:

@@ -74,10 +74,8 @@ _UNREAD = {
 
 class _Reader:
     def __init__(self, index: Index, settings: Settings, records: RecordsByPosition, *, full: bool) -> None:
-        self._index = index
-        self._settings = settings
-        self._records = records
-        self._full = full
+        self._index, self._settings = index, settings
+        self._records, self._full = records, full
         self._decoder = Decoder(settings.decode)
         self._normaliser = Normaliser(settings.fingerprint)
         self._scheme: Scheme | None = None

@@ -74,8 +74,7 @@ class Scheme(ABC):
     """Texts -> fingerprints by one method. Each depends only on its text, title and metadata."""
 
     def __init__(self, normaliser: Normaliser, key: HashKey) -> None:
-        self._normaliser = normaliser
-        self._key = key
+        self._normaliser, self._key = normaliser, key
         self.sampled_one_in = 0
         """One text in so many is in the audit's sample; 0: none."""
 

@@ -57,9 +57,7 @@ class HttpServer:
         auth: PortAuth = OPEN,
         routes: Sequence[Route] = (),
     ) -> None:
-        self._host = host
-        self._port = port
-        self._auth = auth
+        self._host, self._port, self._auth = host, port, auth
         self._application = Application([*_observing(exposition, health, ready, auth), *routes])
         self._running: tuple[Server, threading.Thread] | None = None
 

@@ -26,8 +26,7 @@ class ChatterFilter(logging.Filter):
 
     def __init__(self, period_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._period_seconds = period_seconds
-        self._clock = clock
+        self._period_seconds, self._clock = period_seconds, clock
         self._shown_at: dict[tuple[str, int], float] = {}
         self._held_back: dict[tuple[str, int], int] = {}
 

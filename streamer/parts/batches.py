@@ -74,8 +74,7 @@ class Batches(Generic[Kind]):
     """Committed batches of a topic between parts. Calls raise BrokerUnavailable, RecordsUnreadable."""
 
     def __init__(self, settings: Settings, topic: str, unpack: Unpack[Kind]) -> None:
-        self._topic = topic
-        self._unpack = unpack
+        self._topic, self._unpack = topic, unpack
         self._reader = TopicReader(settings, f"{topic!r}", timeout_ms=settings.kafka.delivery_timeout_ms)
 
     def close(self) -> None:

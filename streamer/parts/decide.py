@@ -40,10 +40,8 @@ class DecidePart(Loop):
         """stamp: required fingerprint stamp, as text."""
         super().__init__(transport, recoverer, listener)
         self._deciding = transport
-        self._index = index
-        self._stamp = stamp
-        self._measure = measure
-        self._auditor = auditor
+        self._index, self._stamp = index, stamp
+        self._measure, self._auditor = measure, auditor
         self._names = StreamNames(index)
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:

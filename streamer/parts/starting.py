@@ -36,10 +36,8 @@ class OffsetStarter:
         handed_on  offset, at most this one, below which this part has certainly written everything
         delivered  claims in the whole service's group, if that is another one
         """
-        self._transport = transport
-        self._policy = policy
-        self._handed_on = handed_on
-        self._delivered = delivered
+        self._transport, self._policy = transport, policy
+        self._handed_on, self._delivered = handed_on, delivered
 
     def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
         """See `StartingOffsets`. Raises RecoveryRefused."""

@@ -50,8 +50,7 @@ class Undecodable(Exception):
 
     def __init__(self, reason: Reason, detail: str, id: str | None = None) -> None:  # noqa: A002
         super().__init__(detail)
-        self.reason = reason
-        self.id = id
+        self.reason, self.id = reason, id
 
 
 def require_avro() -> None:

@@ -38,9 +38,7 @@ class Claims:
 
     def __init__(self, transport: Transport, identity: str, patience_seconds: float) -> None:
         """identity: id of this worker's index; patience_seconds: how long a dead member's claims may live."""
-        self._transport = transport
-        self._identity = identity
-        self._patience_seconds = patience_seconds
+        self._transport, self._identity, self._patience_seconds = transport, identity, patience_seconds
         self._announced: frozenset[Source] = frozenset()
         self._announced_seconds = 0.0
         self._rivals: dict[Source, Claim] = {}

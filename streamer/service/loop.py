@@ -121,9 +121,7 @@ class Loop(ABC):
     """One worker: a transport, recovery, and the path of a batch, which subclasses define."""
 
     def __init__(self, transport: Transport, recoverer: StartingOffsets, listener: Listener) -> None:
-        self._transport = transport
-        self._recoverer = recoverer
-        self._listener = listener
+        self._transport, self._recoverer, self._listener = transport, recoverer, listener
         self._state = State.STARTING
         self._has_begun = False
         self._stop_asked = False

@@ -49,9 +49,7 @@ class MetricsListener(Listener):
     """Counts events in a worker's metrics, and sends heartbeats to the supervisor."""
 
     def __init__(self, measures: metrics.Metrics, heartbeats: Heartbeats, number: int) -> None:
-        self._measures = measures
-        self._heartbeats = heartbeats
-        self._number = number
+        self._measures, self._heartbeats, self._number = measures, heartbeats, number
         self._statistics_due = 0.0
         self._owed_due = 0.0
         self._audit_due = 0.0

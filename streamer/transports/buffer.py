@@ -24,8 +24,7 @@ class RecordBuffer:
     """
 
     def __init__(self, bounds: Batching, gate: Callable[[Source], int] | None = None) -> None:
-        self._bounds = bounds
-        self._gate = gate
+        self._bounds, self._gate = bounds, gate
         self._records: deque[Record] = deque()
         self._waiting: dict[Source, deque[Record]] = {}
         self._peeked: Batch | None = None

@@ -189,9 +189,7 @@ class Ledger(PositionTable):
             lambda source, places: places + self._bases[source],
             names,
         )
-        self.unreadable = unreadable
-        self.findings = findings
-        self._columns = columns
+        self.unreadable, self.findings, self._columns = unreadable, findings, columns
         self._bases: dict[Source, int] = {}
         rows = 0
         for source, (offsets, _) in columns.items():

@@ -42,9 +42,7 @@ class PositionTable:
         rows_at       rows of a source for places among its offsets
         stream_names  stream -> name for people
         """
-        self._offsets = offsets
-        self._rows_at = rows_at
-        self._stream_names = stream_names
+        self._offsets, self._rows_at, self._stream_names = offsets, rows_at, stream_names
 
     def rows_of(self, source: Source, offsets: Words) -> Rows:
         """Row for each offset in a source, int64 [n]; NONE without a record."""

@@ -49,9 +49,7 @@ class _Comparison:
     def __init__(self, settings: Settings, output_log: OutputLog, progress: Progress, folder: Path) -> None:
         self._settings = settings
         self._of_other_index = settings.replaced(index={"directory": folder / "index"})
-        self._output_log = output_log
-        self._progress = progress
-        self._folder = folder
+        self._output_log, self._progress, self._folder = output_log, progress, folder
         self._decoder = Decoder(settings.decode)
         self._scheme = scheme_for(settings, key_in_place(settings)[0])
         self._parameters = parameters_for(settings, self._scheme.stamp())

@@ -113,9 +113,7 @@ class Documents(PositionTable):
         sources: Sequence[Source],
         stream_names: Mapping[str, str],
     ) -> None:
-        self.rows = rows
-        self.sources = sources
-        self._names = names
+        self.rows, self.sources, self._names = rows, sources, names
         self._by_position = np.lexsort((rows["offset"], rows["source"]))
         edges = np.searchsorted(rows["source"][self._by_position], np.arange(len(sources) + 1))
         parts = {source: self._by_position[slice(*edges[n : n + 2])] for n, source in enumerate(sources)}

@@ -118,8 +118,7 @@ class WordShingles:
 
     def __init__(self, size: int, key: HashKey = PUBLIC) -> None:
         """Load the segmenter (below 0.5 s)."""
-        self._size = size
-        self._key = key
+        self._size, self._key = size, key
         self._segmenter = segmenter("compiled")
 
     def of(self, characters: Characters) -> Shingles:

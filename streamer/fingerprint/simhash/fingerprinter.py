@@ -52,8 +52,7 @@ class Fingerprinter(Scheme):
         Raises SettingsError if a file named in the settings is unusable.
         """
         super().__init__(Normaliser(settings), key)
-        self._settings = settings
-        self._look = look
+        self._settings, self._look = settings, look
         self._lanes = settings.bits // 64
         extra: tuple[Sequence[DictionaryWord], str] = ((), "")
         if settings.dictionary is not None:

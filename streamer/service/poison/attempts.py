@@ -114,8 +114,7 @@ class Attempts:
 
     def __init__(self, folder: Path, deaths_max: int) -> None:
         """folder: that of the index; deaths_max: deaths amid a pure step that make a record suspect."""
-        self._folder = folder
-        self._deaths_max = deaths_max
+        self._folder, self._deaths_max = folder, deaths_max
         self._suspected: dict[Source, list[range]] = {}
         self.loop: AttemptFile
         self.ahead: AttemptFile

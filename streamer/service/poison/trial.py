@@ -72,9 +72,7 @@ class Trials:
 
     def __init__(self, settings: Settings, fingerprinter: Scheme, *, seconds_max: float) -> None:
         """seconds_max: no record except the first begins after this time."""
-        self._settings = settings
-        self._fingerprinter = fingerprinter
-        self._seconds_max = seconds_max
+        self._settings, self._fingerprinter, self._seconds_max = settings, fingerprinter, seconds_max
         self._nursery: _Nursery | None = None
         self._records_suspected = 0
 
