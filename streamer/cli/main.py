@@ -367,20 +367,8 @@ def config_check(settings: Settings) -> None:
 
 
 for command in (
-    index_group,
-    idf,
-    evaluate,
-    calibrate,
-    compare,
-    verify,
-    why,
-    stories,
-    audit,
-    doctor,
-    give_back,
-    dead_letters,
-    version_command,
-    completion,
+    *(index_group, idf, evaluate, calibrate, compare, verify, why, stories, audit, doctor, give_back),
+    *(dead_letters, version_command, completion),
 ):
     cli.add_command(command)
 index_group.add_command(templates)
