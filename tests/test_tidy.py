@@ -401,7 +401,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
     "tests/flink": ("streamer.flink.job",),
     "tests/contract": (
-        "streamer.transports.kafka.confluent.reader",
         "streamer.transports.kafka.confluent.producer",
         "streamer.transports.kafka.kafka_python.reader",
         "streamer.transports.kafka.kafka_python.producer",
