@@ -41,7 +41,7 @@ def examined(settings: Settings, folder: Path, *more: str) -> tuple[int, dict[st
         f"kafka.group={settings.kafka.group}",
         f"kafka.bootstrap_servers={','.join(settings.kafka.bootstrap_servers)}",
         "kafka.request_timeout_ms=1000",
-        *(f"topics.{key}={getattr(names, key)}" for key in type(names).model_fields),
+        *(f"topics.{key}={name}" for key, name in names.model_dump().items() if name is not None),
         f"index.directory={folder}",
         "observe.port=0",
         *more,
