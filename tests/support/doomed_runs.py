@@ -35,6 +35,10 @@ def values() -> list[bytes]:
     ][:32]
 
 
+STORIES = "the last value of every story"
+"""A service in parts counts none."""
+
+
 class Filter:
     """One group with its topics and its index, over a shared input topic of one partition."""
 
@@ -63,7 +67,7 @@ class Filter:
         seen.close()
         stories = latest(committed_records(self.run.bootstrap_servers, [self.run.topic("stories")]))
         assert stories, "some documents are copies"
-        return {**seen.by_position, "the last value of every story": stories}
+        return {**seen.by_position, STORIES: stories}
 
 
 class Parts:
