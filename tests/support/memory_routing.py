@@ -16,6 +16,7 @@ from streamer.records.envelope import Heading
 from streamer.records.record import Record
 from streamer.settings.settings import Batching, Settings
 from streamer.transports.kafka.client import Changes, Member
+from streamer.transports.kafka.transactions.delivery_note import DeliveryNote
 
 STREAM, STAMP = "stream", "{}"
 
@@ -135,6 +136,7 @@ class MemoryRouting(RoutingTransport):
         self.verdicts = MemoryVerdicts(chance, told)
         self.delivered: list[Record] = []
         self._stream = STREAM
+        self._delivery_note = DeliveryNote(None, self._settings.kafka, "0", STREAM)
         self._ownership = SimpleNamespace(look=lambda *_: None)  # type: ignore[assignment]
         # Gaps between offsets are those of the log: there is no broker to ask.
         self._continuity._look = lambda *_: None  # type: ignore[method-assign]

@@ -157,7 +157,8 @@ def make_consumer(
             "check.crcs": True,
             "fetch.wait.max.ms": min(batch.wait_ms, kafka.request_timeout_ms - 1),
             "receive.message.max.bytes": _RESPONSE_BYTES_MAX,
-            "queued.min.messages": 10 * batch.records_max,
+            # A few batches of the default size: with more, one partition keeps the others waiting.
+            "queued.min.messages": 10_000,
             "queued.max.messages.kbytes": _QUEUE_KBYTES_MAX,
             "fetch.queue.backoff.ms": _QUEUE_BACKOFF_MS,
             "error_cb": note_error,
