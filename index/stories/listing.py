@@ -1,5 +1,6 @@
 """Stories for readers: ids and positions for numbers."""
 
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -92,17 +93,20 @@ def of_roots(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> list[Stor
     decided = {at: each for at, each in zip(asked, decided_at(session, asked), strict=True) if each is not None}
     members = [Named(decided[at].id if at in decided else None, at) for at in places]
     stories, ends = [], np.cumsum(stored.counts).tolist()
-    for place, (number, head, end) in enumerate(zip(stored.numbers.tolist(), stored.heads, ends, strict=True)):
-        root, hosts = roots[number], stored.hosts[end - stored.counts[place] : end]
-        first = hosts[np.lexsort((hosts["digest"], hosts["first_ms"]))[:FIRST_HOSTS]]["digest"].tolist()
-        names, of_root = names_of(session.transaction, first), decided.get(root.position)
+    of_stories = [stored.hosts[end - count : end] for end, count in zip(ends, stored.counts.tolist(), strict=True)]
+    firsts = [
+        each["digest"][np.lexsort((each["digest"], each["first_ms"]))[:FIRST_HOSTS]].tolist() for each in of_stories
+    ]
+    names = names_of(session.transaction, sorted({*chain(*firsts)}))
+    for place, (number, head, first) in enumerate(zip(stored.numbers.tolist(), stored.heads, firsts, strict=True)):
+        root, of_root = roots[number], decided.get(roots[number].position)
         at = None if of_root is None else of_root.original_position
         links = {} if of_root is None or at is None else {of_root.verdict: Named(of_root.original_id, at)}
         story = Story(
             number,
             Named(root.id, root.position),
             int(head["documents"]),
-            len(hosts),
+            int(stored.counts[place]),
             tuple(names[digest] for digest in first if digest in names),
             None if head["first_ms"] == rows.UNKNOWN_MS else int(head["first_ms"]),
             int(head["newest"]["time_ms"]) if head["newest"]["time_ms"] > 0 else None,
