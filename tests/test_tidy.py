@@ -28,7 +28,7 @@ CODE_LINES_MAX = {
     "index/lsm": 1003,
     "index/matching": 707,
     "index/storage": 2158,
-    "index/stories": 295,
+    "index/stories": 299,
     "index/tools": 1597,
     "index/versions": 242,
     "streamer": 109,
