@@ -27,7 +27,7 @@ CODE_LINES_MAX = {
     "index/kernels": 1483,
     "index/lsm": 1003,
     "index/matching": 707,
-    "index/storage": 2158,
+    "index/storage": 2160,
     "index/stories": 299,
     "index/tools": 1597,
     "index/versions": 242,
@@ -50,7 +50,7 @@ CODE_LINES_MAX = {
     "streamer/service": 2594,
     "streamer/settings": 810,
     "streamer/text": 1461,
-    "streamer/transports": 4939,
+    "streamer/transports": 4942,
     "streamer/verification": 1371,
     "streamer/what_if": 453,
 }

@@ -173,6 +173,10 @@ class Transaction:
         keys = map(bytes, cursor.iternext(values=False))
         return list(keys if last is None else takewhile(lambda key: key <= last, keys))
 
+    def last_keys(self, table: Table, count_max: int) -> list[bytes]:
+        """The greatest keys, at most `count_max`, ascending. Their values are not checked."""
+        return [*map(bytes, islice(self._cursor(table).iterprev(values=False), count_max))][::-1]
+
     def count(self, table: Table) -> int:
         """Values in a table."""
         return self._transaction.stat(self._tables[table])["entries"]

@@ -67,7 +67,7 @@ def due(session: ReadSession, limit: int) -> tuple[list[Story], int]:
 
 def largest(session: ReadSession, limit: int, since_ms: int | None, host: int | None) -> list[Story]:
     """Implementation of `Index.stories`; host: a digest."""
-    keys = session.transaction.keys(Table.STORIES)[-LISTED_MAX:]
+    keys = session.transaction.last_keys(Table.STORIES, LISTED_MAX)
     stored = rows.read(session.transaction, unpack_numbers(keys))
     newest_ms, counts = stored.heads["newest"]["time_ms"], stored.heads["documents"]
     chosen = counts > 1

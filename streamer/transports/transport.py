@@ -72,7 +72,7 @@ class Claim:
     in_use   False: that index was still being restored
     place    matching offset in the other log of a service in parts; None if unknown
     foreign  committed by another program or by hand
-    delivered  offset below which everything was delivered, as workers noted; greater only if brokers lost commits
+    delivered  offset below which workers noted that nothing is left to deliver; greater only if brokers lost commits
 
     >>> Claim(7, "index-id", in_use=True).foreign
     False

@@ -513,13 +513,26 @@ def test_a_committed_offset_says_by_which_index_was_decided_and_whether_it_was_w
     assert transport.committed([first, second]) == {first: 3, second: 0}
 
 
+def test_what_was_delivered_is_known_until_a_start_before_it_is_committed(world: World) -> None:
+    world.set_up()
+    world.write(numbered(3))
+    transport = world.transport(index="1234")
+    source = only(begin(transport))
+    batch = read_batch(transport)
+    transport.deliver(batch, [routed(record) for record in batch.records])
+    transport.commit_start({source: 1}, restoring=True)
+    assert transport.claims([source]) == {source: Claim(1, "1234", in_use=False, delivered=3)}
+    transport.commit_start({source: 1})
+    assert transport.claims([source]) == {source: Claim(1, "1234", in_use=True, delivered=1)}
+
+
 def test_a_committed_offset_that_names_no_index_is_whosever(world: World) -> None:
     world.set_up()
     world.write(numbered(3))
     before = world.transport()
     source = only(begin(before))
     before.commit_start({source: 2})
-    assert before.claims([source]) == {source: Claim(2, "", in_use=True)}
+    assert before.claims([source]) == {source: Claim(2, "", in_use=True, delivered=2)}
 
 
 @with_either_client

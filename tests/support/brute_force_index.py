@@ -164,7 +164,9 @@ class BruteForceIndex:
                 self.crawled.setdefault(known.id, []).append(Crawled(host, number, text, substance, 0, position))
                 self.given_back[position] = number
                 self.decided_at[number] = self.watermarks.get(source)
-        self._retire(entries)
+        if any(new):
+            # Without a new entry nothing is written, and no horizon moves.
+            self._retire(entries)
         return new
 
     def _decide(self, entries: Entries, row: int) -> Answer:

@@ -315,6 +315,8 @@ class MemoryTransport:
             raise DeliveryDoubtful(f"{sorted(offsets)} may belong to another worker by now")
         self._group.committed.update(offsets)
         self._group.claims.update(dict.fromkeys(offsets, (self._index, not restoring)))
+        if not restoring:
+            self._group.delivered.update(offsets)
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """See Transport."""

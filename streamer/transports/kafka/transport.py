@@ -252,6 +252,10 @@ class KafkaTransport:
         commits = dict(
             self._commit(source, offset, places.get(source), in_use=not restoring) for source, offset in offsets.items()
         )
+        if not restoring:
+            # A worker that dies before it begins there is followed by one that finds our note on the offset.
+            for source, offset in offsets.items():
+                self._delivery_note.begin(source.partition, offset)
         with broker_errors(self._settings, "committing where to begin"):
             try:
                 self._reader.commit(commits)

@@ -210,6 +210,9 @@ def test_walking_begins_at_a_key_or_behind_it(tmp_path: Path) -> None:
         walked = store.read(lambda t, b=begin: [(key, bytes(value)) for key, value in t.walk(Table.LOG, b)])  # type: ignore[misc]
         assert walked == [(bytes([key]), bytes([key] * 2)) for key in expected]
     assert store.read(lambda t: t.keys(Table.LOG)) == [b"b", b"d", b"f"]
+    assert store.read(lambda t: t.last_keys(Table.LOG, 2)) == [b"d", b"f"]
+    assert store.read(lambda t: t.last_keys(Table.LOG, 9)) == [b"b", b"d", b"f"]
+    assert store.read(lambda t: t.last_keys(Table.RETIRED, 9)) == []
     store.close()
 
 
