@@ -10,7 +10,7 @@ import pytest
 
 from deploy.kafka_run import DESTINATIONS, Run, create_topics, fill, stop
 from deploy.planted_stories import Counted, committed_records, documents, latest, problems, recount
-from tests.support.services import Started, make_run, wait_until, workers_of
+from tests.support.services import Started, kill_a_worker, make_run, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -47,7 +47,7 @@ def test_every_last_value_equals_a_recount_of_the_verdicts_whatever_kills_the_wo
     dice = random.Random(1)
     for kill in range(kills):
         wait_until(lambda kill=kill: run.delivered() > (kill + 1) * len(planted) // 8)
-        dice.choice(workers_of(service.process)).kill()
+        kill_a_worker(service.process, dice.choice)
     # No input is left in the end: an idle worker writes the last values.
     wait_until(lambda: sum(len(each.ids) for each in recounted(run).values()) == sum(SIZES))
     wait_until(lambda: not problems(recounted(run), values(run)))

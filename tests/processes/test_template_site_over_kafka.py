@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import numpy.typing as npt
 import orjson
-import psutil
 import pytest
 from kafka import KafkaProducer
 
@@ -18,7 +17,7 @@ from index.entry import Verdict
 from index.index import Index
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import Settings
-from tests.support.services import Started, make_run, require_every_position_once, wait_until
+from tests.support.services import Started, kill_a_worker, make_run, require_every_position_once, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -48,11 +47,6 @@ def fill(run: Run, documents: MadeUp) -> None:
     producer.close()
 
 
-def workers_of(service: Started) -> list[psutil.Process]:
-    children = psutil.Process(service.process.pid).children()
-    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
-
-
 @pytest.mark.parametrize(("language", "killed"), [("en", True), ("zh", False)])
 def test_the_pages_of_a_template_site_are_kept_and_nothing_else_changes(
     kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started], language: Language, killed: bool
@@ -64,7 +58,7 @@ def test_the_pages_of_a_template_site_are_kept_and_nothing_else_changes(
     outputs = Outputs(run)
     if killed:
         wait_until(lambda: outputs.poll(50) > len(documents) // 3)
-        workers_of(service)[0].kill()
+        kill_a_worker(service.process)
     require_every_position_once(outputs, len(documents))
     dropped = np.zeros(len(documents), np.bool_)
     for ((destination, value, _),) in outputs.by_position.values():

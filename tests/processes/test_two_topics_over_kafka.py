@@ -10,7 +10,7 @@ import pytest
 
 from deploy.kafka_run import Outputs, Run, fill, stop
 from streamer.demo.demo import documents
-from tests.support.services import Started, make_run, require_every_position_once, verified, wait_until, workers_of
+from tests.support.services import Started, kill_a_worker, make_run, require_every_position_once, verified, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -33,7 +33,7 @@ def test_each_document_of_two_topics_has_one_unique_and_each_record_comes_out_on
     second = start(crawl)
     wait_until(crawl.ready)
     for service in (first, second):
-        workers_of(service.process)[0].kill()
+        kill_a_worker(service.process)
     fill(kafka.bootstrap_servers, news.input_topic, of_news)
     fill(kafka.bootstrap_servers, crawl.input_topic, of_crawl)
     unique: Counter[str] = Counter()

@@ -9,6 +9,7 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,9 @@ def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
         with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):
             workers += [child] if "spawn_main" in " ".join(child.cmdline()) else []
     return workers
+
+
+def kill_a_worker(process: subprocess.Popen[bytes], pick: Callable[..., psutil.Process] = itemgetter(0)) -> None:
+    """Kill one worker of the service, once it has one: those killed before may not have followers yet."""
+    wait_until(lambda: bool(workers_of(process)))
+    pick(workers_of(process)).kill()
