@@ -12,9 +12,13 @@ finds. Texts are not normalised for a peer, which saves it time.
     rensa, datasketch  signatures of 128 values over character shingles of the filter's length; candidates by bands,
                        verified by the peer's own estimate of at least the same similarity
     simhash            the words that rjieba cuts, each as often as it occurs, within the same distance
+    datatrove          its four MinHash stages as shipped (words of the script's language, 14 buckets of 8 values), in files
+    incrededup         its program on the PATH (`cargo install incrededup`), from an SQLite table, with the same similarity
 
-Bytes a document are, for the filter, those that its index on disk uses, ids included; for a peer, the memory by which a
-process of its own grows.
+datatrove and incrededup see all documents before they decide, so the first document of a group counts as its original.
+
+Bytes a document are, for the filter, those that its index on disk uses, ids included; for datatrove and incrededup, their
+files without texts; for other peers, the memory by which a process of its own grows.
 
 Every round measures the start and the end of a program apart, with one document. The ratio is given with both and
 without, because a small set is little else. Tables and modules that a process loads once are loaded before.
@@ -22,7 +26,11 @@ without, because a small set is little else. Tables and modules that a process l
 
 import gc
 import logging
+import os
+import resource
+import sqlite3
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,8 +40,10 @@ from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import click
+import jieba
 import numpy as np
 import numpy.typing as npt
 import orjson
@@ -67,8 +77,9 @@ Originals = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Task of the programs. `shingle_characters`: length for the script of most documents."""
+    """Task of the programs. `is_wide`: most documents are Chinese. `shingle_characters`: length for their script."""
 
+    is_wide: bool
     shingle_characters: int
     similarity_min: float
     distance_max: int
@@ -83,7 +94,7 @@ def task_of(texts: Iterable[str], settings: Settings) -> Asked:
     # A third, because a Han character stands for several letters. Peers take one length for all texts, which suits them.
     is_wide = 3 * len(regex.findall(r"\p{Han}", sample)) > len(regex.findall(r"\p{L}", sample))
     sizes = settings.minhash.shingle_characters_wide, settings.minhash.shingle_characters_narrow
-    return Asked(sizes[not is_wide], settings.minhash.similarity_min, settings.index.distance_max)
+    return Asked(is_wide, sizes[not is_wide], settings.minhash.similarity_min, settings.index.distance_max)
 
 
 def by_rensa(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
@@ -137,6 +148,93 @@ def by_simhash(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
     return np.array([decided(row, text) for row, text in enumerate(texts)], np.int64), (index, kept)
 
 
+def by_datatrove(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
+    """Row of each document's original, -1 where it is the first of its cluster; and the size of all signatures."""
+    # Its progress bars and its words' dictionary would write between the rows.
+    os.environ["TQDM_DISABLE"] = "1"
+    jieba.setLogLevel(logging.ERROR)
+    from datatrove.executor import LocalPipelineExecutor
+    from datatrove.pipeline.dedup import (
+        MinhashDedupBuckets,
+        MinhashDedupCluster,
+        MinhashDedupFilter,
+        MinhashDedupSignature,
+    )
+    from datatrove.pipeline.dedup.minhash import MinhashConfig
+    from datatrove.pipeline.readers import JsonlReader
+    from datatrove.pipeline.writers import JsonlWriter
+    from loguru import logger
+
+    def run(stage: str, *steps: Any, tasks: int = 1) -> None:
+        # A run adds sinks of its own.
+        logger.disable("datatrove")
+        LocalPipelineExecutor(list(steps), tasks=tasks, workers=1, logging_dir=path("logs", stage)).run()
+
+    with tempfile.TemporaryDirectory(prefix="datatrove-") as name:
+
+        def path(*parts: str) -> str:
+            return str(Path(name).joinpath(*parts))
+
+        reader, kept = _lines_for(texts, Path(path("in"))), JsonlWriter(path("out"), compression=None)
+        config, language = MinhashConfig(), "cmn_Hani" if asked.is_wide else "eng_Latn"
+        run("1", JsonlReader(reader), MinhashDedupSignature(path("signatures"), config=config, language=language))
+        run(
+            "2",
+            MinhashDedupBuckets(path("signatures"), path("buckets"), config=config),
+            tasks=config.num_buckets,
+        )
+        run("3", MinhashDedupCluster(path("buckets"), path("clusters"), config=config, save_cluster_id=True))
+        removed = JsonlWriter(path("removed"), compression=None)
+        run("4", JsonlReader(reader), MinhashDedupFilter(path("clusters"), removed, load_cluster_ids=True), kept)
+        clusters = {}
+        for file in (*Path(name).glob("out/*"), *Path(name).glob("removed/*")):
+            for line in file.read_bytes().splitlines():
+                document = orjson.loads(line)
+                clusters[int(document["id"])] = document["metadata"].get("minhash_cluster_id", -1)
+        size = sum(file.stat().st_size for file in Path(path("signatures")).rglob("*") if file.is_file())
+    firsts: dict[int, int] = {}
+    originals = np.full(len(clusters), -1, np.int64)
+    for row in range(len(clusters)):
+        if clusters[row] != -1 and firsts.setdefault(clusters[row], row) != row:
+            originals[row] = firsts[clusters[row]]
+    return originals, size
+
+
+def by_incrededup(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
+    """Row of each document's original, -1 where it is the first of its group; and the size of its files."""
+    with tempfile.TemporaryDirectory(prefix="incrededup-") as name:
+        table, data = Path(name) / "documents.sqlite", Path(name) / "data"
+        with sqlite3.connect(table) as database:
+            database.execute(
+                "CREATE TABLE documents (id TEXT PRIMARY KEY, content TEXT NOT NULL, content_len INTEGER NOT NULL, "
+                "filename TEXT, is_parent INTEGER)"
+            )
+            rows = ((str(UUID(int=row)), text, len(text.encode()), None, None) for row, text in enumerate(texts))
+            count = database.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?)", rows).rowcount
+        options = ["--sqlite", str(table), "--data-dir", str(data), "--threshold", str(asked.similarity_min)]
+        command = ["incrededup", *options, "--min-content-len", "1", "--workers", "1"]
+        subprocess.run(command, check=True, capture_output=True)
+        with sqlite3.connect(table) as database:
+            found = database.execute("SELECT child_id, parent_id FROM dupes").fetchall()
+            pairs = np.array([[UUID(each).int for each in pair] for pair in found], np.int64)
+        size = sum(file.stat().st_size for file in data.rglob("*") if file.is_file())
+    firsts, originals = np.arange(count), np.full(count, -1, np.int64)
+    children, parents = pairs.reshape(-1, 2).T
+    np.minimum.at(firsts, parents, children)
+    firsts[children] = firsts[parents]
+    repeats = firsts != np.arange(count)
+    originals[repeats] = firsts[repeats]
+    return originals, size
+
+
+def _lines_for(texts: Iterable[str], folder: Path) -> str:
+    """Folder with the texts as JSON Lines, whose ids are their rows."""
+    folder.mkdir()
+    with (folder / "in.jsonl").open("wb") as lines:
+        lines.writelines(orjson.dumps({"id": str(row), "text": text}) + b"\n" for row, text in enumerate(texts))
+    return str(folder)
+
+
 def shingles(text: str, size: int) -> list[str]:
     """Runs of `size` characters of a text without its white space."""
     solid = "".join(text.split())
@@ -161,7 +259,13 @@ def _by_signatures(
     return np.array([decided(row, text) for row, text in enumerate(texts)], np.int64), (index, kept)
 
 
-PEERS: dict[str, Peer] = {"rensa": by_rensa, "datasketch": by_datasketch, "simhash": by_simhash}
+PEERS: dict[str, Peer] = {
+    "rensa": by_rensa,
+    "datasketch": by_datasketch,
+    "simhash": by_simhash,
+    "datatrove": by_datatrove,
+    "incrededup": by_incrededup,
+}
 USUAL_PEERS = {"minhash": ("rensa",), "simhash": ("simhash", "rensa")}
 
 
@@ -172,11 +276,17 @@ def texts_of(lines: Path) -> Iterator[str]:
             yield orjson.loads(line)["text"]
 
 
+def processor_seconds() -> float:
+    """Processor time of this process and of those that it ran to their end."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
+
+
 def by_filter(lines: Path, directory: Path, settings: Settings) -> float:
     """Seconds of processor time that the filter takes for a file; its outputs go to `directory`."""
-    begin = time.process_time()
+    begin = processor_seconds()
     filter_files(settings, [lines], directory, Console(quiet=True))
-    return time.process_time() - begin
+    return processor_seconds() - begin
 
 
 def originals_in(directory: Path) -> Originals:
@@ -187,15 +297,13 @@ def originals_in(directory: Path) -> Originals:
 
 
 def bytes_kept(peer: str, first: Path, lines: Path, asked: Asked) -> float:
-    """Bytes by which this process grows when a peer keeps an index of `lines`, after one of `first` as warm-up."""
+    """Bytes of a peer's index of `lines`: those that it tells, or by which this process grows after one of `first`."""
     PEERS[peer](texts_of(first), asked)
     gc.collect()
     before = anonymous_mib()
     _, kept = PEERS[peer](texts_of(lines), asked)
     gc.collect()
-    grown = anonymous_mib() - before
-    del kept
-    return grown * 2**20
+    return float(kept) if isinstance(kept, int) else (anonymous_mib() - before) * 2**20
 
 
 @dataclass(slots=True)
@@ -229,9 +337,9 @@ def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: 
             getattr(taken["filter"], name).append(by_filter(file, out / name, settings))
             asked = task_of(texts_of(lines), settings)
             for peer in peers:
-                begin = time.process_time()
+                begin = processor_seconds()
                 taken[peer].originals, _ = PEERS[peer](texts_of(file), asked)
-                getattr(taken[peer], name).append(time.process_time() - begin)
+                getattr(taken[peer], name).append(processor_seconds() - begin)
         taken["filter"].originals = originals_in(out / "all")
         with open_index(settings, scheme_for(settings)) as index:
             taken["filter"].bytes = index.statistics().used_bytes
@@ -248,6 +356,7 @@ def measure(
     stream = Stream(folder) if (folder / "pairs.tsv.gz").exists() else None
     rows = stream.rows if stream is not None else list(read_lines(folder / "docs.jsonl.xz"))
     characters = sum(len(row["text"]) for row in rows)
+    megabytes = sum(len(row["text"].encode()) for row in rows) / 1e6
     with tempfile.TemporaryDirectory(prefix="peers-") as name:
         lines = Path(name) / "in.jsonl"
         lines.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
@@ -270,6 +379,7 @@ def measure(
                 "f1": score and score.f1.value,
                 "same_verdict": float(np.mean((own.originals >= 0) == (filtered.originals >= 0))),
                 "documents_per_cpu_second": len(rows) / statistics.median(own.all),
+                "mb_per_cpu_second": megabytes / statistics.median(own.all),
                 "characters_per_cpu_second": characters / statistics.median(own.all),
                 "bytes_per_document": own.bytes / len(rows),
                 "one_document_cpu_ms": 1e3 * statistics.median(own.one),

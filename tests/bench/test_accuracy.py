@@ -370,7 +370,7 @@ def test_a_set_without_truth_gets_no_score_but_says_how_far_verdicts_agree(small
 @pytest.mark.parametrize("peer", [peers.by_rensa, peers.by_simhash])
 def test_a_peer_names_the_earlier_of_two_equal_texts_and_keeps_nothing_of_an_empty_one(peer: peers.Peer) -> None:
     texts = ["the quick brown fox jumps over the lazy dog", "，", "a text of its own", "a text of its own", "，"]
-    found = peer(texts, peers.Asked(8, 0.7, 3))[0].tolist()
+    found = peer(texts, peers.Asked(True, 8, 0.7, 3))[0].tolist()
     assert [found[0], found[2], found[3]] == [-1, -1, 2]
     assert peer is peers.by_rensa or [found[1], found[4]] == [-1, -1]
 
