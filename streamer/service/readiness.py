@@ -10,6 +10,8 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.ownership import silence_ms_max
 
 _OWING_MS_MAX = 8_000
+_SILENT_MS_MAX = 9_000
+_SILENT_SECONDS = 1.0
 
 _DOING = {
     "decode": "decoding",
@@ -75,6 +77,11 @@ def owing_ms_max(settings: Settings) -> float:
     return min(_OWING_MS_MAX, batch_age_ms_max(settings))
 
 
+def silent_ms_max(settings: Settings) -> float:
+    """Silence of the brokers beyond which a worker is not ready: within ten seconds."""
+    return min(_SILENT_MS_MAX, silence_ms_max(settings))
+
+
 def readiness(
     settings: Settings, workers: Sequence[WorkerSeen], group: GroupSeen, part: Part | None = None
 ) -> tuple[bool, str]:
@@ -107,8 +114,11 @@ def _lacks(settings: Settings, worker: WorkerSeen, part: Part | None) -> str:
             f"it makes no progress for workers.progress_timeout_ms = {settings.workers.progress_timeout_ms}"
         )
     if worker.batch_age_seconds:
-        # The worker does not poll the brokers now; its delivery will.
-        return _owing(settings, worker, part, batch_age_ms_max(settings))
+        # The worker does not poll the brokers now; its delivery will. If they were silent before the batch, that counts too.
+        silent_seconds = (worker.contact_age_seconds or 0.0) - worker.batch_age_seconds
+        asks_again = worker.step == "commit" and silent_seconds > _SILENT_SECONDS
+        silence = _silence(settings, worker) if asks_again else ""
+        return silence or _owing(settings, worker, part, batch_age_ms_max(settings))
     return _silence(settings, worker) or _owing(settings, worker, part, owing_ms_max(settings))
 
 
@@ -125,7 +135,7 @@ def _owing(settings: Settings, worker: WorkerSeen, part: Part | None, ms_max: fl
 
 def _silence(settings: Settings, worker: WorkerSeen) -> str:
     age_seconds = worker.contact_age_seconds
-    if age_seconds is None or age_seconds <= silence_ms_max(settings) / 1000:
+    if age_seconds is None or age_seconds <= silent_ms_max(settings) / 1000:
         return ""
     servers = ", ".join(settings.kafka.bootstrap_servers)
     return f"has heard nothing from the broker for {age_seconds:.0f} s (kafka.bootstrap_servers: {servers})"

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from streamer.observe.batch_report import STEPS
 from streamer.service.loop import State
-from streamer.service.readiness import GroupSeen, WorkerSeen, batch_age_ms_max, readiness
+from streamer.service.readiness import GroupSeen, WorkerSeen, batch_age_ms_max, readiness, silent_ms_max
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import load
-from streamer.transports.kafka.ownership import silence_ms_max
 
 SETTINGS = load(None, ("kafka.bootstrap_servers=a:9092,b:9092", "workers.progress_timeout_ms=60000"), {})
-SILENT_SECONDS = silence_ms_max(SETTINGS) / 1000
+SILENT_SECONDS = silent_ms_max(SETTINGS) / 1000
 WELL = WorkerSeen(0, State.RUNNING, "read", 0.0, 1.0, started=True, alive=True)
 
 
@@ -76,6 +75,16 @@ def test_a_router_says_what_its_records_may_wait_for() -> None:
 
 def test_a_worker_amid_a_batch_does_not_listen_so_its_silence_is_no_ones_fault() -> None:
     assert words(replace(WELL, step="decide", batch_age_seconds=25.0, contact_age_seconds=100.0)) == "ok"
+    assert words(replace(WELL, step="commit", batch_age_seconds=25.0, contact_age_seconds=25.0)) == "ok"
+
+
+def test_brokers_that_were_silent_before_a_batch_and_do_not_take_it_are_named_within_ten_seconds() -> None:
+    amid = replace(WELL, step="commit", batch_age_seconds=2.0, contact_age_seconds=SILENT_SECONDS)
+    assert words(amid) == "ok"
+    assert words(replace(amid, batch_age_seconds=2.5, contact_age_seconds=9.5)).startswith(
+        "worker 1 has heard nothing from the broker for 10 s"
+    )
+    assert SILENT_SECONDS < 10
 
 
 def test_a_process_that_is_gone_is_told_as_gone_whatever_it_said_last() -> None:
