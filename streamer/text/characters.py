@@ -183,25 +183,32 @@ def _collapse(text: str) -> str:
 
 @cache
 def _tables() -> Tables:
-    """All tables, from `unicodedata` and `regex` (about 0.2 s, once per process)."""
+    """All tables, from `unicodedata` and `regex` (about 0.1 s, once per process)."""
     everything = list(map(chr, _TABLED))
-    # One call for all characters: a line feed composes with nothing, so it keeps neighbours apart.
-    forms = _fold_by_definition("\n".join(everything)).split("\n")
+    joined = "".join(everything)
+    decompositions = list(map(unicodedata.decomposition, everything))
+    invisible = set("".join(_INVISIBLE.findall(joined)))
+    changing = [
+        character
+        for character, decomposition in zip(everything, decompositions, strict=True)
+        if decomposition or character != character.casefold() or character in invisible
+    ]
+    # One call for all that may change: a line feed composes with nothing, so it keeps neighbours apart.
+    forms = dict(zip(changing, _fold_by_definition("\n".join(changing)).split("\n"), strict=True))
     alphabets, letter_forms = look_alikes()
     mixing = (alphabets > 1).nonzero()[0]
     may_mix = frozenset(map(chr, mixing.tolist()))
-    # Invisible characters have an empty form; the line feed itself was split into two.
-    forms[0xA:0xC] = ["\n"]
     folded = np.arange(CODE_POINTS, dtype=np.uint32)
     behaviours = np.ones(CODE_POINTS, np.uint8)
     pool_starts = np.zeros(CODE_POINTS, np.int64)
     classes = np.zeros(CODE_POINTS, np.uint8)
     pool: list[int] = []
-    composing = _composing()
+    composing = _composing(decompositions)
     behaviours[mixing] |= MIXES
     # Nearly all characters are their own form and act upon nothing: they keep the tables' initial values.
     acting = composing.union(filter(unicodedata.combining, everything))
-    for codepoint, character, form in zip(_TABLED, everything, forms, strict=True):
+    for character in sorted(acting.union(changing)):
+        codepoint, form = ord(character), forms.get(character, character)
         if form == character and character not in acting:
             continue
         combining = unicodedata.combining(form) if len(form) == 1 else 0
@@ -222,23 +229,21 @@ def _tables() -> Tables:
             pool.extend(map(ord, form))
         if not may_mix.isdisjoint(form):
             behaviours[codepoint] |= MIXES
-    rules = _rule_table(everything)
+    rules = _rule_table(joined)
     inside = np.where(rules == Rule.WORD, 1, np.where(rules == Rule.MARK, 2, 0)).astype(np.uint8)
     pool_array = np.array(pool, np.uint32)
     return Tables(behaviours, folded, pool_array, pool_starts, classes, rules, inside, alphabets, letter_forms)
 
 
-def _composing() -> frozenset[str]:
+def _composing(decompositions: list[str]) -> frozenset[str]:
     """Characters that may compose with the one before them (Unicode's NFKC_Quick_Check = Maybe)."""
-    canonical = (unicodedata.decomposition(chr(codepoint)) for codepoint in _TABLED)
-    pairs = (parts.split() for parts in canonical if parts and not parts.startswith("<"))
+    pairs = (parts.split() for parts in decompositions if parts and not parts.startswith("<"))
     seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2}
     return frozenset(seconds | set(map(chr, [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)])))
 
 
-def _rule_table(everything: list[str]) -> npt.NDArray[np.uint8]:
+def _rule_table(joined: str) -> npt.NDArray[np.uint8]:
     table = np.full(CODE_POINTS, Rule.SEPARATOR, np.uint8)
-    joined = "".join(everything)
     numbers = np.array(_TABLED)
     for rule, pattern in _RULES:
         for match in regex.finditer(f"(?:{pattern})+", joined, regex.VERSION1):

@@ -56,6 +56,7 @@ def _in_order(decomposition: Form, run: str) -> str:
 def _have_marks() -> npt.NDArray[np.bool_]:
     """Code points with a mark in their compatibility decomposition: bool [all code points]."""
     table = np.zeros(0x110000, np.bool_)
-    for codepoint in _PLANES_WITH_MARKS:
-        table[codepoint] = any(map(unicodedata.combining, unicodedata.normalize("NFKD", chr(codepoint))))
+    for codepoint, character in zip(_PLANES_WITH_MARKS, map(chr, _PLANES_WITH_MARKS), strict=True):
+        if unicodedata.decomposition(character) or unicodedata.combining(character):
+            table[codepoint] = any(map(unicodedata.combining, unicodedata.normalize("NFKD", character)))
     return table

@@ -20,7 +20,7 @@ import regex
 from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.minhash import kernels
 from streamer.fingerprint.minhash.kernels import DROPPED, NARROW, WIDE
-from streamer.text.characters import CODE_POINTS, UNSPACED_SCRIPTS, Characters, Rule, rule_table
+from streamer.text.characters import CODE_POINTS, UNSPACED_SCRIPTS, Characters, Rule, decode, rule_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,14 @@ def shingle_characters(characters: Characters, wide_size: int, narrow_size: int,
 
 @cache
 def _kinds() -> npt.NDArray[np.uint8]:
-    """DROPPED, NARROW or WIDE for every code point: uint8 [CODE_POINTS] (0.2 s, once per process)."""
+    """DROPPED, NARROW or WIDE for every code point: uint8 [CODE_POINTS]."""
     rules = rule_table()
     kinds = np.where((rules == Rule.SEPARATOR) | (rules == Rule.APOSTROPHE), DROPPED, NARROW).astype(np.uint8)
     taken = np.flatnonzero(kinds)
-    unspaced = regex.compile(r"(?=[\p{L}\p{M}])" + UNSPACED_SCRIPTS, regex.VERSION1).match
-    kinds[[at for at in taken.tolist() if unicodedata.east_asian_width(chr(at)) == "W" or unspaced(chr(at))]] = WIDE
+    characters = decode(taken.astype(np.uint32))
+    wide = np.fromiter((width == "W" for width in map(unicodedata.east_asian_width, characters)), np.bool_, len(taken))
+    for run in regex.finditer(r"(?:(?=[\p{L}\p{M}])" + UNSPACED_SCRIPTS + ")+", characters, regex.VERSION1):
+        wide[run.start() : run.end()] = True
+    kinds[taken[wide]] = WIDE
     assert len(kinds) == CODE_POINTS
     return kinds
