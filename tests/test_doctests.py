@@ -1,26 +1,51 @@
-"""Every example in a docstring prints what it shows."""
+"""Every example in a docstring prints what it shows, and every public class shows one.
 
+An example may use `folder`, which is empty, and in the index `opened`, the internals of an empty index.
+"""
+
+import ast
 import doctest
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-WITH_EXAMPLES = sorted(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+from index import Index, Parameters
+from index.index import internals_of
+from tests.support.paths import ROOT
+
+SOURCES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text(encoding="utf-8")
     for package in ("index", "streamer")
-    for path in (ROOT / package).rglob("*.py")
-    if ">>> " in path.read_text(encoding="utf-8")
-)
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+WITH_EXAMPLES = [name for name, source in SOURCES.items() if ">>> " in source]
+MAP_BYTES = 2**24
+
+
+@contextmanager
+def names(example: doctest.DocTest, folder: Path) -> Iterator[dict[str, object]]:
+    """What an example may use in addition to its module's names."""
+    folder.mkdir()
+    if not example.name.startswith("index.") or not any("opened" in step.source for step in example.examples):
+        yield {"folder": folder}
+        return
+    with Index.open(folder / "index", Parameters(), map_bytes_max=MAP_BYTES) as index:
+        yield {"folder": folder, "opened": internals_of(index)}
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
-def test_examples_print_what_they_show(name: str) -> None:
-    outcome = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+def test_examples_print_what_they_show(name: str, tmp_path: Path) -> None:
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for example in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(name)):
+        with names(example, tmp_path / example.name) as further:
+            example.globs |= further
+            runner.run(example)
 
-    assert outcome.attempted
-    assert not outcome.failed
+    assert runner.tries
+    assert not runner.failures
 
 
 def test_a_wrong_example_is_noticed() -> None:
@@ -29,3 +54,203 @@ def test_a_wrong_example_is_noticed() -> None:
     wrong = parser.get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, None)
 
     assert doctest.DocTestRunner(verbose=False).run(wrong, out=lambda _: None).failed == 1
+
+
+CLASSES = {
+    f"{module}.{node.name}": node
+    for module, source in SOURCES.items()
+    for node in ast.parse(source).body
+    if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+}
+"""Every public class, by its full name."""
+
+WITHOUT_EXAMPLE_BY_BASE = {"BaseModel", "Exception", "Protocol", "ValueError"}
+"""Bases whose classes need no example: settings have a page, errors a message, protocols no behaviour."""
+
+SERVERS = {"confluent_kafka", "kafka", "pyflink", "scrapy", "starlette", "uvicorn"}
+"""Clients and servers: a class whose module imports one needs a broker, a cluster, a crawler or a browser."""
+
+WITHOUT_EXAMPLE: set[str] = {
+    "index.dataflow.buckets.Buckets",
+    "index.dataflow.buckets.Opened",
+    "index.dataflow.claim.Claim",
+    "index.dataflow.flow.Dataflow",
+    "index.dataflow.join.Join",
+    "index.dataflow.message.Stage",
+    "index.dataflow.message.Kind",
+    "index.dataflow.message.Message",
+    "index.dataflow.message.Seeds",
+    "index.dataflow.message.Arrival",
+    "index.dataflow.message.Decided",
+    "index.dataflow.name.Name",
+    "index.dataflow.order.Recorded",
+    "index.dataflow.order.Order",
+    "index.dataflow.recall.Recall",
+    "index.dataflow.resolve.Resolve",
+    "index.dataflow.rows.Layout",
+    "index.dataflow.verify.Verify",
+    "index.decide.retire.Leaving",
+    "index.decide.rule.Rows",
+    "index.index.Match",
+    "index.kernels.minhash.OwnLimits",
+    "index.kernels.minhash.Verdicts",
+    "index.kernels.minhash.Judgement",
+    "index.kernels.scan.Pages",
+    "index.lsm.levels.Written",
+    "index.lsm.segments.Segments",
+    "index.storage.scan.Age",
+    "index.stories.listing.Named",
+    "index.stories.listing.Story",
+    "index.tools.import_export.Record",
+    "index.tools.import_export.Imported",
+    "index.versions.history.Version",
+    "index.versions.history.Versions",
+    "index.versions.texts.Texts",
+    "streamer.ask.status.Status",
+    "streamer.audit.auditor.Auditor",
+    "streamer.audit.store.Judged",
+    "streamer.audit.store.AuditStore",
+    "streamer.cli.outputs.NoLeftovers",
+    "streamer.clusters.table.ClusterTable",
+    "streamer.demo.demo.Example",
+    "streamer.demo.demo.Score",
+    "streamer.demo.documents.Topic",
+    "streamer.demo.documents.Stock",
+    "streamer.demo.documents.Article",
+    "streamer.evaluation.calibration.Sample",
+    "streamer.evaluation.calibration.Trial",
+    "streamer.evaluation.judges.Judgement",
+    "streamer.evaluation.report.Evaluation",
+    "streamer.evaluation.scores.Decided",
+    "streamer.evaluation.scores.Admitted",
+    "streamer.evaluation.sets.SetFingerprints",
+    "streamer.evaluation.short_texts.Misjudged",
+    "streamer.evaluation.timing.Timing",
+    "streamer.explain.explanation.Link",
+    "streamer.explain.explanation.Near",
+    "streamer.explain.explanation.Explanation",
+    "streamer.explain.near.NearQuery",
+    "streamer.explain.report.Report",
+    "streamer.fingerprint.fingerprints.Scheme",
+    "streamer.fingerprint.simhash.word_factors.WordFactors",
+    "streamer.fingerprint.simhash.word_tables.WordTable",
+    "streamer.fingerprint.simhash.word_tables.DictionaryWord",
+    "streamer.give_back.give_back.GiveBack",
+    "streamer.index_admin.seed.Written",
+    "streamer.index_admin.tools.Query",
+    "streamer.parts.verdict_rows.VerdictRows",
+    "streamer.records.decode.Document",
+    "streamer.records.envelope.Heading",
+    "streamer.records.envelope.Unpacker",
+    "streamer.records.fingerprint_batch.FingerprintBatch",
+    "streamer.records.record.Destination",
+    "streamer.records.record.Handover",
+    "streamer.records.record.Feed",
+    "streamer.records.record.Lost",
+    "streamer.records.record.Decision",
+    "streamer.records.record.Outgoing",
+    "streamer.records.schemas.Schemas",
+    "streamer.records.verdict_batch.VerdictBatch",
+    "streamer.service.loop.Preparation",
+    "streamer.service.pipeline.Prefetcher",
+    "streamer.service.poison.attempts.AttemptFile",
+    "streamer.service.poison.attempts.Attempts",
+    "streamer.service.poison.trial.Tried",
+    "streamer.service.poison.trial.Trials",
+    "streamer.service.processes.Lines",
+    "streamer.service.processes.Prepared",
+    "streamer.service.processes.Processes",
+    "streamer.service.recovery.Unrecovered",
+    "streamer.service.restoring.Reentry",
+    "streamer.service.whole.Stories",
+    "streamer.service.whole.ByIndex",
+    "streamer.service.whole.StreamNames",
+    "streamer.settings.decode.Preset",
+    "streamer.settings.values.Given",
+    "streamer.settings.values.Preset",
+    "streamer.text.character_kernels.Tables",
+    "streamer.text.characters.Rule",
+    "streamer.text.look_alikes.LookAlikes",
+    "streamer.text.passage_kernels.Signs",
+    "streamer.text.segmentation_kernels.Dictionary",
+    "streamer.transports.files.line_reader.Decompressor",
+    "streamer.transports.files.output_log.FileOutputLog",
+    "streamer.transports.kafka.client.Member",
+    "streamer.transports.kafka.client.Send",
+    "streamer.transports.output_log.Output",
+    "streamer.transports.transport.Place",
+    "streamer.transports.transport.Finished",
+    "streamer.verification.comparison.Comparison",
+    "streamer.verification.delivered.DeliveredCheck",
+    "streamer.verification.journal.JournalCheck",
+    "streamer.verification.ledger.Ledger",
+    "streamer.verification.similarity.SimilarityCheck",
+    "streamer.verification.texts.Prints",
+    "streamer.verification.texts.TextCheck",
+    "streamer.verification.uniques.UniquesCheck",
+    "streamer.what_if.differences.Differences",
+    "streamer.what_if.documents.DocumentsWriter",
+    "streamer.what_if.documents.Documents",
+}
+"""Public classes that should have an example. The list only shrinks."""
+
+
+def name_of(node: ast.expr) -> str:
+    """The last name of a base or an annotation: `Generic[Kind]` -> `Generic`."""
+    return ast.unparse(node).partition("[")[0].rpartition(".")[2]
+
+
+def bases(node: ast.ClassDef) -> set[str]:
+    """Names of all bases, also of bases of bases."""
+    direct = {name_of(base) for base in node.bases}
+    further = (bases(other) for other in CLASSES.values() if other.name in direct and other is not node)
+    return direct.union(*further)
+
+
+def imported(module: str) -> set[str]:
+    """Modules, or names in modules, that a module imports."""
+    nodes = list(ast.walk(ast.parse(SOURCES[module])))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return plain | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+
+
+TALKS = {module for module in SOURCES if {name.split(".")[0] for name in imported(module)} & SERVERS}
+"""Modules that talk to a server."""
+
+
+def takes_a_transport(node: ast.ClassDef) -> bool:
+    """Whether its constructor, or a field of its, takes a transport: only a running service has one."""
+    constructors = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+    annotations = [argument.annotation for each in constructors for argument in each.args.args]
+    annotations += [each.annotation for each in node.body if isinstance(each, ast.AnnAssign)]
+    return any(each is not None and name_of(each).endswith("Transport") for each in annotations)
+
+
+def needs_no_example(full_name: str) -> bool:
+    node, module = CLASSES[full_name], full_name.rpartition(".")[0]
+    return bool(
+        bases(node) & WITHOUT_EXAMPLE_BY_BASE or module in TALKS or imported(module) & TALKS or takes_a_transport(node)
+    )
+
+
+def has_example(full_name: str) -> bool:
+    return ">>> " in (ast.get_docstring(CLASSES[full_name]) or "")
+
+
+def test_every_public_class_shows_an_example_or_needs_a_server() -> None:
+    lacking = {name for name in CLASSES if not has_example(name) and not needs_no_example(name)}
+
+    assert not lacking - WITHOUT_EXAMPLE, "show in their docstrings what they are for"
+    assert not WITHOUT_EXAMPLE - lacking, "these have an example, need none, or are gone: take them from the list"
+
+
+def test_few_classes_need_no_example() -> None:
+    """The test of the test above: what is exempt is known by a reason, and everything else counts."""
+    assert needs_no_example("streamer.settings.settings.Topics")
+    assert needs_no_example("index.errors.IndexFull")
+    assert needs_no_example("streamer.transports.transport.Transport")
+    assert needs_no_example("streamer.transports.kafka.writer.Writer")
+    assert needs_no_example("streamer.service.recovery.Recoverer")
+    assert not needs_no_example("index.index.Index")
+    assert not needs_no_example("streamer.ask.filter.Filter")
+    assert sum(map(needs_no_example, CLASSES)) < len(CLASSES) / 3

@@ -48,6 +48,11 @@ class Probes(NamedTuple):
     free     uint64, hash bits below a bucket's: 0 if a probe names one hash, else all below the top 16
     near     int64 [k], most differing bits in the second 16
     most     most differing bits in the whole hash
+
+    >>> from index.lsm.shape import SimhashShape
+    >>> shape = SimhashShape(words=1, tables=4)
+    >>> [shape.probes(distance_max).near.max().item() for distance_max in (3, 7)]
+    [1, 3]
     """
 
     tables: npt.NDArray[np.int64]

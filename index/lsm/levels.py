@@ -65,7 +65,12 @@ def first_capacity(capacity: int) -> int:
 
 
 class Levels:
-    """Hash segments in a table of the file, within one writing transaction."""
+    """Hash segments in a table of the file, within one writing transaction.
+
+    >>> entries = np.array([[5 << 24, 9 << 24], [1, 2]], np.uint64)
+    >>> opened.store.write(lambda now: Levels(now, Table.SEGMENTS, 10).merge_in(0, Level.FIRST, entries, NO_ENTRIES, 10).more)
+    2
+    """
 
     def __init__(self, transaction: Transaction, table: Table, capacity: int, first_number: int = 0) -> None:
         """capacity: entries in a last-level segment; first_number: rewriting drops lower numbers."""
