@@ -56,7 +56,16 @@ STORIES_FILE = "stories.turn"
 
 
 class Match(NamedTuple):
-    """An entry within the distance of a query."""
+    """An entry within the distance of a query.
+
+    >>> from index import Entries, Source
+    >>> words, source = np.array([[0b1011], [0b1001 << 40]], np.uint64), Source("topic", 0)
+    >>> columns = (source,), np.zeros(2, np.uint32), np.arange(2, dtype=np.uint64), *np.zeros((2, 2), np.uint8), words
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     _ = index.admit(Entries(*columns, np.zeros(2, np.int64), ["a", "b"]), {source: 2})
+    ...     [(match.document.id, match.distance) for match in index.query(np.array([[0b1001]], np.uint64))[0]]
+    [('a', 1)]
+    """
 
     document: Document
     distance: int

@@ -29,6 +29,14 @@ class Pages(NamedTuple):
 
     A hot bucket is divided. Older entries stay in place: every part's chain leads on to them. All pages in a chain
     except the newest are full, and so are all pages older than a division.
+
+    >>> from index.lsm.memtable import Memtable
+    >>> from index.lsm.shape import SimhashShape
+    >>> memtable = Memtable(SimhashShape(words=1, tables=4))
+    >>> memtable.add(np.array([[5], [9]], np.uint64), np.array([0, 1], np.uint64))
+    >>> memtable.file()
+    >>> memtable.pages.used
+    array([5, 0])
     """
 
     heads: npt.NDArray[np.int32]

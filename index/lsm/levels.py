@@ -40,6 +40,11 @@ class Written(NamedTuple):
 
     more    change in the level's entries
     absent  entries to remove that were not there
+
+    >>> entries = np.array([[5 << 24], [1]], np.uint64)
+    >>> opened.store.write(lambda now: Levels(now, Table.SEGMENTS, 10).merge_in(0, Level.LAST, NO_ENTRIES, entries, 10).absent)
+    array([[83886080],
+           [       1]], dtype=uint64)
     """
 
     more: int

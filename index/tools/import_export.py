@@ -72,6 +72,10 @@ class Record(NamedTuple):
     version    the record as a version of the document with this id
     length     its text's letters; 0: unknown
     ratio      as in `Decisions`
+
+    >>> one = Record(Source("topic", 0), 17, Verdict.DEAD_LETTER, 0, None, None, None, None, False, True, "")
+    >>> [len(portion) for portion in portions(iter([one, one._replace(offset=18), one._replace(offset=3)]), rows_max=10)]
+    [2, 1]
     """
 
     source: Source
@@ -243,7 +247,12 @@ def portions(records: Iterator[Record], rows_max: int) -> Iterator[list[Record]]
 
 
 class Imported(NamedTuple):
-    """Counts for the records passed to `Importer.add`; both add up to all."""
+    """Counts for the records passed to `Importer.add`; both add up to all.
+
+    >>> counts = [Imported(entered=10, already_known=2), Imported(entered=0, already_known=8)]
+    >>> Imported(*map(sum, zip(*counts)))
+    Imported(entered=10, already_known=10)
+    """
 
     entered: int
     already_known: int

@@ -50,6 +50,12 @@ class Sample:
 
     documents     a stream; a match less similar than UNIQUE_BELOW is a false duplicate
     normal_forms  normalised documents, for `similarity`
+
+    >>> from streamer.records.decode import Document
+    >>> texts = [f"The ferry leaves the old harbour at {hour}. It returns at noon." for hour in range(9)]
+    >>> sample = make_sample([Document(str(number), text) for number, text in enumerate(texts)], Normaliser(Fingerprint()))
+    >>> [one.text == copy.text for one, copy in zip(*sample.pairs)].count(True)
+    0
     """
 
     documents: Documents

@@ -72,6 +72,12 @@ class Link(Place):
     standing  whether it still counts; None if unknown, or it entered nothing
     note      its standing's consequence
     role      relation to the previous document: "original", "older version" that was replaced, or "lookalike"
+
+    >>> from index import Source
+    >>> at = Position(Source("stream", 0), 7)
+    >>> link = Link("a", at, "news/0/7", 0, decided=None, role="older version", note="it was replaced")
+    >>> Explanation("a", at, "news/0/9", 0, None, "update", "new-version", "Its text changed.", chain=(link,)).original.note
+    'it was replaced'
     """
 
     decided: Decided | None
