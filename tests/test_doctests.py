@@ -67,6 +67,9 @@ CLASSES = {
 WITHOUT_EXAMPLE_BY_BASE = {"BaseModel", "Exception", "Protocol", "ValueError"}
 """Bases whose classes need no example: settings have a page, errors a message, protocols no behaviour."""
 
+COMPILER = "index.kernels.jit"
+"""Its importers hold compiled loops; their classes are columns that the loops read, and the loops' callers show them."""
+
 SERVERS = {"confluent_kafka", "kafka", "pyflink", "scrapy", "starlette", "uvicorn"}
 """Clients and servers: a class whose module imports one needs a broker, a cluster, a crawler or a browser."""
 
@@ -90,9 +93,6 @@ WITHOUT_EXAMPLE: set[str] = {
     "index.dataflow.rows.Layout",
     "index.dataflow.verify.Verify",
     "index.decide.rule.Rows",
-    "index.kernels.minhash.OwnLimits",
-    "index.kernels.minhash.Verdicts",
-    "index.kernels.minhash.Judgement",
     "index.versions.history.Version",
     "index.versions.history.Versions",
     "index.versions.texts.Texts",
@@ -103,9 +103,6 @@ WITHOUT_EXAMPLE: set[str] = {
     "streamer.service.poison.trial.Tried",
     "streamer.service.restoring.Reentry",
     "streamer.service.whole.ByIndex",
-    "streamer.text.character_kernels.Tables",
-    "streamer.text.passage_kernels.Signs",
-    "streamer.text.segmentation_kernels.Dictionary",
     "streamer.verification.delivered.DeliveredCheck",
     "streamer.verification.journal.JournalCheck",
     "streamer.verification.similarity.SimilarityCheck",
@@ -148,9 +145,9 @@ def takes_a_transport(node: ast.ClassDef) -> bool:
 
 def needs_no_example(full_name: str) -> bool:
     node, module = CLASSES[full_name], full_name.rpartition(".")[0]
-    return bool(
-        bases(node) & WITHOUT_EXAMPLE_BY_BASE or module in TALKS or imported(module) & TALKS or takes_a_transport(node)
-    )
+    used = imported(module)
+    of_a_server = module in TALKS or used & TALKS or takes_a_transport(node)
+    return bool(of_a_server or COMPILER in used or bases(node) & WITHOUT_EXAMPLE_BY_BASE)
 
 
 def has_example(full_name: str) -> bool:
@@ -171,6 +168,7 @@ def test_few_classes_need_no_example() -> None:
     assert needs_no_example("streamer.transports.transport.Transport")
     assert needs_no_example("streamer.transports.kafka.writer.Writer")
     assert needs_no_example("streamer.service.recovery.Recoverer")
+    assert needs_no_example("index.kernels.scan.Probes")
     assert not needs_no_example("index.index.Index")
     assert not needs_no_example("streamer.ask.filter.Filter")
     assert sum(map(needs_no_example, CLASSES)) < len(CLASSES) / 3

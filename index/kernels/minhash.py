@@ -31,11 +31,6 @@ class Candidates(NamedTuple):
     places     int64 [m], places in `Documents`: rows come first
     distances  int16 [m], UNMEASURED: `judge` measures it by the frames; NO_DISTANCE: no candidate after all
     to_roots   int16 [m], distance to the candidate's root; NO_DISTANCE: too far; UNMEASURED: not known yet
-
-    >>> begins, places = np.array([0, 2, 2, 3]), np.array([10, 11, 10])
-    >>> of_rows = Candidates(begins, places, *np.zeros((2, 3), np.int16))
-    >>> [of_rows.places[begin:end].tolist() for begin, end in zip(begins[:-1], begins[1:], strict=True)]
-    [[10, 11], [], [10]]
     """
 
     begins: npt.NDArray[np.int64]
@@ -55,10 +50,6 @@ class Bands(NamedTuple):
     seen_by    int64 [n], last row that met this one
     met        int64 [n], rows that `_meet` reached last
     end        int64 [1], end of the rows in the chains
-
-    >>> chains = bands_of(np.zeros((3, 5), np.uint64), np.array([True, True, False]))
-    >>> chains.heads.shape, int(chains.heads.max()), int(chains.end[0])
-    ((5, 8), -1, 0)
     """
 
     hashes: npt.NDArray[np.uint64]
@@ -72,12 +63,7 @@ class Bands(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """Columns of `index.matching.candidates.CandidateSet`; `lengths` as `own_lengths`, 0 if unknown.
-
-    >>> from index.matching.candidates import CandidateSet
-    >>> CandidateSet(np.zeros((2, 1), np.uint64), np.zeros((2, 0), np.uint8)).columns.roots
-    array([0, 1])
-    """
+    """Columns of `index.matching.candidates.CandidateSet`; `lengths` as `own_lengths`, 0 if unknown."""
 
     fingerprints: npt.NDArray[np.uint64]
     order: npt.NDArray[np.uint64]
@@ -110,11 +96,6 @@ class Limits(NamedTuple):
     outlives_root  whether a member goes on as its own root once its root is lost
     longer         ten-thousandths of a root's length; a document that is this much longer is no duplicate; 0: no limit
     longer_apart   with frames: least distance of such a document to the root
-
-    >>> from index.matching.root import limits_of
-    >>> unique, members = limits_of("unique", None, 3, 0), limits_of("all", None, 3, 0)
-    >>> unique.apart > unique.distance_max > members.apart
-    True
     """
 
     distance_max: int
