@@ -90,9 +90,8 @@ class MemtablePair:
     >>> pair = MemtablePair(SimhashShape(words=1, tables=4))
     >>> pair.added.add(np.array([[9 << 48], [5 << 48]], np.uint64), np.array([0, 1], np.uint64))
     >>> pair.removed.add(np.array([[9 << 48]], np.uint64), np.array([0], np.uint64))
-    >>> added, removed, _ = pair.of_table(0, bytes(BOUND_BYTES), None, 10)
-    >>> added[1], removed[1]
-    (array([1], dtype=uint64), array([], dtype=uint64))
+    >>> [entries[1].tolist() for entries in pair.of_table(0, bytes(BOUND_BYTES), None, 10)[:2]]
+    [[1], []]
     """
 
     def __init__(self, shape: Shape) -> None:

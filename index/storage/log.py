@@ -75,9 +75,8 @@ class Batch:
     >>> rows["filing"] = Filing.BLOCKS, Filing.NOTHING, Filing.BLOCKS
     >>> parts = np.zeros(1, codec.LOG_SOURCE), rows, np.zeros((2, 1), np.uint64), ["a", "b", "c"]
     >>> value = codec.pack_batch(*parts, np.zeros(0, codec.LOG_ORIGINAL), [])
-    >>> batch = Batch(key_of(10, 0), first_number=10, value=memoryview(value), words=1)
-    >>> batch.entered(), batch.numbers()
-    (array([0, 2]), array([10, 11], dtype=uint64))
+    >>> Batch(key_of(10, 0), first_number=10, value=memoryview(value), words=1).entered()
+    array([0, 2])
     """
 
     key: bytes
