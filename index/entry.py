@@ -32,7 +32,11 @@ MinorPolicy = Literal["duplicate", "unique"]
 
 
 class Verdict(IntEnum):
-    """The decision on one record. The log stores these values; their meaning never changes."""
+    """The decision on one record. The log stores these values; their meaning never changes.
+
+    >>> [verdict.label for verdict in Verdict if verdict.stands_for_itself]
+    ['unique', 'unique', 'update', 'given-back', 'extends']
+    """
 
     UNIQUE = 0
     DUPLICATE = 1
@@ -94,7 +98,12 @@ def standing_for_themselves(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.b
 
 
 class Kind(IntEnum):
-    """How the index decides an entry."""
+    """How the index decides an entry.
+
+    >>> text = "too short for distances"
+    >>> (Kind.NEAR if len(text) > 100 else Kind.EXACT).name
+    'EXACT'
+    """
 
     NEAR = 0
     """Match any NEAR entry within `distance_max`."""
@@ -110,6 +119,10 @@ class Source(NamedTuple):
     """One ordered sequence of records: a partition of a topic, or a file.
 
     stream  a Kafka topic id or a file's id; opaque, never reused for other content
+
+    >>> applied = {Source("topic", 3): 17}
+    >>> applied.get(Source("topic", 3)), applied.get(Source("topic", 4))
+    (17, None)
     """
 
     stream: str
@@ -169,6 +182,11 @@ class Entries:
                     derived from fingerprint and look
     host_digests    uint32 [n], host that each id belongs to; None: derived from `hosts`
     lengths         uint32 [n], the fingerprinted text's letters; 0: unknown; None: all unknown
+
+    >>> zero = np.zeros(2, np.uint64)
+    >>> ids = ["https://example.com/a", "https://example.com/b"]
+    >>> Entries((Source("topic", 0),), zero, zero, zero, zero, zero[:, None], zero, ids).take(np.array([1])).ids
+    ['https://example.com/b']
     """
 
     sources: tuple[Source, ...]
@@ -216,6 +234,10 @@ class HostShare(NamedTuple):
 
     unequal  near but unequal duplicates among them
     beyond   whether it exceeds the limits
+
+    >>> host = HostShare("example.com", documents=200, unequal=150, beyond=True)
+    >>> host.unequal / host.documents
+    0.75
     """
 
     host: str
@@ -239,6 +261,11 @@ class Decisions:
     crossings           hosts that crossed the guard's limits with this batch, in either direction
     ratios              uint16 [n], the document's length in thousandths of its original's, at most RATIO_MAX; 0 if a length
                         is unknown, or the row names none
+
+    >>> nothing = np.zeros(2, np.uint64)
+    >>> decisions = Decisions(np.array([0, 1], np.uint8), *[nothing] * 3, [None, "a"], [None, None], nothing, nothing)
+    >>> [Verdict(verdict).label for verdict in decisions.verdicts], decisions.ratios.tolist()
+    (['unique', 'duplicate'], [0, 0])
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -265,6 +292,10 @@ class Applied(NamedTuple):
 
     offset  every record below it is decided
     mark    the caller's proof of content
+
+    >>> progress = Applied(offset=17, mark=b"")
+    >>> [offset for offset in (15, 16, 17, 18) if offset < progress.offset]
+    [15, 16]
     """
 
     offset: int

@@ -56,7 +56,16 @@ STORIES_FILE = "stories.turn"
 
 
 class Match(NamedTuple):
-    """An entry within the distance of a query."""
+    """An entry within the distance of a query.
+
+    >>> from index import Entries, Source
+    >>> words, source = np.array([[0b1011], [0b1001 << 40]], np.uint64), Source("topic", 0)
+    >>> columns = (source,), np.zeros(2, np.uint32), np.arange(2, dtype=np.uint64), *np.zeros((2, 2), np.uint8), words
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     _ = index.admit(Entries(*columns, np.zeros(2, np.int64), ["a", "b"]), {source: 2})
+    ...     [(match.document.id, match.distance) for match in index.query(np.array([[0b1001]], np.uint64))[0]]
+    [('a', 1)]
+    """
 
     document: Document
     distance: int
@@ -66,6 +75,10 @@ class WatchedHosts(NamedTuple):
     """Hosts with the most near but unequal duplicates, worst first.
 
     beyond  number of hosts beyond the guard's limits, including those not in `worst`
+
+    >>> hosts = WatchedHosts([HostShare("a.example", 200, 180, beyond=True)], beyond=12)
+    >>> f"{hosts.beyond} hosts are beyond the limits, first {hosts.worst[0].host}"
+    '12 hosts are beyond the limits, first a.example'
     """
 
     worst: list[HostShare]
@@ -77,6 +90,13 @@ class Index:
 
     with Index.open(directory, Parameters(bits=64, distance_max=3), map_bytes_max=2**30) as index:
         decisions = index.admit(entries, ends)
+
+    >>> from index import Entries, Source
+    >>> words, source = np.array([[5], [7]], np.uint64), Source("topic", 0)
+    >>> columns = (source,), np.zeros(2, np.uint32), np.arange(2, dtype=np.uint64), *np.zeros((2, 2), np.uint8), words
+    >>> with Index.open(folder, Parameters(distance_max=3), map_bytes_max=2**24) as index:
+    ...     index.admit(Entries(*columns, np.zeros(2, np.int64), ["a", "b"]), {source: 2}).original_ids
+    [None, 'a']
     """
 
     def __init__(self, opened: OpenIndex, secret: bytes | None = None) -> None:

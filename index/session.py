@@ -88,6 +88,9 @@ class Recrawl:
     minor          another text with the same substance: "duplicate", or "unique" as for another substance
     minor_reasons  as `reasons`, for such documents
     history        how often an id may return to an earlier substance; further returns are minor
+
+    >>> Recrawl("as-new", reasons={0: 4}).reasons.get(0), Recrawl().policy
+    (4, 'duplicate')
     """
 
     policy: RecrawlPolicy = "duplicate"
@@ -123,7 +126,11 @@ class Longer:
 
 
 class ReadSession:
-    """Snapshot of an index. Tree and ids load on first use, so operations on tables alone do not wait for them."""
+    """Snapshot of an index. Tree and ids load on first use, so operations on tables alone do not wait for them.
+
+    >>> opened.read(lambda session: (session.words, session.counters.next_number))
+    (1, 0)
+    """
 
     def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
         """Use `OpenIndex.read`."""
@@ -163,7 +170,11 @@ class ReadSession:
 
 
 class WriteSession(ReadSession):
-    """A write transaction of an index."""
+    """A write transaction of an index.
+
+    >>> opened.write(lambda session: (session.journaling, session.tree.is_moving))
+    (True, False)
+    """
 
     def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
         """Use `OpenIndex.write`."""
@@ -194,6 +205,9 @@ class OpenIndex:
     journaling     False: positions are neither read nor noted
     equal_reasons, longer  as in `Index.open`
     named_hosts    hosts that the file names for stories, by digest; None: the index counts no stories
+
+    >>> opened.read(lambda session: session.counters.journal_rows), opened.write(lambda session: session.words)
+    (0, 1)
     """
 
     directory: Path

@@ -15,7 +15,15 @@ _EXCLUSIVE = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 class Turn:
-    """Turn at the index in one data file, for one opening."""
+    """Turn at the index in one data file, for one opening.
+
+    >>> one, other = Turn(folder / "data.mdb"), Turn(folder / "data.mdb")
+    >>> one.take(create=True), other.take()
+    (True, False)
+    >>> one.give_back()
+    >>> other.take()
+    True
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file

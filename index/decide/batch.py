@@ -31,6 +31,11 @@ class Batch:
     partitions  uint32 [sources]
     sources     LOG_SOURCE [sources], both together
     journaled   decisions from earlier batches, row by row
+
+    >>> from index import Source
+    >>> none = Entries((Source("topic", 3),), *[np.zeros(0, np.uint64)] * 4, np.zeros((0, 1), np.uint64), np.zeros(0), [])
+    >>> opened.write(lambda session: Batch(session, none).sources)
+    array([(0, 3)], dtype=[('stream', '<u4'), ('partition', '<u4')])
     """
 
     def __init__(self, session: WriteSession, entries: Entries) -> None:

@@ -21,7 +21,11 @@ BATCHES_LOOKED_AT_MAX = 100
 
 
 class EntryState(StrEnum):
-    """Whether an entry still counts."""
+    """Whether an entry still counts.
+
+    >>> f"This entry {EntryState.COUNTS}; the other one is {EntryState.EXPIRED}."
+    'This entry counts; the other one is expired.'
+    """
 
     COUNTS = "counts"
     EXPIRED = "expired"
@@ -35,6 +39,11 @@ class Decided(NamedTuple):
     original_id  id of the original that the verdict names, else None
     document     the document that entered, or None
     next_number  number of the next document at that time: the index had exactly those below
+
+    >>> position = Position(Source("topic", 0), 17)
+    >>> one = Decided("a", position, 0, Verdict.DUPLICATE, 0, Kind.NEAR, 2, "b", position, document=None, next_number=9)
+    >>> f"{one.id} is a {one.verdict.label} that resembles {one.original_id} and is no entry: {one.document}"
+    'a is a duplicate that resembles b and is no entry: None'
     """
 
     id: str

@@ -30,6 +30,9 @@ class IdScan:
     """Scans the documents from the first with one of the ids on, portion by portion.
 
     No table lists the duplicates that an original takes along. They have higher numbers, so one pass suffices.
+
+    >>> opened.read(IdScan({"https://example.com/a"}).step)
+    False
     """
 
     def __init__(self, ids: Collection[str]) -> None:

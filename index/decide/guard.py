@@ -19,7 +19,12 @@ from index.storage.layout import HOSTS_KEY, Table, pack_hosts, unpack_hosts
 
 
 class Guarded(NamedTuple):
-    """Outcome of the rows and the hosts that crossed the limits."""
+    """Outcome of the rows and the hosts that crossed the limits.
+
+    >>> crossing = HostShare("a.example", 200, 150, beyond=True)
+    >>> [host.host for host in Guarded(outcome=None, crossings=[crossing]).crossings if host.beyond]
+    ['a.example']
+    """
 
     outcome: Outcome
     crossings: list[HostShare]

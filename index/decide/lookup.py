@@ -34,6 +34,10 @@ class Answer:
     equal     bool [n], whether an entry with the row's fingerprint is not retired
     short     of rows without a best one: the nearest entry that does not count for a too short root alone
     measured  with learnt frames: entries among which the rule chooses itself, for rows without a best one
+
+    >>> nothing = Answer(no_matches(), np.zeros(2, np.int64), no_matches(), np.zeros(2, np.bool_))
+    >>> len(nothing.best), nothing.measured is None
+    (0, True)
     """
 
     best: Matches

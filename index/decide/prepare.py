@@ -33,6 +33,13 @@ class Prepared:
     hosts     uint64 [n], `host_keys`
     hashes    uint64 [n, tables], NEAR rows' `Shape.hashes`
     alone     decide each row as if it came alone
+
+    >>> from index import Source
+    >>> words, zero = np.array([[5], [9], [5]], np.uint64), np.zeros(3, np.uint64)
+    >>> columns = (Source("topic", 0),), zero.astype(np.uint32), np.arange(3, dtype=np.uint64), *np.zeros((2, 3), np.uint8), words
+    >>> [portion] = prepared(Entries(*columns, np.zeros(3, np.int64), ["a", "b", "c"]), np.arange(3), Parameters())
+    >>> portion.firsts
+    array([0, 1, 0])
     """
 
     rows: npt.NDArray[np.int64]

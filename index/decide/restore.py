@@ -43,7 +43,12 @@ NO_ENDS: Mapping[Source, int] = MappingProxyType({})
 
 
 class Restored(NamedTuple):
-    """Counts of the rows given to `restore`, which add up to all."""
+    """Counts of the rows given to `restore`, which add up to all.
+
+    >>> counts = [Restored(restored=7, already_known=2, without_original=1), Restored(10, 0, 0)]
+    >>> Restored(*map(sum, zip(*counts)))
+    Restored(restored=17, already_known=2, without_original=1)
+    """
 
     restored: int
     already_known: int

@@ -19,6 +19,10 @@ class Leaving(NamedTuple):
     fingerprints  uint64 [n, words]
     kinds         uint8 [n], `Kind` values
     filings       uint8 [n], `Filing` values
+
+    >>> leaving = Leaving(np.array([4, 7]), np.array([[1], [2]]), np.full(2, Kind.NEAR), np.full(2, Filing.BLOCKS))
+    >>> Leaving._make(column[leaving.numbers > 4] for column in leaving).fingerprints
+    array([[2]])
     """
 
     numbers: npt.NDArray[np.uint64]

@@ -57,7 +57,17 @@ Again = Callable[[npt.NDArray[np.int64], npt.NDArray[np.uint64]], Matches]
 
 
 class Walk:
-    """Decides rows one by one: each verdict makes entries, which later rows may match."""
+    """Decides rows one by one: each verdict makes entries, which later rows may match.
+
+    >>> from index.matching.distance import no_matches
+    >>> from index.matching.root import limits_of
+    >>> words, kinds, none = np.zeros((3, 1), np.uint64), np.zeros(3, np.uint8), no_matches()
+    >>> pair = Matches(np.array([2]), np.array([1], np.int16), np.array([0], np.uint64))
+    >>> candidates = CandidateSet(words, np.empty((3, 0), np.uint8))
+    >>> rows = Rows(kinds, candidates, none, pair, none, None, np.zeros(3, np.bool_), np.zeros(3, np.int64))
+    >>> Walk(rows, limits_of("unique", None, 3, 0)).decide(next_number=10).originals
+    array([10, 11, 10], dtype=uint64)
+    """
 
     def __init__(
         self,

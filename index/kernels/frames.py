@@ -11,7 +11,13 @@ _OF_OCTETS = 0x0101_0101_0101_0101
 
 
 class Counting(NamedTuple):
-    """Constants: fields from `FrameRule` and limits from `index.matching.frame`."""
+    """Constants: fields from `FrameRule` and limits from `index.matching.frame`.
+
+    >>> from index.frames.hosts import counting_by
+    >>> from index.matching.frame import FrameRule
+    >>> counting_by(FrameRule(pages_min=7), bin_bits=8)[:3]
+    (7, 128, 4)
+    """
 
     pages_min: int
     sample_max: int

@@ -29,6 +29,14 @@ class Pages(NamedTuple):
 
     A hot bucket is divided. Older entries stay in place: every part's chain leads on to them. All pages in a chain
     except the newest are full, and so are all pages older than a division.
+
+    >>> from index.lsm.memtable import Memtable
+    >>> from index.lsm.shape import SimhashShape
+    >>> memtable = Memtable(SimhashShape(words=1, tables=4))
+    >>> memtable.add(np.array([[5], [9]], np.uint64), np.array([0, 1], np.uint64))
+    >>> memtable.file()
+    >>> memtable.pages.used
+    array([5, 0])
     """
 
     heads: npt.NDArray[np.int32]
@@ -48,6 +56,11 @@ class Probes(NamedTuple):
     free     uint64, hash bits below a bucket's: 0 if a probe names one hash, else all below the top 16
     near     int64 [k], most differing bits in the second 16
     most     most differing bits in the whole hash
+
+    >>> from index.lsm.shape import SimhashShape
+    >>> shape = SimhashShape(words=1, tables=4)
+    >>> [shape.probes(distance_max).near.max().item() for distance_max in (3, 7)]
+    [1, 3]
     """
 
     tables: npt.NDArray[np.int64]

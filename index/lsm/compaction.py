@@ -51,7 +51,11 @@ Gathered = tuple[Entries, Entries, bytes | None]
 
 
 class Reach(NamedTuple):
-    """A log and tombstone range's end: the key of the next batch, and the next tombstone."""
+    """A log and tombstone range's end: the key of the next batch, and the next tombstone.
+
+    >>> Reach(number=10, rows=40, tombstone=0) < Reach(number=12, rows=41, tombstone=0)
+    True
+    """
 
     number: int
     rows: int
@@ -80,7 +84,15 @@ class TreeSizes:
 
 
 class MemtablePair:
-    """Two memtables since the previous pair: entries filed by blocks, and entries removed."""
+    """Two memtables since the previous pair: entries filed by blocks, and entries removed.
+
+    >>> from index.lsm.shape import SimhashShape
+    >>> pair = MemtablePair(SimhashShape(words=1, tables=4))
+    >>> pair.added.add(np.array([[9 << 48], [5 << 48]], np.uint64), np.array([0, 1], np.uint64))
+    >>> pair.removed.add(np.array([[9 << 48]], np.uint64), np.array([0], np.uint64))
+    >>> [entries[1].tolist() for entries in pair.of_table(0, bytes(BOUND_BYTES), None, 10)[:2]]
+    [[1], []]
+    """
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -146,6 +158,10 @@ class Compaction:
     """Compaction of a table within one writing transaction, which must not look anything up afterwards.
 
     first_number  rewriting drops entries with lower numbers
+
+    >>> from index.lsm.shape import shape_of
+    >>> opened.store.write(lambda now: Compaction(now, TreeSizes(), shape_of(opened.parameters), 0).settle())
+    False
     """
 
     transaction: Transaction

@@ -17,7 +17,12 @@ from index.storage.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class ExactLookup:
-    """A `Lookup` at distance 0 for fingerprints uint64 [n, words]. Equals share every hash: one table is enough."""
+    """A `Lookup` at distance 0 for fingerprints uint64 [n, words]. Equals share every hash: one table is enough.
+
+    >>> lookup = exact_lookup_of(np.array([[5], [9], [5]], np.uint64), Parameters())
+    >>> lookup.pairs(nearest_only=True)[0].rows
+    array([2])
+    """
 
     fingerprints: npt.NDArray[np.uint64]
     shape: Shape

@@ -27,6 +27,10 @@ class TreeStats(NamedTuple):
     removals          removed entries that segments may still hold
     progress          compaction progress, 0 to 1; 1 if none runs
     segments          in all tables
+
+    >>> stats = TreeStats(memtable_entries=10, frozen_entries=500, removals=0, progress=0.25, segments=16)
+    >>> f"{stats.progress:.0%} of {stats.frozen_entries} entries are in segments"
+    '25% of 500 entries are in segments'
     """
 
     memtable_entries: int
@@ -41,6 +45,12 @@ class HashTable:
 
     Segments or the frozen memtable hold entries before `_frozen_to`; the active memtable holds those from there to
     `_end`. Entries that a transaction adds stay only after `committed`. A subclass has the shape's lookups.
+
+    >>> from index import Parameters
+    >>> from index.lsm.tree import Tree
+    >>> tree = Tree(Parameters(), TreeSizes(memtable_entries=100))
+    >>> tree.is_moving, [len(memtable) for memtable in tree.memtables()]
+    (False, [0])
     """
 
     def __init__(

@@ -34,6 +34,10 @@ class Hits(NamedTuple):
 
     asked  int64 [m], place of the id
     rows   uint64 [m], row numbers
+
+    >>> hits = Hits(asked=np.array([0, 0, 1]), rows=np.array([4, 9, 7], np.uint64))
+    >>> hits.rows[hits.asked == 0]
+    array([4, 9], dtype=uint64)
     """
 
     asked: npt.NDArray[np.int64]
@@ -41,7 +45,11 @@ class Hits(NamedTuple):
 
 
 class IdTable(HashTable):
-    """All ids, as a process sees them. Every transaction begins with `follow`."""
+    """All ids, as a process sees them. Every transaction begins with `follow`.
+
+    >>> opened.read(lambda session: session.ids.newest(session.transaction, ["a"]))
+    [None]
+    """
 
     def __init__(self, sizes: TreeSizes, new_pair: Callable[[Shape], MemtablePair] = MemtablePair) -> None:
         """As `HashTable`."""

@@ -40,6 +40,11 @@ class Written(NamedTuple):
 
     more    change in the level's entries
     absent  entries to remove that were not there
+
+    >>> entries = np.array([[5 << 24], [1]], np.uint64)
+    >>> opened.store.write(lambda now: Levels(now, Table.SEGMENTS, 10).merge_in(0, Level.LAST, NO_ENTRIES, entries, 10).absent)
+    array([[83886080],
+           [       1]], dtype=uint64)
     """
 
     more: int
@@ -65,7 +70,12 @@ def first_capacity(capacity: int) -> int:
 
 
 class Levels:
-    """Hash segments in a table of the file, within one writing transaction."""
+    """Hash segments in a table of the file, within one writing transaction.
+
+    >>> entries = np.array([[5 << 24, 9 << 24], [1, 2]], np.uint64)
+    >>> opened.store.write(lambda now: Levels(now, Table.SEGMENTS, 10).merge_in(0, Level.FIRST, entries, NO_ENTRIES, 10).more)
+    2
+    """
 
     def __init__(self, transaction: Transaction, table: Table, capacity: int, first_number: int = 0) -> None:
         """capacity: entries in a last-level segment; first_number: rewriting drops lower numbers."""

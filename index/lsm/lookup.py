@@ -50,6 +50,11 @@ class NearLookup:
     fingerprints  uint64 [n, words]
     hashes        uint64 [n, tables], `Shape.hashes`
     looks         uint8 [n, look bytes], for the second look, which decides which matches count; None: all count
+
+    >>> fingerprints = np.array([[0b1011], [0b1001], [0b0001 << 40]], np.uint64)
+    >>> matches, _ = lookup_of(fingerprints, Parameters(), distance_max=3).pairs(nearest_only=True)
+    >>> matches.rows, matches.numbers, matches.distances
+    (array([1, 2]), array([0, 1], dtype=uint64), array([1, 3], dtype=int16))
     """
 
     fingerprints: npt.NDArray[np.uint64]

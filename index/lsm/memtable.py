@@ -41,6 +41,12 @@ class Memtable:
     filed.
 
     rests  uint8 [capacity, tables], hash bits below those in a page key
+
+    >>> from index.lsm.shape import SimhashShape
+    >>> memtable = Memtable(SimhashShape(words=1, tables=4))
+    >>> memtable.add(np.array([[5], [9], [5]], np.uint64), np.array([10, 11, 12], np.uint64))
+    >>> memtable.equals(np.array([[5]], np.uint64))
+    (array([0, 0]), array([0, 2]))
     """
 
     def __init__(self, shape: Shape, entries: int = _CAPACITY_AT_FIRST) -> None:

@@ -20,6 +20,10 @@ class RowPlace(NamedTuple):
 
     batch  its batch's key
     row    place in the batch
+
+    >>> first, second = RowPlace(LOG_KEY.pack(0, 0), row=7), RowPlace(LOG_KEY.pack(9, 10), row=0)
+    >>> sorted([second, first]) == [first, second]
+    True
     """
 
     batch: bytes
@@ -30,6 +34,10 @@ class RowDirectory:
     """Batch keys, ascending; those that have left the log disappear eventually.
 
     Every lookup rereads from the first key that an earlier one may have seen uncommitted.
+
+    >>> none = np.empty(0, np.uint64)
+    >>> opened.store.read(lambda transaction: RowDirectory().places(transaction, none, LOG_KEY_BEGIN))
+    []
     """
 
     def __init__(self) -> None:

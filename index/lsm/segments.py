@@ -25,6 +25,15 @@ class Segments:
 
     edges   int64 [prefixes + 1], the first segment per key prefix: a table, or a level in it
     bounds  uint64 [segments], every segment's bound, its first word
+
+    >>> from index.lsm.levels import Levels
+    >>> entries, none = np.array([[5 << 24], [1]], np.uint64), np.empty((2, 0), np.uint64)
+    >>> opened.store.write(lambda now: Levels(now, Table.SEGMENTS, 10).merge_in(0, Level.LAST, entries, none, 10).more)
+    1
+    >>> segments = Segments(Table.SEGMENTS, tables=4)
+    >>> opened.store.read(lambda now: segments.follow(now, CompactionState(0, 0, 0, version=1, table=0, bound=b"")))
+    >>> len(segments)
+    1
     """
 
     def __init__(self, table: Table, tables: int) -> None:

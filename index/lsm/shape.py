@@ -34,6 +34,9 @@ class Shape(ABC):
 
     words   64-bit words per fingerprint
     tables  each holds every entry once
+
+    >>> SimhashShape(words=1, tables=4).buckets, IdShape().buckets
+    (262144, None)
     """
 
     words: int
@@ -83,7 +86,12 @@ class Shape(ABC):
 
 @dataclass(frozen=True, slots=True)
 class SimhashShape(Shape):
-    """SimHash blocks: table t files every fingerprint by its blocks from t on, and after the last 0, 1, ..."""
+    """SimHash blocks: table t files every fingerprint by its blocks from t on, and after the last 0, 1, ...
+
+    >>> hashes = SimhashShape(words=1, tables=4).hashes(np.array([[0xAAAA_BBBB_CCCC_DDDD]], np.uint64))
+    >>> [f"{int(each):x}" for each in hashes[0]]
+    ['aaaabbbbcc000000', 'bbbbccccdd000000', 'ccccddddaa000000', 'ddddaaaabb000000']
+    """
 
     unit: ClassVar[str] = "block"
     page_entries: ClassVar[int] = 16
@@ -115,7 +123,12 @@ class SimhashShape(Shape):
 
 @dataclass(frozen=True, slots=True)
 class MinhashShape(Shape):
-    """MinHash bands: for every signature, table t holds band t's hash and the document number."""
+    """MinHash bands: for every signature, table t holds band t's hash and the document number.
+
+    >>> shape = MinhashShape(words=16, tables=17, banding=Banding(bins=128, bin_bits=8, bands=17, rows=5))
+    >>> shape.hashes(np.zeros((2, 16), np.uint64)).shape
+    (2, 17)
+    """
 
     banding: Banding
 
@@ -137,7 +150,11 @@ class MinhashShape(Shape):
 
 @dataclass(frozen=True, slots=True)
 class IdShape(Shape):
-    """Ids: id hash and row number for every log row with an id."""
+    """Ids: id hash and row number for every log row with an id.
+
+    >>> IdShape().hashes(np.array([[9 << 40]], np.uint64)) >> np.uint64(40)
+    array([[9]], dtype=uint64)
+    """
 
     words: int = 1
     tables: int = 1

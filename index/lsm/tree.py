@@ -18,7 +18,15 @@ from index.storage.store import Transaction
 
 
 class Tree(HashTable):
-    """All entries, as a process sees them."""
+    """All entries, as a process sees them.
+
+    >>> tree = opened.read(lambda session: session.tree)
+    >>> tree.add(np.array([[5]], np.uint64), np.array([0], np.uint64))
+    >>> tree.stats().memtable_entries
+    1
+    >>> opened.read(lambda session: session.tree.stats().memtable_entries)
+    0
+    """
 
     def __init__(
         self, parameters: Parameters, sizes: TreeSizes, new_pair: Callable[[Shape], MemtablePair] = MemtablePair

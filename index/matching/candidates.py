@@ -15,7 +15,13 @@ ROW_ORDER = 2**63
 
 
 class Column:
-    """A column that grows at its end; its capacity doubles, so appending is cheap."""
+    """A column that grows at its end; its capacity doubles, so appending is cheap.
+
+    >>> column = Column(np.array([1, 2]))
+    >>> column.extend(np.array([3]))
+    >>> column.values
+    array([1, 2, 3])
+    """
 
     def __init__(self, values: npt.NDArray[Any]) -> None:
         self._room = values.copy()
@@ -59,6 +65,11 @@ class CandidateSet:
     roots         int64 [m], place of the root
     lost          bool [m], documents that no longer count
     lengths       int64 [m], as `Parameters.own_lengths`; 0 if unknown
+
+    >>> candidates = CandidateSet(np.zeros((2, 1), np.uint64), np.zeros((2, 0), np.uint8))
+    >>> candidates.add(np.array([40, 7], np.uint64))
+    >>> candidates.places(np.array([7, 40], np.uint64)), candidates.unknown(np.array([7, 8], np.uint64))
+    (array([3, 2]), array([8], dtype=uint64))
     """
 
     def __init__(

@@ -53,6 +53,10 @@ class HostLimits(NamedTuple):
     """A host is beyond the limits from `documents_min` recent documents on, with a `share_max` share of unequal duplicates.
 
     It stays so until its share is below nine tenths of `share_max`, or half of `documents_min` documents are left.
+
+    >>> limits = HostLimits(share_max=0.8, documents_min=100)
+    >>> limits.exceeded(np.array([100, 100]), np.array([75, 75]), before=np.array([False, True]))
+    array([False,  True])
     """
 
     share_max: float
@@ -74,6 +78,10 @@ class HostSketch:
     counted  documents with a host, ever
     hosts    HOST [h], ascending by key
     names    h names, without line breaks, cut to NAME_CHARACTERS_MAX
+
+    >>> keys, unequal = host_keys(["a.example"] * 4), np.array([True, True, True, False])
+    >>> UNKNOWN.with_rows(keys, ["a.example"] * 4, unequal, HostLimits(share_max=0.5, documents_min=4)).worst(1)
+    [HostShare(host='a.example', documents=4, unequal=3, beyond=True)]
     """
 
     counted: int

@@ -31,6 +31,11 @@ class Outcome:
     versions      uint8 [n], RECRAWLED, MINOR or 0
     returns       uint8 [n], how often an id has returned to an earlier substance
     ratios        uint16 [n], as in `Decisions`
+
+    >>> orders = np.array([ROW_ORDER, ROW_ORDER], np.uint64)
+    >>> verdicts = np.array([Verdict.UNIQUE, Verdict.DUPLICATE], np.uint8)
+    >>> Outcome(verdicts, np.array([-1, 2], np.int16), np.array([True, False]), first_number=10, orders=orders).originals
+    array([10, 10], dtype=uint64)
     """
 
     verdicts: npt.NDArray[np.uint8]

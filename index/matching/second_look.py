@@ -40,6 +40,10 @@ class Judged(NamedTuple):
 
     distances  int16 [n], distance for the verdict and the match's rank
     counts     bool [n], whether the match is a near-duplicate
+
+    >>> judged = Judged(np.array([3, 1], np.int16), np.array([False, True]))
+    >>> judged.distances[judged.counts]
+    array([1], dtype=int16)
     """
 
     distances: npt.NDArray[np.int16]
@@ -48,7 +52,12 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Second look that accepts every match and needs no bytes; others accept fewer."""
+    """Second look that accepts every match and needs no bytes; others accept fewer.
+
+    >>> nothing = np.zeros((2, 0), np.uint8)
+    >>> Look().judge(np.array([3, 7], np.int16), nothing, nothing).counts
+    array([ True,  True])
+    """
 
     kind: ClassVar[str] = "none"
     threshold: ClassVar[str] = ""

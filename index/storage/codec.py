@@ -68,6 +68,12 @@ class Lines(NamedTuple):
     originals       LOG_ORIGINAL [duplicates], in row order
     ids             concatenated row ids
     original_ids    concatenated ids, for `originals`
+
+    >>> sources, rows = np.zeros(1, LOG_SOURCE), np.zeros(2, LOG_ROW)
+    >>> rows["id_end"] = 1, 3
+    >>> value = pack_batch(sources, rows, np.zeros((0, 1), np.uint64), ["a", "bc"], np.zeros(0, LOG_ORIGINAL), [])
+    >>> bytes(unpack_batch(memoryview(value)).ids)
+    b'abc'
     """
 
     sources: npt.NDArray[np.void]
@@ -159,6 +165,10 @@ class Tombstones(NamedTuple):
     numbers       uint64 [n], document numbers
     fingerprints  uint64 [n, words]
     changes       uint8 [n], `Change` values
+
+    >>> gone = Tombstones(np.array([4], np.uint64), np.array([[9]], np.uint64), np.array([1], np.uint8))
+    >>> unpack_tombstones(pack_tombstones(gone), words=1).numbers
+    array([4], dtype=uint64)
     """
 
     numbers: npt.NDArray[np.uint64]

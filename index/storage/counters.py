@@ -30,6 +30,11 @@ class Statistics(NamedTuple):
     map_bytes      map size: a larger file needs a larger map
     table_bytes    bytes by table; free pages belong to none
     stories        stories with a row
+
+    >>> from index import Index, Parameters
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     index.statistics().entries, index.statistics().map_bytes
+    (0, 16777216)
     """
 
     entries: int

@@ -28,6 +28,11 @@ class Document(NamedTuple):
     fingerprint  its words, as in `Entries`
     look         bytes for `second_look`; empty without a second look
     frame        words of the frame's bits; empty if no frame was known
+
+    >>> position = Position(Source("topic", 3), 17)
+    >>> duplicate = Document(number=9, root=4, id="b", position=position, time_ms=0, kind=Kind.NEAR, fingerprint=(5,))
+    >>> duplicate.number == duplicate.root
+    False
     """
 
     number: int
@@ -47,6 +52,10 @@ class VersionDigests(NamedTuple):
     text, substance  digests for its text and the text's substance
     host             its host's digest; 0: unknown
     returns          how often the document had returned to an earlier substance
+
+    >>> before, now = VersionDigests(text=5, substance=8), VersionDigests(text=6, substance=8)
+    >>> now.text != before.text and now.substance == before.substance
+    True
     """
 
     text: int = 0

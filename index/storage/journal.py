@@ -34,6 +34,10 @@ class JournaledDecisions:
     rows     structured DECISION [n], undefined if not known
     known    bool [n], whether the position was decided
     origins  the original of every known DUPLICATE, by row
+
+    >>> stored = JournaledDecisions(np.zeros(2, DECISION), np.array([True, False]), {0: Origin("a", 1, 0, 17)})
+    >>> [stored.origins.get(row) for row in np.flatnonzero(stored.known).tolist()]
+    [Origin(id='a', stream=1, partition=0, offset=17)]
     """
 
     rows: Rows

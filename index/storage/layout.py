@@ -136,6 +136,9 @@ class Table(Enum):
 
     many_values    whether a key has many values, all of one size, sorted bytewise
     read_in_parts  whether values are large, and lookups read a few of their pages again and again
+
+    >>> Table.SEGMENTS.value, [table.name for table in Table if table.many_values]
+    (b'chunks', ['EXACT', 'REPEATS'])
     """
 
     META = b"meta"
@@ -202,7 +205,12 @@ _JOURNAL_RUN = struct.Struct("<Q16sI")
 
 
 class Filing(IntEnum):
-    """Table in which a row of the log became an entry."""
+    """Table in which a row of the log became an entry.
+
+    >>> filings = np.array([Filing.BLOCKS, Filing.NOTHING, Filing.ASIDE])
+    >>> np.flatnonzero(filings)
+    array([0, 2])
+    """
 
     NOTHING = 0
     """It entered nothing."""
@@ -213,7 +221,12 @@ class Filing(IntEnum):
 
 
 class Change(IntEnum):
-    """Effect of a tombstone on an entry."""
+    """Effect of a tombstone on an entry.
+
+    >>> changes = np.array([Change.EXPIRED, Change.RAISED, Change.FORGOTTEN])
+    >>> np.isin(changes, [Change.EXPIRED, Change.FORGOTTEN])
+    array([ True, False,  True])
+    """
 
     EXPIRED = 0
     """It left together with its batch."""
@@ -224,7 +237,11 @@ class Change(IntEnum):
 
 
 class Counters(NamedTuple):
-    """Counters of an index. `near_entries`, the NEAR entries not yet retired, may fall; the others only rise."""
+    """Counters of an index. `near_entries`, the NEAR entries not yet retired, may fall; the others only rise.
+
+    >>> unpack_counters(pack_counters(Counters(7, 9, 0, 6))).near_entries, unpack_counters(None).next_number
+    (6, 0)
+    """
 
     next_number: int
     journal_rows: int
@@ -248,6 +265,10 @@ class Horizon(NamedTuple):
     number      entries below this number have expired
     cleaned_to  log key at which cleaning continues; it starts over when no later batch can have expired
     sources     SOURCE_HORIZON [s], sources with a separate horizon: their entries below its number have expired
+
+    >>> moved = unpack_horizon(None)._replace(number=10)
+    >>> unpack_horizon(pack_horizon(moved)).number
+    10
     """
 
     number: int
@@ -292,6 +313,11 @@ class HostSample(NamedTuple):
     changed_at  next document number at the last change
     name        host's name
     signatures  uint64 [m, words], a ring: taken page p is at place p modulo the ring's size
+
+    >>> sample = HostSample(taken=130, kept=2, changed_at=400, name="a.example", signatures=np.zeros((128, 16), np.uint64))
+    >>> next_place = sample.taken % len(sample.signatures)
+    >>> next_place
+    2
     """
 
     taken: int
@@ -339,6 +365,9 @@ class Times(NamedTuple):
 
     watermark_ms  -1: unknown
     latest_ms     int64 [n], the latest record times
+
+    >>> unpack_times(None).watermark_ms, unpack_times(pack_times(Times(1_000, np.array([990, 1_000])))).latest_ms
+    (-1, array([ 990, 1000]))
     """
 
     watermark_ms: int
@@ -414,6 +443,10 @@ class JournalRun(NamedTuple):
     last    the run's last offset
     batch   a batch's key in the log
     source  the run's source, by its place among the batch's sources
+
+    >>> run = JournalRun(last=17, batch=LOG_KEY_BEGIN, source=1)
+    >>> unpack_journal_run(pack_journal_run(run)) == run, len(pack_journal_run(run))
+    (True, 28)
     """
 
     last: int

@@ -50,7 +50,12 @@ NO_RATIOS = np.zeros((), np.uint16)
 
 
 class Origin(NamedTuple):
-    """A duplicate's original, as the duplicate's batch names it; `stream` is the stream's number in the index."""
+    """A duplicate's original, as the duplicate's batch names it; `stream` is the stream's number in the index.
+
+    >>> origins = {7: Origin("a", stream=1, partition=3, offset=17)}
+    >>> origins[7][1:]
+    (1, 3, 17)
+    """
 
     id: str
     stream: int
@@ -65,6 +70,13 @@ class Batch:
     first_number  document number of the first row that entered
     value         its bytes
     words         64-bit words per fingerprint
+
+    >>> rows = np.zeros(3, codec.LOG_ROW)
+    >>> rows["filing"] = Filing.BLOCKS, Filing.NOTHING, Filing.BLOCKS
+    >>> parts = np.zeros(1, codec.LOG_SOURCE), rows, np.zeros((2, 1), np.uint64), ["a", "b", "c"]
+    >>> value = codec.pack_batch(*parts, np.zeros(0, codec.LOG_ORIGINAL), [])
+    >>> Batch(key_of(10, 0), first_number=10, value=memoryview(value), words=1).entered()
+    array([0, 2])
     """
 
     key: bytes
@@ -232,6 +244,9 @@ class Documents:
     """Columns of n documents by number: zeros, and ids "", for those outside the log. Valid until their transaction writes.
 
     there  bool [n], whether each is in the log
+
+    >>> opened.store.read(lambda transaction: documents(transaction, np.array([7], np.uint64), 1).there)
+    array([False])
     """
 
     def __init__(self, transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> None:

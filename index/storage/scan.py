@@ -92,6 +92,10 @@ class Age(NamedTuple):
 
     watermark_ms   -1: unknown
     expired_below  the source's entries below this number have expired
+
+    >>> age = Age(watermark_ms=1_000, expired_below=7)
+    >>> np.array([4, 6, 7, 9]) < age.expired_below
+    array([ True,  True, False, False])
     """
 
     watermark_ms: int

@@ -50,6 +50,10 @@ class Transaction:
     Every value has a checksum. Reads check and remove it, and raise IndexDamaged on a mismatch. A value `read_in_parts`
     is checked once per process, and on `recheck`. A missing key's neighbours are checked: a damaged key would be one of
     them.
+
+    >>> opened.store.write(lambda transaction: transaction.put(Table.META, b"a", b"1"))
+    >>> opened.store.read(lambda transaction: (transaction.get(Table.META, b"a"), transaction.get(Table.META, b"b")))
+    (b'1', None)
     """
 
     def __init__(
@@ -230,7 +234,15 @@ class Transaction:
 
 
 class Store:
-    """One open LMDB environment. Threads may share it and take turns. It must not cross a fork."""
+    """One open LMDB environment. Threads may share it and take turns. It must not cross a fork.
+
+    >>> store = Store(folder, map_bytes_initial=2**20, map_bytes_max=2**20, read_only=False, hooks=CommitHooks())
+    >>> store.prepare(Table)
+    >>> store.write(lambda transaction: transaction.put(Table.META, b"a", b"1"))
+    >>> store.read(lambda transaction: transaction.count(Table.META))
+    1
+    >>> store.close()
+    """
 
     def __init__(
         self, directory: Path, *, map_bytes_initial: int, map_bytes_max: int, read_only: bool, hooks: CommitHooks

@@ -30,7 +30,13 @@ _APART_MAX = 64
 
 
 class Visibility:
-    """Visibility at one moment, and after every further retirement in the same transaction."""
+    """Visibility at one moment, and after every further retirement in the same transaction.
+
+    >>> visibility = opened.read(lambda session: session.visibility)
+    >>> visibility.expire_below(5)
+    >>> visibility.visible(np.array([4, 5], np.uint64))
+    array([False,  True])
+    """
 
     def __init__(self, transaction: Transaction, words: int) -> None:
         self.horizon: Horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))

@@ -23,7 +23,12 @@ LISTED_MAX = 2**16
 
 
 class Named(NamedTuple):
-    """A document by id and position; the id is None if its decision has left the index."""
+    """A document by id and position; the id is None if its decision has left the index.
+
+    >>> left = Named(None, Position(Source("topic", 3), 17))
+    >>> left.id or f"offset {left.position.offset}"
+    'offset 17'
+    """
 
     id: str | None
     position: Position
@@ -40,6 +45,12 @@ class Story(NamedTuple):
     first_ms, last_ms  least and greatest record time; None if unknown
     longest, newest    its documents; either may be the root
     extends, updates   the document that the root is a longer version of, or whose text it replaced; None for other roots
+
+    >>> root = Named("a", Position(Source("topic", 3), 17))
+    >>> rest = {"longest": root, "newest": root, "extends": None, "updates": None}
+    >>> story = Story(4, root, 9, 2, ("a.example", "b.example"), first_ms=1_000, last_ms=5_000, **rest)
+    >>> f"{story.documents} documents from {story.host_count} hosts in {(story.last_ms - story.first_ms) // 1000} s"
+    '9 documents from 2 hosts in 4 s'
     """
 
     number: int

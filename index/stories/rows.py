@@ -33,6 +33,11 @@ class StoryRows(NamedTuple):
     heads    STORY [n]; 0 documents for a story without a row
     counts   int64 [n], their hosts
     hosts    STORY_HOST [all counts], story after story, ascending by digest
+
+    >>> heads = np.zeros(2, STORY)
+    >>> heads["documents"] = 1, 9
+    >>> StoryRows(np.array([4, 7], np.uint64), heads, np.array([1, 2]), np.zeros(3, STORY_HOST)).of_hosts
+    array([0, 1, 1])
     """
 
     numbers: npt.NDArray[np.uint64]

@@ -35,6 +35,10 @@ class BucketSizes(NamedTuple):
     buckets  number in all tables; None for MinHash, which does not know it
     sizes    int64 [n], sampled: all, or an even part of every table
     largest  largest sampled size, including the buckets under the value at which most segments begin
+
+    >>> sampled = BucketSizes(buckets=1_000, sizes=np.array([0, 3, 1, 0]), largest=40)
+    >>> float(sampled.sizes.mean() * sampled.buckets)
+    1000.0
     """
 
     buckets: int | None

@@ -53,7 +53,17 @@ STRIPE_ENTRIES = 2**20
 
 
 class BulkLoader:
-    """Bulk loader for an open index, portion by portion; call `finish` after the last document."""
+    """Bulk loader for an open index, portion by portion; call `finish` after the last document.
+
+    >>> from index import Parameters, Verdict
+    >>> numbers, bytes_, times = np.zeros((2, 1), np.uint64), np.zeros((2, 1), np.uint8), np.zeros(1, np.int64)
+    >>> columns = (Source("topic", 0),), numbers[0].astype(np.uint32), numbers[0], *bytes_, numbers[:1], times, ["a"]
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     loader = BulkLoader(index)
+    ...     loader.restore(Entries(*columns), np.array([Verdict.UNIQUE], np.uint8), [None])
+    ...     loader.finish()
+    Restored(restored=1, already_known=0, without_original=0)
+    """
 
     def __init__(self, index: Index, portion_entries: int | None = None) -> None:
         """portion_entries: a portion's entries; None: as many as PORTION_BYTES hold, more in a large index."""
@@ -139,7 +149,15 @@ class BulkLoader:
 
 
 class SortedPair(MemtablePair):
-    """Memtable pair without pages for equal keys; sorts one stripe of a table at a time."""
+    """Memtable pair without pages for equal keys; sorts one stripe of a table at a time.
+
+    >>> from index import Parameters
+    >>> pair = SortedPair(shape_of(Parameters()))
+    >>> pair.added.add(np.array([[9], [5]], np.uint64) << np.uint64(48), np.array([0, 1], np.uint64))
+    >>> added, removed, end = pair.of_table(0, bytes(16), None, 10)
+    >>> added[1].tolist(), end
+    ([1, 0], None)
+    """
 
     def __init__(self, shape: Shape, entries: int = 1) -> None:
         """entries: expected number."""

@@ -27,6 +27,10 @@ class HostFrame(NamedTuple):
     is_known     whether these are enough for its frame
     kept         pages that were unique by the frame alone
     frame_share  mean share of a page's bins in the frame over the sample, 0 to 1
+
+    >>> frames = [HostFrame("a.example", 40, True, 12, 0.6), HostFrame("b.example", 3, False, 0, 0.9)]
+    >>> [frame.host for frame in frames if frame.is_known]
+    ['a.example']
     """
 
     host: str

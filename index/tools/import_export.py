@@ -48,7 +48,12 @@ _NOTHING_LATER = 2**64 - 1
 
 
 class Original(NamedTuple):
-    """A duplicate's original, as of the duplicate's decision."""
+    """A duplicate's original, as of the duplicate's decision.
+
+    >>> original = Original("a", Position(Source("topic", 3), 17))
+    >>> f"{original.id}, offset {original.position.offset}"
+    'a, offset 17'
+    """
 
     id: str
     position: Position
@@ -67,6 +72,10 @@ class Record(NamedTuple):
     version    the record as a version of the document with this id
     length     its text's letters; 0: unknown
     ratio      as in `Decisions`
+
+    >>> one = Record(Source("topic", 0), 17, Verdict.DEAD_LETTER, 0, None, None, None, None, False, True, "")
+    >>> [len(portion) for portion in portions(iter([one, one._replace(offset=18), one._replace(offset=3)]), rows_max=10)]
+    [2, 1]
     """
 
     source: Source
@@ -101,7 +110,12 @@ def _least_later(transaction: Transaction, words: int) -> "dict[tuple[int, int],
 
 
 class Snapshot:
-    """An index's contents at one moment; valid inside the operation passed to `snapshot`."""
+    """An index's contents at one moment; valid inside the operation passed to `snapshot`.
+
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     snapshot(index, lambda contents: (contents.count(), contents.applied()))
+    (0, {})
+    """
 
     def __init__(self, session: ReadSession) -> None:
         """Use `snapshot`."""
@@ -233,14 +247,25 @@ def portions(records: Iterator[Record], rows_max: int) -> Iterator[list[Record]]
 
 
 class Imported(NamedTuple):
-    """Counts for the records passed to `Importer.add`; both add up to all."""
+    """Counts for the records passed to `Importer.add`; both add up to all.
+
+    >>> counts = [Imported(entered=10, already_known=2), Imported(entered=0, already_known=8)]
+    >>> Imported(*map(sum, zip(*counts)))
+    Imported(entered=10, already_known=10)
+    """
 
     entered: int
     already_known: int
 
 
 class Importer:
-    """Imports records into an index that may already hold some of them, or others."""
+    """Imports records into an index that may already hold some of them, or others.
+
+    >>> one = Record(Source("topic", 0), 17, Verdict.DEAD_LETTER, 0, None, None, None, None, False, True, "")
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     Importer(index).add([one]), Importer(index).add([one])
+    (Imported(entered=1, already_known=0), Imported(entered=0, already_known=1))
+    """
 
     def __init__(self, index: Index | BulkLoader) -> None:
         """index: a `BulkLoader` for many records; call its `finish` after the last one."""

@@ -19,6 +19,12 @@ class Survey(NamedTuple):
     stats    entries by place
     buckets  bucket sizes, from a sample
     ages     by source, if it has a record time
+
+    >>> from index import Parameters
+    >>> from index.tools import survey
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     survey(index).stats.memtable_entries, survey(index).ages
+    (0, {})
     """
 
     stats: TreeStats

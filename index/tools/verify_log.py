@@ -19,7 +19,12 @@ _VERDICT_MAX, _FILING_MAX = max(Verdict), max(Filing)
 
 
 class Batches:
-    """Log batches without the broken ones; can be iterated more than once."""
+    """Log batches without the broken ones; can be iterated more than once.
+
+    >>> finding = Finding("log")
+    >>> opened.read(lambda session: list(Batches(session, finding))), finding.wrong
+    ([], 0)
+    """
 
     def __init__(self, session: ReadSession, finding: Finding) -> None:
         """finding: notes the broken batches, in the first iteration."""
@@ -70,7 +75,13 @@ def _misfit(batch: log.Batch) -> str:
 
 
 class LogCheck:
-    """Checks batches in order; keeps one byte per document."""
+    """Checks batches in order; keeps one byte per document.
+
+    >>> finding = Finding("log")
+    >>> opened.read(lambda session: LogCheck(session, Documents([]), finding).ended(next_number=7, journal_rows=7))
+    >>> finding.examples
+    ['a batch is missing before number 7, row 7: there is a gap from (0, 0) on']
+    """
 
     def __init__(self, session: ReadSession, documents: Documents, finding: Finding) -> None:
         self._transaction = session.transaction

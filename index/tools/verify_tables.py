@@ -45,6 +45,10 @@ class TableEntries:
     parts       int64 [n], 0 to PARTS - 1
     identities  uint64 [n, w], different for any two entries in the table
     numbers     uint64 [n]
+
+    >>> entries = TableEntries(0, np.arange(2), np.array([[5], [7]], np.uint64), np.array([0, 1], np.uint64))
+    >>> entries.take(entries.numbers == 1).identities
+    array([[7]], dtype=uint64)
     """
 
     table: int
@@ -140,7 +144,13 @@ def nothing_noted(_: Iterable[str]) -> None:
 
 
 class Documents:
-    """Documents in the log at places 0, 1, .. by number, without gaps."""
+    """Documents in the log at places 0, 1, .. by number, without gaps.
+
+    >>> from types import SimpleNamespace
+    >>> batches = [SimpleNamespace(first_number=first, fingerprints=range(2)) for first in (10, 15)]
+    >>> Documents(batches).places(np.array([11, 12, 15], np.uint64))
+    (array([1, 0, 2]), array([ True, False,  True]))
+    """
 
     def __init__(self, batches: Iterable[log.Batch]) -> None:
         columns = [(batch.first_number, len(batch.fingerprints)) for batch in batches if len(batch.fingerprints)]
@@ -182,7 +192,11 @@ class _Pending:
 
 
 class Expected:
-    """The tables' expected entries at one moment."""
+    """The tables' expected entries at one moment.
+
+    >>> opened.read(lambda session: Expected(session, Documents([]), print).holds(np.array([7], np.uint64)))
+    array([ True])
+    """
 
     def __init__(self, session: ReadSession, documents: Documents, note: Note) -> None:
         """note: takes unreadable tombstones."""

@@ -61,7 +61,14 @@ def error_reply(status: HTTPStatus, field: str, message: str) -> AskReply:
 
 
 class Answers:
-    """Answers the HTTP API's questions from one open filter."""
+    """Answers the HTTP API's questions from one open filter.
+
+    >>> from streamer.settings.settings import Settings
+    >>> with Filter.open(folder) as opened:
+    ...     reply = Answers(opened, Settings()).answer("check", b'{"documents": [{"text": "one text"}]}')
+    >>> orjson.loads(reply.body)["answers"][0]["verdict"]
+    'unique'
+    """
 
     def __init__(self, opened: Filter, settings: Settings, records_at: RecordsAt | None = None) -> None:
         """`records_at` reads the texts that explain a decision; with None, answers have none."""

@@ -47,7 +47,12 @@ class _Running(NamedTuple):
 
 
 class Answerer:
-    """The supervisor's handle on the answering process. One thread calls `attend` and `end`, another `ask`."""
+    """The supervisor's handle on the answering process. One thread calls `attend` and `end`, another `ask`.
+
+    >>> answerer = Answerer(Settings())
+    >>> answerer.ask("check", b"{}").status.phrase, answerer.is_started
+    ('Service Unavailable', False)
+    """
 
     def __init__(self, settings: Settings, body: Callable[..., None] | None = None) -> None:
         """`body` replaces the process's function in tests."""

@@ -105,7 +105,12 @@ class ToKafka:
 
 
 class Batcher(Generic[Value, Result]):
-    """Batches single calls to a function of many values: calls during one run form the next."""
+    """Batches single calls to a function of many values: calls during one run form the next.
+
+    >>> lengths = Batcher(lambda texts: [*map(len, texts)])
+    >>> asyncio.run(lengths("four"))
+    4
+    """
 
     def __init__(self, function: Callable[[Sequence[Value]], Sequence[Result]]) -> None:
         self._function = function

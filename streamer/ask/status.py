@@ -31,7 +31,12 @@ _SHOWN = (DOCUMENTS, INDEX_BYTES, INDEX_BYTES_MAX, INDEX_ENTRIES, LAG_RECORDS, L
 
 
 class Status:
-    """State of the service. One thread calls `sample`, others `as_json`."""
+    """State of the service. One thread calls `sample`, others `as_json`.
+
+    >>> status = Status(Metrics(), ready=lambda: (False, "no worker runs"), hosts=lambda: None)
+    >>> orjson.loads(status.as_json())["words"]
+    'no worker runs'
+    """
 
     def __init__(
         self,

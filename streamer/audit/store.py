@@ -84,6 +84,11 @@ class Judged(NamedTuple):
     original   to its original, if dropped; None: not dropped, or the original is not in the sample
     new_share  share of its features that are not in the original
     nearer_chance  where the original is in the sample: chance that one nearer is too; 1 if none nearer was found
+
+    >>> of_document, is_dropped = ("pages/0/7", "a", "a.example", b"", 0.0), True
+    >>> judged = Judged(*of_document, is_dropped, True, 0.6, "pages/0/2", near=0.9, original=0.9, new_share=0.05, nearer_chance=1)
+    >>> judged.kept < 0.8 <= judged.near
+    True
     """
 
     position: str
@@ -102,7 +107,14 @@ class Judged(NamedTuple):
 
 
 class AuditStore:
-    """Samples in the folder of an index; several processes may add."""
+    """Samples in the folder of an index; several processes may add.
+
+    >>> audited = Audited("id/0/7", "pages/0/7", "a", "", 1, np.array([3, 5], np.uint32), dropped=False, named=False)
+    >>> store = AuditStore(folder, bytes_max=2**20)
+    >>> store.add([audited], seconds=100.0)
+    >>> [one.position for one in store.judged(since_seconds=50.0)]
+    ['pages/0/7']
+    """
 
     def __init__(
         self,

@@ -92,6 +92,13 @@ class NoLeftovers:
     scratch  files and folders that are useless until the command succeeds
 
     All stay after an unexpected error, and after a doubtful delivery, which only they can settle.
+
+    >>> from streamer.errors import NoDocuments
+    >>> with suppress(NoDocuments), NoLeftovers(scratch=[folder / "table"]):
+    ...     (folder / "table").touch()
+    ...     raise NoDocuments
+    >>> (folder / "table").exists()
+    False
     """
 
     index: Path | None = None

@@ -62,7 +62,16 @@ FROM (SELECT count(*) AS members, count(output) AS here FROM document GROUP BY r
 
 
 class ClusterTable:
-    """Documents by cluster; see `opened`."""
+    """Documents by cluster; see `opened`.
+
+    >>> from streamer.clusters.keep import POLICIES
+    >>> first = {"source": "id", "line": 1, "verdict": "unique"}
+    >>> second = {"source": "id", "line": 2, "verdict": "duplicate", "original_source": "id", "original_line": 1}
+    >>> with opened(folder / "table") as table:
+    ...     table.add(enumerate([first, second]))
+    ...     table.choose(POLICIES["first"])
+    {'documents': 2, 'clusters': 1, 'duplicates': 1, 'largest': 2, 'best': 1}
+    """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

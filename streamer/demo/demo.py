@@ -44,7 +44,13 @@ _STYLES = {"removed": "red", "added": "green"}
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A near-duplicate by MinHash, its original, and the changes between them."""
+    """A near-duplicate by MinHash, its original, and the changes between them.
+
+    >>> spans = (Span("same", "the old "), Span("differing", "harbour"))
+    >>> example = Example("en-1/edited", "en-1", 0.93, "words replaced", spans, changes_hidden=0)
+    >>> [span.text for span in example.spans if span.kind != "same"]
+    ['harbour']
+    """
 
     id: str
     original: str
@@ -60,6 +66,10 @@ class Score:
 
     matched  copies by edit with an original from the same article, longer versions included
     wrong    pairs (id, original) across articles
+
+    >>> score = Score(Counter({"boilerplate": 40}), Counter({"boilerplate": 38}), [])
+    >>> score.matched["boilerplate"] / score.copies["boilerplate"]
+    0.95
     """
 
     copies: Counter[str]

@@ -51,7 +51,12 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Templates on one topic."""
+    """Templates on one topic.
+
+    >>> topic = Topic("sport", headlines=["{team} wins"], openings=[], sentences=["{team} scored late."])
+    >>> topic.headlines[0].format(team="Harbour")
+    'Harbour wins'
+    """
 
     name: str
     headlines: list[str]
@@ -61,7 +66,12 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """Article parts in one language. `between` separates sentences and words."""
+    """Article parts in one language. `between` separates sentences and words.
+
+    >>> stock = Stock("en", between=" ", topics=[], parts={})
+    >>> stock.between.join(["One sentence.", "Another."])
+    'One sentence. Another.'
+    """
 
     code: str
     between: str
@@ -71,7 +81,12 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """An unwritten document: id, headline, paragraphs, and values for its blanks."""
+    """An unwritten document: id, headline, paragraphs, and values for its blanks.
+
+    >>> stock = Stock("en", " ", [], {})
+    >>> Article("en-1", stock, "A title", (("One.", "Two."), ("Three.",)), {}).text
+    'One. Two.\\nThree.'
+    """
 
     id: str
     stock: Stock

@@ -42,6 +42,12 @@ class Evaluation:
     lower_bound  whether precision is only a lower bound
     extends      documents that extend their original
     losses       see `losses`
+
+    >>> from streamer.evaluation.scores import truth_of_labels
+    >>> scores = Scores(true_duplicates=9, false_duplicates=1, missed=0, true_uniques=90)
+    >>> one = Evaluation("news", "simhash", Parameters(), None, truth_of_labels(["dup"]), scores, 80.0, lower_bound=False)
+    >>> one.as_json()["precision"][0], one.lost
+    (0.9, None)
     """
 
     set_name: str

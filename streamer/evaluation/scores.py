@@ -153,6 +153,10 @@ class Decided:
     extended   int64 [n], the shorter original that an EXTENDS names; -1 for others
 
     Originals are rows in the stream, or in the left sides.
+
+    >>> decided = Decided(originals=np.array([-1, 0, -1]), extended=np.array([-1, -1, 0]))
+    >>> np.flatnonzero(decided.originals >= 0), np.flatnonzero(decided.extended >= 0)
+    (array([1]), array([2]))
     """
 
     originals: npt.NDArray[np.int64]
@@ -164,6 +168,11 @@ class Admitted(Decided):
     """A temporary index's decisions on a stream, and their cost.
 
     bytes_per_document  used bytes of the index file, divided by n; larger indexes need less
+
+    >>> nothing = np.full(4, -1)
+    >>> admitted = Admitted(nothing, nothing, bytes_per_document=250.0, cpu_seconds=0.5)
+    >>> admitted.bytes_per_document * len(admitted.originals)
+    1000.0
     """
 
     bytes_per_document: float

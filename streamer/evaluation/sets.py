@@ -49,7 +49,14 @@ Documents = Sequence[Document]
 
 @dataclass(frozen=True, slots=True)
 class SetFingerprints:
-    """Fingerprints of a stream, or of both sides of pairs."""
+    """Fingerprints of a stream, or of both sides of pairs.
+
+    >>> from streamer.fingerprint.scheme import scheme_for
+    >>> from streamer.settings.settings import Settings
+    >>> sides = [scheme_for(Settings()).fingerprint([text]) for text in ("one text", "another")]
+    >>> len(SetFingerprints(sides[0], None)), len(SetFingerprints(*sides))
+    (1, 2)
+    """
 
     documents: Fingerprints
     others: Fingerprints | None

@@ -72,6 +72,12 @@ class Link(Place):
     standing  whether it still counts; None if unknown, or it entered nothing
     note      its standing's consequence
     role      relation to the previous document: "original", "older version" that was replaced, or "lookalike"
+
+    >>> from index import Source
+    >>> at = Position(Source("stream", 0), 7)
+    >>> link = Link("a", at, "news/0/7", 0, decided=None, role="older version", note="it was replaced")
+    >>> Explanation("a", at, "news/0/9", 0, None, "update", "new-version", "Its text changed.", chain=(link,)).original.note
+    'it was replaced'
     """
 
     decided: Decided | None
@@ -90,6 +96,12 @@ class Near(Place):
     relation  "original"; "member" with the same original; "copy", whose original is the record; or "other"
     later     whether it came after the record
     why_not   why the record is no duplicate by it, in words; empty if it is
+
+    >>> from index import Source
+    >>> at = Position(Source("stream", 0), 7)
+    >>> near = Near("a", at, "news/0/7", 0, Likeness(similarity=0.6), "other", later=False, why_not=".6 similar, below .7")
+    >>> near.why_not or "it makes the record a duplicate"
+    '.6 similar, below .7'
     """
 
     likeness: Likeness
@@ -165,6 +177,11 @@ class Explanation(Place):
     notes        its standing's consequences, and unknown facts with reasons
     texts        None unless requested
     story        its story as JSON; None if the index counts none, or has no duplicate
+
+    >>> from index import Source
+    >>> at = Position(Source("stream", 0), 7)
+    >>> Explanation("a", at, "news/0/7", 0, None, "unique", "no-match", "Nothing resembles it.").original is None
+    True
     """
 
     decided: Decided

@@ -36,6 +36,11 @@ class NearQuery:
     """A document's fingerprint, uint64 [1, words], and its look, uint8 [1, look bytes].
 
     original  None if there is none, or the index lacks it
+
+    >>> from index import Position, Source
+    >>> document = Document(9, 9, "a", Position(Source("stream", 0), 7), 0, Kind.NEAR, fingerprint=(5,), look=bytes([1, 2]))
+    >>> query_of(None, document, original=None).look
+    array([[1, 2]], dtype=uint8)
     """
 
     decided: Decided

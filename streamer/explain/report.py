@@ -34,6 +34,12 @@ class Report:
     """Renders answers for one console.
 
     over_files  whether positions are name:line
+
+    >>> import sys
+    >>> report = Report(Console(file=sys.stdout, width=80, color_system=None))
+    >>> report.print(Answer("a", [], left_out=3))
+    <BLANKLINE>
+    3 older decisions on this id are left out (--all shows them)
     """
 
     def __init__(self, console: Console, *, over_files: bool = False) -> None:

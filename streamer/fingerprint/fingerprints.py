@@ -71,7 +71,14 @@ class Fingerprints:
 
 
 class Scheme(ABC):
-    """Texts -> fingerprints by one method. Each depends only on its text, title and metadata."""
+    """Texts -> fingerprints by one method. Each depends only on its text, title and metadata.
+
+    >>> from streamer.fingerprint.scheme import scheme_for
+    >>> from streamer.settings.settings import Settings
+    >>> one, other = scheme_for(Settings()), scheme_for(Settings(minhash={"bins": 256}))
+    >>> {name for name, value in one.stamp().items() if other.stamp()[name] != value}
+    {'bins'}
+    """
 
     def __init__(self, normaliser: Normaliser, key: HashKey) -> None:
         self._normaliser, self._key = normaliser, key

@@ -33,7 +33,12 @@ log = structlog.get_logger(__name__)
 
 
 class Rebuilt(NamedTuple):
-    """Counts of a rebuild: records that had to enter, each once, and those already in the new index."""
+    """Counts of a rebuild: records that had to enter, each once, and those already in the new index.
+
+    >>> counts = Rebuilt(records=10, already_known=2)
+    >>> f"{counts.records:,} records entered, {counts.already_known:,} were there"
+    '10 records entered, 2 were there'
+    """
 
     records: int
     already_known: int

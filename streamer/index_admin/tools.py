@@ -29,6 +29,11 @@ class Query:
     """A query's target: kind and fingerprint, uint64 [1, words]; for an id, a decision on it.
 
     A record that entered nothing has no known fingerprint.
+
+    >>> from index import Index, Parameters
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     seek_fingerprint(index, "000000000000f00d").fingerprint
+    array([[61453]], dtype=uint64)
     """
 
     kind: Kind

@@ -67,6 +67,10 @@ class Document:
     host      from its field, else from a URL as id
     metadata  keywords, tags, references, in the settings' order
     named     whether the id is from its field; only such ids identify versions of a page
+
+    >>> page = Document("https://example.com/a", "one text", time_ms=1_000, named=True)
+    >>> page == Document("https://example.com/a", "one text", time_ms=1_000, named=False)
+    True
     """
 
     id: str

@@ -42,6 +42,10 @@ class Heading:
     topic   its name, for people
 
     Offsets without a document are transaction marks, or compacted records.
+
+    >>> heading = Heading("", "stream", "pages", partition=3, begin=100, end=250)
+    >>> [offset for offset in (99, 100, 250) if heading.begin <= offset < heading.end]
+    [100]
     """
 
     stamp: str
@@ -126,7 +130,14 @@ class Packer:
 
 
 class Unpacker:
-    """Reader for one batch, in the order of `Packer`. Every call raises BatchUnreadable if the bytes do not fit."""
+    """Reader for one batch, in the order of `Packer`. Every call raises BatchUnreadable if the bytes do not fit.
+
+    >>> sealed = Packer(b"DEMO", Heading("{}", "stream", "pages", 3, 100, 250), count=0).sealed()
+    >>> unpacker = Unpacker(b"DEMO", sealed, where="verdicts/3/7")
+    >>> unpacker.finish()
+    >>> unpacker.heading.end
+    250
+    """
 
     def __init__(self, magic: bytes, content: bytes | None, where: str) -> None:
         """Check magic, version and checksum. `where`: the record's topic, partition and offset."""

@@ -28,6 +28,12 @@ class FingerprintBatch:
 
     entries  n rows from one source; every row has an id, even with kind DEAD_LETTER
     details  n texts for people on dead letters; None elsewhere
+
+    >>> numbers, words, times = np.array([100], np.uint64), np.array([[5]], np.uint64), np.zeros(1, np.int64)
+    >>> columns = np.zeros(1, np.uint32), numbers, *np.zeros((2, 1), np.uint8), words, times, ["a"]
+    >>> batch = FingerprintBatch(Heading("{}", "id", "pages", 3, 100, 250), Entries((Source("id", 3),), *columns), details=[None])
+    >>> unpack_fingerprints(pack_fingerprints(batch), "fingerprints/3/7").entries.ids
+    ['a']
     """
 
     heading: Heading

@@ -15,7 +15,11 @@ Headers = tuple[Header, ...]
 
 
 class Destination(StrEnum):
-    """Output for a record. Undecidable documents and suspects join the unique ones."""
+    """Output for a record. Undecidable documents and suspects join the unique ones.
+
+    >>> [Destination(name).name for name in ("unique", "dead-letter")]
+    ['UNIQUE', 'DEAD_LETTER']
+    """
 
     UNIQUE = "unique"
     DUPLICATE = "duplicate"
@@ -23,21 +27,34 @@ class Destination(StrEnum):
 
 
 class Handover(StrEnum):
-    """Topic between two parts of a service, partitioned as the input."""
+    """Topic between two parts of a service, partitioned as the input.
+
+    >>> [str(topic) for topic in Handover]
+    ['fingerprints', 'verdicts']
+    """
 
     FINGERPRINTS = "fingerprints"
     VERDICTS = "verdicts"
 
 
 class Feed(StrEnum):
-    """Compacted topic with the latest value of each key."""
+    """Compacted topic with the latest value of each key.
+
+    >>> f"topics.{Feed.STORIES}"
+    'topics.stories'
+    """
 
     STORIES = "stories"
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Unreadable records that a policy skipped: number and reason."""
+    """Unreadable records that a policy skipped: number and reason.
+
+    >>> lost = Lost(offsets=3, why="the checksum does not fit")
+    >>> f"{lost.offsets} records: {lost.why}"
+    '3 records: the checksum does not fit'
+    """
 
     offsets: int
     why: str
@@ -85,6 +102,10 @@ class Decision:
     new          estimated share of its shingles that the original lacks; MinHash only
 
     Only documents that name an original have `distance` or `similarity`, `original_*`, `relation`, `length` and `new`.
+
+    >>> decision = Decision(Verdict.DUPLICATE, "near", "b", distance=2, original_id="a")
+    >>> f"{decision.id} is a {decision.verdict.label} with the original {decision.original_id}"
+    'b is a duplicate with the original a'
     """
 
     verdict: Verdict
@@ -110,6 +131,11 @@ class Outgoing:
     record    the input: key, value bytes and timestamp go out unchanged
     headers   the input's except `neardup.*`, and the added ones
     decision  None for a batch between parts and for a story, which are no outputs
+
+    >>> record = Record(Source("stream", 0), "pages", 7, key=None, value=b"{}", timestamp_ms=0)
+    >>> out = Outgoing(Destination.UNIQUE, record, headers=(("neardup.verdict", b"unique"),))
+    >>> out.record.value, dict(out.headers)
+    (b'{}', {'neardup.verdict': b'unique'})
     """
 
     destination: Destination | Handover | Feed

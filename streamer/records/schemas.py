@@ -75,7 +75,11 @@ def schema_of(value: bytes) -> int:
 
 
 class Schemas:
-    """A registry's Avro schemas by id."""
+    """A registry's Avro schemas by id.
+
+    >>> schemas = Schemas(Decode(format="avro", registry_url="http://registry.invalid"))
+    >>> schemas.learn([b'{"text": "plain JSON needs no schema"}', None])
+    """
 
     def __init__(self, settings: Decode) -> None:
         """Makes no request. Raises SettingsError without fastavro, or for an unreadable certificate file."""

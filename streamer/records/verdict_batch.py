@@ -32,6 +32,13 @@ class VerdictBatch:
     ids                 None for a dead letter without one
     details             n texts for people on dead letters; None elsewhere
     names               topics of the originals' streams, as far as known
+
+    >>> offsets, small, distances = np.array([100], np.uint64), np.zeros((3, 1), np.uint8), np.array([-1], np.int16)
+    >>> rest = np.zeros(1, np.uint16), np.zeros(1, np.bool_), small[2], np.array([[5]], np.uint64)
+    >>> columns = offsets, small[0], small[1], distances, *rest, ["a"], [None], [None], [None]
+    >>> batch = VerdictBatch(Heading("{}", "id", "pages", 3, 100, 250), "index", *columns, names={})
+    >>> Verdict(unpack_verdicts(pack_verdicts(batch), "verdicts/3/7").verdicts[0]).label
+    'unique'
     """
 
     heading: Heading

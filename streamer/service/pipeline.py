@@ -73,6 +73,14 @@ class Prefetcher:
     """Thread that takes the steps of batches in order, at most one batch ahead.
 
     Its note identifies a record that ends the process.
+
+    >>> note, taken = AttemptFile(folder), []
+    >>> ahead = Prefetcher({"decode": lambda work: taken.append(work.batch)})
+    >>> work = ahead.take(Batch([]), note)
+    >>> work.pending["decode"].result() >= 0, len(taken)
+    (True, 1)
+    >>> ahead.close()
+    >>> note.close(orderly=True)
     """
 
     def __init__(self, steps: Mapping[str, Step]) -> None:

@@ -50,6 +50,13 @@ class Lines(NamedTuple):
 
     runs  stream, partition and name of consecutive lines, the first one's offset, and their number
     path  the file in memory, as another process opens it
+
+    >>> memory = os.memfd_create("lines")
+    >>> batch = [Record(Source("stream", 0), "pages", offset, None, b"{}", NO_TIMESTAMP_MS) for offset in (7, 8, 9)]
+    >>> lines = Lines.of(batch, memory)
+    >>> lines.runs[0][2:], lines.records() == batch
+    ((7, 3), True)
+    >>> os.close(memory)
     """
 
     runs: list[tuple[Source, str, int, int]]
@@ -79,7 +86,14 @@ class Lines(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """Documents without texts, as columns, and fingerprints; `letters` by row."""
+    """Documents without texts, as columns, and fingerprints; `letters` by row.
+
+    >>> from streamer.fingerprint.scheme import scheme_for
+    >>> documents = [Document("a", "one text", host="a.example")]
+    >>> prepared = Prepared.of(documents, fingerprint_documents(scheme_for(Settings()), documents))
+    >>> prepared.documents()[0].host, prepared.documents()[0].text
+    ('a.example', '')
+    """
 
     ids: list[str]
     times_ms: list[int]
@@ -117,7 +131,11 @@ _NONE = Document("", "")
 
 
 class Processes:
-    """Processes for the batches of a file job."""
+    """Processes for the batches of a file job.
+
+    >>> Processes(Settings(), count=4).batches_ahead, Processes(Settings(), count=1).batches_ahead
+    (8, 1)
+    """
 
     def __init__(self, settings: Settings, count: int) -> None:
         """count: processes; fewer than two prepare nothing."""

@@ -223,6 +223,10 @@ class Unrecovered(Enum):
 
     WAITING    another worker begins sources, or must do so first
     RESTORING  some worker restores the index
+
+    >>> plans = Unrecovered.WAITING
+    >>> plans if isinstance(plans, dict) else f"read again: {plans.name.lower()}"
+    'read again: waiting'
     """
 
     WAITING = auto()

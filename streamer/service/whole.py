@@ -74,6 +74,11 @@ class Stories:
 
     A story counts what is decided, perhaps a batch before its outputs appear. It stays due until it is written, so a crash
     repeats it. Its topic keeps the order, for one worker at a time writes.
+
+    >>> from index import Parameters
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     Stories(index).due([])
+    []
     """
 
     def __init__(self, index: Index) -> None:
@@ -137,7 +142,13 @@ class ByIndex:
 
 
 class StreamNames:
-    """Names of the originals' streams."""
+    """Names of the originals' streams.
+
+    >>> from index import Parameters, Source
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     StreamNames(index).of([None, Position(Source("stream", 0), 7)])
+    {}
+    """
 
     def __init__(self, index: Index) -> None:
         self._index = index

@@ -78,6 +78,9 @@ class Preset:
     `host`: fields with a host or URL; the first that names a host counts.
     `lists`: every field is an array of strings. Text and title are then its items joined by line breaks, other fields
     its first item.
+
+    >>> PRESETS["nutch"].lists, PRESETS["warc"].text
+    (True, '/text')
     """
 
     text: str

@@ -30,7 +30,11 @@ _SERVICE_LINK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value and its origin: `file x.toml`, `variable STREAMER_X__Y`, `option --set x.y`."""
+    """A value and its origin: `file x.toml`, `variable STREAMER_X__Y`, `option --set x.y`.
+
+    >>> nested({"topics.input": Given("pages", "option --set topics.input")})
+    {'topics': {'input': 'pages'}}
+    """
 
     value: Any
     origin: str
@@ -92,7 +96,12 @@ def leaf_types(annotation: Any) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A settings file below all other sources, except for the keys that it takes over from file and variables."""
+    """A settings file below all other sources, except for the keys that it takes over from file and variables.
+
+    >>> preset = Preset("news", Path("news.toml"), takes_over=frozenset({"decode.text"}))
+    >>> "decode.text" in preset.takes_over
+    True
+    """
 
     name: str
     file: Path

@@ -33,7 +33,11 @@ _IOTA_BELOW = "\u0345"
 
 
 class Rule(IntEnum):
-    """A character's role in words."""
+    """A character's role in words.
+
+    >>> [Rule(rule).name for rule in rule_table()[[*map(ord, "a!'杭")]]]
+    ['WORD', 'SEPARATOR', 'APOSTROPHE', 'HAN']
+    """
 
     SEPARATOR = 0
     """In no word: punctuation, symbols, white space, emoji."""

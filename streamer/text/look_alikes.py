@@ -23,6 +23,10 @@ class LookAlikes(NamedTuple):
 
     alphabets  uint8 [TABLED], bit i if a letter is in alphabet i
     forms      uint32 [alphabets, TABLED], the look-alike in alphabet i; the letter itself in its own; else 0
+
+    >>> cyrillic_a, latin = ord("\\u0430"), 0
+    >>> chr(look_alikes().forms[latin, cyrillic_a])
+    'a'
     """
 
     alphabets: npt.NDArray[np.uint8]

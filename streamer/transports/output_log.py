@@ -76,6 +76,11 @@ class Output:
     log      the topic's partition, or the file
     offset   its place in the log
     record   with its input position and all headers; None without a position
+
+    >>> from streamer.records.output_headers import parse_headers
+    >>> headers = parse_headers((("neardup.verdict", b"unique"),), Destination.UNIQUE)
+    >>> Output(Destination.UNIQUE, "unique.jsonl/0", 7, headers, record=None).place
+    'unique.jsonl/0/7'
     """
 
     destination: Destination

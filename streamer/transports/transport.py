@@ -58,7 +58,12 @@ class Trimmed:
 
 
 class Place(NamedTuple):
-    """Offset in another log, with topic id `stream`, that matches an input offset in a service in parts."""
+    """Offset in another log, with topic id `stream`, that matches an input offset in a service in parts.
+
+    >>> noted = Place("id-of-the-topic", 17)
+    >>> noted.offset if noted.stream == "id-of-a-later-topic" else "search for the offset"
+    'search for the offset'
+    """
 
     stream: str
     offset: int
@@ -87,7 +92,12 @@ class Claim:
 
 
 class Finished(Enum):
-    """End of the input: no record will follow. Only files end."""
+    """End of the input: no record will follow. Only files end.
+
+    >>> events = iter([Batch([]), FINISHED])
+    >>> [event is FINISHED for event in events]
+    [False, True]
+    """
 
     FINISHED = auto()
 

@@ -12,7 +12,12 @@ from streamer.verification.texts import Prints
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Comparison of ledger rows by their fingerprints."""
+    """Comparison of ledger rows by their fingerprints.
+
+    >>> prints = Prints.blank(folder, rows=2, parameters=Parameters())
+    >>> Comparison(prints, Parameters()).are_known(np.arange(2))
+    array([False, False])
+    """
 
     prints: Prints
     parameters: Parameters

@@ -174,6 +174,12 @@ class Ledger(PositionTable):
     """The input's rows. Checks write `state`, STATE [rows], and `findings`.
 
     `unreadable`: offsets without readable records now.
+
+    >>> source, writer = Source("stream", 0), LedgerWriter(folder)
+    >>> writer.add(source, [Record(source, "pages", 7, None, b"{}", 0)])
+    >>> ledger = writer.finish({"stream": "pages"}, Findings())
+    >>> len(ledger), ledger.text(0)
+    (1, 'pages/0/7')
     """
 
     def __init__(

@@ -41,6 +41,10 @@ class Prints:
     read          bool [rows], whether the text was read, and so look and host are known
     hosts, texts  uint64 [rows], digests; 0 if unknown
     letters       uint32 [rows], the text's length; 0 if unknown
+
+    >>> prints = Prints.blank(folder, rows=2, parameters=Parameters(bits=128))
+    >>> prints.fingerprints.shape, prints.read.tolist()
+    ((2, 2), [False, False])
     """
 
     fingerprints: Words

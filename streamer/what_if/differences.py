@@ -69,6 +69,14 @@ class Differences:
     order             int64 [m], rows of the compared documents, in decision order
     of_unknown_order  how many the index lacks, so timestamps order them
     left_out          how many are not compared, by reason
+
+    >>> from index import Parameters, Source
+    >>> from streamer.what_if.documents import row_of
+    >>> documents = Documents(np.zeros(1, row_of(Parameters())), np.zeros(0, np.uint8), [Source("id", 0)], {"id": "pages"})
+    >>> rest = np.full(1, NO_DISTANCE), np.full(1, NONE), np.zeros(1, np.bool_)
+    >>> delivered, other = (Decided(np.full(1, verdict), *rest) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE))
+    >>> Differences(documents, np.array([0]), delivered, other, of_unknown_order=0, left_out={}).newly_dropped()
+    array([0])
     """
 
     documents: Documents

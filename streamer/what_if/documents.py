@@ -54,7 +54,15 @@ def row_of(parameters: Parameters) -> np.dtype[np.void]:
 
 
 class DocumentsWriter(ExitStack):
-    """Writer for rows. As a context it closes its files."""
+    """Writer for rows. As a context it closes its files.
+
+    >>> numbers, words, times = np.array([7], np.uint64), np.array([[5]], np.uint64), np.zeros(1, np.int64)
+    >>> columns = (Source("id", 0),), np.zeros(1, np.uint32), numbers, *np.zeros((2, 1), np.uint8), words, times, ["a"]
+    >>> with DocumentsWriter(folder, Parameters(), {"id": "pages"}) as writer:
+    ...     writer.add(Entries(*columns, digests=np.zeros((1, 2), np.uint64)), arrived_ms=[0], headers=[None])
+    ...     writer.documents().text(0)
+    'pages/0/7'
+    """
 
     def __init__(self, folder: Path, parameters: Parameters, stream_names: Mapping[str, str]) -> None:
         super().__init__()
@@ -104,7 +112,14 @@ class DocumentsWriter(ExitStack):
 
 
 class Documents(PositionTable):
-    """Rows for all delivered documents; see `row_of`."""
+    """Rows for all delivered documents; see `row_of`.
+
+    >>> rows = np.zeros(2, row_of(Parameters()))
+    >>> rows["offset"] = 9, 7
+    >>> documents = Documents(rows, np.zeros(0, np.uint8), [Source("id", 0)], {"id": "pages"})
+    >>> documents.by_position(), documents.text(0)
+    (array([1, 0]), 'pages/0/9')
+    """
 
     def __init__(
         self,

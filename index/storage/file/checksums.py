@@ -50,7 +50,13 @@ def with_checksums(table: Table, keys: Sequence[bytes], contents: Sequence[bytes
 
 
 class Checksums:
-    """Checks a file's values. A value `read_in_parts` is checked once; up to REMEMBERED_MAX are remembered."""
+    """Checks a file's values. A value `read_in_parts` is checked once; up to REMEMBERED_MAX are remembered.
+
+    >>> checksums, key = Checksums(), b"counters"
+    >>> value = b"content" + checksums.of(Table.META, key, b"content")
+    >>> checksums.fits(Table.META, key, memoryview(value)), checksums.fits(Table.META, b"horizon", memoryview(value))
+    (True, False)
+    """
 
     def __init__(self) -> None:
         self._fitting: set[bytes] = set()

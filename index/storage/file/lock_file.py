@@ -31,7 +31,16 @@ _TRIES, _PAUSE_SECONDS = 100, 0.02
 
 
 class HeldFiles:
-    """The data file and lock file open in this process: held, and compared with those in the directory."""
+    """The data file and lock file open in this process: held, and compared with those in the directory.
+
+    >>> (folder / DATA_FILE).touch()
+    >>> held = HeldFiles(folder, read_only=False)
+    >>> (folder / DATA_FILE).unlink()
+    >>> held.require_in_place()
+    Traceback (most recent call last):
+    index.errors.IndexMissing: The index in ... was removed or replaced while it was in use. ...
+    >>> held.close()
+    """
 
     def __init__(self, directory: Path, *, read_only: bool) -> None:
         """Hold the data file, and allocate the lock file on disk; creates a missing one.
@@ -124,7 +133,11 @@ _WAY_OUT = "Stop every process that uses the index, and start again. A service r
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The process that holds an index's writer lock: its id, its command line, and whether it is stopped."""
+    """The process that holds an index's writer lock: its id, its command line, and whether it is stopped.
+
+    >>> print(Writer(process=4711, command="streamer run", stopped=True))
+    process 4711 (streamer run) is stopped and holds the writer lock of the index: let it go on (kill -CONT 4711) or ...
+    """
 
     process: int
     command: str

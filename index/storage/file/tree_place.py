@@ -24,6 +24,9 @@ class TreePlace(NamedTuple):
 
     base  address of the first page in memory
     root  page number of the tree's root; None: the table is empty
+
+    >>> value_places(TreePlace(base=0, page_bytes=4096, root=None, entries=0), key_bytes=18).pages
+    array([], dtype=int64)
     """
 
     base: int
@@ -38,6 +41,10 @@ class ValuePlaces(NamedTuple):
     keys   uint8 [n, key bytes], ascending
     pages  int64 [n], each value's first page
     sizes  int64 [n], each value's bytes, checksum included
+
+    >>> places = ValuePlaces(np.zeros((1, 18), np.uint8), pages=np.array([3]), sizes=np.array([8000]))
+    >>> places.addresses(TreePlace(base=2**20, page_bytes=4096, root=2, entries=1)) - np.uint64(2**20)
+    array([12304], dtype=uint64)
     """
 
     keys: npt.NDArray[np.uint8]

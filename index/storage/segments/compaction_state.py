@@ -13,7 +13,11 @@ BOUND_BYTES = HASH_KEY.size - 2
 
 
 class Level(IntEnum):
-    """A hash table's levels."""
+    """A hash table's levels.
+
+    >>> HASH_KEY.pack(3, Level.LAST, 0, 0)[:2]
+    b'\\x03\\x01'
+    """
 
     FIRST = 0
     """Receives entries from memory."""
@@ -33,6 +37,10 @@ class CompactionState(NamedTuple):
     first_entries           entries in the first level, in all hash tables
     last_entries            the same for the last level
     settled_to              key at which the next entries leave the first level
+
+    >>> state = unpack_compaction(None)
+    >>> state.is_moving, state._replace(bound=bytes(BOUND_BYTES)).is_moving
+    (False, True)
     """
 
     merged_to: int

@@ -28,7 +28,11 @@ _PAGE_HEADER_BYTES = 16
 
 
 class HashKey(NamedTuple):
-    """A segment's key: band (its table), level, and bound, the least entry it may hold."""
+    """A segment's key: band (its table), level, and bound, the least entry it may hold.
+
+    >>> HashKey(band=3, level=1).packed() < HashKey(band=3, level=1, hashed=1).packed() < HashKey(band=4, level=0).packed()
+    True
+    """
 
     band: int
     level: int

@@ -21,7 +21,13 @@ _TOPIC_LENGTH_FACTORS = np.array([weights.topic_length_factor(characters) for ch
 
 
 class WordFactors:
-    """Weights of words, beyond how often they occur."""
+    """Weights of words, beyond how often they occur.
+
+    >>> rest = list, lambda texts: [], lambda words: np.zeros(len(words), np.uint64)
+    >>> factors = WordFactors(Fingerprint(topic_length=True), *rest)
+    >>> factors.weighs, factors.stamp(), WordFactors(Fingerprint(), *rest).weighs
+    (True, {'topic_length': 'true'}, False)
+    """
 
     def __init__(
         self,

@@ -43,6 +43,10 @@ class WordTable:
     edges   int32 [a power of two], edges[b] is the place of the first key whose high bits are b or more
     values  int64 [words + 1]; the last value is for unknown words
     digest  of the table's file
+
+    >>> keys, edges = np.array([5, 9], np.uint64), np.array([0, 2], np.int32)
+    >>> WordTable(keys, edges, np.array([10, 20, 1]), digest="").of(np.array([9, 7], np.uint64))
+    array([20,  1])
     """
 
     keys: npt.NDArray[np.uint64]
@@ -117,7 +121,15 @@ def tag_factors(factors: str, extra: Sequence["DictionaryWord"], extra_digest: s
 
 @dataclass(frozen=True, slots=True)
 class DictionaryWord:
-    """Line in a user dictionary, as in jieba: `word [frequency] [tag]`."""
+    """Line in a user dictionary, as in jieba: `word [frequency] [tag]`.
+
+    >>> file = folder / "words.txt"
+    >>> file.write_text("西湖区 300 ns", encoding="utf-8")
+    10
+    >>> words, digest = dictionary_words(file, normalise=list)
+    >>> words[0].frequency, words[0].tag
+    (300, 'ns')
+    """
 
     word: str
     frequency: int | None

@@ -71,7 +71,16 @@ class Death:
 
 
 class AttemptFile:
-    """Current work on one batch, in a file that this process locks."""
+    """Current work on one batch, in a file that this process locks.
+
+    >>> note = AttemptFile(folder)
+    >>> note.enter("fingerprint")
+    >>> [file.suffix for file in folder.iterdir()], list(deaths(folder))
+    (['.attempt'], [])
+    >>> note.close(orderly=True)
+    >>> [*folder.iterdir()]
+    []
+    """
 
     def __init__(self, folder: Path) -> None:
         """Create a note in a folder. Raises IndexFull without room."""
@@ -110,6 +119,11 @@ class Attempts:
 
     loop   note of the batch in delivery
     ahead  note of the batch in preparation
+
+    >>> with Attempts(folder, deaths_max=2) as attempts:
+    ...     attempts.look({Source("stream", 0): 7})
+    ...     attempts.suspects([])
+    False
     """
 
     def __init__(self, folder: Path, deaths_max: int) -> None:

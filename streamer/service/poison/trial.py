@@ -68,7 +68,13 @@ class Tried:
 
 
 class Trials:
-    """Trials of records in child processes."""
+    """Trials of records in child processes.
+
+    >>> from streamer.fingerprint.scheme import scheme_for
+    >>> settings = Settings()
+    >>> Trials(settings, scheme_for(settings), seconds_max=30.0).expects_poison
+    False
+    """
 
     def __init__(self, settings: Settings, fingerprinter: Scheme, *, seconds_max: float) -> None:
         """seconds_max: no record except the first begins after this time."""

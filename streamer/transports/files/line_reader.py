@@ -93,7 +93,14 @@ class _Frame(Protocol):
 
 
 class Decompressor:
-    """Decompressor for consecutive frames, in blocks of any size."""
+    """Decompressor for consecutive frames, in blocks of any size.
+
+    >>> from gzip import compress
+    >>> frames = Decompressor(lambda: zlib.decompressobj(31), padding=b"\\0")
+    >>> b"".join(frames.decode(compress(b"one line, ") + compress(b"another")))
+    b'one line, another'
+    >>> frames.finish()
+    """
 
     def __init__(self, new_frame: Callable[[], _Frame], *, padding: bytes) -> None:
         """`padding`: bytes to ignore between frames. Gzip allows zeros."""

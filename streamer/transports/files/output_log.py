@@ -30,6 +30,11 @@ class FileOutputLog:
     """See `OutputLog`. Raises SettingsError without a checkpoint, and RecoveryRefused for a damaged one.
 
     `inputs` leaves out pipes: they cannot be read again.
+
+    >>> from streamer.settings.settings import Settings
+    >>> FileOutputLog(folder, Settings().batch).claims()
+    Traceback (most recent call last):
+    streamer.errors.SettingsError: --out ...: holds no checkpoint.json: name a folder that lines were filtered into.
     """
 
     has_headers = False

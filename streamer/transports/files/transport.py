@@ -73,6 +73,14 @@ class FileTransport(Transport):
     """Transport over files and standard input. It touches nothing before `open`.
 
     The folder's lock admits one job, and `open` refuses a folder that lost delivered lines.
+
+    >>> from streamer.settings.settings import Settings
+    >>> input_file = folder / "pages.jsonl.gz"
+    >>> input_file.write_bytes(b"not read yet")
+    12
+    >>> transport = FileTransport([input_file], folder / "out", Settings().batch, lambda names: {})
+    >>> transport.bytes_total, transport.takes_headers
+    (12, False)
     """
 
     def __init__(

@@ -30,6 +30,10 @@ class Member:
 
     id     assigned by the group; changes after an expulsion
     proof  the client's own proof of membership, for its producer
+
+    >>> before, now = Member("worker-1", proof=None), Member("worker-2", proof=None)
+    >>> before == now
+    False
     """
 
     id: str
@@ -107,7 +111,14 @@ class Reader(Protocol):
 
 
 class Send(NamedTuple):
-    """A record to send; `partition` None: the client chooses."""
+    """A record to send; `partition` None: the client chooses.
+
+    >>> from index import Source
+    >>> record = Record(Source("stream", 3), "pages", 7, key=None, value=b"{}", timestamp_ms=0)
+    >>> sends = [Send("unique", record, (), partition=3), Send("duplicates", record, (), partition=None)]
+    >>> [send.topic for send in sends if send.partition is None]
+    ['duplicates']
+    """
 
     topic: str
     record: Record

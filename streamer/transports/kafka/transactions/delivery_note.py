@@ -23,7 +23,12 @@ _SUFFIX = ".delivered"
 
 
 class Delivered(NamedTuple):
-    """Everything below an offset was delivered. A person who sets the group back begins another round."""
+    """Everything below an offset was delivered. A person who sets the group back begins another round.
+
+    >>> before, now = Delivered(round=1, offset=70), Delivered(round=2, offset=50)
+    >>> max(before, now).offset
+    50
+    """
 
     round: int
     offset: int
