@@ -20,18 +20,19 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from index.decide.prepare import Prepared
-from index.decide.rule import Walk
-from index.entry import Kind, Verdict
-from index.kernels.minhash import NONE, NOTHING, Judgement
+from index.decide.rule import WATCHED, Walk
+from index.entry import NO_DISTANCE, Kind, Verdict
+from index.kernels.minhash import BY_RULE, NONE
 from index.lsm.lookup import first_of_equals, with_looks
 from index.matching.candidates import ROW_ORDER
 from index.matching.distance import Matches, joined
 from index.matching.outcome import MINOR, RECRAWLED, Outcome
 from index.session import ReadSession
 from index.storage.log import Origin
-from index.versions.history import Version, Versions, delivered, latest_versions
+from index.versions.history import Version, Versions, delivered, latest_versions, standing
 from index.versions.texts import Texts, add_documents
 
 _RETURNS_MAX = 255
@@ -97,46 +98,46 @@ class _Page:
 
 
 class _Versions:
-    """Decides the rows at which a walk stops: `stops`, bool [n]."""
+    """Sets `Walk.versions`. The walk stops at `stops`, bool [n]: rows whose document comes several times."""
 
     def __init__(
         self, session: ReadSession, portion: Prepared, walk: Walk, versions: Versions, *, with_texts: bool
     ) -> None:
-        self._session, self._recrawl = session, session.recrawl
-        self._walk, self._candidates, self._rows = walk, walk.documents, walk.rows
-        self._with_texts, self._alone = with_texts, portion.alone
+        self._session, self._recrawl, self._with_texts = session, session.recrawl, with_texts
+        # In a check no row sees another.
+        walk.versions = walk.versions._replace(replacing=not portion.alone)
+        self._walk, self._candidates, self._rows, self._columns = walk, walk.documents, walk.rows, walk.versions
         self._versions, self._keys = versions, versions.of_rows.tolist()
         assert portion.entries.digests is not None
         self._digests = list(map(tuple, portion.entries.digests.tolist()))
         self._texts = Texts(session, portion.entries, versions)
+        self._places: dict[int, int] = {}
+        self._add(self._texts.numbers)
         self._pages: dict[int, _Page] = {}
         keyed = versions.of_rows >= 0
-        self._repeated = np.bincount(versions.of_rows[keyed], minlength=len(versions.keys)) > 1
-        known = np.fromiter(map(bool, versions.known), np.bool_, len(versions.known))
+        repeated = (
+            np.bincount(versions.of_rows[keyed], minlength=len(versions.keys)) > int(portion.alone) * len(keyed) + 1
+        )
         self.stops = keyed.copy()
-        self.stops[keyed] = (self._repeated | known)[versions.of_rows[keyed]]
-        count = len(portion.rows)
-        self._kinds = np.zeros(count, np.uint8)
+        self.stops[keyed] = repeated[versions.of_rows[keyed]]
+        self._kinds, self._returns = np.zeros((2, len(keyed)), np.uint8)
+        self._returns_by_rule = self._returns.copy()
         self._former: dict[int, Origin | int] = {}
-        self._returns = np.zeros(count, np.uint8)
+        for row in np.flatnonzero(keyed & ~self.stops).tolist():
+            self._plan(row, self._page(self._keys[row]))
 
     def decide(self, row: int) -> None:
-        """Decide the next row."""
-        judgement, page = self._walk.judge(row), self._page(self._keys[row])
-        if page is not None:
-            self._returns[row] = page.returns
-        if page is None or not self._decide_by_versions(row, page, judgement):
-            self._walk.conclude(row, judgement)
-        if self._repeated[self._keys[row]]:
+        """Decide a row that the walk leaves to its caller."""
+        key = self._keys[row]
+        page = self._page(key)
+        self._plan(row, page)
+        self._walk.conclude(row)
+        if self.stops[row]:
             self._note(row, page)
-        # In a check no row sees another: undo what this row changed.
-        if self._alone:
-            self._candidates.regain()
-            self._pages.clear()
 
     def _page(self, key: int) -> _Page | None:
         """Known versions for a key; None for a new document."""
-        if key not in self._pages and self._versions.known[key]:
+        if key >= 0 and key not in self._pages and self._versions.known[key]:
             last, *_ = versions = self._versions.known[key]
             of_last = _Older(last.number, (last.text, last.substance))
             page = _Page(of_last, not last.own, last.origin, None, last.returns, set(), bool(self._versions.whole[key]))
@@ -146,8 +147,8 @@ class _Versions:
 
     def _take(self, page: _Page, versions: list[Version]) -> None:
         page.substances.update(version.substance for version in versions)
-        stands = next((version for version in versions if version.stands), None)
-        if page.standing is None and stands is not None and not self._candidates.is_lost(stands.number):
+        stands = standing(versions) if page.standing is None else None
+        if stands is not None and not self._is_lost(stands.number):
             page.standing = _Older(stands.number, stands.delivered)
 
     def _complete(self, row: int, page: _Page) -> None:
@@ -155,59 +156,91 @@ class _Versions:
             self._take(page, latest_versions(self._session, [self._versions.keys[self._keys[row]]])[0])
             page.whole = True
 
-    def _decide_by_versions(self, row: int, page: _Page, judgement: Judgement) -> bool:
-        """Decide a row by its document's versions; False leaves it to the rule."""
+    def _plan(self, row: int, page: _Page | None) -> None:
+        """Set what the versions of a row's document decide."""
+        self._columns.verdicts[row] = BY_RULE
+        if page is None:
+            return
         (text, substance), last = self._digests[row], page.last
+        self._returns[row] = self._returns_by_rule[row] = page.returns
+        self._kinds[row], self._columns.nearest[row] = 0, NO_DISTANCE
+        if page.dropped:
+            self._columns.others[row] = self._place(last)
         visible = page.dropped and self._is_visible(last)
         # A copy of the last version, dropped for another document: the rule finds that document again.
         if visible and last.digests[0] == text:
-            return False
+            return
         if page.standing is None:
             self._complete(row, page)
-        standing = page.standing
-        if standing is not None and standing.digests[0] == text:
-            self._enter_duplicate(row, standing, max(self._compared(row, standing)[1], 0))
-            return True
-        if standing is not None and standing.digests[1] == substance:
-            self._enter_minor(row, page, standing)
-            return True
-        same = page.dropped and last.digests[1] == substance
-        if same and visible:
-            self._enter_minor(row, page, last)
-            return True
-        older = [each for each in (last if page.dropped and not same else None, standing) if each is not None]
-        if not any(self._decides(row, each, judgement) for each in older):
-            return False
-        self._complete(row, page)
-        returns = substance in page.substances
-        named = standing or (last if visible else None)
-        if returns and page.returns >= self._recrawl.history and named is not None:
-            self._enter_minor(row, page, named)
-        else:
-            # Substances A, B, A: the third record returns once. A substance C ends the count.
-            self._returns[row] = min(page.returns + 1, _RETURNS_MAX) if returns else 0
-            self._enter_version(row, page)
-        return True
+        current, same = page.standing, page.dropped and last.digests[1] == substance
+        if current is not None and current.digests[0] == text:
+            self._set(row, Verdict.DUPLICATE, self._place(current), max(self._compared(row, current)[1], 0))
+        elif current is not None and current.digests[1] == substance:
+            self._plan_minor(row, page, current)
+        elif same and visible:
+            self._plan_minor(row, page, last)
+        elif older := [each for each in (last if page.dropped and not same else None, current) if each is not None]:
+            self._complete(row, page)
+            named, returns = current or (last if visible else None), substance in page.substances
+            if returns and page.returns >= self._recrawl.history and named is not None:
+                self._plan_minor(row, page, named)
+            else:
+                # Substances A, B, A: the third record returns once. A substance C ends the count.
+                self._returns[row] = min(page.returns + 1, _RETURNS_MAX) if returns else 0
+                self._plan_version(row, page)
+            compared = (self._compared(row, each) for each in older)
+            self._columns.nearest[row] = min(distance if near else WATCHED for near, distance in compared)
 
     def _is_visible(self, older: _Older) -> bool:
-        if self._candidates.is_lost(older.order):
-            return False
-        return older.order >= ROW_ORDER or self._texts.is_visible(older.order)
+        return not self._is_lost(older.order) and (older.order >= ROW_ORDER or self._texts.is_visible(older.order))
+
+    def _is_lost(self, order: int) -> bool:
+        """Whether a row replaced a document."""
+        place = self._places.get(order, NONE) if order < ROW_ORDER else order - ROW_ORDER
+        return place != NONE and bool(self._candidates.columns.lost[place])
 
     def _compared(self, row: int, older: _Older) -> tuple[bool, int]:
         if older.order >= ROW_ORDER:
             return self._texts.compared(row, older.order - ROW_ORDER)
         return self._texts.to_document(row, older.order)
 
-    def _decides(self, row: int, older: _Older, judgement: Judgement) -> bool:
-        """Whether an older version, rather than the row's match, decides the row."""
-        # A match at distance 3 and the current version at 3: the version decides.
-        if judgement.match == NONE or int(self._candidates.columns.order[judgement.root]) == older.order:
-            return True
-        near, distance = self._compared(row, older)
-        return near and distance <= judgement.distance
+    def _plan_minor(self, row: int, page: _Page, older: _Older) -> None:
+        self._kinds[row] = MINOR
+        if self._recrawl.minor == "unique":
+            self._plan_version(row, page)
+        else:
+            self._set(row, Verdict.DUPLICATE, self._place(older), self._compared(row, older)[1])
+
+    def _plan_version(self, row: int, page: _Page) -> None:
+        """Let a row be another version: an entry by default."""
+        current, place, distance = page.standing, row, NO_DISTANCE
+        if current is not None:
+            place, distance = self._place(current), self._compared(row, current)[1]
+        if self._recrawl.policy != "update":
+            self._kinds[row] = max(self._kinds[row], RECRAWLED)
+            self._set(row, Verdict.UNIQUE, place, NO_DISTANCE)
+        else:
+            self._set(row, Verdict.UPDATE, place, distance)
+            self._former[row] = page.origin
+
+    def _set(self, row: int, verdict: Verdict, place: int, distance: int) -> None:
+        columns = self._columns
+        columns.verdicts[row], columns.places[row], columns.distances[row] = verdict, place, distance
+
+    def _place(self, older: _Older) -> int:
+        if older.order >= ROW_ORDER:
+            return older.order - ROW_ORDER
+        if older.order not in self._places:
+            self._add(np.array([older.order], np.uint64))
+        return self._places[older.order]
+
+    def _add(self, numbers: npt.NDArray[np.uint64]) -> None:
+        """Let indexed documents, uint64 [m], take part."""
+        add_documents(self._session, self._candidates, numbers, with_texts=self._with_texts)
+        self._places.update(zip(numbers.tolist(), self._candidates.places(numbers).tolist(), strict=True))
 
     def _note(self, row: int, page: _Page | None) -> None:
+        """Note a decided row as its document's last version."""
         digests, place = self._digests[row], row
         if not Verdict(int(self._rows.verdicts[row])).stands_for_itself:
             # A duplicate's version is known by the document that it names.
@@ -215,7 +248,9 @@ class _Versions:
         last = _Older(int(self._candidates.columns.order[place]), digests)
         if page is None:
             page = self._pages[self._keys[row]] = _Page(last, False, row, None, 0, set(), True)
-        page.last, page.origin, page.returns = last, row, int(self._returns[row])
+        if self._columns.decided[row]:
+            page.returns = int(self._returns[row])
+        page.last, page.origin = last, row
         delivered = self._delivered(row, last)
         page.dropped = delivered is None
         page.substances.add(digests[1])
@@ -231,37 +266,10 @@ class _Versions:
         digests = delivered(self._session, older.order, self._versions.keys[self._keys[row]])
         return None if digests is None else older._replace(digests=digests)
 
-    def _enter_minor(self, row: int, page: _Page, older: _Older) -> None:
-        self._kinds[row] = MINOR
-        if self._recrawl.minor == "unique":
-            self._enter_version(row, page)
-        else:
-            self._enter_duplicate(row, older, self._compared(row, older)[1])
-
-    def _enter_version(self, row: int, page: _Page) -> None:
-        """Decide a row that is another version: an entry by default."""
-        if self._recrawl.policy != "update":
-            self._kinds[row] = max(self._kinds[row], RECRAWLED)
-            return
-        self._rows.verdicts[row] = Verdict.UPDATE
-        if page.standing is None:
-            self._former[row] = page.origin
-        else:
-            self._rows.distances[row] = self._compared(row, page.standing)[1]
-            self._rows.named[row] = self._place(page.standing)
-            # Later rows must not match the version that this row replaces.
-            self._candidates.lose(page.standing.order)
-
-    def _enter_duplicate(self, row: int, older: _Older, distance: int) -> None:
-        place = self._place(older)
-        self._walk.conclude(row, Judgement(place, place, 0, 0, distance, NOTHING, Verdict.DUPLICATE))
-
-    def _place(self, older: _Older) -> int:
-        if older.order < ROW_ORDER:
-            number = np.array([older.order], np.uint64)
-            add_documents(self._session, self._candidates, number, with_texts=self._with_texts)
-        return self._candidates.place(older.order)
-
     def completed(self, outcome: Outcome) -> Outcome:
         """The walk's outcome with the columns on versions."""
-        return replace(outcome, former=self._former, versions=self._kinds, returns=self._returns)
+        decided, own = self._columns.decided, np.arange(len(self._kinds), dtype=np.uint64) + np.uint64(ROW_ORDER)
+        alone = np.flatnonzero((outcome.verdicts == Verdict.UPDATE) & (outcome.orders == own)).tolist()
+        former = {row: self._former[row] for row in alone}
+        returns = np.where(decided, self._returns, self._returns_by_rule)
+        return replace(outcome, former=former, versions=self._kinds * decided, returns=returns)

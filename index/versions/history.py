@@ -53,6 +53,11 @@ class Version(NamedTuple):
         return self.visible and self.own
 
 
+def standing(versions: Iterable[Version]) -> Version | None:
+    """The first of these versions that stands."""
+    return next((version for version in versions if version.stands), None)
+
+
 def newest_versions(session: ReadSession, keys: Sequence[Key]) -> list[list[Version] | None]:
     """Each document's last version, if the last row with its id is one; None without a row."""
     places = session.ids.newest(session.transaction, [id_ for id_, _ in keys])

@@ -3,11 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind
+from index.entry import NO_DISTANCE, Entries, Kind
 from index.matching.candidates import CandidateSet
 from index.session import ReadSession
 from index.storage import log
-from index.versions.history import Versions
+from index.versions.history import Versions, standing
 
 Columns = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.uint8]]
 """Kinds, fingerprints and looks."""
@@ -23,12 +23,14 @@ class Texts:
         self._fingerprints, self._looks = entries.fingerprints, entries.look_rows
         self._documents: dict[int, Columns] = {}
         self._visible = {version.number: version.visible for known in versions.known for version in known[:1]}
-        # Most comparisons are between a row and its last version's document.
-        last = [known[0].number if known else int(NO_NUMBER) for known in versions.known]
-        of_rows = np.array([*last, int(NO_NUMBER)], np.uint64)[versions.of_rows]
-        rows = np.flatnonzero(of_rows != NO_NUMBER)
-        near, distances = self._comparison(rows, *self._stored(of_rows[rows]))
-        pairs = zip(rows.tolist(), of_rows[rows].tolist(), strict=True)
+        # Most comparisons are between a row and its last or its standing version's document.
+        numbers = [{each.number for each in (*known[:1], standing(known)) if each} for known in versions.known]
+        keys = zip(range(len(entries)), versions.of_rows.tolist(), strict=True)
+        pairs = [(row, number) for row, key in keys if key >= 0 for number in numbers[key]]
+        self.numbers = np.array([number for _, number in pairs], np.uint64)
+        """Those documents, by row."""
+        rows = np.array([row for row, _ in pairs], np.int64)
+        near, distances = self._comparison(rows, *self._stored(self.numbers))
         self._to_documents = dict(zip(pairs, zip(near.tolist(), distances.tolist(), strict=True), strict=True))
 
     def compared(self, row: int, other: int) -> tuple[bool, int]:
