@@ -20,7 +20,7 @@ import numpy.typing as npt
 from index.entry import NO_DISTANCE, Kind, Verdict
 from index.kernels import minhash
 from index.kernels.bands import Bands, bands_of
-from index.kernels.minhash import Judgement, Limits
+from index.kernels.minhash import Limits
 from index.matching.candidates import ROW_ORDER, CandidateSet
 from index.matching.distance import Matches, joined
 from index.matching.outcome import Outcome
@@ -78,7 +78,7 @@ class Walk:
         self.rows = minhash.Verdicts(verdicts, distances, np.arange(count), verdicts == Verdict.UNIQUE, rows.compared)
         nothing = np.full_like(verdicts, minhash.BY_RULE), np.arange(count), np.full(count, minhash.NONE)
         self.versions = minhash.Versions(*nothing, distances.copy(), distances.copy(), np.zeros(count, np.bool_), False)
-        """Older versions that decide rows; none, unless the caller sets some."""
+        """What older versions decide; nothing unless the caller sets it."""
 
     def _candidates_of(self, rows: Rows) -> minhash.Candidates:
         parts, of_index = joined([rows.given, rows.measured, rows.pairs]), len(rows.given) + len(rows.measured)
@@ -107,7 +107,7 @@ class Walk:
     ) -> Outcome:
         """Decide all rows in order; entering rows get ascending numbers from `next_number`.
 
-        `at_stop` decides, by `conclude`, the rows of `stops`, bool [n], and those that need more than the compiled walk has.
+        `at_stop` decides, by `conclude`, rows of `stops`, bool [n], and rows that the compiled walk leaves.
         """
         row, count, at_stop = 0, len(self._kinds), at_stop or self.conclude
         stops = np.zeros(count, np.bool_) if stops is None else stops
@@ -120,20 +120,14 @@ class Walk:
         return Outcome(verdicts, distances, entering, next_number, self.documents.columns.order[named])
 
     def conclude(self, row: int) -> None:
-        """Decide the next row by `versions` and its judgement."""
-        judgement = self._judge(row)
-        minhash.conclude(row, judgement, self.versions, self.documents.columns, self.rows, self._limits)
-
-    def _judge(self, row: int) -> Judgement:
+        """Decide the next row by `versions` and its candidates."""
         while True:
-            state = self._candidates, self._bands, self.documents.columns, self.rows, self._limits
-            judgement = minhash.judge(row, *state)
-            if judgement.asks == minhash.TO_ROOTS:
-                self._measure_to_roots(row)
-            elif judgement.asks == minhash.LOOK_UP:
-                self._look_up_again(row)
-            else:
-                return judgement
+            state = self.documents.columns, self.rows, self._limits
+            judgement = minhash.judge(row, self._candidates, self._bands, *state)
+            if judgement.asks == minhash.NOTHING:
+                minhash.conclude(row, judgement, self.versions, *state)
+                return
+            (self._measure_to_roots if judgement.asks == minhash.TO_ROOTS else self._look_up_again)(row)
 
     def _measure_to_roots(self, row: int) -> None:
         assert self._to_roots is not None

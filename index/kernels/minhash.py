@@ -436,16 +436,15 @@ def _by_version(row: int, judgement: Judgement, versions: Versions, documents: D
     place = versions.places[row]
     distance: Any = np.int64(versions.distances[row])
     verdict: Any = np.int64(versions.verdicts[row])
-    is_own = judgement.root == place or judgement.root == versions.others[row]
     # A match at distance 3 and the current version at 3: the version decides.
-    prevented = judgement.match != NONE and not is_own and judgement.distance < versions.nearest[row]
-    if verdict == BY_RULE or prevented:
+    is_nearer = judgement.match != NONE and judgement.distance < versions.nearest[row]
+    if verdict == BY_RULE or (is_nearer and judgement.root != place and judgement.root != versions.others[row]):
         return judgement
     versions.decided[row] = True
     if verdict not in (limits.duplicate, _UNIQUE) and place != row:
         # Later rows must not match the version that this row replaces.
         documents.lost[place] = versions.replacing
-    named = row if verdict == _UNIQUE else place
+    named: Any = NONE if verdict == _UNIQUE else place
     return Judgement(named, named, 0, 0, distance, NOTHING, verdict)
 
 

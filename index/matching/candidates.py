@@ -114,6 +114,10 @@ class CandidateSet:
         """Places of known indexed documents: uint64 [m] -> int64 [m]."""
         return self._numbers.found(asked) + self.rows
 
+    def is_lost(self, place: int) -> bool:
+        """Whether a document no longer counts."""
+        return bool(self._lost.values[place])
+
     def exclude(self, numbers: npt.NDArray[np.uint64]) -> None:
         """Exclude known indexed documents, uint64 [m]."""
         self._lost.values[self.places(numbers)] = True
