@@ -1,15 +1,15 @@
 """Search by id or position."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
-from itertools import chain, groupby, islice
+from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, Kind, Position, Source, Verdict, naming_originals
-from index.lsm.row_directory import RowPlace
 from index.matching.host_sketch import host_keys
 from index.session import ReadSession
 from index.storage import documents, journal, log
@@ -63,15 +63,15 @@ def find(session: ReadSession, ids: Collection[str]) -> list[Document]:
     """Implementation of `Index.find`."""
     return [
         document
-        for batch, rows in _rows(session, session.ids.find(session.transaction, ids))
+        for batch, rows in _rows(session, session.ids.find(session.transaction, {*ids}).rows)
         for document in documents.of_batch(session.transaction, batch, np.flatnonzero(np.isin(batch.entered(), rows)))
     ]
 
 
 def decided(session: ReadSession, ids: Collection[str]) -> list[Decided]:
     """Implementation of `Index.decided`."""
-    places = session.ids.find(session.transaction, ids)
-    return [each for batch, rows in _rows(session, places) for each in _decided(session, batch, rows)]
+    found = session.ids.find(session.transaction, {*ids})
+    return [each for batch, rows in _rows(session, found.rows) for each in _decided(session, batch, rows)]
 
 
 def decided_at(session: ReadSession, positions: Sequence[Position]) -> list[Decided | None]:
@@ -112,18 +112,18 @@ def newest_near(session: ReadSession, limit: int, host: str) -> list[Decided]:
 
 def numbers(session: ReadSession, ids: Collection[str], rows_max: int | None = None) -> npt.NDArray[np.uint64]:
     """Numbers for the documents with one of these ids, uint64 [n], ascending; rows_max: only among an id's last rows."""
-    transaction = session.transaction
-    latest = [] if rows_max is None else session.ids.latest(transaction, list(ids), rows_max)
-    places = session.ids.find(transaction, ids) if rows_max is None else sorted(chain(*latest))
-    of_batches = (batch.numbers()[np.isin(batch.entered(), rows)] for batch, rows in _rows(session, places))
-    return np.concatenate([np.empty(0, np.uint64), *of_batches])
+    find = session.ids.find if rows_max is None else partial(session.ids.latest, limit=rows_max)
+    of_batches = _rows(session, np.sort(find(session.transaction, list({*ids})).rows))
+    numbers = (batch.numbers()[np.isin(batch.entered(), rows)] for batch, rows in of_batches)
+    return np.concatenate([np.empty(0, np.uint64), *numbers])
 
 
-def _rows(session: ReadSession, places: Iterable[RowPlace]) -> Iterator[tuple[log.Batch, npt.NDArray[np.int64]]]:
-    """Log batches with their rows among these places, which ascend: int64 [n]."""
-    for key, of_batch in groupby(places, lambda place: place.batch):
-        rows = np.array([place.row for place in of_batch], np.int64)
-        yield log.read(session.transaction, key, session.words), rows
+def _rows(session: ReadSession, rows: npt.NDArray[np.uint64]) -> Iterator[tuple[log.Batch, npt.NDArray[np.int64]]]:
+    """Log batches with their rows among these, uint64 [n] ascending: int64 [m]."""
+    places = session.ids.places(session.transaction, rows)
+    edges = np.searchsorted(places.batches, np.arange(1, len(places.keys)))
+    for key, of_batch in zip(places.keys, np.split(places.rows, edges), strict=False):
+        yield log.read(session.transaction, key, session.words), of_batch
 
 
 def _decided(session: ReadSession, batch: log.Batch, rows: npt.NDArray[np.int64]) -> Iterator[Decided]:

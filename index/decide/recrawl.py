@@ -12,26 +12,27 @@ in this order:
 
 A minor version is a DUPLICATE of its counterpart, or decided as in 3, by `Recrawl.minor`.
 
-An update changes the matches of later rows in its batch. So the walk of `rule` stops at each row with an id that is
-known or repeats, and this module decides it.
+An update changes the matches of later rows in its batch. So a row's versions give a plan before the walk of `rule`,
+which follows it unless a match prevents it. The walk stops only at documents that come several times in the batch, and
+at copies of a document that the batch replaced.
 """
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from index.decide.prepare import Prepared
-from index.decide.rule import Walk
-from index.entry import Kind, Verdict
-from index.kernels.minhash import NONE, NOTHING, Judgement
+from index.decide.rule import WATCHED, Walk
+from index.entry import NO_DISTANCE, Kind, Verdict
+from index.kernels.minhash import BY_RULE
 from index.lsm.lookup import first_of_equals, with_looks
 from index.matching.candidates import ROW_ORDER
 from index.matching.distance import Matches, joined
 from index.matching.outcome import MINOR, RECRAWLED, Outcome
 from index.session import ReadSession
-from index.storage.log import Origin
-from index.versions.history import Version, Versions, delivered, latest_versions
+from index.versions.history import History, Versions, delivered, latest_versions
 from index.versions.texts import Texts, add_documents
 
 _RETURNS_MAX = 255
@@ -80,6 +81,7 @@ class _Page:
     """Known versions of a document, before the next row.
 
     dropped     whether `last` is known by a document with another key
+    visible     whether its document was visible before the batch, or is in it
     origin      `last`'s origin or row, as an update names it
     standing    the current version
     returns     how often it has returned to an earlier substance
@@ -89,7 +91,8 @@ class _Page:
 
     last: _Older
     dropped: bool
-    origin: Origin | int
+    visible: bool
+    origin: tuple[str, int, int, int] | int
     standing: _Older | None
     returns: int
     substances: set[int]
@@ -97,125 +100,148 @@ class _Page:
 
 
 class _Versions:
-    """Decides the rows at which a walk stops: `stops`, bool [n]."""
+    """Plans for `Walk.versions`. The walk stops at `stops`, bool [n]: rows whose document comes several times."""
 
     def __init__(
         self, session: ReadSession, portion: Prepared, walk: Walk, versions: Versions, *, with_texts: bool
     ) -> None:
-        self._session, self._recrawl = session, session.recrawl
-        self._walk, self._candidates, self._rows = walk, walk.documents, walk.rows
-        self._with_texts, self._alone = with_texts, portion.alone
+        self._session, self._recrawl, self._with_texts = session, session.recrawl, with_texts
+        walk.versions = walk.versions._replace(replacing=not portion.alone)
+        self._walk, self._candidates, self._rows, self._columns = walk, walk.documents, walk.rows, walk.versions
         self._versions, self._keys = versions, versions.of_rows.tolist()
         assert portion.entries.digests is not None
-        self._digests = list(map(tuple, portion.entries.digests.tolist()))
+        self._digests = portion.entries.digests
         self._texts = Texts(session, portion.entries, versions)
+        self._places: dict[int, int] = {}
+        self._add(self._texts.numbers)
         self._pages: dict[int, _Page] = {}
         keyed = versions.of_rows >= 0
-        self._repeated = np.bincount(versions.of_rows[keyed], minlength=len(versions.keys)) > 1
-        known = np.fromiter(map(bool, versions.known), np.bool_, len(versions.known))
-        self.stops = keyed.copy()
-        self.stops[keyed] = (self._repeated | known)[versions.of_rows[keyed]]
-        count = len(portion.rows)
-        self._kinds = np.zeros(count, np.uint8)
-        self._former: dict[int, Origin | int] = {}
-        self._returns = np.zeros(count, np.uint8)
+        # In a check no row sees another.
+        self.stops = keyed & (not portion.alone)
+        self.stops[keyed] &= (np.bincount(versions.of_rows[keyed]) > 1)[versions.of_rows[keyed]]
+        self._kinds, self._returns = np.zeros((2, len(keyed)), np.uint8)
+        self._returns_by_rule = self._returns.copy()
+        self._former: dict[int, tuple[str, int, int, int] | int] = {}
+        for row in np.flatnonzero(keyed & ~self.stops).tolist():
+            self._plan(row)
 
     def decide(self, row: int) -> None:
-        """Decide the next row."""
-        judgement, page = self._walk.judge(row), self._page(self._keys[row])
-        if page is not None:
-            self._returns[row] = page.returns
-        if page is None or not self._decide_by_versions(row, page, judgement):
-            self._walk.conclude(row, judgement)
-        if self._repeated[self._keys[row]]:
+        """Decide a row that the walk leaves to its caller."""
+        page = self._plan(row)
+        self._walk.conclude(row)
+        if self.stops[row]:
             self._note(row, page)
-        # In a check no row sees another: undo what this row changed.
-        if self._alone:
-            self._candidates.regain()
-            self._pages.clear()
 
-    def _page(self, key: int) -> _Page | None:
-        """Known versions for a key; None for a new document."""
-        if key not in self._pages and self._versions.known[key]:
-            last, *_ = versions = self._versions.known[key]
-            of_last = _Older(last.number, (last.text, last.substance))
-            page = _Page(of_last, not last.own, last.origin, None, last.returns, set(), bool(self._versions.whole[key]))
-            self._take(page, versions)
+    def _page(self, row: int) -> _Page | None:
+        """Known versions of a row's document; None for a new one."""
+        key = self._keys[row]
+        if key < 0 or key in self._pages or (known := self._versions.known[key]) is None:
+            return self._pages.get(key)
+        last, id_ = known.last, self._versions.keys[key][0]
+        of_last, origin = _Older(last.number, (last.text, last.substance)), (id_, *last.source, last.offset)
+        whole = bool(self._versions.whole[key])
+        page = _Page(of_last, not last.own, last.visible, origin, None, last.returns, set(), whole)
+        self._take(page, known)
+        # Other pages come once.
+        if self.stops[row]:
             self._pages[key] = page
-        return self._pages.get(key)
+        return page
 
-    def _take(self, page: _Page, versions: list[Version]) -> None:
-        page.substances.update(version.substance for version in versions)
-        stands = next((version for version in versions if version.stands), None)
-        if page.standing is None and stands is not None and not self._candidates.is_lost(stands.number):
-            page.standing = _Older(stands.number, stands.delivered)
+    def _take(self, page: _Page, known: History) -> None:
+        page.substances |= known.substances
+        current = known.standing
+        if page.standing is None and current is not None:
+            page.standing = _Older(current.number, current.delivered)
 
     def _complete(self, row: int, page: _Page) -> None:
         if not page.whole:
-            self._take(page, latest_versions(self._session, [self._versions.keys[self._keys[row]]])[0])
+            (known,) = latest_versions(self._session, [self._versions.keys[self._keys[row]]])
+            assert known is not None, "the last version is among the latest"
+            self._take(page, known)
             page.whole = True
 
-    def _decide_by_versions(self, row: int, page: _Page, judgement: Judgement) -> bool:
-        """Decide a row by its document's versions; False leaves it to the rule."""
-        (text, substance), last = self._digests[row], page.last
-        visible = page.dropped and self._is_visible(last)
+    def _plan(self, row: int) -> _Page | None:
+        """Set what the versions of a row's document decide. Returns its page."""
+        columns, page = self._columns, self._page(row)
+        columns.verdicts[row], columns.nearest[row], self._kinds[row] = BY_RULE, NO_DISTANCE, 0
+        if page is None:
+            return page
+        (text, substance), last = self._digests[row].tolist(), page.last
+        self._returns[row] = self._returns_by_rule[row] = page.returns
+        if page.dropped:
+            columns.others[row] = self._place(last)
+        visible = page.dropped and page.visible and not self._candidates.is_lost(columns.others[row])
         # A copy of the last version, dropped for another document: the rule finds that document again.
         if visible and last.digests[0] == text:
-            return False
+            return page
         if page.standing is None:
             self._complete(row, page)
-        standing = page.standing
-        if standing is not None and standing.digests[0] == text:
-            self._enter_duplicate(row, standing, max(self._compared(row, standing)[1], 0))
-            return True
-        if standing is not None and standing.digests[1] == substance:
-            self._enter_minor(row, page, standing)
-            return True
-        same = page.dropped and last.digests[1] == substance
-        if same and visible:
-            self._enter_minor(row, page, last)
-            return True
-        older = [each for each in (last if page.dropped and not same else None, standing) if each is not None]
-        if not any(self._decides(row, each, judgement) for each in older):
-            return False
-        self._complete(row, page)
-        returns = substance in page.substances
-        named = standing or (last if visible else None)
-        if returns and page.returns >= self._recrawl.history and named is not None:
-            self._enter_minor(row, page, named)
+        current, same = page.standing, page.dropped and last.digests[1] == substance
+        if current is not None and current.digests[0] == text:
+            self._set(row, Verdict.DUPLICATE, current)
+            columns.distances[row] = max(columns.distances[row], 0)
+        elif current is not None and current.digests[1] == substance:
+            self._plan_minor(row, page, current)
+        elif same and visible:
+            self._plan_minor(row, page, last)
+        elif older := [each for each in (last if page.dropped and not same else None, current) if each is not None]:
+            self._complete(row, page)
+            named, returns = current or (last if visible else None), substance in page.substances
+            if returns and page.returns >= self._recrawl.history and named is not None:
+                self._plan_minor(row, page, named)
+            else:
+                # Substances A, B, A: the third record returns once. A substance C ends the count.
+                self._returns[row] = min(page.returns + 1, _RETURNS_MAX) if returns else 0
+                self._plan_version(row, page)
+            compared = (self._texts.compared(row, each.order) for each in older)
+            columns.nearest[row] = min(distance if near else WATCHED for near, distance in compared)
+        return page
+
+    def _plan_minor(self, row: int, page: _Page, older: _Older) -> None:
+        self._kinds[row] = MINOR
+        if self._recrawl.minor == "unique":
+            self._plan_version(row, page)
         else:
-            # Substances A, B, A: the third record returns once. A substance C ends the count.
-            self._returns[row] = min(page.returns + 1, _RETURNS_MAX) if returns else 0
-            self._enter_version(row, page)
-        return True
+            self._set(row, Verdict.DUPLICATE, older)
 
-    def _is_visible(self, older: _Older) -> bool:
-        if self._candidates.is_lost(older.order):
-            return False
-        return older.order >= ROW_ORDER or self._texts.is_visible(older.order)
+    def _plan_version(self, row: int, page: _Page) -> None:
+        """Let a row be another version: an entry by default."""
+        if self._recrawl.policy != "update":
+            self._kinds[row] = max(self._kinds[row], RECRAWLED)
+        if page.standing is None:
+            self._former[row] = page.origin
+        self._set(row, Verdict.UPDATE if self._recrawl.policy == "update" else Verdict.UNIQUE, page.standing)
 
-    def _compared(self, row: int, older: _Older) -> tuple[bool, int]:
+    def _set(self, row: int, verdict: Verdict, older: _Older | None) -> None:
+        columns = self._columns
+        columns.verdicts[row], columns.places[row], columns.distances[row] = verdict, row, NO_DISTANCE
+        if older is not None:
+            columns.places[row], columns.distances[row] = self._place(older), self._texts.compared(row, older.order)[1]
+
+    def _place(self, older: _Older) -> int:
         if older.order >= ROW_ORDER:
-            return self._texts.compared(row, older.order - ROW_ORDER)
-        return self._texts.to_document(row, older.order)
+            return older.order - ROW_ORDER
+        if older.order not in self._places:
+            self._add(np.array([older.order], np.uint64))
+        return self._places[older.order]
 
-    def _decides(self, row: int, older: _Older, judgement: Judgement) -> bool:
-        """Whether an older version, rather than the row's match, decides the row."""
-        # A match at distance 3 and the current version at 3: the version decides.
-        if judgement.match == NONE or int(self._candidates.columns.order[judgement.root]) == older.order:
-            return True
-        near, distance = self._compared(row, older)
-        return near and distance <= judgement.distance
+    def _add(self, numbers: npt.NDArray[np.uint64]) -> None:
+        """Let indexed documents, uint64 [m], take part."""
+        add_documents(self._session, self._candidates, numbers, with_texts=self._with_texts)
+        self._places.update(zip(numbers.tolist(), self._candidates.places(numbers).tolist(), strict=True))
 
     def _note(self, row: int, page: _Page | None) -> None:
-        digests, place = self._digests[row], row
+        """Note a decided row as its document's last version."""
+        digests, place = tuple(self._digests[row].tolist()), row
         if not Verdict(int(self._rows.verdicts[row])).stands_for_itself:
             # A duplicate's version is known by the document that it names.
             place = int(self._rows.named[row])
         last = _Older(int(self._candidates.columns.order[place]), digests)
         if page is None:
-            page = self._pages[self._keys[row]] = _Page(last, False, row, None, 0, set(), True)
-        page.last, page.origin, page.returns = last, row, int(self._returns[row])
+            page = self._pages[self._keys[row]] = _Page(last, False, True, row, None, 0, set(), True)
+        if self._columns.decided[row]:
+            page.returns = int(self._returns[row])
+        page.last, page.origin, page.visible = last, row, True
         delivered = self._delivered(row, last)
         page.dropped = delivered is None
         page.substances.add(digests[1])
@@ -227,41 +253,13 @@ class _Versions:
         if other >= 0:
             stands = Verdict(int(self._rows.verdicts[other])).stands_for_itself
             own = stands and bool(self._keys[other] == self._keys[row])
-            return older._replace(digests=self._digests[other]) if own else None
+            return older._replace(digests=tuple(self._digests[other].tolist())) if own else None
         digests = delivered(self._session, older.order, self._versions.keys[self._keys[row]])
         return None if digests is None else older._replace(digests=digests)
 
-    def _enter_minor(self, row: int, page: _Page, older: _Older) -> None:
-        self._kinds[row] = MINOR
-        if self._recrawl.minor == "unique":
-            self._enter_version(row, page)
-        else:
-            self._enter_duplicate(row, older, self._compared(row, older)[1])
-
-    def _enter_version(self, row: int, page: _Page) -> None:
-        """Decide a row that is another version: an entry by default."""
-        if self._recrawl.policy != "update":
-            self._kinds[row] = max(self._kinds[row], RECRAWLED)
-            return
-        self._rows.verdicts[row] = Verdict.UPDATE
-        if page.standing is None:
-            self._former[row] = page.origin
-        else:
-            self._rows.distances[row] = self._compared(row, page.standing)[1]
-            self._rows.named[row] = self._place(page.standing)
-            # Later rows must not match the version that this row replaces.
-            self._candidates.lose(page.standing.order)
-
-    def _enter_duplicate(self, row: int, older: _Older, distance: int) -> None:
-        place = self._place(older)
-        self._walk.conclude(row, Judgement(place, place, 0, 0, distance, NOTHING, Verdict.DUPLICATE))
-
-    def _place(self, older: _Older) -> int:
-        if older.order < ROW_ORDER:
-            number = np.array([older.order], np.uint64)
-            add_documents(self._session, self._candidates, number, with_texts=self._with_texts)
-        return self._candidates.place(older.order)
-
     def completed(self, outcome: Outcome) -> Outcome:
         """The walk's outcome with the columns on versions."""
-        return replace(outcome, former=self._former, versions=self._kinds, returns=self._returns)
+        decided = self._columns.decided
+        former = {row: each for row, each in self._former.items() if outcome.verdicts[row] == Verdict.UPDATE}
+        returns = np.where(decided, self._returns, self._returns_by_rule)
+        return replace(outcome, former=former, versions=self._kinds * decided, returns=returns)

@@ -49,8 +49,7 @@ def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
         # A NEAR entry filed aside but missing from `repeats` has been raised into the blocks.
         in_blocks[row] = near[row] and not was_there
     if change is Change.FORGOTTEN:
-        for number in numbers:
-            transaction.put(Table.RETIRED, number, b"")
+        transaction.put_all(Table.RETIRED, numbers, [b""] * len(numbers))
         visibility.note_retired(leaving.numbers)
     # Only entries in the blocks need a tombstone: those aside left their tables above.
     removed, fingerprints = leaving.numbers[in_blocks], leaving.fingerprints[in_blocks]

@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, Kind, Verdict
 from index.kernels import minhash
-from index.kernels.minhash import Judgement, Limits
-from index.matching.candidates import CandidateSet
+from index.kernels.bands import Bands, bands_of
+from index.kernels.minhash import Limits
+from index.matching.candidates import ROW_ORDER, CandidateSet
 from index.matching.distance import Matches, joined
 from index.matching.outcome import Outcome
 
@@ -85,6 +86,9 @@ class Walk:
         verdicts[rows.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
         distances = np.full(count, NO_DISTANCE, np.int16)
         self.rows = minhash.Verdicts(verdicts, distances, np.arange(count), verdicts == Verdict.UNIQUE, rows.compared)
+        nothing = np.full_like(verdicts, minhash.BY_RULE), np.arange(count), np.full(count, minhash.NONE)
+        self.versions = minhash.Versions(*nothing, distances.copy(), distances.copy(), np.zeros(count, np.bool_), False)
+        """What older versions decide; nothing unless the caller sets it."""
 
     def _candidates_of(self, rows: Rows) -> minhash.Candidates:
         parts, of_index = joined([rows.given, rows.measured, rows.pairs]), len(rows.given) + len(rows.measured)
@@ -113,36 +117,27 @@ class Walk:
     ) -> Outcome:
         """Decide all rows in order; entering rows get ascending numbers from `next_number`.
 
-        `at_stop` decides the rows of `stops`, bool [n], by `judge` and `conclude`.
+        `at_stop` decides, by `conclude`, rows of `stops`, bool [n], and rows that the compiled walk leaves.
         """
-        row, count = 0, len(self._kinds)
+        row, count, at_stop = 0, len(self._kinds), at_stop or self.conclude
         stops = np.zeros(count, np.bool_) if stops is None else stops
-        state = self._candidates, self._bands, self.documents.columns, self.rows, self._limits
+        state = self.versions, self._candidates, self._bands, self.documents.columns, self.rows, self._limits
         while (row := minhash.walk(row, stops, *state)) < count:
-            if at_stop is not None and stops[row]:
-                at_stop(row)
-            else:
-                self.conclude(row, self.judge(row))
-            # Either may have added documents.
-            state, row = (*state[:2], self.documents.columns, *state[3:]), row + 1
+            at_stop(row)
+            # This may have added documents.
+            state, row = (*state[:3], self.documents.columns, *state[4:]), row + 1
         verdicts, distances, named, entering, _ = self.rows
         return Outcome(verdicts, distances, entering, next_number, self.documents.columns.order[named])
 
-    def judge(self, row: int) -> Judgement:
-        """Judge the candidates of the next row."""
+    def conclude(self, row: int) -> None:
+        """Decide the next row by `versions` and its candidates."""
         while True:
-            state = self._candidates, self._bands, self.documents.columns, self.rows, self._limits
-            judgement = minhash.judge(row, *state)
-            if judgement.asks == minhash.TO_ROOTS:
-                self._measure_to_roots(row)
-            elif judgement.asks == minhash.LOOK_UP:
-                self._look_up_again(row)
-            else:
-                return judgement
-
-    def conclude(self, row: int, judgement: Judgement) -> None:
-        """Decide the next row by its judgement."""
-        minhash.conclude(row, judgement, self.documents.columns, self.rows, self._limits)
+            state = self.documents.columns, self.rows, self._limits
+            judgement = minhash.judge(row, self._candidates, self._bands, *state)
+            if judgement.asks == minhash.NOTHING:
+                minhash.conclude(row, judgement, self.versions, *state)
+                return
+            (self._measure_to_roots if judgement.asks == minhash.TO_ROOTS else self._look_up_again)(row)
 
     def _measure_to_roots(self, row: int) -> None:
         assert self._to_roots is not None
@@ -160,7 +155,8 @@ class Walk:
         at = at[(places[at] >= len(self._kinds)) & (distances[at] >= 0) & self.documents.columns.lost[places[at]]]
         # Rows 7 and 8 have the candidates begins[7] to begins[8] - 1, and begins[8] to begins[9] - 1.
         later, firsts = np.unique(np.searchsorted(begins, at, "right") - 1, return_index=True)
-        given = self._again(later, self.documents.lost_numbers())
+        replaced = self.documents.columns.order[self.rows.named[self.rows.verdicts == Verdict.UPDATE]]
+        given = self._again(later, replaced[replaced < ROW_ORDER])
         distances[at] = NO_DISTANCE
         # What was watched still is, unless it was lost.
         given = given.take(given.distances != WATCHED)
@@ -169,10 +165,10 @@ class Walk:
         to_roots[at] = self._distances_of_given(given, places[at])
 
 
-def _bands_of(rows: Rows) -> minhash.Bands:
+def _bands_of(rows: Rows) -> Bands:
     """Empty chains for the rows that take part."""
     filed = (rows.kinds == Kind.NEAR) & (rows.hashes is not None)
     # A given match needs no further candidates: the row equals its root and will not enter.
     filed[rows.given.rows[~rows.apart[rows.given.rows]]] = False
     hashes = np.empty((len(filed), 0), np.uint64) if rows.hashes is None else rows.hashes
-    return minhash.bands_of(hashes, filed)._replace(meets=filed & ~rows.apart)
+    return bands_of(hashes, filed)._replace(meets=filed & ~rows.apart)

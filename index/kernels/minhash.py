@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index.kernels.bands import Bands
 from index.kernels.jit import compiled, ones
 
 NONE = -1
 NO_DISTANCE, UNMEASURED = -1, -2
 NOTHING, TO_ROOTS, LOOK_UP = 0, 1, 2
+BY_RULE = 255
+_UNIQUE = 0
 
 
 class OwnLimits(NamedTuple):
@@ -37,29 +40,6 @@ class Candidates(NamedTuple):
     places: npt.NDArray[np.int64]
     distances: npt.NDArray[np.int16]
     to_roots: npt.NDArray[np.int16]
-
-
-class Bands(NamedTuple):
-    """Rows in chains, by each band's hash: further candidates, with learnt frames.
-
-    hashes     uint64 [n, bands], as `band_hashes`
-    filed      bool [n], rows that others may meet
-    meets      bool [n], rows that meet others
-    heads      int32 [bands, slots], each chain's last row, or -1; slots is a power of two
-    following  int32 [n, bands], the chain's next row, or -1
-    seen_by    int64 [n], last row that met this one
-    met        int64 [n], rows that `_meet` reached last
-    end        int64 [1], end of the rows in the chains
-    """
-
-    hashes: npt.NDArray[np.uint64]
-    filed: npt.NDArray[np.bool_]
-    meets: npt.NDArray[np.bool_]
-    heads: npt.NDArray[np.int32]
-    following: npt.NDArray[np.int32]
-    seen_by: npt.NDArray[np.int64]
-    met: npt.NDArray[np.int64]
-    end: npt.NDArray[np.int64]
 
 
 class Documents(NamedTuple):
@@ -87,6 +67,27 @@ class Verdicts(NamedTuple):
     named: npt.NDArray[np.int64]
     entering: npt.NDArray[np.bool_]
     compared: npt.NDArray[np.int64]
+
+
+class Versions(NamedTuple):
+    """What older versions of n rows' documents decide.
+
+    verdicts   uint8 [n]; BY_RULE: nothing
+    places     int64 [n], place of the current version, or the row itself; the row names it unless it is UNIQUE
+    others     int64 [n], place of another page that the last version was a copy of, or NONE; if lost, the walk stops
+    nearest    int16 [n], a match nearer than this decides instead, unless its root is at either place
+    distances  int16 [n], distance that the verdict reports
+    decided    bool [n], whether they decided
+    replacing  whether an update's older version gets lost
+    """
+
+    verdicts: npt.NDArray[np.uint8]
+    places: npt.NDArray[np.int64]
+    others: npt.NDArray[np.int64]
+    nearest: npt.NDArray[np.int16]
+    distances: npt.NDArray[np.int16]
+    decided: npt.NDArray[np.bool_]
+    replacing: bool
 
 
 class Limits(NamedTuple):
@@ -132,15 +133,6 @@ class Judgement(NamedTuple):
     reported: int
     asks: int
     verdict: int
-
-
-def bands_of(hashes: npt.NDArray[np.uint64], filed: npt.NDArray[np.bool_]) -> Bands:
-    """Empty chains for rows with these hashes, uint64 [n, bands]; filed: bool [n], those that take part."""
-    count, bands = hashes.shape
-    # More than twice as many slots as rows, a power of two: 5 rows, 16 slots.
-    heads = np.full((bands, 1 << (2 * count).bit_length()), -1, np.int32)
-    met = np.full(count, NONE, np.int64), np.empty(count, np.int64)
-    return Bands(hashes, filed, filed, heads, np.empty(hashes.shape, np.int32), *met, np.zeros(1, np.int64))
 
 
 @compiled
@@ -439,8 +431,29 @@ def judge(
 
 
 @compiled
-def conclude(row: int, judgement: Judgement, documents: Documents, verdicts: Verdicts, limits: Limits) -> None:
-    """Decide a row by its judgement; rows start as UNIQUE entries that name themselves."""
+def _by_version(row: int, judgement: Judgement, versions: Versions, documents: Documents, limits: Limits) -> Judgement:
+    """The judgement by a row's older versions if they decide, else the given one."""
+    place = versions.places[row]
+    distance: Any = np.int64(versions.distances[row])
+    verdict: Any = np.int64(versions.verdicts[row])
+    # A match at distance 3 and the current version at 3: the version decides.
+    is_nearer = judgement.match != NONE and judgement.distance < versions.nearest[row]
+    if verdict == BY_RULE or (is_nearer and judgement.root != place and judgement.root != versions.others[row]):
+        return judgement
+    versions.decided[row] = True
+    if verdict not in (limits.duplicate, _UNIQUE) and place != row:
+        # Later rows must not match the version that this row replaces.
+        documents.lost[place] = versions.replacing
+    named: Any = NONE if verdict == _UNIQUE else place
+    return Judgement(named, named, 0, 0, distance, NOTHING, verdict)
+
+
+@compiled
+def conclude(
+    row: int, judgement: Judgement, versions: Versions, documents: Documents, verdicts: Verdicts, limits: Limits
+) -> None:
+    """Decide a row by its versions or its judgement; rows start as UNIQUE entries that name themselves."""
+    judgement = _by_version(row, judgement, versions, documents, limits)
     if judgement.root == NONE:
         return
     verdicts.named[row], verdicts.distances[row] = judgement.root, judgement.reported
@@ -456,6 +469,7 @@ def conclude(row: int, judgement: Judgement, documents: Documents, verdicts: Ver
 def walk(
     row: int,
     stops: npt.NDArray[np.bool_],
+    versions: Versions,
     candidates: Candidates,
     bands: Bands,
     documents: Documents,
@@ -464,15 +478,15 @@ def walk(
 ) -> int:
     """Decide rows in order from `row` on; returns the first one left to the caller, or n.
 
-    That is a row in `stops`, bool [n], or one whose judgement asks for more.
+    That is a row in `stops`, bool [n], or whose `Versions.others` is lost, or one whose judgement asks for more.
     """
     while row < len(stops):
-        if stops[row]:
+        other = versions.others[row]
+        if stops[row] or (other != NONE and documents.lost[other]):
             return row
         judgement = judge(row, candidates, bands, documents, verdicts, limits)
         if judgement.asks != NOTHING:
             return row
-        # Without a match a row stays UNIQUE.
-        conclude(row, judgement, documents, verdicts, limits)
+        conclude(row, judgement, versions, documents, verdicts, limits)
         row += 1
     return row

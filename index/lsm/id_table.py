@@ -4,8 +4,8 @@ An id's hash leads to row numbers, these to batches, and every hit is compared w
 left the log do not match, even if a segment still holds them.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Collection, Sequence
+from operator import eq
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +15,11 @@ from index.kernels.checksums import NO_HASH
 from index.lsm.compaction import MemtablePair, Reach, TreeSizes
 from index.lsm.hash_table import HashTable
 from index.lsm.memtable import NO_LIMIT
-from index.lsm.row_directory import RowDirectory, RowPlace
+from index.lsm.row_directory import RowDirectory, RowPlaces
 from index.lsm.shape import IdShape, Shape, id_hashes
 from index.storage import log
-from index.storage.codec import pack_texts, unpack_ids
-from index.storage.layout import LOG_KEY, Counters, Table, pack_text
+from index.storage.codec import pack_texts
+from index.storage.layout import LOG_KEY, Counters, Table
 from index.storage.store import Transaction
 
 NEWEST_AT_FIRST = 4
@@ -68,38 +68,46 @@ class IdTable(HashTable):
         first = transaction.key_above(Table.LOG, b"\0")
         return self._end.rows if first is None else int(LOG_KEY.unpack(first)[1])
 
-    def find(self, transaction: Transaction, ids: Collection[str]) -> list[RowPlace]:
-        """All rows with these ids, in log order."""
-        wanted = {pack_text(id_): asked for asked, id_ in enumerate(ids)}
-        hits = self._hits(transaction, _hashes_of(wanted), NO_LIMIT)
-        return [place for _, place in self._verified(transaction, wanted, hits.rows)]
+    def find(self, transaction: Transaction, ids: Collection[str]) -> Hits:
+        """All rows with these ids, which are distinct, in log order."""
+        return self._found(transaction, list(ids), NO_LIMIT)[0]
 
-    def newest(self, transaction: Transaction, ids: Sequence[str]) -> list[RowPlace | None]:
-        """The last row with each id, or None; reads at most a few rows per id."""
-        hits = self._hits(transaction, id_hashes(*pack_texts(distinct := list(dict.fromkeys(ids)))), NEWEST_AT_FIRST)
-        if not len(hits.rows):
-            return [None] * len(ids)
-        texts = list(map(pack_text, ids))
-        wanted = {pack_text(id_): asked for asked, id_ in enumerate(distinct)}
-        places = dict(self._verified(transaction, wanted, hits.rows))
-        # Uncompared rows may follow rows with another id, or rows that have left the log.
-        full = set(np.flatnonzero(np.bincount(hits.asked, minlength=1) >= NEWEST_AT_FIRST).tolist()) - places.keys()
-        if full:
-            wanted_still = {text: asked for text, asked in wanted.items() if asked in full}
-            hits = self._hits(transaction, _hashes_of(wanted_still), NO_LIMIT)
-            places.update(self._verified(transaction, wanted_still, hits.rows))
-        return [places.get(wanted[text]) for text in texts]
+    def newest(self, transaction: Transaction, ids: Sequence[str]) -> Hits:
+        """The last row with each id, if any, by id; reads at most a few rows per id."""
+        found, may_have_more = self._found(transaction, ids, NEWEST_AT_FIRST)
+        # Unread rows may follow rows with another id, or rows that have left the log.
+        left = np.flatnonzero(may_have_more & (np.bincount(found.asked, minlength=len(ids)) == 0))
+        if len(left):
+            again, _ = self._found(transaction, [ids[place] for place in left.tolist()], NO_LIMIT)
+            asked = np.concatenate([found.asked, left[again.asked]])
+            found = Hits(asked, np.concatenate([found.rows, again.rows]))
+        return _last(found, 1)
 
-    def latest(self, transaction: Transaction, ids: Sequence[str], limit: int) -> list[list[RowPlace]]:
-        """The last rows with each id, newest first, at most `limit`."""
-        texts = list(map(pack_text, ids))
-        wanted = {text: asked for asked, text in enumerate(dict.fromkeys(texts))}
-        places: list[list[RowPlace]] = [[] for _ in wanted]
-        for asked, place in self._verified(
-            transaction, wanted, self._hits(transaction, _hashes_of(wanted), limit).rows
-        ):
-            places[asked].append(place)
-        return [places[wanted[text]][: -limit - 1 : -1] for text in texts]
+    def latest(self, transaction: Transaction, ids: Sequence[str], limit: int) -> Hits:
+        """The last rows with each id, by id, newest first, at most `limit` each."""
+        return _last(self._found(transaction, ids, limit)[0], limit)
+
+    def places(self, transaction: Transaction, rows: Rows) -> RowPlaces:
+        """Places of rows, uint64 [m]."""
+        return self._directory.places(transaction, rows, LOG_KEY.pack(*self._end[:2]))
+
+    def _found(self, transaction: Transaction, ids: Sequence[str], limit: int) -> tuple[Hits, npt.NDArray[np.bool_]]:
+        """Rows with these ids among those that `_hits` gives, in log order; and whether it may lack some, bool [n]."""
+        hits = self._hits(transaction, id_hashes(*pack_texts(ids)), limit)
+        order = np.lexsort(hits)
+        asked, rows = hits.asked[order], hits.rows[order]
+        # A memtable and a segment may both have a row.
+        first = (np.diff(asked, prepend=-1) != 0) | (np.diff(rows, prepend=np.uint64(NO_LIMIT)) != 0)
+        asked, rows = asked[first], rows[first]
+        places = self.places(transaction, rows)
+        values, counts = log.values_of(transaction, places.keys)[:, places.batches]
+        for batch in np.unique(places.batches[(places.rows >= counts) & (values > 0)]).tolist():
+            # The row's batch has left the log, unless its batch's key is damaged.
+            transaction.key_above(Table.LOG, places.keys[batch])
+        there = np.flatnonzero((places.rows >= 0) & (places.rows < counts))
+        wanted = [ids[place] for place in asked[there].tolist()]
+        there = there[np.fromiter(map(eq, log.ids_at(values[there], places.rows[there]), wanted), np.bool_, len(there))]
+        return Hits(asked[there], rows[there]), np.bincount(hits.asked, minlength=len(ids)) >= limit
 
     def _hits(self, transaction: Transaction, hashes: Hashes, limit: int) -> Hits:
         """Rows with these hashes, uint64 [n]; the last `limit` per hash from each memtable and segment."""
@@ -114,26 +122,10 @@ class IdTable(HashTable):
         parts += (Hits(asked[some], rows) for some, rows in found)
         return Hits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    def _verified(
-        self, transaction: Transaction, wanted: Mapping[bytes, int], rows: Rows
-    ) -> Iterator[tuple[int, RowPlace]]:
-        """The logged rows among `rows`, uint64 [n], with a wanted id, and that id's value; ascending."""
-        places = self._directory.places(transaction, np.unique(rows), LOG_KEY.pack(*self._end[:2]))
-        for key, of_batch in groupby(places, lambda place: place.batch):
-            value = transaction.view(Table.LOG, key)
-            if value is None:
-                continue
-            ends, texts = unpack_ids(value)
-            for place in of_batch:
-                if place.row >= len(ends):
-                    # The row's batch has left the log, unless its batch's key is damaged.
-                    transaction.key_above(Table.LOG, key)
-                    continue
-                begin = int(ends[place.row - 1]) if place.row else 0
-                asked = wanted.get(bytes(texts[begin : int(ends[place.row])]))
-                if asked is not None:
-                    yield asked, place
 
-
-def _hashes_of(texts: Collection[bytes]) -> Hashes:
-    return id_hashes(b"".join(texts), np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts))))
+def _last(hits: Hits, limit: int) -> Hits:
+    """The last `limit` rows for each id, by id, newest first."""
+    order = np.lexsort((~hits.rows, hits.asked))
+    asked, rows = hits.asked[order], hits.rows[order]
+    among = np.arange(len(asked)) - np.searchsorted(asked, asked) < limit
+    return Hits(asked[among], rows[among])

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels import minhash, sort
+from index.kernels.bands import bands_of
 from index.kernels.scan import Probes
 from index.lsm.memtable import Memtable
 from index.lsm.segments import Segments
@@ -83,7 +84,7 @@ class NearLookup:
     def _sharing(self, leading: npt.NDArray[np.bool_]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """Pairs to compare: rows and earlier leading rows, bool [n], in portions: int64 [m] each."""
         if not self.probes.free:
-            yield minhash.sharing(minhash.bands_of(self.hashes, np.ones(len(self), np.bool_)), leading)
+            yield minhash.sharing(bands_of(self.hashes, np.ones(len(self), np.bool_)), leading)
             return
         leaders, memtable = np.flatnonzero(leading), Memtable(self.shape)
         memtable.add(self.fingerprints[leaders], leaders.astype(np.uint64), self.hashes[leaders])

@@ -15,19 +15,21 @@ STALE_MAX = 2
 _KEYS_AT_LEAST = 1024
 
 
-class RowPlace(NamedTuple):
-    """A row's place in the log.
+class RowPlaces(NamedTuple):
+    """Places of m rows in the log.
 
-    batch  its batch's key
-    row    place in the batch
+    keys     keys of their batches, ascending and distinct
+    batches  int64 [m], each row's batch, by place in `keys`
+    rows     int64 [m], place in the batch
 
-    >>> first, second = RowPlace(LOG_KEY.pack(0, 0), row=7), RowPlace(LOG_KEY.pack(9, 10), row=0)
-    >>> sorted([second, first]) == [first, second]
-    True
+    >>> places = RowPlaces([b"0-9", b"10-19"], batches=np.array([1, 0]), rows=np.array([3, 7]))
+    >>> [places.keys[batch] for batch in places.batches]
+    [b'10-19', b'0-9']
     """
 
-    batch: bytes
-    row: int
+    keys: list[bytes]
+    batches: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
 
 
 class RowDirectory:
@@ -41,21 +43,22 @@ class RowDirectory:
     """
 
     def __init__(self) -> None:
-        self._keys = np.empty((_KEYS_AT_LEAST, 2), np.uint64)
+        self._keys = np.zeros((_KEYS_AT_LEAST, 2), np.uint64)
         self._count = self._committed = 0
         self._committed_to = LOG_KEY_BEGIN
 
-    def places(self, transaction: Transaction, rows: npt.NDArray[np.uint64], committed_to: bytes) -> list[RowPlace]:
-        """Places of rows, uint64 [n]; a place's batch may no longer exist, or have fewer rows.
+    def places(self, transaction: Transaction, rows: npt.NDArray[np.uint64], committed_to: bytes) -> RowPlaces:
+        """Places of rows, uint64 [m]; a place's batch may no longer exist, or have fewer rows.
 
         committed_to  batches below this key were committed before the transaction
         """
         self._take_over(transaction, committed_to)
-        firsts = self._keys[: self._count, 1]
-        batches = np.searchsorted(firsts, rows, side="right") - 1
-        rows, batches = rows[batches >= 0], batches[batches >= 0]
-        keys = [LOG_KEY.pack(*key) for key in self._keys[batches].tolist()]
-        return list(map(RowPlace, keys, (rows - firsts[batches]).tolist()))
+        # No batch has a row before all known ones: the first one's row is below 0.
+        batches = np.searchsorted(self._keys[: self._count, 1], rows, side="right") - 1
+        of_batches, places = np.unique(np.maximum(batches, 0), return_inverse=True)
+        keys = self._keys[of_batches]
+        within = (rows - keys[places, 1]).astype(np.int64)
+        return RowPlaces([LOG_KEY.pack(*key) for key in keys.tolist()], places, within)
 
     def _take_over(self, transaction: Transaction, committed_to: bytes) -> None:
         if self._committed > STALE_MAX * transaction.count(Table.LOG) + _KEYS_AT_LEAST:

@@ -86,7 +86,6 @@ class CandidateSet:
         self._roots = Column(np.arange(self.rows))
         self._lost = Column(np.zeros(self.rows, np.bool_))
         self._numbers = NumberTable()
-        self._gone: set[int] = set()
 
     @property
     def columns(self) -> minhash.Documents:
@@ -120,42 +119,19 @@ class CandidateSet:
             column.extend(np.zeros((len(added), *column.values.shape[1:]), np.uint8) if values is None else values)
         self._order.extend(added)
         self._roots.extend(self.places(added if roots is None else roots))
-        self._lost.extend(np.isin(added, self.lost_numbers()))
+        self._lost.extend(np.zeros(len(added), np.bool_))
 
     def places(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Places of known indexed documents: uint64 [m] -> int64 [m]."""
         return self._numbers.found(asked) + self.rows
 
-    def place(self, order: int) -> int:
-        """Place of a known document, by its order."""
-        return order - ROW_ORDER if order >= ROW_ORDER else int(self.places(np.array([order], np.uint64))[0])
-
-    def is_lost(self, order: int) -> bool:
-        """Whether `lose` excluded a document, by its order."""
-        return order in self._gone
-
-    def lost_numbers(self) -> npt.NDArray[np.uint64]:
-        """Numbers of the indexed documents lost by `lose`, uint64 [g]."""
-        return np.array([order for order in self._gone if order < ROW_ORDER], np.uint64)
-
-    def lose(self, order: int) -> None:
-        """Exclude a document, by its order, and all documents with this root."""
-        self._gone.add(order)
-        self._set_lost(order, lost=True)
+    def is_lost(self, place: int) -> bool:
+        """Whether a document no longer counts."""
+        return bool(self._lost.values[place])
 
     def exclude(self, numbers: npt.NDArray[np.uint64]) -> None:
-        """Exclude known indexed documents, uint64 [m], for good."""
+        """Exclude known indexed documents, uint64 [m]."""
         self._lost.values[self.places(numbers)] = True
-
-    def regain(self) -> None:
-        """Revert all calls of `lose`."""
-        for order in self._gone:
-            self._set_lost(order, lost=False)
-        self._gone.clear()
-
-    def _set_lost(self, order: int, *, lost: bool) -> None:
-        if order >= ROW_ORDER or not len(self.unknown(np.array([order], np.uint64))):
-            self._lost.values[self.place(order)] = lost
 
     def distances(
         self, compare: Callable[..., npt.NDArray[np.int16]], rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]

@@ -144,19 +144,10 @@ def unpack_lengths(stored: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
     return octets.view("<u4")[:, 0].astype(np.uint32, copy=False)
 
 
-def entered_rows(value: memoryview) -> int:
-    """Entered rows in a `log` value."""
-    entered: int = _BATCH.unpack_from(value)[2]
-    return entered
-
-
-def unpack_ids(value: memoryview) -> tuple[npt.NDArray[np.uint32], memoryview]:
-    """The row ids' ends, uint32 [n], and `Lines.ids` with the bytes after them; much faster than `unpack_batch`."""
-    row_count, source_count, entered, duplicates, look_bytes, words = _BATCH.unpack_from(value)
-    at = _BATCH.size + source_count * LOG_SOURCE.itemsize
-    rows = np.frombuffer(value, LOG_ROW, row_count, at)
-    at += rows.nbytes + entered * (8 * words + look_bytes) + duplicates * LOG_ORIGINAL.itemsize
-    return rows["id_end"], value[at:]
+def row_counts(value: memoryview) -> tuple[int, int]:
+    """All rows and entered rows in a `log` value."""
+    rows, _, entered, *_ = _BATCH.unpack_from(value)
+    return rows, entered
 
 
 class Tombstones(NamedTuple):

@@ -108,7 +108,7 @@ class Batch:
     @property
     def end_number(self) -> int:
         """One above the last document number."""
-        return self.first_number + codec.entered_rows(self.value)
+        return self.first_number + codec.row_counts(self.value)[1]
 
     def entered(self) -> npt.NDArray[np.int64]:
         """Rows that entered, int64 [entered], ascending; the i-th has the number first_number + i."""
@@ -182,6 +182,29 @@ def write(
 def read(transaction: Transaction, key: bytes, words: int) -> Batch:
     """The batch of a key that the journal names. Raises IndexDamaged if it is missing."""
     return _batch(key, transaction.existing(Table.LOG, key), words)
+
+
+def values_of(transaction: Transaction, keys: Sequence[bytes]) -> npt.NDArray[np.uint64]:
+    """Addresses of batches' values, and how many rows they have: uint64 [2, n]; both 0 if one is missing."""
+    values = [transaction.view(Table.LOG, key) for key in keys]
+    pairs = [(0, 0) if value is None else (address_of(value), codec.row_counts(value)[0]) for value in values]
+    return np.array(pairs, np.uint64).reshape(-1, 2).T
+
+
+def rows_at(
+    values: npt.NDArray[np.uint64], at: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+    """Rows LOG_ROW [n] of batches, by address and place, and their sources LOG_SOURCE [n]. Copies: they stay valid."""
+    rows, sources = log_rows.rows(values, at)
+    return rows.astype("<u8", copy=False).view(_ROW_IN_WORDS)[:, 0], sources.astype("<u8", copy=False).view(
+        codec.LOG_SOURCE
+    )
+
+
+def ids_at(values: npt.NDArray[np.uint64], at: npt.NDArray[np.int64]) -> list[str]:
+    """Ids of rows, as `rows_at`."""
+    octets, ends = log_rows.ids(values, at)
+    return _texts(octets.data, ends, np.arange(len(ends)))
 
 
 def copied(transaction: Transaction, key: bytes, words: int) -> Batch:
@@ -281,18 +304,18 @@ class Documents:
         return log_rows.places(self._values, self._firsts, self._of_batches)
 
     @cached_property
-    def _packed(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        return log_rows.rows(self._values, self._at)
+    def _rows(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+        return rows_at(self._values, self._at)
 
     @cached_property
     def rows(self) -> npt.NDArray[np.void]:
         """Each document's row, LOG_ROW [n]. A copy: it stays valid."""
-        return self._spread(self._packed[0].astype("<u8", copy=False).view(_ROW_IN_WORDS)[:, 0])
+        return self._spread(self._rows[0])
 
     @property
     def sources(self) -> npt.NDArray[np.void]:
         """Each document's source, LOG_SOURCE [n]. A copy: it stays valid."""
-        return self._spread(self._packed[1].astype("<u8", copy=False).view(codec.LOG_SOURCE))
+        return self._spread(self._rows[1])
 
     @property
     def lengths(self) -> npt.NDArray[np.uint32]:
@@ -314,8 +337,7 @@ class Documents:
     @property
     def ids(self) -> list[str]:
         """Each document's id."""
-        octets, ends = log_rows.ids(self._values, self._at)
-        places, texts = np.cumsum(self._there) - 1, [*_texts(octets.data, ends, np.arange(len(ends))), ""]
+        places, texts = np.cumsum(self._there) - 1, [*ids_at(self._values, self._at), ""]
         places[~self._there] = -1
         return [texts[place] for place in places[self._inverse].tolist()]
 

@@ -4,19 +4,19 @@ An id belongs to one document on one host; an unknown host counts as a host of i
 expires, or the document that it was or duplicated. So a record dropped as a copy of another document is a version too.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import pairwise
+from operator import eq
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Entries, Kind, standing_for_themselves
-from index.lsm.row_directory import RowPlace
+from index.lsm.id_table import Hits
 from index.session import ReadSession
 from index.storage import log
-from index.storage.log import Origin
 
 ROWS_OF_ID_MAX = 64
 """Last rows with one id that the history reads."""
@@ -32,7 +32,8 @@ class Version(NamedTuple):
     text       its text's digest
     substance  its substance's digest
     returns    how often the document had returned to an earlier substance
-    origin     the record itself
+    offset     the record's offset
+    source     its stream, by number, and partition
     visible    whether document `number` counts
     own        whether that document is an original with this key, visible or not
     delivered  digests of that document's text and substance
@@ -42,7 +43,8 @@ class Version(NamedTuple):
     text: int
     substance: int
     returns: int
-    origin: Origin
+    offset: int
+    source: tuple[int, int]
     visible: bool
     own: bool
     delivered: tuple[int, int]
@@ -53,17 +55,30 @@ class Version(NamedTuple):
         return self.visible and self.own
 
 
-def newest_versions(session: ReadSession, keys: Sequence[Key]) -> list[list[Version] | None]:
-    """Each document's last version, if the last row with its id is one; None without a row."""
-    places = session.ids.newest(session.transaction, [id_ for id_, _ in keys])
-    versions_of_keys = _versions(session, keys, [[] if place is None else [place] for place in places])
-    return [None if place is None else versions for place, versions in zip(places, versions_of_keys, strict=True)]
+class History(NamedTuple):
+    """A document's versions.
+
+    last        the last one
+    standing    the last one that stands
+    substances  of all
+    """
+
+    last: Version
+    standing: Version | None
+    substances: set[int]
 
 
-def latest_versions(session: ReadSession, keys: Sequence[Key]) -> list[list[Version]]:
-    """Each document's versions among the last ROWS_OF_ID_MAX rows with its id, newest first."""
-    ids = [id_ for id_, _ in keys]
-    return _versions(session, keys, session.ids.latest(session.transaction, ids, ROWS_OF_ID_MAX))
+def newest_versions(session: ReadSession, keys: Sequence[Key]) -> tuple[list[History | None], npt.NDArray[np.bool_]]:
+    """Each document's last version alone, if the last row with its id is one; and whether there is such a row, bool [k]."""
+    found = session.ids.newest(session.transaction, [id_ for id_, _ in keys])
+    there = np.zeros(len(keys), np.bool_)
+    there[found.asked] = True
+    return _histories(session, keys, found), there
+
+
+def latest_versions(session: ReadSession, keys: Sequence[Key]) -> list[History | None]:
+    """Each document's versions among the last ROWS_OF_ID_MAX rows with its id, if any."""
+    return _histories(session, keys, session.ids.latest(session.transaction, [id_ for id_, _ in keys], ROWS_OF_ID_MAX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +87,14 @@ class Versions:
 
     of_rows  int64 [n], each row's key, by place in `keys`; -1 without a usable id
     keys     distinct
-    known    each key's versions, newest first: all that count, or only the last
+    known    each key's versions: all that count, or only the last; None without one
     whole    by key, whether `known` has all that count, bool [k]; if any count
     settled  bool [n], rows that their document's last version decides alone, whatever they match
     """
 
     of_rows: npt.NDArray[np.int64]
     keys: list[Key]
-    known: list[list[Version]]
+    known: list[History | None]
     whole: npt.NDArray[np.bool_]
     settled: npt.NDArray[np.bool_]
 
@@ -97,85 +112,91 @@ def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
     of_rows = np.full(len(entries), -1, np.int64)
     of_rows[rows] = [place_of.setdefault((entries.ids[row], hosts[row]), len(place_of)) for row in rows]
     keys = list(place_of)
-    newest = newest_versions(session, keys)
+    newest, there = newest_versions(session, keys)
     if len(keys) == len(rows) and not any(newest):
         # The id may be known, but on another host.
-        others = [place for place, versions in enumerate(newest) if versions is not None]
+        others = np.flatnonzero(there).tolist()
         if not others or not any(latest_versions(session, [keys[place] for place in others])):
             return None
     assert entries.digests is not None
     differs = np.zeros(len(keys), np.bool_)
     for row, text, substance in zip(rows, *entries.digests[rows].T.tolist(), strict=True):
-        last = newest[of_rows[row]]
-        differs[of_rows[row]] |= last is not None and not _suffices(last, text, substance)
-    asked = np.flatnonzero(differs).tolist()
-    known = [versions or [] for versions in newest]
-    for place, versions in zip(asked, latest_versions(session, [keys[place] for place in asked]), strict=True):
-        known[place] = versions
-    own = np.array([bool(versions and versions[0].own) for versions in newest], np.bool_)
+        key = of_rows[row]
+        differs[key] |= there[key] and not _suffices(newest[key], text, substance)
+    asked, known = np.flatnonzero(differs).tolist(), newest.copy()
+    for place, history in zip(asked, latest_versions(session, [keys[place] for place in asked]), strict=True):
+        known[place] = history
+    own = np.array([history is not None and history.last.own for history in newest], np.bool_)
     return Versions(of_rows, keys, known, differs, (of_rows >= 0) & (own & ~differs)[of_rows])
 
 
-def _suffices(last: list[Version], text: int, substance: int) -> bool:
+def _suffices(history: History | None, text: int, substance: int) -> bool:
     """Whether the last version alone decides a text: equal, or of the delivered substance."""
-    if not last or not last[0].visible:
+    if history is None or not history.last.visible:
         return False
-    return last[0].delivered[1] == substance if last[0].own else last[0].text == text
+    return history.last.delivered[1] == substance if history.last.own else history.last.text == text
 
 
 def stand_for_keys(session: ReadSession, numbers: npt.NDArray[np.uint64], keys: Sequence[Key]) -> npt.NDArray[np.bool_]:
     """Whether each document, uint64 [n], is a visible original with this key: bool [n]."""
-    visible, own, _ = _documents(session, numbers, keys)
-    return visible & own
+    own, _ = _documents(session, numbers, keys)
+    return own & session.visibility.visible(numbers)
 
 
 def delivered(session: ReadSession, number: int, key: Key) -> tuple[int, int] | None:
     """Digests of a document's text and substance, if it is a visible original with this key."""
-    (visible,), (own,), (digests,) = _documents(session, np.array([number], np.uint64), [key])
-    return (int(digests["text"]), int(digests["substance"])) if visible and own else None
+    numbers = np.array([number], np.uint64)
+    own, rows = _documents(session, numbers, [key])
+    return rows[["text", "substance"]].tolist()[0] if own[0] and session.visibility.visible(numbers)[0] else None
 
 
-def _versions(session: ReadSession, keys: Sequence[Key], places: Sequence[Iterable[RowPlace]]) -> list[list[Version]]:
+def _histories(session: ReadSession, keys: Sequence[Key], found: Hits) -> list[History | None]:
+    """Histories of documents by rows that come by key, newest first."""
+    asked, rows, sources = _counting(session, keys, found)
+
+    def versions(at: list[int]) -> list[Version]:
+        some, numbers = rows[at], rows["number"][at].astype(np.uint64)
+        own, documents = _documents(session, numbers, [keys[key] for key in asked[at].tolist()])
+        records = (some[name].tolist() for name in ("number", "text", "substance", "returns", "offset"))
+        visible, delivered = session.visibility.visible(numbers).tolist(), documents[["text", "substance"]].tolist()
+        return list(map(Version, *records, sources[at].tolist(), visible, own.tolist(), delivered))
+
+    edges, substances = np.searchsorted(asked, np.arange(len(keys) + 1)).tolist(), rows["substance"].tolist()
+    spans = [(key, begin, end) for key, (begin, end) in enumerate(pairwise(edges)) if begin < end]
+    lasts = versions([begin for _, begin, _ in spans])
+    # The last version usually stands. Only if it does not, older ones are read: the newest of them is the last here.
+    left = [span for span, last in zip(spans, lasts, strict=True) if not last.stands]
+    older = [at for _, begin, end in left for at in reversed(range(begin + 1, end))]
+    of_older = zip(asked[older].tolist(), versions(older), strict=True)
+    standing = {key: version for key, version in of_older if version.stands}
+    histories: list[History | None] = [None] * len(keys)
+    for (key, begin, end), last in zip(spans, lasts, strict=True):
+        histories[key] = History(last, last if last.stands else standing.get(key), set(substances[begin:end]))
+    return histories
+
+
+def _counting(
+    session: ReadSession, keys: Sequence[Key], found: Hits
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void], npt.NDArray[np.void]]:
+    """The rows that count as versions: places of their keys int64 [m], LOG_ROW [m] and LOG_SOURCE [m]."""
     transaction, visibility = session.transaction, session.visibility
-    asked = sorted((place.batch, place.row, of_key) for of_key, of_id in enumerate(places) for place in of_id)
-    kept: list[tuple[int, int]] = []
-    rows: list[npt.NDArray[np.void]] = []
-    origins: list[Origin] = []
-    for batch_key, of_batch in groupby(asked, lambda each: each[0]):
-        batch = log.read(transaction, batch_key, session.words)
-        at, of_keys = np.array([each[1:] for each in of_batch], np.int64).T
-        own = batch.rows[at]
-        expired = np.array([visibility.row_has_expired(batch_key, *each) for each in batch.sources.tolist()], np.bool_)
-        right = (own["kind"] <= Kind.EXACT) & (own["number"] != NO_NUMBER) & ~expired[own["source"]]
-        right &= own["host"] == np.array([keys[of_key][1] for of_key in of_keys.tolist()], np.uint32)
-        at, own = at[right], own[right]
-        of_sources = batch.sources[own["source"]]
-        columns = of_sources["stream"].tolist(), of_sources["partition"].tolist(), own["offset"].tolist()
-        origins += map(Origin, batch.ids(at), *columns)
-        rows.append(own)
-        kept += [(of_key, place) for place, of_key in enumerate(of_keys[right].tolist(), start=len(kept))]
-    versions: list[list[Version]] = [[] for _ in keys]
-    if not kept:
-        return versions
-    together = np.concatenate(rows)
-    numbers = together["number"].astype(np.uint64)
-    documents = _documents(session, numbers, [keys[of_key] for of_key, _ in kept])
-    counts = visibility.are_unexpired(numbers)
-    names = ("number", "text", "substance", "returns")
-    of_records = zip(*(together[name].tolist() for name in names), strict=True)
-    of_documents = zip(*(column.tolist() for column in documents), strict=True)
-    for (of_key, place), own, origin, of_document in zip(kept, of_records, origins, of_documents, strict=True):
-        if counts[place]:
-            versions[of_key].append(Version._make((*own, origin, *of_document)))
-    return [of_key[::-1] for of_key in versions]
+    places = session.ids.places(transaction, found.rows)
+    rows, sources = log.rows_at(log.values_of(transaction, places.keys)[0, places.batches], places.rows)
+    right = (rows["kind"] <= Kind.EXACT) & (rows["number"] != NO_NUMBER)
+    right &= rows["host"] == np.array([host for _, host in keys], np.uint32)[found.asked]
+    if len(visibility.horizon.sources):
+        of_rows = zip(places.batches.tolist(), sources.tolist(), strict=True)
+        expired = [visibility.row_has_expired(places.keys[batch], *source) for batch, source in of_rows]
+        right &= ~np.array(expired, np.bool_)
+    right[right] = visibility.are_unexpired(rows["number"][right].astype(np.uint64))
+    return found.asked[right], rows[right], sources[right]
 
 
 def _documents(
     session: ReadSession, numbers: npt.NDArray[np.uint64], keys: Sequence[Key]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.void]]:
-    """For documents, uint64 [n]: whether each is visible, and an original with this key, bool [n] twice; and its digests."""
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.void]]:
+    """Whether each document, uint64 [n], is an original with its key, bool [n]; and their rows in the log."""
     stored = log.documents(session.transaction, numbers, session.words)
     own_keys = zip(stored.ids, stored.rows["host"].tolist(), strict=True)
-    own = np.fromiter((one == other for one, other in zip(own_keys, keys, strict=True)), np.bool_, len(numbers))
-    own &= stored.there & standing_for_themselves(stored.rows["verdict"])
-    return session.visibility.visible(numbers), own, stored.rows[["text", "substance"]]
+    own = np.fromiter(map(eq, own_keys, keys), np.bool_, len(numbers))
+    return own & stored.there & standing_for_themselves(stored.rows["verdict"]), stored.rows

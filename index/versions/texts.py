@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind
-from index.matching.candidates import CandidateSet
+from index.entry import NO_DISTANCE, Entries, Kind
+from index.matching.candidates import ROW_ORDER, CandidateSet
 from index.session import ReadSession
 from index.storage import log
 from index.versions.history import Versions
@@ -17,44 +17,30 @@ class Texts:
     """Compares rows with each other and with indexed documents."""
 
     def __init__(self, session: ReadSession, entries: Entries, versions: Versions) -> None:
-        self._session = session
-        self._parameters = session.parameters
-        self._kinds = entries.kinds
-        self._fingerprints, self._looks = entries.fingerprints, entries.look_rows
-        self._documents: dict[int, Columns] = {}
-        self._visible = {version.number: version.visible for known in versions.known for version in known[:1]}
-        # Most comparisons are between a row and its last version's document.
-        last = [known[0].number if known else int(NO_NUMBER) for known in versions.known]
-        of_rows = np.array([*last, int(NO_NUMBER)], np.uint64)[versions.of_rows]
-        rows = np.flatnonzero(of_rows != NO_NUMBER)
-        near, distances = self._comparison(rows, *self._stored(of_rows[rows]))
-        pairs = zip(rows.tolist(), of_rows[rows].tolist(), strict=True)
-        self._to_documents = dict(zip(pairs, zip(near.tolist(), distances.tolist(), strict=True), strict=True))
+        self._session, self._parameters = session, session.parameters
+        self._kinds, self._fingerprints, self._looks = entries.kinds, entries.fingerprints, entries.look_rows
+        # Most comparisons are between a row and its last or its standing version's document.
+        rows_of = [(row, versions.known[key]) for row, key in enumerate(versions.of_rows.tolist()) if key >= 0]
+        pairs = [
+            (row, number) for row, known in rows_of for number in {each.number for each in (known or ())[:2] if each}
+        ]
+        self.numbers = np.array([number for _, number in pairs], np.uint64)
+        """Those documents, by row."""
+        rows = np.array([row for row, _ in pairs], np.int64)
+        near, distances = self._comparison(rows, *self._stored(self.numbers))
+        self._compared = dict(zip(pairs, zip(near.tolist(), distances.tolist(), strict=True), strict=True))
 
-    def compared(self, row: int, other: int) -> tuple[bool, int]:
-        """Whether a row would match another row, and at which distance."""
-        others = slice(other, other + 1)
-        columns = self._kinds[others], self._fingerprints[others], self._looks[others]
-        near, distances = self._comparison(np.array([row]), *columns)
-        return bool(near[0]), int(distances[0])
-
-    def to_document(self, row: int, number: int) -> tuple[bool, int]:
-        """As `compared`, with an indexed document."""
-        if (row, number) not in self._to_documents:
-            near, distances = self._comparison(np.array([row]), *self._document(number))
-            self._to_documents[row, number] = bool(near[0]), int(distances[0])
-        return self._to_documents[row, number]
-
-    def is_visible(self, number: int) -> bool:
-        """Whether an indexed document was visible before this batch."""
-        if number not in self._visible:
-            self._visible[number] = bool(self._session.visibility.visible(np.array([number], np.uint64))[0])
-        return self._visible[number]
-
-    def _document(self, number: int) -> Columns:
-        if number not in self._documents:
-            self._documents[number] = self._stored(np.array([number], np.uint64))
-        return self._documents[number]
+    def compared(self, row: int, order: int) -> tuple[bool, int]:
+        """Whether a row would match another row, or an indexed document, by its order; and at which distance."""
+        if (row, order) not in self._compared:
+            if order < ROW_ORDER:
+                columns = self._stored(np.array([order], np.uint64))
+            else:
+                other = [order - ROW_ORDER]
+                columns = self._kinds[other], self._fingerprints[other], self._looks[other]
+            near, distances = self._comparison(np.array([row]), *columns)
+            self._compared[row, order] = bool(near[0]), int(distances[0])
+        return self._compared[row, order]
 
     def _stored(self, numbers: npt.NDArray[np.uint64]) -> Columns:
         stored = log.documents(self._session.transaction, numbers, self._session.words)

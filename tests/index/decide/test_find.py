@@ -64,11 +64,12 @@ def positions_by_id(session: ReadSession) -> dict[str, list[tuple[int, int]]]:
 
 def newest_offsets(session: ReadSession, ids: list[str]) -> list[int | None]:
     """Offset of the last row with each id."""
-    places = session.ids.newest(session.transaction, ids)
-    return [
-        None if at is None else int(log.read(session.transaction, at.batch, session.words).rows["offset"][at.row])
-        for at in places
-    ]
+    newest = session.ids.newest(session.transaction, ids)
+    places = session.ids.places(session.transaction, newest.rows)
+    offsets: list[int | None] = [None] * len(ids)
+    for asked, batch, row in zip(newest.asked.tolist(), places.batches.tolist(), places.rows.tolist(), strict=True):
+        offsets[asked] = int(log.read(session.transaction, places.keys[batch], session.words).rows["offset"][row])
+    return offsets
 
 
 def require_found(index: Index) -> None:

@@ -399,6 +399,18 @@ def test_a_page_that_was_dropped_as_a_copy_is_an_update_once_it_changes(
 
 
 @pytest.mark.parametrize("at_once", [True, False])
+def test_a_page_is_no_copy_of_a_mirror_that_changed_before_it_in_the_batch(at_once: bool, tmp_path: Path) -> None:
+    """Only a counter of the page is another, however unlike its fingerprint: it would be a duplicate of the mirror's text."""
+    known = [Row(0, MISSING, id="mirror", digests=(1, 1)), Row(1, MISSING, id="page", digests=(1, 1))]
+    again = [Row(2, OTHER, id="mirror", digests=(2, 2)), Row(3, 0b11111 << 50, id="page", digests=(3, 1))]
+    with opened(tmp_path, recrawl=UPDATES) as index:
+        assert said(index, *known) == [("unique", None), ("duplicate", "stream-one/0")]
+        answers = said(index, *again) if at_once else [said(index, row)[0] for row in again]
+    assert answers == [("update", "stream-one/0"), ("unique", None)]
+    assert wrong(tmp_path) == {}
+
+
+@pytest.mark.parametrize("at_once", [True, False])
 def test_a_stolen_id_is_a_new_document_and_its_victim_stays(at_once: bool, tmp_path: Path) -> None:
     rows = texts(
         Row(0, MISSING, id="page", host="victim", digests=(1, 1)),

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.kernels import minhash
-from index.kernels.bands import band_hashes
+from index.kernels.bands import band_hashes, bands_of
 from index.matching.frame import OWN_LIMITS, frame_words, framed_distances
 from index.matching.minhash import DISTANCE_UNITS, Banding, band_keys, draws, unpack_bins
 from tests.support.signatures import BANDINGS, signatures_of
@@ -58,7 +58,7 @@ def test_who_shares_a_band_with_whom_is_told_once_for_each_pair(seed: int, count
     generator = np.random.default_rng(seed)
     hashes = generator.integers(0, most, (count, bands), dtype=np.uint64) << np.uint64(30)
     leading = generator.random(count) < 0.7
-    rows, earlier = minhash.sharing(minhash.bands_of(hashes, np.ones(len(hashes), np.bool_)), leading)
+    rows, earlier = minhash.sharing(bands_of(hashes, np.ones(len(hashes), np.bool_)), leading)
     expected = {
         (row, other)
         for row in range(count)
@@ -74,6 +74,6 @@ def test_who_shares_a_band_with_whom_is_told_once_for_each_pair(seed: int, count
 @pytest.mark.parametrize("count", [1_000, 2_048])
 def test_a_batch_in_which_all_share_all_bands_is_told_of_in_bounded_memory(count: int) -> None:
     everyone = np.ones(count, np.bool_)
-    rows, earlier = minhash.sharing(minhash.bands_of(np.zeros((count, 17), np.uint64), everyone), everyone)
+    rows, earlier = minhash.sharing(bands_of(np.zeros((count, 17), np.uint64), everyone), everyone)
     assert len(rows) == count * (count - 1) // 2
     assert (earlier < rows).all()

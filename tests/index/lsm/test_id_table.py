@@ -17,7 +17,7 @@ from index.lsm.tree import Tree
 from index.session import OpenIndex, ReadSession
 from index.storage import log
 from index.storage.file.commit_hooks import CommitHooks
-from index.storage.layout import IDS_KEY, LOG_KEY, Table
+from index.storage.layout import IDS_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from tests.support.entries import Row, ends_of, entries_of
@@ -35,10 +35,7 @@ def another(process: OpenIndex, sizes: TreeSizes) -> OpenIndex:
 def found(process: OpenIndex, ids: list[str]) -> list[int]:
     """Rows with these ids, as this process finds them."""
 
-    def operation(session: ReadSession) -> list[int]:
-        return [LOG_KEY.unpack(place.batch)[1] + place.row for place in session.ids.find(session.transaction, ids)]
-
-    return process.read(operation)
+    return process.read(lambda session: session.ids.find(session.transaction, ids).rows.tolist())
 
 
 @settings(max_examples=12, deadline=None)
@@ -81,6 +78,7 @@ def test_every_process_finds_what_all_have_committed_and_nothing_else(seed: int,
 def test_an_id_with_another_id_s_hash_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shape.checksums, "id_hashes", lambda _, ends: np.full(len(ends), 7 << 24, np.uint64))
     rows = [Row(at, at << 40, id="early" if at == 0 else f"id {at}") for at in range(30)]
+    asked = ["early", "nobody", "id 29", "early"]
     for sizes in (TreeSizes(1_000, 1_000), TreeSizes(4, 64)):
         with opened(tmp_path / str(sizes.segment_bytes), PARAMETERS, sizes=sizes) as index:
             for begin in range(0, len(rows), 5):
@@ -90,11 +88,8 @@ def test_an_id_with_another_id_s_hash_is_not_taken_for_it(tmp_path: Path, monkey
             assert found(process, ["early"]) == [0]
             assert found(process, ["nobody"]) == []
 
-            def newest(session: ReadSession) -> list[int | None]:
-                places = session.ids.newest(session.transaction, ["early", "nobody", "id 29", "early"])
-                return [None if place is None else LOG_KEY.unpack(place.batch)[1] + place.row for place in places]
-
-            assert process.read(newest) == [0, None, 29, 0]
+            newest = process.read(lambda session: session.ids.newest(session.transaction, asked))
+            assert list(zip(*map(np.ndarray.tolist, newest), strict=True)) == [(0, 0), (2, 29), (3, 0)]
 
 
 def test_rows_that_left_the_log_are_dropped_when_their_segment_is_written_anew(tmp_path: Path) -> None:
@@ -145,8 +140,8 @@ def test_the_last_rows_of_an_id_are_the_newest_wherever_they_stand(
             index.admit(entries_of(part), ends_of(part))
             rows += len(part)
             for limit in (1, 2, 5, 1_000):
-                histories = process.read(lambda session, n=limit: session.ids.latest(session.transaction, asked, n))
-                numbers = [[LOG_KEY.unpack(place.batch)[1] + place.row for place in each] for each in histories]
+                latest = process.read(lambda session, n=limit: session.ids.latest(session.transaction, asked, n))
+                numbers = [latest.rows[latest.asked == place].tolist() for place in range(len(asked))]
                 often = [row for row in reversed(range(rows)) if row % 7 % 2]
                 assert numbers == [[7 * at for at in range(batch, -1, -1)][:limit], often[:limit], [], []]
         assert rows_in_segments(index) > 100
