@@ -36,7 +36,8 @@ from deploy.planted_fingerprints import (
     sequential,
 )
 from index import Index, Parameters
-from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Message
+from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Kind, Message
+from index.dataflow.rows import Layout, numbered, rows_of
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.flink.batches import arrival, verdict_batch
 from streamer.index_admin.seed import seed, taken_in
@@ -60,16 +61,16 @@ TIMEOUT_SECONDS = 3_600
 class State(dict[bytes, bytes]):
     """State of one key, in memory."""
 
-    def put(self, name: bytes, content: bytes) -> None:
-        self[name] = content
+    def put_all(self, contents: dict[bytes, bytes]) -> None:
+        self.update(contents)
 
 
-def alone(parameters: Parameters, contents: Sequence[bytes], shards: int) -> tuple[dict[str, float], float]:
-    """Seconds that each operator takes for all batches in this process, and bytes of their state."""
+def alone(parameters: Parameters, contents: Sequence[bytes], shards: int) -> tuple[dict[str, float], float, int]:
+    """Seconds that each operator takes for all batches in this process, bytes of their state, and documents with hits."""
     flow = Dataflow(parameters, shards=shards)
     order, operators = flow.order(), flow.operators()
     states: dict[tuple[int, int], State] = defaultdict(State)
-    seconds = dict.fromkeys((stage.name.lower() for stage in flow.stages), 0.0)
+    seconds, hits = dict.fromkeys((stage.name.lower() for stage in flow.stages), 0.0), list[bytes]()
     for slot, at in enumerate(range(0, len(contents), BATCHES_A_SLOT)):
         waiting: dict[tuple[int, int], list[Message]] = defaultdict(list)
 
@@ -83,6 +84,7 @@ def alone(parameters: Parameters, contents: Sequence[bytes], shards: int) -> tup
                     operators[message.stage].keep(states[message.stage, message.key], message)  # type: ignore[attr-defined]
                 else:
                     waiting[message.stage, message.key].append(message)
+                    hits.extend([message.content] * (message.kind == Kind.HITS))
 
         begin = time.perf_counter()
         for content in contents[at : at + BATCHES_A_SLOT]:
@@ -94,7 +96,10 @@ def alone(parameters: Parameters, contents: Sequence[bytes], shards: int) -> tup
             for key in sorted(key for of, key in waiting if of == stage):
                 take(operator.complete(states[stage, key], 0, waiting[stage, key]))
             seconds[stage.name.lower()] += time.perf_counter() - begin
-    return seconds, sum(len(name) + len(content) for state in states.values() for name, content in state.items())
+    size = sum(len(name) + len(content) for state in states.values() for name, content in state.items())
+    rows = rows_of(hits, Layout.of(parameters).hit)
+    _, hitting = numbered(rows["high"], rows["low"])
+    return seconds, size, len(hitting)
 
 
 @contextmanager
@@ -237,11 +242,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         for shards in options.shards:
             if not options.cluster:
-                seconds, size = alone(parameters, contents, shards)
+                seconds, size, hitting = alone(parameters, contents, shards)
                 each = ", ".join(f"{name} {1e6 * took / options.documents:.0f}" for name, took in seconds.items())
                 print(
                     f"{scheme}, operators alone, {shards} shards: {options.documents / sum(seconds.values()):,.0f} documents/s, "
-                    f"{size / options.documents:,.0f} bytes of state a document; us a document: {each}",
+                    f"{size / options.documents:,.0f} bytes of state a document; us a document: {each}; resolve "
+                    f"{1e6 * seconds['resolve'] / hitting:.1f} a document that hits ({hitting / options.documents:.0%})",
                     flush=True,
                 )
             if not options.alone:

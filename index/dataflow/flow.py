@@ -16,7 +16,7 @@ from index.errors import ParametersDiffer
 from index.matching.minhash import HASH_BITS
 from index.storage.parameters import Parameters
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Version of the state and all messages."""
 
 

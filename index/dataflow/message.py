@@ -26,10 +26,8 @@ class Stage(IntEnum):
 class Kind(IntEnum):
     """Message content."""
 
-    NEAR_CLAIMS = 0
-    """NEAR documents under the keys of their blocks or bands."""
-    EXACT_CLAIMS = 1
-    """EXACT documents under a key of their fingerprints."""
+    CLAIMS = 0
+    """NEAR documents under the keys of their blocks or bands, and EXACT ones under a key of their fingerprints."""
     CANDIDATES = 2
     """Pairs of a document and an earlier one, to verify."""
     SIGNATURES = 3
@@ -64,13 +62,16 @@ class Message(NamedTuple):
 
 
 class Task(Protocol):
-    """State for one key in one operator: bytes by name. A `put` survives every crash, or the flow rolls back with it."""
+    """State for one key in one operator: bytes by name. What is put survives every crash, or the flow rolls back with it.
+
+    Then all operators are made again, so one may remember what it got and put.
+    """
 
     def get(self, name: bytes) -> bytes | None:
         """Bytes of this name."""
 
-    def put(self, name: bytes, content: bytes) -> None:
-        """Set the bytes of this name."""
+    def put_all(self, contents: dict[bytes, bytes]) -> None:
+        """Set the bytes of these names."""
 
 
 KEPT_AT_ONCE = frozenset({(Stage.RECALL, Kind.SIGNATURES), (Stage.NAME, Kind.NAMES)})

@@ -22,10 +22,12 @@ class Name:
         high, begin, _, count = _HEADING.unpack_from(message.content)
         offsets = np.frombuffer(message.content, "<u8", count, _HEADING.size)
         stream, name, *ids = unpack_texts(message.content, _HEADING.size + offsets.nbytes)
+        leaves = {}
         for first in range(0, count, LEAF_ROWS):
             some = slice(first, first + LEAF_ROWS)
             leaf = offsets[some].tobytes() + pack_texts([stream, name, *ids[some]])
-            task.put(leaf_name(high, begin << ROW_BITS | first), _COUNT.pack(len(offsets[some])) + leaf)
+            leaves[leaf_name(high, begin << ROW_BITS | first)] = _COUNT.pack(len(offsets[some])) + leaf
+        task.put_all(leaves)
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
         """Send rejects on to their partitions."""

@@ -61,7 +61,7 @@ def tag_of(stage: Stage) -> OutputTag:
 
 
 def _map_state(runtime_context: RuntimeContext, name: str) -> Any:
-    """State of the current key, in the operators' form: `get` and `put`."""
+    """State of the current key, in the operators' form: `get` and `put_all`."""
     kind = Types.PICKLED_BYTE_ARRAY()
     return runtime_context.get_map_state(MapStateDescriptor(name, kind, kind))
 

@@ -62,9 +62,9 @@ class KeyState:
     def get(self, name: bytes) -> bytes | None:
         return self.content.get(name)
 
-    def put(self, name: bytes, content: bytes) -> None:
-        assert isinstance(content, bytes)
-        self.content[name] = content
+    def put_all(self, contents: dict[bytes, bytes]) -> None:
+        assert all(isinstance(content, bytes) for content in contents.values())
+        self.content.update(contents)
 
 
 @dataclass

@@ -100,7 +100,7 @@ def seeded(place: int, ends: dict[str, int] | None = None) -> Arrival:
 def test_entries_of_an_index_are_decided_by_nobody_and_what_they_cover_is_dropped() -> None:
     ordered = Ordered()
     kinds = {message.kind for message in ordered.messages(seeded(1))}
-    assert kinds == {Kind.NAMES, Kind.NEAR_CLAIMS}
+    assert kinds == {Kind.NAMES, Kind.CLAIMS}
     assert ordered.messages(seeded(2, {"stream": 7})) == []
     assert ordered.batches(arrival(5, 9)) == [(1_000, 7, 2, 2)]
 
