@@ -19,10 +19,9 @@ from index.dataflow.message import Decided, Kind, Message, Stage, Task
 from index.dataflow.rows import (
     ADDS,
     ASKS,
-    CANDIDATE,
     EXACT_PAGES,
     PAGE_BITS,
-    REJECT,
+    PAIR,
     Layout,
     Rows,
     by_group,
@@ -31,7 +30,7 @@ from index.dataflow.rows import (
     run_begins,
     shard_of_batches,
 )
-from index.entry import NO_DISTANCE
+from index.entry import NO_DISTANCE, Verdict
 from index.matching.distance import hamming
 from index.matching.minhash import mixed
 from index.matching.simhash import probe_radii
@@ -50,7 +49,8 @@ class Claim:
         """See `Dataflow`."""
         self._parameters, self._layout, self._shards = parameters, layout, shards
         self._buckets = Buckets(layout.entry, chunk_entries)
-        self._recalls = parameters.banding is not None or parameters.look is not None
+        recalls = parameters.banding is not None or parameters.look is not None
+        self._met = PAIR if recalls else layout.hit
         if parameters.banding is None:
             self._radii = np.array(probe_radii(parameters.blocks, parameters.distance_max))
 
@@ -59,14 +59,14 @@ class Claim:
         # A message has a batch's claims, which begin with their keys.
         ordered = sorted(messages, key=lambda message: _KEY.unpack_from(message.content))
         claims = rows_of((each.content for each in ordered), self._layout.claim)
-        rejects, near = [np.empty(0, REJECT)], [np.empty(0, CANDIDATE if self._recalls else self._layout.hit)]
+        rejects, near = [np.empty(0, PAIR)], [np.empty(0, self._met)]
         for pages, rows, others in self._meet(task, claims):
             exact, places = pages >= EXACT_PAGES, np.flatnonzero(pages < EXACT_PAGES)
             rejects.append(_equal(rows[exact], others[exact], 0))
             near.append(self._compared(pages[places], np.take(rows, places), np.take(others, places)))
         yield from self._by_original(np.concatenate(rejects), Stage.NAME, Kind.REJECTS, slot)
         pairs = np.concatenate(near)
-        if self._recalls:
+        if self._met == PAIR:
             yield from self._by_original(pairs, Stage.RECALL, Kind.CANDIDATES, slot)
         elif len(pairs):
             yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, pairs.tobytes())
@@ -116,12 +116,10 @@ class Claim:
         # A pair that shares several blocks meets in each, and counts in the first.
         first = np.argmax(blocks <= self._radii, axis=1) == pages[near] >> PAGE_BITS
         claims, others, distances = claims[first], others[first], distances[first]
-        if self._recalls:
-            return _pairs(claims, others, distances)
-        hits = np.zeros(len(claims), self._layout.hit)
-        _fill(hits, claims, others, distances)
-        if self._layout.rule == self._layout.whole:
-            hits["whole"]["fingerprint"], hits["of_whole"]["fingerprint"] = claims["words"], others["words"]
+        hits = _pairs(claims, others, distances, self._met)
+        if self._met != PAIR and self._layout.rule == self._layout.whole:
+            for whole, rows in (("whole", claims), ("of_whole", others)):
+                hits[whole]["fingerprint"], hits[whole]["letters"] = rows["words"], rows["letters"]
         return hits
 
 
@@ -130,12 +128,11 @@ def _leading(
 ) -> npt.NDArray[np.intp]:
     """Claims that enter, ascending: without an alike entry or earlier claim in their page."""
     adding = np.flatnonzero(claims["use"] & ADDS)
-    field = "alike" if "alike" in (stored.dtype.names or ()) else "words"
-    alike = np.atleast_2d(np.concatenate([stored[field], claims[field][adding]]).T)
     # Page and values in one number, as unlikely to collide as other digests of 64 bits.
     digests = np.concatenate([of_stored, of_claims[adding]]).astype(np.uint64)
-    for column in alike:
-        digests = mixed(digests) ^ column
+    for name in ("words", "letters", "alike"):
+        for column in np.concatenate([stored[name], claims[name][adding]]).T:
+            digests = mixed(digests) ^ column
     _, first = np.unique(digests, return_index=True)
     return np.sort(adding[first[first >= len(stored)] - len(stored)])
 
@@ -159,13 +156,9 @@ def _equal(claims: Rows, others: Rows, distance: int) -> Rows:
     return _pairs(claims[equal], others[equal], distance)
 
 
-def _pairs(claims: Rows, others: Rows, distances: npt.NDArray[np.int16] | int) -> Rows:
-    pairs = np.zeros(len(claims), REJECT)
-    _fill(pairs, claims, others, distances)
-    return pairs
-
-
-def _fill(pairs: Rows, claims: Rows, others: Rows, distances: npt.NDArray[np.int16] | int) -> None:
+def _pairs(claims: Rows, others: Rows, distances: npt.NDArray[np.int16] | int, kind: np.dtype[np.void] = PAIR) -> Rows:
+    pairs = np.zeros(len(claims), kind)
     for name in ("high", "low"):
         pairs[name], pairs[f"of_{name}"] = claims[name], others[name]
-    pairs["distance"] = distances
+    pairs["distance"], pairs["verdict"] = distances, Verdict.DUPLICATE
+    return pairs

@@ -25,7 +25,7 @@ class Fates(NamedTuple):
     """Fates of n documents in order.
 
     dropped  bool [n], duplicates that are no entries
-    places   int64 [m], documents that are members, ascending
+    places   int64 [m], documents that are members
     members  their rows, as `Layout.settled`
     """
 
@@ -61,16 +61,13 @@ class FateStore:
         return Fates(np.isin(keys, of_dropped, assume_unique=True), places, np.compress(asked, members))
 
     def write(self, task: Task, high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64], members: Rows) -> None:
-        """Put the fates of whole batches: keys of dropped duplicates, uint64 [n] each, and members, both ascending."""
+        """Put the fates of whole batches: keys of dropped duplicates, uint64 [n] each, and members."""
         highs, lows = np.concatenate([high, members["high"]]), np.concatenate([low, members["low"]])
         numbers, distinct = numbered(highs, lows >> np.uint64(ROW_BITS))
         rows, contents = row_numbers(low).astype(_ROW), {}
-        batches = np.arange(len(distinct) + 1)
-        of_dropped = np.searchsorted(numbers[: len(high)], batches).tolist()
-        of_members = np.searchsorted(numbers[len(high) :], batches).tolist()
+        of_dropped, of_members = np.split(numbers, [len(high)])
         for batch, name in enumerate(_names(highs[distinct], lows[distinct])):
-            some = rows[of_dropped[batch] : of_dropped[batch + 1]]
-            settled = members[of_members[batch] : of_members[batch + 1]]
+            some, settled = rows[of_dropped == batch], members[of_members == batch]
             contents[name] = _COUNT.pack(len(some)) + some.tobytes() + settled.tobytes()
         task.put_all(contents)
         self._recent.update(contents)

@@ -6,7 +6,7 @@ import numpy as np
 
 from index.dataflow.leaves import distinct_pairs, leaves_of
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
-from index.dataflow.rows import CANDIDATE, Layout, packed_by_group, rows_of, shard_of_batches
+from index.dataflow.rows import PAIR, Layout, packed_by_group, rows_of, shard_of_batches
 
 
 class Recall:
@@ -24,9 +24,9 @@ class Recall:
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
         """Send the candidates on."""
-        pairs = distinct_pairs(rows_of((message.content for message in messages), CANDIDATE))
+        pairs = distinct_pairs(rows_of((message.content for message in messages), PAIR))
         recalled = np.zeros(len(pairs), self._layout.recalled)
-        for column in CANDIDATE.names or ():
+        for column in PAIR.names or ():
             recalled[column] = pairs[column]
         for name, places in leaves_of(pairs["of_high"], pairs["of_low"]):
             content = task.get(name)

@@ -12,16 +12,17 @@ import numpy.typing as npt
 
 from index.dataflow.fates import FateStore
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
-from index.dataflow.rows import REJECT, Layout, numbered, packed_by_group, rows_of, shard_of_batches
+from index.dataflow.rows import PAIR, Layout, numbered, packed_by_group, rows_of, shard_of_batches
 from index.dataflow.rows import Rows as Records
 from index.decide.rule import Rows, Walk
 from index.entry import Kind as EntryKind
-from index.entry import Verdict
+from index.entry import Verdict, naming_originals
 from index.kernels.minhash import UNMEASURED
 from index.matching.candidates import ROW_ORDER, CandidateSet
 from index.matching.distance import Matches, no_matches
 from index.matching.outcome import Outcome
 from index.matching.root import limits_of
+from index.session import Longer
 from index.storage.parameters import Parameters
 
 
@@ -44,17 +45,17 @@ class _Known(NamedTuple):
 class Resolve:
     """The operator RESOLVE."""
 
-    def __init__(self, parameters: Parameters, layout: Layout, shards: int):
+    def __init__(self, parameters: Parameters, longer: Longer | None, layout: Layout, shards: int):
         """See `Dataflow`."""
         self._parameters, self._layout, self._shards = parameters, layout, shards
+        self._longer = 0 if longer is None else longer.ten_thousandths
         self._fates = FateStore(layout.settled)
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
         """Decide a slot's documents that have hits."""
         settled = rows_of((each.content for each in messages if each.kind == Kind.SETTLED), self._layout.settled)
         if len(settled):
-            nothing = np.empty(0, np.uint64)
-            self._fates.write(task, nothing, nothing, settled[np.lexsort((settled["low"], settled["high"]))])
+            self._fates.write(task, settled["high"][:0], settled["low"][:0], settled)
         hits = rows_of((each.content for each in messages if each.kind == Kind.HITS), self._layout.hit)
         if not len(hits):
             return
@@ -98,8 +99,11 @@ class Resolve:
         before = matches.numbers < first
         among = matches.take(~before)
         pairs = Matches(among.rows, among.distances, among.numbers - np.uint64(first))
-        candidates, numbers = CandidateSet(fingerprints[first:], looks[first:]), np.arange(first, dtype=np.uint64)
-        candidates.add(numbers, fingerprints[:first], looks[:first], roots=known.roots.astype(np.uint64))
+        # Without a column of letters all are 0, unknown.
+        letters, numbers = known.whole["letters"].sum(axis=1, dtype=np.int64), np.arange(first, dtype=np.uint64)
+        candidates = CandidateSet(fingerprints[first:], looks[first:], letters[first:])
+        decided = numbers, fingerprints[:first], looks[:first], letters[:first]
+        candidates.add(*decided, known.roots.astype(np.uint64))
         kinds, compared = np.full(candidates.rows, EntryKind.NEAR, np.uint8), np.zeros(candidates.rows, np.int64)
         rows = Rows(
             kinds,
@@ -111,24 +115,25 @@ class Resolve:
             np.zeros_like(compared, np.bool_),
             compared,
         )
-        limits = limits_of(parameters.insert, parameters.root, parameters.distance_max, bin_bits)
+        limits = limits_of(parameters.insert, parameters.root, parameters.distance_max, bin_bits, self._longer)
         return Walk(rows, limits, to_roots).decide(first)
 
     def _rejects(self, task: Task, known: _Known, outcome: Outcome) -> Records:
-        """The slot's duplicates, as REJECT; puts their fates."""
-        rows = np.flatnonzero(outcome.verdicts == Verdict.DUPLICATE)
+        """The slot's documents that name an original, as PAIR; puts the fates of duplicates."""
+        rows = np.flatnonzero(naming_originals(outcome.verdicts))
         # Orders from ROW_ORDER on are rows, others are numbers already.
         originals = outcome.orders[rows]
         originals = np.where(originals < ROW_ORDER, originals, originals - np.uint64(ROW_ORDER - known.first))
         originals = originals.astype(np.int64)
-        rejects = np.zeros(len(rows), REJECT)
-        rejects["distance"] = outcome.distances[rows]
+        rejects = np.zeros(len(rows), PAIR)
+        rejects["distance"], rejects["verdict"] = outcome.distances[rows], outcome.verdicts[rows]
         for prefix, numbers in (("", known.first + rows), ("of_", originals)):
             rejects[f"{prefix}high"], rejects[f"{prefix}low"] = known.high[numbers], known.low[numbers]
-        entering = outcome.entering[rows]
-        members = np.zeros(np.count_nonzero(entering), self._layout.settled)
+        member = outcome.entering[rows] & (rejects["verdict"] == Verdict.DUPLICATE)
+        members = np.zeros(np.count_nonzero(member), self._layout.settled)
         for name in ("high", "low", "of_high", "of_low"):
-            members[name] = rejects[name][entering]
-        members["of_whole"] = known.whole[originals[entering]]
-        self._fates.write(task, rejects["high"][~entering], rejects["low"][~entering], members)
+            members[name] = rejects[name][member]
+        members["of_whole"] = known.whole[originals[member]]
+        dropped = ~outcome.entering[rows]
+        self._fates.write(task, rejects["high"][dropped], rejects["low"][dropped], members)
         return rejects

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.matching.minhash import mixed
+from index.session import Longer
 from index.storage.parameters import Parameters
 
 Rows = npt.NDArray[np.void]
@@ -34,21 +35,20 @@ ADDS, ASKS = 1, 2
 """Uses of a claim: enter under the key, and ask for earlier documents. Most do both."""
 
 _KEY = [("high", "<u8"), ("low", "<u8")]
-_PAIR = [*_KEY, ("of_high", "<u8"), ("of_low", "<u8"), ("distance", "<i2")]
+_BOTH = [*_KEY, ("of_high", "<u8"), ("of_low", "<u8")]
+_VERDICT = [("distance", "<i2"), ("verdict", "u1")]
+_PAIR = [*_BOTH, *_VERDICT]
 
-CANDIDATE = np.dtype(_PAIR)
-"""A document and an earlier one, with the distance if known, else NO_DISTANCE."""
+PAIR = np.dtype(_PAIR)
+"""A document and an earlier one, or its original. The distance is NO_DISTANCE, and the verdict DUPLICATE, until it is known."""
 
-REJECT = np.dtype(_PAIR)
-"""A document and its original."""
-
-NAMED = np.dtype([*_KEY, ("offset", "<u8"), ("partition", "<u4"), ("source", "<u4"), ("distance", "<i2")])
-"""A document and its original's position; source: place among the message's texts."""
+NAMED = np.dtype([*_KEY, ("offset", "<u8"), ("partition", "<u4"), ("letters", "<u4"), *_VERDICT])
+"""A document, and its original's position and letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Records that depend on the length of fingerprints and looks.
+    """Records that depend on the length of fingerprints and looks, and on whether letters are compared.
 
     `whole` is all that is compared between documents. `rule` is the part that the rule needs in RESOLVE, perhaps nothing.
     """
@@ -63,18 +63,19 @@ class Layout:
     settled: np.dtype[np.void]
 
     @classmethod
-    def of(cls, parameters: Parameters) -> "Layout":
-        """Records of a flow with these parameters.
+    def of(cls, parameters: Parameters, longer: Longer | None) -> "Layout":
+        """Records of a flow with these settings.
 
         A MinHash claim holds its band's hash, a SimHash claim the whole fingerprint. If that leaves open whether two
         documents are alike in everything compared, `alike` holds a hash of it all. An EXACT document has one page for its
         fingerprint, and in `words` as much of it as fits.
         """
-        whole = _compared(parameters.words, parameters.look_bytes)
-        rule = whole if parameters.root is not None else _compared(0, 0)
-        filed: list[Any] = [("words", "<u8", (1,)), ("alike", "<u8")]
-        if parameters.banding is None:
-            filed = [("words", "<u8", (parameters.words,)), *([("alike", "<u8")] if parameters.look_bytes else [])]
+        letters, digests = int(longer is not None), int(parameters.banding is not None or parameters.look is not None)
+        whole = _compared(parameters.words, parameters.look_bytes, letters)
+        rule = whole if parameters.root is not None or letters else _compared(0, 0, 0)
+        words = parameters.words if parameters.banding is None else 1
+        left_open = [("letters", "<u4", (letters * (1 - digests),)), ("alike", "<u8", (digests,))]
+        filed: list[Any] = [("words", "<u8", (words,)), *left_open]
         asked: list[Any] = [*_KEY, ("page", "<u8"), ("use", "u1")]
         return cls(
             whole=whole,
@@ -84,12 +85,12 @@ class Layout:
             signature=np.dtype([*_KEY, ("whole", whole)]),
             recalled=np.dtype([*_PAIR, ("of_whole", whole)]),
             hit=np.dtype([*_PAIR, ("whole", rule), ("of_whole", rule)]),
-            settled=np.dtype([*_PAIR[:-1], ("of_whole", rule)]),
+            settled=np.dtype([*_BOTH, ("of_whole", rule)]),
         )
 
 
-def _compared(words: int, look_bytes: int) -> np.dtype[np.void]:
-    return np.dtype([("fingerprint", "<u8", (words,)), ("look", "u1", (look_bytes,))])
+def _compared(words: int, look_bytes: int, letters: int) -> np.dtype[np.void]:
+    return np.dtype([("fingerprint", "<u8", (words,)), ("look", "u1", (look_bytes,)), ("letters", "<u4", (letters,))])
 
 
 def rows_of(contents: Iterable[bytes], kind: np.dtype[np.void]) -> Rows:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
-from index.dataflow.rows import CANDIDATE, Layout, Rows, numbered, rows_of
+from index.dataflow.rows import PAIR, Layout, Rows, numbered, rows_of
 from index.storage.parameters import Parameters
 
 
@@ -35,7 +35,7 @@ class Verify:
         hits = np.zeros(int(counts.sum()), self._layout.hit)
         if not len(hits):
             return
-        for name in CANDIDATE.names or ():
+        for name in PAIR.names or ():
             hits[name] = pairs[name][counts]
         hits["distance"] = distances[counts]
         if self._layout.rule == self._layout.whole:

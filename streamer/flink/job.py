@@ -92,6 +92,7 @@ class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """See `KeyedProcessFunction`."""
+        # Flink takes state back only with a new function, so what an operator remembers of it never is of a later state.
         self._operator: Any = self._flow.operators()[self._stage]
         self._tags = {stage: tag_of(stage) for stage in Stage}
         self._task = _map_state(runtime_context, "state")

@@ -33,6 +33,7 @@ class Answer(NamedTuple):
     distance: int
     original_id: str | None
     original_position: Position | None
+    ratio: int
 
 
 class Batch(NamedTuple):
@@ -225,10 +226,11 @@ def answers_by_position(decided: list[Decided], logs: dict[int, list[Batch]]) ->
     found: dict[tuple[int, int], Answer] = {}
     for each in decided:
         entries = batches[each.content].entries
+        ratios = each.ratios(entries.letters[each.first :]).tolist()
         for row, verdict in enumerate(each.verdicts.tolist()):
             position = each.partition, int(entries.offsets[each.first + row])
             distance, original = int(each.distances[row]), each.original_ids[row]
-            answer = Answer(verdict, distance, original, each.original_positions[row])
+            answer = Answer(verdict, distance, original, each.original_positions[row], ratios[row])
             assert found.setdefault(position, answer) == answer, position
     return found
 

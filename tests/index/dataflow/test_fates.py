@@ -10,7 +10,7 @@ from index.matching.root import RootRule
 from index.storage.parameters import Parameters
 from tests.support.dataflow import KeyState
 
-MEMBER = Layout.of(Parameters(insert="root", root=RootRule(5))).settled
+MEMBER = Layout.of(Parameters(insert="root", root=RootRule(5)), None).settled
 NOTHING = np.empty(0, np.uint64)
 
 KEYS = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 5))
