@@ -105,16 +105,8 @@ class Resolve:
         decided = numbers, fingerprints[:first], looks[:first], letters[:first]
         candidates.add(*decided, known.roots.astype(np.uint64))
         kinds, compared = np.full(candidates.rows, EntryKind.NEAR, np.uint8), np.zeros(candidates.rows, np.int64)
-        rows = Rows(
-            kinds,
-            candidates,
-            matches.take(before),
-            pairs,
-            no_matches(),
-            None,
-            np.zeros_like(compared, np.bool_),
-            compared,
-        )
+        apart = np.zeros(candidates.rows, np.bool_)
+        rows = Rows(kinds, candidates, matches.take(before), pairs, no_matches(), None, apart, compared)
         limits = limits_of(parameters.insert, parameters.root, parameters.distance_max, bin_bits, self._longer)
         return Walk(rows, limits, to_roots).decide(first)
 
