@@ -35,15 +35,16 @@ from deploy.planted_fingerprints import (
     planted,
     sequential,
 )
-from index import Index, Parameters
-from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Message
-from streamer.fingerprint.scheme import parameters_for, scheme_for
+from index import Index, Longer, Parameters
+from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Kind, Message
+from index.dataflow.rows import Layout, numbered, rows_of
+from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
 from streamer.flink.batches import arrival, verdict_batch
 from streamer.index_admin.seed import seed, taken_in
 from streamer.records.envelope import stamp_text
 from streamer.settings.settings import load
 
-CARRIED = ["index.recrawl=duplicate", "index.longer=duplicate", "index.templates=false", "fingerprint.key=public"]
+CARRIED = ["index.recrawl=duplicate", "index.templates=false", "fingerprint.key=public"]
 SCHEMES = {
     "simhash": [
         "fingerprint.scheme=simhash",
@@ -60,16 +61,18 @@ TIMEOUT_SECONDS = 3_600
 class State(dict[bytes, bytes]):
     """State of one key, in memory."""
 
-    def put(self, name: bytes, content: bytes) -> None:
-        self[name] = content
+    def put_all(self, contents: dict[bytes, bytes]) -> None:
+        self.update(contents)
 
 
-def alone(parameters: Parameters, contents: Sequence[bytes], shards: int) -> tuple[dict[str, float], float]:
-    """Seconds that each operator takes for all batches in this process, and bytes of their state."""
-    flow = Dataflow(parameters, shards=shards)
+def alone(
+    parameters: Parameters, longer: Longer | None, contents: Sequence[bytes], shards: int
+) -> tuple[dict[str, float], float, int]:
+    """Seconds that each operator takes for all batches in this process, bytes of their state, and documents with hits."""
+    flow = Dataflow(parameters, shards=shards, longer=longer)
     order, operators = flow.order(), flow.operators()
     states: dict[tuple[int, int], State] = defaultdict(State)
-    seconds = dict.fromkeys((stage.name.lower() for stage in flow.stages), 0.0)
+    seconds, hits = dict.fromkeys((stage.name.lower() for stage in flow.stages), 0.0), list[bytes]()
     for slot, at in enumerate(range(0, len(contents), BATCHES_A_SLOT)):
         waiting: dict[tuple[int, int], list[Message]] = defaultdict(list)
 
@@ -83,6 +86,7 @@ def alone(parameters: Parameters, contents: Sequence[bytes], shards: int) -> tup
                     operators[message.stage].keep(states[message.stage, message.key], message)  # type: ignore[attr-defined]
                 else:
                     waiting[message.stage, message.key].append(message)
+                    hits.extend([message.content] * (message.kind == Kind.HITS))
 
         begin = time.perf_counter()
         for content in contents[at : at + BATCHES_A_SLOT]:
@@ -94,7 +98,10 @@ def alone(parameters: Parameters, contents: Sequence[bytes], shards: int) -> tup
             for key in sorted(key for of, key in waiting if of == stage):
                 take(operator.complete(states[stage, key], 0, waiting[stage, key]))
             seconds[stage.name.lower()] += time.perf_counter() - begin
-    return seconds, sum(len(name) + len(content) for state in states.values() for name, content in state.items())
+    size = sum(len(name) + len(content) for state in states.values() for name, content in state.items())
+    rows = rows_of(hits, Layout.of(parameters, longer).hit)
+    _, hitting = numbered(rows["high"], rows["low"])
+    return seconds, size, len(hitting)
 
 
 @contextmanager
@@ -123,7 +130,9 @@ def on_flink(scheme: str, parameters: Parameters, contents: Sequence[bytes], doc
         wanted = flink.checkpoints_completed(job) + 2
         flink.wait(lambda: flink.checkpoints_completed(job) >= wanted, "checkpoints", TIMEOUT_SECONDS)
         size = flink.get(f"/jobs/{job}/checkpoints")["latest"]["completed"]["state_size"]
-        wrong = mismatches(sequential(kafka.bootstrap_servers, "fingerprints", parameters), verdicts.by_batch)
+        longer = longer_of(load(None, chosen, {}).index)
+        expected = sequential(kafka.bootstrap_servers, "fingerprints", parameters, longer=longer)
+        wrong = mismatches(expected, verdicts.by_batch)
     print(
         f"{scheme} on Flink, {shards} shards: {rate:,.0f} documents/s, {size / documents:,.0f} bytes of state a document, "
         f"{wrong} wrong of {documents:,}",
@@ -142,8 +151,9 @@ def seeded(scheme: str, contents: Sequence[bytes]) -> None:
     ):
         settings, directory = load(None, chosen, {}), Path(name)
         parameters = parameters_for(settings, scheme_for(settings).stamp())
-        decide_here(parameters, directory, contents[:cut])
-        with Index.open(directory, parameters, map_bytes_max=2**36) as index:
+        longer = longer_of(settings.index)
+        decide_here(parameters, directory, contents[:cut], longer)
+        with Index.open(directory, parameters, map_bytes_max=2**36, longer=longer) as index:
             begin = time.perf_counter()
             written = seed(settings, index, lambda _: None)
             writing = time.perf_counter() - begin
@@ -158,9 +168,8 @@ def seeded(scheme: str, contents: Sequence[bytes]) -> None:
         going_on = time.perf_counter() - begin
         feeder.feed(contents[cut:])
         verdicts.wait_for(documents_in(contents[cut:]), TIMEOUT_SECONDS)
-        wrong = mismatches(
-            sequential(kafka.bootstrap_servers, "fingerprints", parameters, directory), verdicts.by_batch
-        )
+        expected = sequential(kafka.bootstrap_servers, "fingerprints", parameters, directory, longer=longer)
+        wrong = mismatches(expected, verdicts.by_batch)
     print(
         f"{scheme} seeded: {written.entries:,} entries written at {written.entries / writing:,.0f}/s, {going_on:.1f} s from the "
         f"end of all that to the job that goes on, {wrong} wrong of {verdicts.documents:,} behind them",
@@ -237,11 +246,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         for shards in options.shards:
             if not options.cluster:
-                seconds, size = alone(parameters, contents, shards)
+                seconds, size, hitting = alone(parameters, longer_of(settings.index), contents, shards)
                 each = ", ".join(f"{name} {1e6 * took / options.documents:.0f}" for name, took in seconds.items())
                 print(
                     f"{scheme}, operators alone, {shards} shards: {options.documents / sum(seconds.values()):,.0f} documents/s, "
-                    f"{size / options.documents:,.0f} bytes of state a document; us a document: {each}",
+                    f"{size / options.documents:,.0f} bytes of state a document; us a document: {each}; resolve "
+                    f"{1e6 * seconds['resolve'] / hitting:.1f} a document that hits ({hitting / options.documents:.0%})",
                     flush=True,
                 )
             if not options.alone:

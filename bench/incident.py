@@ -26,8 +26,7 @@ from rich.table import Table
 from deploy.made_up_site import LANGUAGES, Language, admitted, amid, kept, others, site
 from index import Index, Verdict
 from streamer.fingerprint.fingerprints import Fingerprints
-from streamer.fingerprint.scheme import parameters_for, scheme_for
-from streamer.service.wiring import longer_of
+from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
 from streamer.settings.settings import Settings
 
 POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(

@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 from deploy.flink_service import PARTITIONS
 from deploy.planted_fingerprints import sequential
 from index import Verdict
-from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
 from streamer.settings.settings import Settings
 
 VerdictsByPosition = dict[str, tuple[str, str | None]]
@@ -60,9 +60,9 @@ def delivered(headers: Sequence[Mapping[str, str]]) -> VerdictsByPosition:
 def decided_by_one_index(settings: Settings, directory: Path) -> VerdictsByPosition:
     """One index's verdicts on the topic's new fingerprints. The index stays in the directory."""
     parameters = parameters_for(settings, scheme_for(settings).stamp())
-    servers, topics = settings.kafka.bootstrap_servers[0], settings.topics
+    servers, topics, longer = settings.kafka.bootstrap_servers[0], settings.topics, longer_of(settings.index)
     verdicts = {}
-    for (partition, _), batch in sequential(servers, topics.fingerprints, parameters, directory).items():
+    for (partition, _), batch in sequential(servers, topics.fingerprints, parameters, directory, longer=longer).items():
         for offset, verdict, original in zip(batch.offsets, batch.verdicts, batch.original_ids, strict=True):
             verdicts[f"{topics.input}/{partition}/{offset}"] = Verdict(verdict).label, original
     return verdicts

@@ -1,7 +1,7 @@
 """Random fingerprints with planted near-duplicates for the fingerprints topic, and one index's verdicts on them.
 
 A quarter are near-duplicates in chains: each resembles an earlier document, which may resemble another. Similar documents
-are spread over all partitions, so that many are in flight at once.
+are spread over all partitions, so that many are in flight at once. One in ten is a fifth longer than the others.
 """
 
 import tempfile
@@ -16,14 +16,14 @@ import numpy.typing as npt
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
-from index import Entries, Index, Kind, Parameters, Position, Source
+from index import Entries, Index, Kind, Longer, Parameters, Position, Source
 from streamer.records.envelope import DOCUMENTS_MAX, Heading
 from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
 from streamer.records.verdict_batch import unpack_verdicts
 
 PARTITIONS = 4
 STREAM, TOPIC = "planted-stream", "documents"
-NEAR_SHARE, EXACT_SHARE, UNDECIDABLE_SHARE = 0.25, 0.02, 0.01
+NEAR_SHARE, EXACT_SHARE, UNDECIDABLE_SHARE, LONGER_SHARE = 0.25, 0.02, 0.01, 0.1
 
 
 class BatchVerdicts(NamedTuple):
@@ -34,6 +34,7 @@ class BatchVerdicts(NamedTuple):
     distances: list[int]
     original_ids: list[str | None]
     original_positions: list[Position | None]
+    ratios: list[int]
 
 
 def planted(parameters: Parameters, count: int, seed: int) -> npt.NDArray[np.uint64]:
@@ -70,13 +71,14 @@ def batches_of(fingerprints: npt.NDArray[np.uint64], seed: int, stamp: str = "{}
     # Many exact ones are equal.
     exact = np.flatnonzero(kinds == Kind.EXACT)
     fingerprints[exact] = (exact // 100 % 97).astype(np.uint64)[:, None]
+    lengths = np.where(generator.random(count) < LONGER_SHARE, 1_200, 1_000).astype(np.uint32)
     rows_of = [np.flatnonzero(partition_of == partition) for partition in range(PARTITIONS)]
     for at in range(0, max(map(len, rows_of)), DOCUMENTS_MAX):
         for partition, all_rows in enumerate(rows_of):
             rows = all_rows[at : at + DOCUMENTS_MAX]
             if len(rows):
                 ids = [f"made-up-{row}" for row in rows.tolist()]
-                yield batch(partition, at, fingerprints[rows], kinds[rows], ids, stamp)
+                yield batch(partition, at, fingerprints[rows], kinds[rows], ids, stamp, lengths[rows])
 
 
 def batch(
@@ -86,12 +88,21 @@ def batch(
     kinds: npt.NDArray[np.uint8],
     ids: Sequence[str],
     stamp: str = "{}",
+    lengths: npt.NDArray[np.uint32] | None = None,
 ) -> bytes:
     """A fingerprint batch with offsets from `begin` on."""
     count, source = len(ids), Source(STREAM, partition)
     offsets = np.arange(begin, begin + count, dtype=np.uint64)
     entries = Entries(
-        (source,), np.zeros(count, np.uint32), offsets, kinds, kinds, fingerprints, np.zeros(count, np.int64), ids
+        (source,),
+        np.zeros(count, np.uint32),
+        offsets,
+        kinds,
+        kinds,
+        fingerprints,
+        np.zeros(count, np.int64),
+        ids,
+        lengths=lengths,
     )
     heading = Heading(stamp, STREAM, TOPIC, partition, begin, begin + count)
     return pack_fingerprints(FingerprintBatch(heading, entries, [None] * count))
@@ -134,10 +145,16 @@ def create_topics(bootstrap_servers: str, *topics: str) -> None:
 
 
 def sequential(
-    bootstrap_servers: str, topic: str, parameters: Parameters, directory: Path | None = None
+    bootstrap_servers: str,
+    topic: str,
+    parameters: Parameters,
+    directory: Path | None = None,
+    *,
+    longer: Longer | None = None,
 ) -> dict[tuple[int, int], BatchVerdicts]:
     """One index's verdicts on the batches in timestamp order, by partition and first offset.
 
+    longer     as in `Index.open`
     directory  an index to continue, without its earlier batches; None: a temporary index
     """
     arrived, latest = [], [0] * PARTITIONS
@@ -149,7 +166,7 @@ def sequential(
     verdicts = {}
     with (
         tempfile.TemporaryDirectory(prefix="sequential-") as new,
-        Index.open(directory or Path(new), parameters, map_bytes_max=2**36) as index,
+        Index.open(directory or Path(new), parameters, map_bytes_max=2**36, longer=longer) as index,
     ):
         for _, partition, begin, content in sorted(arrived, key=lambda each: each[:3]):
             decisions = index.admit(content.entries, {content.entries.sources[0]: content.heading.end})
@@ -161,6 +178,7 @@ def sequential(
                 decisions.distances.tolist(),
                 decisions.original_ids,
                 decisions.original_positions,
+                decisions.ratios.tolist(),
             )
     return verdicts
 
@@ -218,6 +236,7 @@ class Verdicts:
             batch.distances.tolist(),
             list(batch.original_ids),
             list(batch.original_positions),
+            batch.ratios.tolist(),
         )
         first = self.by_batch.setdefault((partition, batch.heading.begin), verdicts)
         if first is verdicts:
@@ -232,9 +251,11 @@ def documents_in(contents: Sequence[bytes]) -> int:
     return sum(len(unpack_fingerprints(content, "made up").entries) for content in contents)
 
 
-def decide_here(parameters: Parameters, directory: Path, contents: Sequence[bytes]) -> None:
-    """Admit batches in order to an index, created if missing."""
-    with Index.open(directory, parameters, map_bytes_max=2**36) as index:
+def decide_here(
+    parameters: Parameters, directory: Path, contents: Sequence[bytes], longer: Longer | None = None
+) -> None:
+    """Admit batches in order to an index, created if missing; longer: as in `Index.open`."""
+    with Index.open(directory, parameters, map_bytes_max=2**36, longer=longer) as index:
         for content in contents:
             batch = unpack_fingerprints(content, "made up")
             index.admit(batch.entries, {batch.entries.sources[0]: batch.heading.end})

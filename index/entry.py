@@ -91,6 +91,17 @@ def naming_originals(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     return naming
 
 
+def length_ratios(lengths: npt.NDArray[np.uint32], originals: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint16]:
+    """`Decisions.ratios` of documents by their and their originals' letters: uint32 [n] twice -> uint16 [n]; 0 is unknown.
+
+    >>> length_ratios(np.array([110, 110], np.uint32), np.array([100, 0], np.uint32))
+    array([1100,    0], dtype=uint16)
+    """
+    own, of_originals = lengths.astype(np.int64), originals.astype(np.int64)
+    ratios = np.clip((2_000 * own + of_originals) // np.maximum(2 * of_originals, 1), 1, RATIO_MAX)
+    return np.where((own == 0) | (of_originals == 0), 0, ratios).astype(np.uint16)
+
+
 def standing_for_themselves(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Whether each verdict makes an entry that others may name: uint8 [n] -> bool [n]."""
     standing: npt.NDArray[np.bool_] = _STANDING[verdicts]

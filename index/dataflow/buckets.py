@@ -8,57 +8,56 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.dataflow.message import Kind, Task
-from index.dataflow.rows import Rows
+from index.dataflow.message import Task
+from index.dataflow.rows import Rows, run_begins
 
-_HEAD = struct.Struct("<I")
-_PAGE = struct.Struct("<BQ")
-_CHUNK = struct.Struct("<BQI")
+_FULL = struct.Struct("<I")
+_CHUNK = struct.Struct("<8sI")
 
 
 class Buckets:
-    """Entries of one kind under pages.
+    """Entries under pages.
 
-    A page's open chunk follows its count of full ones: b"".join([count, entries]). Full chunks never change.
+    A page holds its open chunk's entries, then its number of full chunks if there are any. Full chunks never change.
     """
 
-    def __init__(self, kind: Kind, entry: np.dtype[np.void], chunk_entries: int):
-        self._kind, self._entry = int(kind), entry
-        self._chunk_bytes = chunk_entries * entry.itemsize
+    def __init__(self, entry: np.dtype[np.void], chunk_entries: int):
+        self._entry, self._chunk_entries = entry, chunk_entries
 
-    def read(self, task: Task, pages: Sequence[int]) -> "Opened":
-        """Read distinct pages."""
-        heads, parts, counts = [], [], np.zeros(len(pages), np.int64)
-        for place, page in enumerate(pages):
-            head = task.get(_PAGE.pack(self._kind, page))
-            heads.append(head)
-            if head is None:
-                continue
-            (full,) = _HEAD.unpack_from(head)
-            for chunk in range(full):
-                content = task.get(_CHUNK.pack(self._kind, page, chunk))
-                assert content is not None, "a full chunk is never removed"
-                parts.append(content)
-            parts.append(head[_HEAD.size :])
-            counts[place] = (full * self._chunk_bytes + len(head) - _HEAD.size) // self._entry.itemsize
-        return Opened(np.frombuffer(b"".join(parts), self._entry), counts, pages, heads)
+    def read(self, task: Task, pages: npt.NDArray[np.uint64]) -> "Opened":
+        """Read distinct pages, uint64 [pages]."""
+        # Unlike numpy's bytes, void keeps zeros at the end.
+        names = pages.astype("<u8").view("V8").tolist()
+        heads = [task.get(name) or b"" for name in names]
+        contents, full = heads.copy(), np.zeros(len(pages), np.int64)
+        counts, rests = np.divmod(np.fromiter(map(len, heads), np.int64, len(pages)), self._entry.itemsize)
+        for place in np.flatnonzero(rests).tolist():
+            heads[place], (full[place],) = heads[place][: -_FULL.size], _FULL.unpack(heads[place][-_FULL.size :])
+            chunks = [task.get(_CHUNK.pack(names[place], chunk)) for chunk in range(full[place])]
+            contents[place] = b"".join([*(each for each in chunks if each is not None), heads[place]])
+        entries = np.frombuffer(b"".join(contents), self._entry)
+        return Opened(entries, counts + full * self._chunk_entries, names, heads, full)
 
     def add(self, task: Task, opened: "Opened", places: npt.NDArray[np.intp], entries: Rows) -> None:
         """Append entries to opened pages; places: intp [n], ascending, their pages among the opened ones."""
-        content, size = entries.tobytes(), entries.dtype.itemsize
-        of_pages, begins = np.unique(places, return_index=True)
-        bounds = pairwise([*begins.tolist(), len(places)])
-        for place, (begin, end) in zip(of_pages.tolist(), bounds, strict=True):
-            self._append(task, opened.pages[place], opened.heads[place], content[begin * size : end * size])
+        added, begins = entries.view(f"V{entries.itemsize}").tolist(), run_begins(places)
+        at, bounds = places[begins], pairwise([*begins.tolist(), len(places)])
+        parts = [added[begin] if end - begin == 1 else b"".join(added[begin:end]) for begin, end in bounds]
+        contents = {
+            opened.names[place]: opened.heads[place] + part for place, part in zip(at.tolist(), parts, strict=True)
+        }
+        full = opened.full[at]
+        counts = opened.counts[at] - full * self._chunk_entries + np.diff(begins, append=len(places))
+        for place in at[(full > 0) | (counts >= self._chunk_entries)].tolist():
+            contents |= self._chunked(opened.names[place], int(opened.full[place]), contents[opened.names[place]])
+        task.put_all(contents)
 
-    def _append(self, task: Task, page: int, head: bytes | None, added: bytes) -> None:
-        full, content = 0, added
-        if head is not None:
-            (full,), content = _HEAD.unpack_from(head), head[_HEAD.size :] + added
-        while len(content) >= self._chunk_bytes:
-            task.put(_CHUNK.pack(self._kind, page, full), content[: self._chunk_bytes])
-            full, content = full + 1, content[self._chunk_bytes :]
-        task.put(_PAGE.pack(self._kind, page), _HEAD.pack(full) + content)
+    def _chunked(self, name: bytes, full: int, content: bytes) -> dict[bytes, bytes]:
+        """A page after `full` chunks: new full chunks, and the open one."""
+        size = self._chunk_entries * self._entry.itemsize
+        new = range(len(content) // size)
+        chunks = {_CHUNK.pack(name, full + chunk): content[chunk * size : (chunk + 1) * size] for chunk in new}
+        return {**chunks, name: content[len(new) * size :] + _FULL.pack(full + len(new))}
 
 
 class Opened(NamedTuple):
@@ -66,10 +65,13 @@ class Opened(NamedTuple):
 
     entries  in insertion order, page after page
     counts   int64 [pages], each page's entries
-    heads    full chunk count and open chunk of each page, None without entries
+    names    of the pages in the state
+    heads    each page's open chunk
+    full     int64 [pages], each page's number of full chunks
     """
 
     entries: Rows
     counts: npt.NDArray[np.int64]
-    pages: Sequence[int]
-    heads: Sequence[bytes | None]
+    names: Sequence[bytes]
+    heads: Sequence[bytes]
+    full: npt.NDArray[np.int64]

@@ -8,6 +8,7 @@ the first enters. They have the same matches, so a later one is unique only if t
 enough, the first is as near, and earlier.
 """
 
+import struct
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,19 +19,24 @@ from index.dataflow.message import Decided, Kind, Message, Stage, Task
 from index.dataflow.rows import (
     ADDS,
     ASKS,
-    CANDIDATE,
+    EXACT_PAGES,
     PAGE_BITS,
-    REJECT,
+    PAIR,
     Layout,
     Rows,
     by_group,
+    packed_by_group,
     rows_of,
+    run_begins,
     shard_of_batches,
 )
-from index.entry import NO_DISTANCE
+from index.entry import NO_DISTANCE, Verdict
 from index.matching.distance import hamming
+from index.matching.minhash import mixed
 from index.matching.simhash import probe_radii
 from index.storage.parameters import Parameters
+
+_KEY = struct.Struct("<QQ")
 
 PAIRS_AT_ONCE = 2**18
 """Pairs compared at once: bounds their memory."""
@@ -42,40 +48,45 @@ class Claim:
     def __init__(self, parameters: Parameters, layout: Layout, shards: int, chunk_entries: int):
         """See `Dataflow`."""
         self._parameters, self._layout, self._shards = parameters, layout, shards
-        self._near = Buckets(Kind.NEAR_CLAIMS, layout.near_entry, chunk_entries)
-        self._exact = Buckets(Kind.EXACT_CLAIMS, layout.exact_entry, chunk_entries)
-        self._recalls = parameters.banding is not None or parameters.look is not None
+        self._buckets = Buckets(layout.entry, chunk_entries)
+        recalls = parameters.banding is not None or parameters.look is not None
+        self._met = PAIR if recalls else layout.hit
         if parameters.banding is None:
             self._radii = np.array(probe_radii(parameters.blocks, parameters.distance_max))
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
         """Match a slot's claims with the stored ones and each other, in order."""
-        exact = rows_of((each.content for each in messages if each.kind == Kind.EXACT_CLAIMS), self._layout.exact_claim)
-        near = rows_of((each.content for each in messages if each.kind == Kind.NEAR_CLAIMS), self._layout.near_claim)
-        if len(exact):
-            met = [_equal(rows, others, 0) for _, rows, others in self._meet(task, exact, self._exact)]
-            met.append(np.empty(0, REJECT))
-            yield from self._by_original(np.concatenate(met), Stage.NAME, Kind.REJECTS, slot)
-        if len(near):
-            met = [self._compared(*each) for each in self._meet(task, near, self._near)]
-            pairs = np.concatenate([np.empty(0, CANDIDATE if self._recalls else self._layout.hit), *met])
-            if self._recalls:
-                yield from self._by_original(pairs, Stage.RECALL, Kind.CANDIDATES, slot)
-            elif len(pairs):
-                yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, pairs.tobytes())
+        # A message has a batch's claims, which begin with their keys.
+        ordered = sorted(messages, key=lambda message: _KEY.unpack_from(message.content))
+        claims = rows_of((each.content for each in ordered), self._layout.claim)
+        rejects, near = [np.empty(0, PAIR)], [np.empty(0, self._met)]
+        for pages, rows, others in self._meet(task, claims):
+            exact, places = pages >= EXACT_PAGES, np.flatnonzero(pages < EXACT_PAGES)
+            rejects.append(_equal(rows[exact], others[exact], 0))
+            near.append(self._compared(pages[places], np.take(rows, places), np.take(others, places)))
+        yield from self._by_original(np.concatenate(rejects), Stage.NAME, Kind.REJECTS, slot)
+        pairs = np.concatenate(near)
+        if self._met == PAIR:
+            yield from self._by_original(pairs, Stage.RECALL, Kind.CANDIDATES, slot)
+        elif len(pairs):
+            yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, pairs.tobytes())
 
     def _by_original(self, pairs: Rows, stage: Stage, kind: Kind, slot: int) -> Iterator[Message]:
-        for shard, places in by_group(shard_of_batches(pairs["of_high"], pairs["of_low"], self._shards)):
-            yield Message(stage, shard, slot, kind, pairs[places].tobytes())
+        for shard, content in packed_by_group(pairs, shard_of_batches(pairs["of_high"], pairs["of_low"], self._shards)):
+            yield Message(stage, shard, slot, kind, content)
 
-    def _meet(self, task: Task, claims: Rows, buckets: Buckets) -> Iterator[tuple[npt.NDArray[np.int64], Rows, Rows]]:
+    def _meet(self, task: Task, claims: Rows) -> Iterator[tuple[npt.NDArray[np.int64], Rows, Rows]]:
         """Pairs of a claim and an earlier entry or claim in its page, in portions: pages int64 [m], claims and entries [m].
+
+        claims  in order of documents
 
         Then enters the claims, except those alike to an earlier one.
         """
-        claims = claims[np.lexsort((claims["low"], claims["high"], claims["page"]))]
-        pages, of_claims = np.unique(claims["page"], return_inverse=True)
-        opened = buckets.read(task, pages.tolist())
+        claims = np.take(claims, np.argsort(claims["page"], kind="stable"))
+        firsts = run_begins(claims["page"])
+        pages, sizes = claims["page"][firsts], np.diff(firsts, append=len(claims))
+        of_claims = np.repeat(np.arange(len(pages)), sizes)
+        opened = self._buckets.read(task, pages)
         stored, counts = opened.entries, opened.counts
         of_stored = np.repeat(np.arange(len(pages)), counts)
         leading = _leading(claims, of_claims, stored, of_stored)
@@ -84,14 +95,15 @@ class Claim:
             leaders[name] = claims[name][leading]
         # A page's residents: the stored entries, then its leaders in order. A claim meets a run of them, all earlier.
         pages_of_residents = np.concatenate([of_stored, of_claims[leading]])
-        residents = np.concatenate([stored, leaders])[np.argsort(pages_of_residents, kind="stable")]
-        begins = np.searchsorted(np.sort(pages_of_residents), np.arange(len(pages)))
-        firsts = np.searchsorted(of_claims, of_claims)
-        earlier = np.searchsorted(leading, np.arange(len(claims))) - np.searchsorted(leading, firsts)
+        residents = np.take(np.concatenate([stored, leaders]), np.argsort(pages_of_residents, kind="stable"))
+        of_pages = np.bincount(pages_of_residents, minlength=len(pages))
+        begins = np.cumsum(of_pages) - of_pages
+        before = np.searchsorted(leading, np.arange(len(claims)))
+        earlier = before - np.repeat(before[firsts], sizes)
         lengths = np.where(claims["use"] & ASKS, counts[of_claims] + earlier, 0)
         for some, rows, others in _runs(begins[of_claims], lengths):
-            yield pages[of_claims[some[rows]]].astype(np.int64), claims[some[rows]], residents[others]
-        buckets.add(task, opened, of_claims[leading], leaders)
+            yield pages[of_claims[some[rows]]].astype(np.int64), np.take(claims, some[rows]), np.take(residents, others)
+        self._buckets.add(task, opened, of_claims[leading], leaders)
 
     def _compared(self, pages: npt.NDArray[np.int64], claims: Rows, others: Rows) -> Rows:
         parameters = self._parameters
@@ -104,12 +116,10 @@ class Claim:
         # A pair that shares several blocks meets in each, and counts in the first.
         first = np.argmax(blocks <= self._radii, axis=1) == pages[near] >> PAGE_BITS
         claims, others, distances = claims[first], others[first], distances[first]
-        if self._recalls:
-            return _pairs(claims, others, distances)
-        hits = np.zeros(len(claims), self._layout.hit)
-        _fill(hits, claims, others, distances)
-        if parameters.root is not None:
-            hits["fingerprint"], hits["of_fingerprint"] = claims["words"], others["words"]
+        hits = _pairs(claims, others, distances, self._met)
+        if self._met != PAIR and self._layout.rule == self._layout.whole:
+            for whole, rows in (("whole", claims), ("of_whole", others)):
+                hits[whole]["fingerprint"], hits[whole]["letters"] = rows["words"], rows["letters"]
         return hits
 
 
@@ -118,13 +128,12 @@ def _leading(
 ) -> npt.NDArray[np.intp]:
     """Claims that enter, ascending: without an alike entry or earlier claim in their page."""
     adding = np.flatnonzero(claims["use"] & ADDS)
-    field = "alike" if "alike" in (stored.dtype.names or ()) else "words"
-    alike = np.atleast_2d(np.concatenate([stored[field], claims[field][adding]]).T)
-    pages = np.concatenate([of_stored, of_claims[adding]])
-    order = np.lexsort((*alike, pages))
-    again = (pages[order[1:]] == pages[order[:-1]]) & (alike[:, order[1:]] == alike[:, order[:-1]]).all(axis=0)
-    # Sorting is stable: the first of each run came first.
-    first = order[np.concatenate([[True], ~again])] if len(order) else order
+    # Page and values in one number, as unlikely to collide as other digests of 64 bits.
+    digests = np.concatenate([of_stored, of_claims[adding]]).astype(np.uint64)
+    for name in ("words", "letters", "alike"):
+        for column in np.concatenate([stored[name], claims[name][adding]]).T:
+            digests = mixed(digests) ^ column
+    _, first = np.unique(digests, return_index=True)
     return np.sort(adding[first[first >= len(stored)] - len(stored)])
 
 
@@ -147,13 +156,9 @@ def _equal(claims: Rows, others: Rows, distance: int) -> Rows:
     return _pairs(claims[equal], others[equal], distance)
 
 
-def _pairs(claims: Rows, others: Rows, distances: npt.NDArray[np.int16] | int) -> Rows:
-    pairs = np.zeros(len(claims), REJECT)
-    _fill(pairs, claims, others, distances)
-    return pairs
-
-
-def _fill(pairs: Rows, claims: Rows, others: Rows, distances: npt.NDArray[np.int16] | int) -> None:
+def _pairs(claims: Rows, others: Rows, distances: npt.NDArray[np.int16] | int, kind: np.dtype[np.void] = PAIR) -> Rows:
+    pairs = np.zeros(len(claims), kind)
     for name in ("high", "low"):
         pairs[name], pairs[f"of_{name}"] = claims[name], others[name]
-    pairs["distance"] = distances
+    pairs["distance"], pairs["verdict"] = distances, Verdict.DUPLICATE
+    return pairs

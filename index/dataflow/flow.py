@@ -14,9 +14,10 @@ from index.dataflow.rows import Layout
 from index.dataflow.verify import Verify
 from index.errors import ParametersDiffer
 from index.matching.minhash import HASH_BITS
+from index.session import Longer
 from index.storage.parameters import Parameters
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Version of the state and all messages."""
 
 
@@ -25,6 +26,7 @@ class Dataflow:
     """Decisions as a flow.
 
     parameters     the equivalent index's
+    longer         the equivalent index's, but it does not change while the state lives
     shards         keys for CLAIM, RECALL, VERIFY and NAME, spread over the tasks; always more than tasks
     slot_ms        a decision slot's length: longer ones are cheaper, and delay verdicts
     band_bits      MinHash: hash bits that name a band's bucket, 1 to 40: about log2 of the expected documents
@@ -38,6 +40,7 @@ class Dataflow:
     slot_ms: int = 50
     band_bits: int = 20
     chunk_entries: int = 256
+    longer: Longer | None = None
 
     def __post_init__(self) -> None:
         if self.parameters.frames is not None:
@@ -51,7 +54,8 @@ class Dataflow:
     @property
     def stamp(self) -> Mapping[str, str]:
         """Everything that must not change while the state lives, by name. Slots and chunks may."""
-        own = {"format": FORMAT_VERSION, "shards": self.shards, "band_bits": self.band_bits}
+        longer = "none" if self.longer is None else self.longer.ten_thousandths
+        own = {"format": FORMAT_VERSION, "shards": self.shards, "band_bits": self.band_bits, "longer": longer}
         return {name: str(value) for name, value in own.items()} | replace(self.parameters, fingerprint={}).by_name()
 
     @property
@@ -62,17 +66,17 @@ class Dataflow:
 
     def order(self) -> Order:
         """The first operator, which takes batches from the log."""
-        layout = Layout.of(self.parameters)
+        layout = Layout.of(self.parameters, self.longer)
         return Order(self.parameters, layout, self.stamp, self.shards, self.slot_ms, self.band_bits)
 
     def operators(self) -> Mapping[Stage, Operator]:
         """The operators after ORDER."""
-        parameters, layout = self.parameters, Layout.of(self.parameters)
+        parameters, layout = self.parameters, Layout.of(self.parameters, self.longer)
         operators: dict[Stage, Operator] = {
             Stage.CLAIM: Claim(parameters, layout, self.shards, self.chunk_entries),
             Stage.RECALL: Recall(layout, self.shards),
             Stage.VERIFY: Verify(parameters, layout),
-            Stage.RESOLVE: Resolve(parameters, layout, self.shards),
+            Stage.RESOLVE: Resolve(parameters, self.longer, layout, self.shards),
             Stage.NAME: Name(),
             Stage.JOIN: Join(),
         }

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from index.dataflow.message import Decided, Kind, Message, Task
-from index.dataflow.rows import NAMED, ROW_BITS, partitions, row_numbers
+from index.dataflow.rows import NAMED, PARTITION_MAX, ROW_BITS, row_numbers
 from index.dataflow.texts import unpack_texts
 from index.entry import NO_DISTANCE, Position, Source, Verdict
-from index.entry import Kind as EntryKind
 
 _HEADING = struct.Struct("<QQQQ")
 _COUNT = struct.Struct("<I")
+
+_BEFORE = np.array([Verdict.UNIQUE, Verdict.UNIQUE, Verdict.UNDECIDABLE, Verdict.DEAD_LETTER], np.uint8)
+"""Verdicts before any rejects, by kind."""
 
 
 class Join:
@@ -20,11 +22,7 @@ class Join:
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Decided]:  # noqa: ARG002
         """Verdicts on the slot's batches."""
-        decided: dict[tuple[int, int], Decided] = {}
-        for message in messages:
-            if message.kind == Kind.BATCH:
-                high, begin, batch = _unique(message.content)
-                decided[high, begin] = batch
+        decided = dict(_unique(message.content) for message in messages if message.kind == Kind.BATCH)
         for message in messages:
             if message.kind == Kind.NAMED:
                 _reject(decided, message.content)
@@ -32,17 +30,14 @@ class Join:
             yield decided[key]
 
 
-def _unique(content: bytes) -> tuple[int, int, Decided]:
+def _unique(content: bytes) -> tuple[tuple[int, int], Decided]:
     """Key of a batch, and its verdicts before any rejects."""
     high, begin, first, count = _HEADING.unpack_from(content)
-    kinds = np.frombuffer(content, "u1", count, _HEADING.size)
-    verdicts = np.full(count, Verdict.UNIQUE, np.uint8)
-    verdicts[kinds == EntryKind.UNDECIDABLE] = Verdict.UNDECIDABLE
-    verdicts[kinds == EntryKind.DEAD_LETTER] = Verdict.DEAD_LETTER
-    partition = int(partitions(np.array([high], np.uint64))[0])
-    distances = np.full(count, NO_DISTANCE, np.int16)
-    rest = content[_HEADING.size + count :]
-    return high, begin, Decided(partition, begin, first, verdicts, distances, [None] * count, [None] * count, {}, rest)
+    verdicts = _BEFORE[np.frombuffer(content, "u1", count, _HEADING.size)]
+    distances, letters = np.full(count, NO_DISTANCE, np.int16), np.zeros(count, np.uint32)
+    none, content = [None] * count, content[_HEADING.size + count :]
+    partition = high & PARTITION_MAX
+    return (high, begin), Decided(partition, begin, first, verdicts, distances, [*none], [*none], letters, {}, content)
 
 
 def _reject(decided: dict[tuple[int, int], Decided], content: bytes) -> None:
@@ -54,8 +49,8 @@ def _reject(decided: dict[tuple[int, int], Decided], content: bytes) -> None:
     for place, (row, begin) in enumerate(zip(numbers, begins, strict=True)):
         batch = decided[int(rows["high"][place]), begin]
         stream, name, original = texts[3 * place : 3 * place + 3]
-        batch.verdicts[row], batch.distances[row] = Verdict.DUPLICATE, rows["distance"][place]
-        batch.original_ids[row] = original
+        batch.verdicts[row], batch.distances[row] = rows["verdict"][place], rows["distance"][place]
+        batch.original_ids[row], batch.original_letters[row] = original, rows["letters"][place]
         source = Source(stream, int(rows["partition"][place]))
         batch.original_positions[row] = Position(source, int(rows["offset"][place]))
         batch.names[stream] = name  # type: ignore[index]

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import Entries, Position, Source
+from index.entry import Entries, Position, Source, length_ratios
 
 
 class Stage(IntEnum):
@@ -26,10 +26,8 @@ class Stage(IntEnum):
 class Kind(IntEnum):
     """Message content."""
 
-    NEAR_CLAIMS = 0
-    """NEAR documents under the keys of their blocks or bands."""
-    EXACT_CLAIMS = 1
-    """EXACT documents under a key of their fingerprints."""
+    CLAIMS = 0
+    """NEAR documents under the keys of their blocks or bands, and EXACT ones under a key of their fingerprints."""
     CANDIDATES = 2
     """Pairs of a document and an earlier one, to verify."""
     SIGNATURES = 3
@@ -39,11 +37,11 @@ class Kind(IntEnum):
     HITS = 5
     """Pairs of a document and an earlier, near one."""
     REJECTS = 6
-    """Documents that are not unique, with their originals."""
+    """Documents that name an original."""
     NAMES = 7
     """Ids and positions of a batch's documents."""
     NAMED = 8
-    """Rejects with their original's id and position."""
+    """Rejects with their original's id, position and letters."""
     BATCH = 9
     """An arrived batch, until its verdicts are known."""
     SETTLED = 10
@@ -64,13 +62,16 @@ class Message(NamedTuple):
 
 
 class Task(Protocol):
-    """State for one key in one operator: bytes by name. A `put` survives every crash, or the flow rolls back with it."""
+    """State for one key in one operator: bytes by name. What is put survives every crash, or the flow rolls back with it.
+
+    Then all operators are made again, so one may remember what it got and put.
+    """
 
     def get(self, name: bytes) -> bytes | None:
         """Bytes of this name."""
 
-    def put(self, name: bytes, content: bytes) -> None:
-        """Set the bytes of this name."""
+    def put_all(self, contents: dict[bytes, bytes]) -> None:
+        """Set the bytes of these names."""
 
 
 KEPT_AT_ONCE = frozenset({(Stage.RECALL, Kind.SIGNATURES), (Stage.NAME, Kind.NAMES)})
@@ -99,6 +100,7 @@ class Seeds:
     roots         their roots' keys, uint64 [m, 2]: high and low, as in `rows`
     fingerprints  of the roots, uint64 [m, words]
     looks         of the roots, uint8 [m, look bytes]
+    letters       of the roots, uint32 [m]
     ends          with a partition's last batch: by stream, the exclusive end of the decided offsets; else None
     """
 
@@ -106,6 +108,7 @@ class Seeds:
     roots: npt.NDArray[np.uint64]
     fingerprints: npt.NDArray[np.uint64]
     looks: npt.NDArray[np.uint8]
+    letters: npt.NDArray[np.uint32]
     ends: Mapping[str, int] | None = None
 
 
@@ -141,6 +144,7 @@ class Decided:
     verdicts            uint8 [n], `Verdict` values
     distances           int16 [n], as in `Decisions`
     original_ids        n ids; None for rows without an original, as in `original_positions`
+    original_letters    uint32 [n], 0 for rows without an original
     names               names of the originals' inputs, by stream
     content             of the `Arrival`
     """
@@ -152,5 +156,10 @@ class Decided:
     distances: npt.NDArray[np.int16]
     original_ids: list[str | None]
     original_positions: list[Position | None]
+    original_letters: npt.NDArray[np.uint32]
     names: Mapping[str, str]
     content: bytes
+
+    def ratios(self, letters: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint16]:
+        """Lengths of rows with these letters, uint32 [n], as in `Decisions.ratios`."""
+        return length_ratios(letters, self.original_letters)

@@ -7,7 +7,7 @@ import numpy as np
 
 from index.dataflow.leaves import LEAF_ROWS, leaf_name, leaves_of, rows_in_leaf
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
-from index.dataflow.rows import NAMED, REJECT, ROW_BITS, by_group, partitions, rows_of
+from index.dataflow.rows import NAMED, PAIR, ROW_BITS, by_group, partitions, rows_of
 from index.dataflow.texts import pack_texts, unpack_texts
 
 _HEADING = struct.Struct("<QQQQ")
@@ -21,17 +21,20 @@ class Name:
         """Keep a batch's names."""
         high, begin, _, count = _HEADING.unpack_from(message.content)
         offsets = np.frombuffer(message.content, "<u8", count, _HEADING.size)
-        stream, name, *ids = unpack_texts(message.content, _HEADING.size + offsets.nbytes)
+        letters = np.frombuffer(message.content, "<u4", count, _HEADING.size + offsets.nbytes)
+        stream, name, *ids = unpack_texts(message.content, _HEADING.size + offsets.nbytes + letters.nbytes)
+        leaves = {}
         for first in range(0, count, LEAF_ROWS):
             some = slice(first, first + LEAF_ROWS)
-            leaf = offsets[some].tobytes() + pack_texts([stream, name, *ids[some]])
-            task.put(leaf_name(high, begin << ROW_BITS | first), _COUNT.pack(len(offsets[some])) + leaf)
+            leaf = offsets[some].tobytes() + letters[some].tobytes() + pack_texts([stream, name, *ids[some]])
+            leaves[leaf_name(high, begin << ROW_BITS | first)] = _COUNT.pack(len(offsets[some])) + leaf
+        task.put_all(leaves)
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
         """Send rejects on to their partitions."""
-        rejects = rows_of((message.content for message in messages), REJECT)
+        rejects = rows_of((message.content for message in messages), PAIR)
         named = np.zeros(len(rejects), NAMED)
-        for column in ("high", "low", "distance"):
+        for column in ("high", "low", "distance", "verdict"):
             named[column] = rejects[column]
         named["partition"] = partitions(rejects["of_high"])
         texts = np.empty((len(rejects), 3), object)
@@ -40,9 +43,11 @@ class Name:
             assert content is not None, "a document is named before anybody resembles it"
             (count,) = _COUNT.unpack_from(content)
             offsets = np.frombuffer(content, "<u8", count, _COUNT.size)
-            stream, name, *ids = unpack_texts(content, _COUNT.size + offsets.nbytes)
-            for place, row in zip(places.tolist(), rows_in_leaf(rejects["of_low"][places]).tolist(), strict=True):
-                named["offset"][place] = offsets[row]
+            letters = np.frombuffer(content, "<u4", count, _COUNT.size + offsets.nbytes)
+            stream, name, *ids = unpack_texts(content, _COUNT.size + offsets.nbytes + letters.nbytes)
+            rows = rows_in_leaf(rejects["of_low"][places])
+            named["offset"][places], named["letters"][places] = offsets[rows], letters[rows]
+            for place, row in zip(places.tolist(), rows.tolist(), strict=True):
                 texts[place] = stream, name, ids[row]
         for partition, places in by_group(partitions(rejects["high"])):
             content = (

@@ -9,7 +9,18 @@ import numpy.typing as npt
 import xxhash
 
 from index.dataflow.message import Arrival, Kind, Message, Seeds, Stage, Task
-from index.dataflow.rows import ADDS, ASKS, PAGE_BITS, Layout, Rows, by_group, document_keys, shard_of, shard_of_batches
+from index.dataflow.rows import (
+    ADDS,
+    ASKS,
+    EXACT_PAGES,
+    PAGE_BITS,
+    Layout,
+    Rows,
+    document_keys,
+    packed_by_group,
+    shard_of,
+    shard_of_batches,
+)
 from index.dataflow.texts import pack_texts
 from index.decide.prepare import require_sound
 from index.entry import Entries
@@ -99,7 +110,7 @@ class Order:
         return Recorded({}, {}, 0) if content is None else Recorded(*json.loads(content))
 
     def _record(self, task: Task, known: Recorded) -> None:
-        task.put(_STATE, json.dumps(known).encode())
+        task.put_all({_STATE: json.dumps(known).encode()})
 
     def _of_settings(self, known: Recorded, arrival: Arrival) -> Recorded:
         """The known facts with the first batch's settings; raises if this batch's differ."""
@@ -139,43 +150,40 @@ class Order:
         of_batch = np.array([high], np.uint64), low[:1]
         keeper = int(shard_of_batches(*of_batch, self._shards)[0])
         texts = [arrival.source.stream, arrival.name, *entries.ids]
-        named = heading + entries.offsets.astype("<u8").tobytes() + pack_texts(texts)
-        yield Message(Stage.NAME, keeper, slot, Kind.NAMES, named)
+        columns = entries.offsets.astype("<u8").tobytes() + entries.letters.astype("<u4").tobytes()
+        yield Message(Stage.NAME, keeper, slot, Kind.NAMES, heading + columns + pack_texts(texts))
         near = np.flatnonzero(entries.kinds == EntryKind.NEAR)
-        exact = np.flatnonzero(entries.kinds == EntryKind.EXACT)
-        if len(near):
-            if self._recalls:
-                signatures = self._signatures(entries, near, high, low).tobytes()
-                yield Message(Stage.RECALL, keeper, slot, Kind.SIGNATURES, signatures)
-                if seeds is None:
-                    yield Message(Stage.VERIFY, keeper, slot, Kind.SIGNATURES, signatures)
-            claims = self._near_claims(entries, near, high, low)
-            yield from self._claims(claims, Kind.NEAR_CLAIMS, slot, asking=seeds is None)
-        if len(exact):
-            claims = self._exact_claims(entries, exact, high, low)
-            yield from self._claims(claims, Kind.EXACT_CLAIMS, slot, asking=seeds is None)
+        wholes = self._wholes(entries.fingerprints[near], entries.look_rows[near], entries.letters[near])
+        if self._recalls and len(near):
+            signatures = np.zeros(len(near), self._layout.signature)
+            signatures["high"], signatures["low"], signatures["whole"] = high, low[near], wholes
+            for stage in (Stage.RECALL, Stage.VERIFY) if seeds is None else (Stage.RECALL,):
+                yield Message(stage, keeper, slot, Kind.SIGNATURES, signatures.tobytes())
+        exact = self._exact_claims(entries, np.flatnonzero(entries.kinds == EntryKind.EXACT), high, low)
+        claims = np.concatenate([self._near_claims(wholes, high, low[near]), exact])
+        if seeds is not None:
+            claims = claims[claims["use"] & ADDS != 0]
+            claims["use"] = ADDS
+        for shard, content in packed_by_group(claims, shard_of(claims["page"], self._shards)):
+            yield Message(Stage.CLAIM, shard, slot, Kind.CLAIMS, content)
 
     def _settled(self, seeds: Seeds, high: int, low: npt.NDArray[np.uint64]) -> Rows:
         settled = np.zeros(len(seeds.members), self._layout.settled)
         settled["high"], settled["low"] = high, low[seeds.members]
         settled["of_high"], settled["of_low"] = seeds.roots.T
-        settled["fingerprint"] = seeds.fingerprints
-        if self._parameters.look is not None:
-            settled["look"] = seeds.looks
+        if self._layout.rule == self._layout.whole:
+            settled["of_whole"] = self._wholes(seeds.fingerprints, seeds.looks, seeds.letters)
         return settled
 
-    def _signatures(self, entries: Entries, rows: npt.NDArray[np.intp], high: int, low: npt.NDArray[np.uint64]) -> Rows:
-        signatures = np.zeros(len(rows), self._layout.signature)
-        signatures["high"], signatures["low"] = high, low[rows]
-        signatures["fingerprint"] = entries.fingerprints[rows]
-        if self._parameters.look is not None:
-            signatures["look"] = entries.look_rows[rows]
-        return signatures
-
-    def _near_claims(
-        self, entries: Entries, rows: npt.NDArray[np.intp], high: int, low: npt.NDArray[np.uint64]
+    def _wholes(
+        self, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8], letters: npt.NDArray[np.uint32]
     ) -> Rows:
-        fingerprints, banding = entries.fingerprints[rows], self._parameters.banding
+        wholes = np.zeros(len(fingerprints), self._layout.whole)
+        wholes["fingerprint"], wholes["look"], wholes["letters"] = fingerprints, looks, letters[:, None]
+        return wholes
+
+    def _near_claims(self, wholes: Rows, high: int, low: npt.NDArray[np.uint64]) -> Rows:
+        fingerprints, banding = np.ascontiguousarray(wholes["fingerprint"]), self._parameters.banding
         if banding is not None:
             keys = band_keys(fingerprints, banding)
             hashes = keys & np.uint64(2**HASH_BITS - 1)
@@ -188,28 +196,24 @@ class Order:
             pages = blocks | (keys & np.uint64(2**BLOCK_BITS - 1))
             words = np.broadcast_to(fingerprints[:, None, :], (*keys.shape, fingerprints.shape[1]))
             uses = np.broadcast_to(np.where(self._adds, ADDS | ASKS, ASKS).astype(np.uint8), keys.shape)
-        claims = np.zeros(keys.shape, self._layout.near_claim)
-        claims["high"], claims["low"] = high, low[rows, None]
+        claims = np.zeros(keys.shape, self._layout.claim)
+        claims["high"], claims["low"], claims["letters"] = high, low[:, None], wholes["letters"][:, None, :]
         claims["page"], claims["use"], claims["words"] = pages, uses, words
-        if "alike" in (claims.dtype.names or ()):
-            claims["alike"] = _digests(fingerprints, entries.look_rows[rows])[:, None]
+        if self._recalls:
+            claims["alike"] = _digests(wholes)[:, None, None]
         return claims.reshape(-1)
 
     def _exact_claims(
         self, entries: Entries, rows: npt.NDArray[np.intp], high: int, low: npt.NDArray[np.uint64]
     ) -> Rows:
-        claims = np.zeros(len(rows), self._layout.exact_claim)
+        claims = np.zeros(len(rows), self._layout.claim)
         claims["high"], claims["low"], claims["use"] = high, low[rows], ADDS | ASKS
-        claims["words"] = entries.fingerprints[rows]
-        claims["page"] = _digests(entries.fingerprints[rows], entries.look_rows[rows, :0]) >> np.uint64(PAGE_BITS)
+        wholes = np.zeros(len(rows), self._layout.whole)
+        wholes["fingerprint"] = entries.fingerprints[rows]
+        digests = _digests(wholes)
+        claims["words"], claims["alike"] = wholes["fingerprint"][:, : claims["words"].shape[1]], digests[:, None]
+        claims["page"] = EXACT_PAGES | digests >> np.uint64(2)
         return claims
-
-    def _claims(self, claims: Rows, kind: Kind, slot: int, *, asking: bool) -> Iterator[Message]:
-        if not asking:
-            claims = claims[claims["use"] & ADDS != 0]
-            claims["use"] = ADDS
-        for shard, places in by_group(shard_of(claims["page"], self._shards)):
-            yield Message(Stage.CLAIM, shard, slot, kind, claims[places].tobytes())
 
 
 def _require_same(stored: Mapping[str, str], asked: Mapping[str, str]) -> None:
@@ -225,10 +229,6 @@ def _require_same(stored: Mapping[str, str], asked: Mapping[str, str]) -> None:
         )
 
 
-def _digests(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """XXH3 of each fingerprint and look, uint64 [n]."""
-    octets = np.ascontiguousarray(fingerprints.astype("<u8", copy=False)).view(np.uint8)
-    whole = np.ascontiguousarray(np.hstack([octets, looks]))
-    size, content = whole.shape[1], whole.tobytes()
-    digests = [xxhash.xxh3_64_intdigest(content[at : at + size]) for at in range(0, len(content), size)]
-    return np.array(digests, np.uint64)
+def _digests(rows: Rows) -> npt.NDArray[np.uint64]:
+    """XXH3 of each row, uint64 [n]."""
+    return np.array([xxhash.xxh3_64_intdigest(each) for each in rows.view(f"V{rows.itemsize}").tolist()], np.uint64)

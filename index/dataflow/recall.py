@@ -6,7 +6,7 @@ import numpy as np
 
 from index.dataflow.leaves import distinct_pairs, leaves_of
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
-from index.dataflow.rows import CANDIDATE, Layout, by_group, rows_of, shard_of_batches
+from index.dataflow.rows import PAIR, Layout, packed_by_group, rows_of, shard_of_batches
 
 
 class Recall:
@@ -19,21 +19,20 @@ class Recall:
     def keep(self, task: Task, message: Message) -> None:
         """Keep a batch's signatures."""
         signatures = rows_of([message.content], self._layout.signature)
-        for name, places in leaves_of(signatures["high"], signatures["low"]):
-            task.put(name, signatures[places].tobytes())
+        leaves = leaves_of(signatures["high"], signatures["low"])
+        task.put_all({name: signatures[places].tobytes() for name, places in leaves})
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
         """Send the candidates on."""
-        pairs = distinct_pairs(rows_of((message.content for message in messages), CANDIDATE))
+        pairs = distinct_pairs(rows_of((message.content for message in messages), PAIR))
         recalled = np.zeros(len(pairs), self._layout.recalled)
-        for column in CANDIDATE.names or ():
+        for column in PAIR.names or ():
             recalled[column] = pairs[column]
         for name, places in leaves_of(pairs["of_high"], pairs["of_low"]):
             content = task.get(name)
             assert content is not None, "a document is kept before anybody meets it"
             kept = np.frombuffer(content, self._layout.signature)
             here = np.searchsorted(kept["low"], pairs["of_low"][places])
-            for column in (self._layout.signature.names or ())[2:]:
-                recalled[f"of_{column}"][places] = kept[column][here]
-        for shard, places in by_group(shard_of_batches(pairs["high"], pairs["low"], self._shards)):
-            yield Message(Stage.VERIFY, shard, slot, Kind.RECALLED, recalled[places].tobytes())
+            recalled["of_whole"][places] = kept["whole"][here]
+        for shard, content in packed_by_group(recalled, shard_of_batches(pairs["high"], pairs["low"], self._shards)):
+            yield Message(Stage.VERIFY, shard, slot, Kind.RECALLED, content)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.matching.minhash import mixed
+from index.session import Longer
 from index.storage.parameters import Parameters
 
 Rows = npt.NDArray[np.void]
@@ -27,63 +28,69 @@ ROW_MAX = 2**ROW_BITS - 1
 PAGE_BITS = 40
 """A page is the number of a block or band times 2^40, plus the value to look up there."""
 
+EXACT_PAGES = 2**62
+"""From here on pages are those of EXACT documents: plus a hash of the fingerprint."""
+
 ADDS, ASKS = 1, 2
 """Uses of a claim: enter under the key, and ask for earlier documents. Most do both."""
 
 _KEY = [("high", "<u8"), ("low", "<u8")]
-_PAIR = [*_KEY, ("of_high", "<u8"), ("of_low", "<u8"), ("distance", "<i2")]
+_BOTH = [*_KEY, ("of_high", "<u8"), ("of_low", "<u8")]
+_VERDICT = [("distance", "<i2"), ("verdict", "u1")]
+_PAIR = [*_BOTH, *_VERDICT]
 
-CANDIDATE = np.dtype(_PAIR)
-"""A document and an earlier one, with the distance if known, else NO_DISTANCE."""
+PAIR = np.dtype(_PAIR)
+"""A document and an earlier one, or its original. The distance is NO_DISTANCE, and the verdict DUPLICATE, until it is known."""
 
-REJECT = np.dtype(_PAIR)
-"""A document and its original."""
-
-NAMED = np.dtype([*_KEY, ("offset", "<u8"), ("partition", "<u4"), ("source", "<u4"), ("distance", "<i2")])
-"""A document and its original's position; source: place among the message's texts."""
+NAMED = np.dtype([*_KEY, ("offset", "<u8"), ("partition", "<u4"), ("letters", "<u4"), *_VERDICT])
+"""A document, and its original's position and letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Records that depend on the length of fingerprints and looks."""
+    """Records that depend on the length of fingerprints and looks, and on whether letters are compared.
 
-    near_claim: np.dtype[np.void]
-    near_entry: np.dtype[np.void]
-    exact_claim: np.dtype[np.void]
-    exact_entry: np.dtype[np.void]
+    `whole` is all that is compared between documents. `rule` is the part that the rule needs in RESOLVE, perhaps nothing.
+    """
+
+    whole: np.dtype[np.void]
+    rule: np.dtype[np.void]
+    claim: np.dtype[np.void]
+    entry: np.dtype[np.void]
     signature: np.dtype[np.void]
     recalled: np.dtype[np.void]
     hit: np.dtype[np.void]
     settled: np.dtype[np.void]
 
     @classmethod
-    def of(cls, parameters: Parameters) -> "Layout":
-        """Records of a flow with these parameters.
+    def of(cls, parameters: Parameters, longer: Longer | None) -> "Layout":
+        """Records of a flow with these settings.
 
         A MinHash claim holds its band's hash, a SimHash claim the whole fingerprint. If that leaves open whether two
-        documents are alike in everything compared, `alike` holds a hash of it all. A hit carries what the rule needs.
+        documents are alike in everything compared, `alike` holds a hash of it all. An EXACT document has one page for its
+        fingerprint, and in `words` as much of it as fits.
         """
-        fingerprint = ("fingerprint", "<u8", (parameters.words,))
-        look: list[Any] = [("look", "u1", (parameters.look_bytes,))] if parameters.look_bytes else []
-        whole: list[Any] = [fingerprint, *look]
-        filed: list[Any] = [("words", "<u8", (1,)), ("alike", "<u8")]
-        if parameters.banding is None:
-            filed = [("words", "<u8", (parameters.words,)), *([("alike", "<u8")] if look else [])]
-        exact: list[Any] = [("words", "<u8", (parameters.words,))]
+        letters, digests = int(longer is not None), int(parameters.banding is not None or parameters.look is not None)
+        whole = _compared(parameters.words, parameters.look_bytes, letters)
+        rule = whole if parameters.root is not None or letters else _compared(0, 0, 0)
+        words = parameters.words if parameters.banding is None else 1
+        left_open = [("letters", "<u4", (letters * (1 - digests),)), ("alike", "<u8", (digests,))]
+        filed: list[Any] = [("words", "<u8", (words,)), *left_open]
         asked: list[Any] = [*_KEY, ("page", "<u8"), ("use", "u1")]
-        of_root: list[Any] = []
-        if parameters.root is not None:
-            of_root = [*whole, *((f"of_{name}", *rest) for name, *rest in whole)]
         return cls(
-            near_claim=np.dtype([*asked, *filed]),
-            near_entry=np.dtype([*_KEY, *filed]),
-            exact_claim=np.dtype([*asked, *exact]),
-            exact_entry=np.dtype([*_KEY, *exact]),
-            signature=np.dtype([*_KEY, *whole]),
-            recalled=np.dtype([*_PAIR, *((f"of_{name}", *rest) for name, *rest in whole)]),
-            hit=np.dtype([*_PAIR, *of_root]),
-            settled=np.dtype([*_PAIR[:-1], *whole]),
+            whole=whole,
+            rule=rule,
+            claim=np.dtype([*asked, *filed]),
+            entry=np.dtype([*_KEY, *filed]),
+            signature=np.dtype([*_KEY, ("whole", whole)]),
+            recalled=np.dtype([*_PAIR, ("of_whole", whole)]),
+            hit=np.dtype([*_PAIR, ("whole", rule), ("of_whole", rule)]),
+            settled=np.dtype([*_BOTH, ("of_whole", rule)]),
         )
+
+
+def _compared(words: int, look_bytes: int, letters: int) -> np.dtype[np.void]:
+    return np.dtype([("fingerprint", "<u8", (words,)), ("look", "u1", (look_bytes,)), ("letters", "<u4", (letters,))])
 
 
 def rows_of(contents: Iterable[bytes], kind: np.dtype[np.void]) -> Rows:
@@ -114,22 +121,40 @@ def row_numbers(low: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     return (low & np.uint64(ROW_MAX)).astype(np.int64)
 
 
-def shard_of_batches(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[np.int64]:
-    """Shard that stores each document, int64 [n]: one for a whole batch."""
+def shard_of_batches(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[Any]:
+    """Shard that stores each document, as `shard_of`: one for a whole batch."""
     return shard_of(high * np.uint64(0x9E3779B97F4A7C15) + (low >> np.uint64(ROW_BITS)), shards)
 
 
-def shard_of(numbers: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[np.int64]:
-    """Each number's shard, int64 [n], evenly spread."""
-    return (mixed(numbers) % np.uint64(shards)).astype(np.int64)
+def shard_of(numbers: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[Any]:
+    """Each number's shard, [n] in the shortest type, evenly spread."""
+    # numpy sorts up to 16 bits by radix.
+    return (mixed(numbers) % np.uint64(shards)).astype(np.min_scalar_type(shards - 1))
+
+
+def run_begins(*ascending: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Where runs of equal rows begin, intp [runs]; columns [n]."""
+    new = np.ones(len(ascending[0]), np.bool_)
+    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in ascending])
+    return np.flatnonzero(new)
 
 
 def by_group(groups: npt.NDArray[Any]) -> Iterable[tuple[int, npt.NDArray[np.intp]]]:
     """Each distinct number with its places, in order."""
     order = np.argsort(groups, kind="stable")
-    values, begins = np.unique(groups[order], return_index=True)
-    bounds = [*begins.tolist(), len(order)]
-    return ((value, order[begin:end]) for value, (begin, end) in zip(values.tolist(), pairwise(bounds), strict=True))
+    begins = run_begins(groups[order])
+    bounds = pairwise([*begins.tolist(), len(order)])
+    return ((value, order[slice(*each)]) for value, each in zip(groups[order[begins]].tolist(), bounds, strict=True))
+
+
+def packed_by_group(rows: Rows, groups: npt.NDArray[Any]) -> Iterable[tuple[int, bytes]]:
+    """Each distinct number with the bytes of its rows, in order."""
+    order = np.argsort(groups, kind="stable")
+    begins, content = run_begins(groups[order]), np.take(rows, order).tobytes()
+    bounds = pairwise([*(begins * rows.itemsize).tolist(), len(content)])
+    return (
+        (group, content[begin:end]) for group, (begin, end) in zip(groups[order[begins]].tolist(), bounds, strict=True)
+    )
 
 
 def numbered(
@@ -137,8 +162,7 @@ def numbered(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
     """Rank of each document's key, int64 [n], equal for equal keys; and one place for each distinct key, in order."""
     order = np.lexsort((low, high))
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (high[order[1:]] != high[order[:-1]]) | (low[order[1:]] != low[order[:-1]])
+    begins = run_begins(high[order], low[order])
     numbers = np.empty(len(order), np.int64)
-    numbers[order] = np.cumsum(new) - 1
-    return numbers, order[new]
+    numbers[order] = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(order)))
+    return numbers, order[begins]

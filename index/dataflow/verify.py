@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
-from index.dataflow.rows import Layout, Rows, numbered, rows_of
+from index.dataflow.rows import PAIR, Layout, Rows, numbered, rows_of
 from index.storage.parameters import Parameters
 
 
@@ -24,19 +24,22 @@ class Verify:
             return
         contents = (each.content for each in messages if each.kind == Kind.SIGNATURES)
         signatures = rows_of(contents, self._layout.signature)
-        own, parameters = signatures[_places(signatures, pairs)], self._parameters
+        own, of = signatures["whole"][_places(signatures, pairs)], pairs["of_whole"]
+        parameters = self._parameters
         # Not by compiled loops: they release the interpreter's lock, and in a JVM's threads the interpreter then hung.
-        distances = parameters.distances(own["fingerprint"], pairs["of_fingerprint"])
+        distances = parameters.distances(own["fingerprint"], of["fingerprint"])
         counts = distances <= parameters.distance_max
         if parameters.look is not None:
-            judged = parameters.look.judge(distances, own["look"], pairs["of_look"])
+            judged = parameters.look.judge(distances, own["look"], of["look"])
             distances, counts = judged.distances, counts & judged.counts
         hits = np.zeros(int(counts.sum()), self._layout.hit)
         if not len(hits):
             return
-        for name in hits.dtype.names or ():
-            hits[name] = (pairs if name in (pairs.dtype.names or ()) else own)[name][counts]
+        for name in PAIR.names or ():
+            hits[name] = pairs[name][counts]
         hits["distance"] = distances[counts]
+        if self._layout.rule == self._layout.whole:
+            hits["whole"], hits["of_whole"] = own[counts], of[counts]
         yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, hits.tobytes())
 
 

@@ -34,7 +34,7 @@ class Rows(NamedTuple):
 
     kinds      uint8 [n], `Kind` values
     documents  the rows, and the indexed documents below
-    given      matches in the index that count, at most one a row; `numbers` are those of their roots. Also
+    given      matches in the index that count; `numbers` are those of their roots, or roots are in `documents`. Also
                documents at the distance WATCHED: no matches, but once one is lost, its row is looked up again
     pairs      matches among the rows; `numbers` are earlier rows
     measured   indexed documents at distances that the walk measures by the frames
@@ -109,7 +109,8 @@ class Walk:
         if self._to_roots is None:
             return given.distances
         distances, near = given.distances.copy(), self._kinds[given.rows] == Kind.NEAR
-        distances[near] = self.documents.distances(self._to_roots, given.rows[near], places[near])
+        roots = self.documents.columns.roots[places[near]]
+        distances[near] = self.documents.distances(self._to_roots, given.rows[near], roots)
         return distances
 
     def decide(

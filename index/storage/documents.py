@@ -10,7 +10,7 @@ import xxhash
 from index.entry import NO_NUMBER, Kind, Position, Source, Verdict
 from index.matching.frame import signature_words
 from index.storage import log
-from index.storage.codec import GIVEN_BACK
+from index.storage.codec import GIVEN_BACK, unpack_lengths
 from index.storage.layout import GIVEN_BACK_KEY, Table, pack_fingerprints, pack_numbers, pack_text, unpack_numbers
 from index.storage.log import Origin
 from index.storage.sources import streams_of
@@ -28,6 +28,7 @@ class Document(NamedTuple):
     fingerprint  its words, as in `Entries`
     look         bytes for `second_look`; empty without a second look
     frame        words of the frame's bits; empty if no frame was known
+    length       its text's letters; 0: unknown
 
     >>> position = Position(Source("topic", 3), 17)
     >>> duplicate = Document(number=9, root=4, id="b", position=position, time_ms=0, kind=Kind.NEAR, fingerprint=(5,))
@@ -44,6 +45,7 @@ class Document(NamedTuple):
     fingerprint: tuple[int, ...]
     look: bytes = b""
     frame: tuple[int, ...] = ()
+    length: int = 0
 
 
 class VersionDigests(NamedTuple):
@@ -70,7 +72,8 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
     rows, sources = batch.rows[at], batch.sources[batch.rows["source"][at]]
     streams = streams_of(transaction, sources["stream"].tolist())
     names, fingerprints = ("number", "offset", "time_ms", "kind"), batch.fingerprints[places]
-    columns = (batch.numbers()[places], *(rows[name] for name in names), sources, fingerprints)
+    lengths = unpack_lengths(rows["length"])
+    columns = (batch.numbers()[places], *(rows[name] for name in names), sources, fingerprints, lengths)
     of_rows = zip(*(column.tolist() for column in columns), batch.ids(at), batch.lines.looks[places], strict=True)
     return [
         Document(
@@ -83,8 +86,9 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
             tuple(fp[:words]),
             look.tobytes(),
             tuple(fp[words:]) if any(fp[words:]) else (),
+            length,
         )
-        for number, root, offset, time_ms, kind, (stream, partition), fp, id_, look in of_rows
+        for number, root, offset, time_ms, kind, (stream, partition), fp, length, id_, look in of_rows
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_NUMBER, RATIO_MAX, Entries, Verdict, naming_originals
+from index.entry import NO_NUMBER, Entries, Verdict, length_ratios, naming_originals
 from index.matching.outcome import MINOR, RECRAWLED, Outcome
 from index.session import ReadSession
 from index.storage import log
@@ -51,11 +51,8 @@ def with_ratios(session: ReadSession, entries: Entries, outcome: Outcome) -> Out
     """The outcome with `Outcome.ratios`. Without its original's entry a row has none."""
     ratios, rows = np.zeros(len(entries), np.uint16), np.flatnonzero(naming_originals(outcome.verdicts))
     if len(rows) and entries.lengths is not None:
-        own = entries.letters[rows].astype(np.int64)
         lengths, _ = _of_originals(session, outcome, rows, entries.letters, lambda stored: stored.lengths)
-        of_originals = lengths.astype(np.int64)
-        ratios[rows] = np.clip((2_000 * own + of_originals) // np.maximum(2 * of_originals, 1), 1, RATIO_MAX)
-        ratios[rows[(own == 0) | (of_originals == 0)]] = 0
+        ratios[rows] = length_ratios(entries.letters[rows], lengths)
     return replace(outcome, ratios=ratios)
 
 

@@ -124,8 +124,7 @@ def scores(
     from streamer.evaluation.report import Evaluation, page, table
     from streamer.evaluation.scores import UNIQUE_BELOW
     from streamer.evaluation.sets import read_set
-    from streamer.fingerprint.scheme import parameters_for, scheme_for
-    from streamer.service.wiring import longer_of
+    from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
     from streamer.text.normalisation import Normaliser
 
     variants = [(chosen.preset or "in force", chosen.load(over_files=True))]

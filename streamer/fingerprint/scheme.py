@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import orjson
 import xxhash
 
-from index import FrameRule, Parameters, RootRule, minhash
+from index import FrameRule, Longer, Parameters, RootRule, minhash
 from streamer.errors import SettingsError
 from streamer.fingerprint.fingerprints import Scheme as Scheme
 from streamer.fingerprint.key import PUBLIC, HashKey, read_key
@@ -86,6 +86,11 @@ def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:
     farthest = min(bits, 2 * index.distance_max) if index.root_distance_max is None else index.root_distance_max
     rule = _root_rule(index, index.distance_max, farthest)
     return Parameters(bits, index.distance_max, index.insert, stamp, look=look, root=rule)
+
+
+def longer_of(settings: Index) -> Longer | None:
+    """Configured growth from which a document extends its original."""
+    return Longer(max(1, round(settings.longer_min * 10_000))) if settings.longer == "pass" else None
 
 
 def measure_of(settings: Settings, parameters: Parameters) -> Measure:

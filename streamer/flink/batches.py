@@ -68,8 +68,7 @@ def verdict_batch(decided: Decided, decider: str) -> bytes:
             verdicts=decided.verdicts,
             reasons=entries.reasons[rows],
             distances=decided.distances,
-            # The flow compares no lengths.
-            ratios=np.zeros(len(decided.verdicts), np.uint16),
+            ratios=decided.ratios(entries.letters[rows]),
             # A repeated decision is the same, and leaves no sign.
             replayed=decided.verdicts == -1,
             kinds=entries.kinds[rows],

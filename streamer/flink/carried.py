@@ -2,7 +2,7 @@
 
 from index.dataflow import Dataflow
 from streamer.errors import SettingsError
-from streamer.fingerprint.scheme import parameters_for
+from streamer.fingerprint.scheme import longer_of, parameters_for
 from streamer.settings.settings import Settings
 
 
@@ -11,7 +11,7 @@ def dataflow_of(settings: Settings, **sizes: int) -> Dataflow:
     problems = refusals(settings)
     if problems:
         raise SettingsError("\n".join(problems))
-    return Dataflow(parameters_for(settings, {}), **sizes)
+    return Dataflow(parameters_for(settings, {}), longer=longer_of(settings.index), **sizes)
 
 
 def refusals(settings: Settings) -> list[str]:
@@ -27,11 +27,6 @@ def refusals(settings: Settings) -> list[str]:
             index.recrawl != "duplicate",
             f"index.recrawl: {index.recrawl}: Flink knows no older versions: documents that resembled one were decided "
             'elsewhere. Set index.recrawl = "duplicate", or decide on one host.',
-        ),
-        (
-            index.longer != "duplicate",
-            'index.longer: pass: Flink compares no lengths: its operators carry none. Set index.longer = "duplicate", or '
-            "decide on one host.",
         ),
         (
             settings.guard.policy != "alert",

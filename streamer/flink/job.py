@@ -61,7 +61,7 @@ def tag_of(stage: Stage) -> OutputTag:
 
 
 def _map_state(runtime_context: RuntimeContext, name: str) -> Any:
-    """State of the current key, in the operators' form: `get` and `put`."""
+    """State of the current key, in the operators' form: `get` and `put_all`."""
     kind = Types.PICKLED_BYTE_ARRAY()
     return runtime_context.get_map_state(MapStateDescriptor(name, kind, kind))
 
@@ -92,6 +92,7 @@ class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """See `KeyedProcessFunction`."""
+        # Flink takes state back only with a new function, so what an operator remembers of it never is of a later state.
         self._operator: Any = self._flow.operators()[self._stage]
         self._tags = {stage: tag_of(stage) for stage in Stage}
         self._task = _map_state(runtime_context, "state")

@@ -5,7 +5,7 @@ The envelope is that of `streamer.records.envelope`; its heading names the parti
     documents  uint8 [bytes], the entries as a fingerprint batch; empty in a partition's last batch
     members    uint32 [m], rows that count by another document
     roots      uint64 [m, 2], their keys
-    words      fingerprints of the roots uint64 [m, words], and their looks uint8 [m, look bytes]
+    words      fingerprints of the roots uint64 [m, words], their looks uint8 [m, look bytes], and their letters uint32 [m]
     ends       streams as texts, and uint64 [e], the offsets below which all is decided; only in the last batch
 """
 
@@ -31,6 +31,7 @@ def pack_seeds(batch: FingerprintBatch, seeds: Seeds) -> bytes:
     packer.column(seeds.roots, "<u8")
     packer.column(seeds.fingerprints, "<u8")
     packer.column(seeds.looks, "u1")
+    packer.column(seeds.letters, "<u4")
     return packer.sealed()
 
 
@@ -55,14 +56,15 @@ def unpack_seeds(content: bytes, where: str) -> tuple[Heading, FingerprintBatch 
     documents = unpacker.column(np.uint8, size).tobytes()
     members = unpacker.column(np.uint32, count).astype(np.int64)
     roots = unpacker.column(np.uint64, count, 2)
-    fingerprints, looks = unpacker.column(np.uint64, count, words), unpacker.column(np.uint8, count, look_bytes)
+    columns = unpacker.column(np.uint64, count, words), unpacker.column(np.uint8, count, look_bytes)
+    letters = unpacker.column(np.uint32, count)
     of_streams: dict[str, int] | None = None
     if ends:
         offsets = unpacker.column(np.uint64, ends - 1).tolist()
         of_streams = dict(zip(map(str, unpacker.texts(ends - 1)), offsets, strict=True))
     unpacker.finish()
     batch = unpack_fingerprints(documents, where) if size else None
-    return unpacker.heading, batch, Seeds(members, roots, fingerprints, looks, of_streams)
+    return unpacker.heading, batch, Seeds(members, roots, *columns, letters, of_streams)
 
 
 def holds_seeds(content: bytes) -> bool:

@@ -132,6 +132,7 @@ def _batch(heading: Heading, source: Source, run: Sequence[_Entry], parameters: 
         np.array([each.time_ms for each in documents], np.int64),
         [each.id for each in documents],
         looks.reshape(count, parameters.look_bytes) if parameters.look is not None else None,
+        lengths=np.array([each.length for each in documents], np.uint32),
     )
     return FingerprintBatch(heading, entries, [None] * count)
 
@@ -139,12 +140,11 @@ def _batch(heading: Heading, source: Source, run: Sequence[_Entry], parameters: 
 def _seeds(taken: Snapshot, run: Sequence[_Entry]) -> Seeds:
     parameters = taken.parameters
     members = [row for row, each in enumerate(run) if each.root is not None]
-    fingerprints = np.zeros((len(members), parameters.words), np.uint64)
-    looks = np.zeros((len(members), parameters.look_bytes), np.uint8)
-    if members and parameters.root is not None:
-        numbers = [run[row].document.root for row in members]
-        roots = taken.documents(np.array(numbers, np.uint64))
-        fingerprints[:] = [roots[number].fingerprint for number in numbers]
-        looks[:] = [np.frombuffer(roots[number].look, np.uint8) for number in numbers]
+    numbers = [run[row].document.root for row in members]
+    found = taken.documents(np.array(numbers, np.uint64))
+    roots = [found[number] for number in numbers]
     keys = np.array([run[row].root for row in members], np.uint64).reshape(-1, 2)
-    return Seeds(np.array(members, np.int64), keys, fingerprints, looks)
+    fingerprints = np.array([root.fingerprint for root in roots], np.uint64).reshape(len(roots), parameters.words)
+    looks = np.frombuffer(b"".join(root.look for root in roots), np.uint8).reshape(len(roots), parameters.look_bytes)
+    letters = np.array([root.length for root in roots], np.uint32)
+    return Seeds(np.array(members, np.int64), keys, fingerprints, looks, letters)

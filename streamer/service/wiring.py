@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from index import Guard, Index, Longer, Parameters, Recrawl, Retention, errors
+from index import Guard, Index, Parameters, Recrawl, Retention, errors
 from streamer.audit.auditor import Auditor
 from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
 from streamer.fingerprint.scheme import (
     Scheme,
     key_for,
     knows_key,
+    longer_of,
     measure_of,
     parameters_for,
     scheme_for,
@@ -105,11 +106,6 @@ def recrawl_of(settings: IndexSettings) -> Recrawl:
         {int(came): int(decided) for came, decided in MINOR.items()},
         settings.recrawl_history,
     )
-
-
-def longer_of(settings: IndexSettings) -> Longer | None:
-    """Configured growth from which a document extends its original."""
-    return Longer(max(1, round(settings.longer_min * 10_000))) if settings.longer == "pass" else None
 
 
 def guard_of(settings: GuardSettings) -> Guard:

@@ -19,6 +19,7 @@ import yaml
 from deploy.dashboard_check import dashboard_queries
 from deploy.local_flink import LocalFlink, LocalFlinkError
 from deploy.planted_fingerprints import (
+    BatchVerdicts,
     Feeder,
     Verdicts,
     batches_of,
@@ -30,7 +31,7 @@ from deploy.planted_fingerprints import (
     sequential,
 )
 from index import Index
-from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
 from streamer.index_admin.seed import seed, wait_until_taken_in
 from streamer.records.envelope import stamp_text
 from streamer.settings.settings import load
@@ -41,7 +42,7 @@ DOCUMENTS = int(os.environ.get("FLINK_DOCUMENTS", "6000"))
 RATE = float(os.environ.get("FLINK_RATE", "4000"))
 TIMEOUT_SECONDS = 120 + DOCUMENTS / 500
 
-CARRIED = ["index.recrawl=duplicate", "index.longer=duplicate", "index.templates=false", "fingerprint.key=public"]
+CARRIED = ["index.recrawl=duplicate", "index.templates=false", "fingerprint.key=public"]
 SCHEMES = {
     "simhash": ["fingerprint.scheme=simhash", "fingerprint.second_look=none", "index.insert=unique"],
     "minhash": ["fingerprint.scheme=minhash", "index.insert=root"],
@@ -98,11 +99,17 @@ class World:
     def assert_told_as_by_one_index(self, documents: int, index: Path | None = None) -> None:
         """Documents were told of, as by one index; `index`: of the one that goes on."""
         self.verdicts.wait_for(documents, TIMEOUT_SECONDS, self.require_alive)
-        expected = sequential(self.bootstrap_servers, self.topics[0], self.parameters, index)
-        duplicates = sum(told.verdicts.count(1) for told in expected.values())
+        expected = self.expected(index)
+        duplicates, longer = (sum(told.verdicts.count(verdict) for told in expected.values()) for verdict in (1, 8))
         assert documents / 8 < duplicates < documents / 2
+        assert longer > documents / 100
         assert mismatches(expected, self.verdicts.by_batch) == 0, self.scheme
         assert self.verdicts.changed == 0
+
+    def expected(self, index: Path | None = None) -> dict[tuple[int, int], BatchVerdicts]:
+        """What one index says."""
+        longer = longer_of(self.settings.index)
+        return sequential(self.bootstrap_servers, self.topics[0], self.parameters, index, longer=longer)
 
     def require_alive(self) -> None:
         if self.flink.get(f"/jobs/{self.job}")["state"] == "FAILED":
@@ -169,7 +176,7 @@ def test_a_job_that_an_index_seeds_goes_on_as_the_index_would(
         each(worlds, lambda world: world.feed([*world.part(0, 2)[-4:], *world.part(1, 2)]))
         for world in worlds:
             world.assert_told_as_by_one_index(documents_in(world.part(1, 2)), tmp_path / world.scheme / "copy")
-            unseeded = sequential(world.bootstrap_servers, world.topics[0], world.parameters)
+            unseeded = world.expected()
             told = world.verdicts.by_batch
             assert mismatches({key: unseeded[key] for key in told}, told) > DOCUMENTS / 50, (
                 "the seed makes a difference"
@@ -182,8 +189,9 @@ def test_a_job_that_an_index_seeds_goes_on_as_the_index_would(
 def seed_from_half(world: World, folder: Path) -> None:
     """Let an index decide the first half and forget some of it, and the job take in what it has then."""
     here = folder / "index"
-    decide_here(world.parameters, here, world.part(0, 2))
-    with Index.open(here, world.parameters, map_bytes_max=2**36) as index:
+    longer = longer_of(world.settings.index)
+    decide_here(world.parameters, here, world.part(0, 2), longer)
+    with Index.open(here, world.parameters, map_bytes_max=2**36, longer=longer) as index:
         forgotten = index.forget([f"made-up-{number}" for number in range(0, DOCUMENTS // 2, 7)])
         assert len(forgotten) > DOCUMENTS / 20
         written = seed(world.settings, index, lambda _: None)

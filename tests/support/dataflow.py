@@ -33,6 +33,7 @@ class Answer(NamedTuple):
     distance: int
     original_id: str | None
     original_position: Position | None
+    ratio: int
 
 
 class Batch(NamedTuple):
@@ -62,9 +63,9 @@ class KeyState:
     def get(self, name: bytes) -> bytes | None:
         return self.content.get(name)
 
-    def put(self, name: bytes, content: bytes) -> None:
-        assert isinstance(content, bytes)
-        self.content[name] = content
+    def put_all(self, contents: dict[bytes, bytes]) -> None:
+        assert all(isinstance(content, bytes) for content in contents.values())
+        self.content.update(contents)
 
 
 @dataclass
@@ -225,10 +226,11 @@ def answers_by_position(decided: list[Decided], logs: dict[int, list[Batch]]) ->
     found: dict[tuple[int, int], Answer] = {}
     for each in decided:
         entries = batches[each.content].entries
+        ratios = each.ratios(entries.letters[each.first :]).tolist()
         for row, verdict in enumerate(each.verdicts.tolist()):
             position = each.partition, int(entries.offsets[each.first + row])
             distance, original = int(each.distances[row]), each.original_ids[row]
-            answer = Answer(verdict, distance, original, each.original_positions[row])
+            answer = Answer(verdict, distance, original, each.original_positions[row], ratios[row])
             assert found.setdefault(position, answer) == answer, position
     return found
 

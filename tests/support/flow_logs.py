@@ -40,6 +40,14 @@ def logs_of(rows: list[Row], bits: int, partitions: int, generator: np.random.Ge
     return logs
 
 
+def with_lengths(rows: list[Row], seed: int) -> list[Row]:
+    """Lengths that differ by up to a half, many of them equal; a few are unknown, and the copies' differ too."""
+    lengths = (
+        np.random.default_rng(seed).choice([0, *range(100, 150, 7)], len(rows), p=[0.05, *[0.95 / 8] * 8]).tolist()
+    )
+    return [row._replace(length=length) for row, length in zip(rows, lengths, strict=True)]
+
+
 def batch_of(rows: list[Row], bits: int, partition: int, all_rows: list[Row]) -> Entries:
     if rows:
         return entries_of(rows, bits)
@@ -61,6 +69,7 @@ def parse_headers(index: Index, batches: Iterable[Batch]) -> dict[tuple[int, int
                 int(decisions.distances[row]),
                 decisions.original_ids[row],
                 decisions.original_positions[row],
+                int(decisions.ratios[row]),
             )
     return found
 

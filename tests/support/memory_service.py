@@ -10,13 +10,13 @@ import orjson
 from index import Insert
 from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
-from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
 from streamer.observe.batch_report import BatchReport
 from streamer.records.reason import SAME
 from streamer.records.record import Headers
 from streamer.service.loop import State
 from streamer.service.whole import Service
-from streamer.service.wiring import build_service, guard_of, longer_of, recrawl_of, retention_of
+from streamer.service.wiring import build_service, guard_of, recrawl_of, retention_of
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings
 from tests.support.listening import Listening

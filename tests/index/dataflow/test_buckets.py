@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from index.dataflow import Kind
 from index.dataflow.buckets import Buckets
 from tests.support.dataflow import KeyState
 
@@ -16,30 +15,29 @@ def entries(*numbers: int) -> np.ndarray:
 
 def add(buckets: Buckets, task: KeyState, pages: list[int], *numbers: list[int]) -> None:
     places = np.repeat(np.arange(len(pages)), [len(each) for each in numbers])
-    buckets.add(task, buckets.read(task, pages), places, entries(*(number for each in numbers for number in each)))
+    buckets.add(
+        task,
+        buckets.read(task, np.array(pages, np.uint64)),
+        places,
+        entries(*(number for each in numbers for number in each)),
+    )
 
 
 @pytest.mark.parametrize("chunk_entries", [1, 2, 3, 100])
 def test_a_bucket_gives_its_entries_in_the_order_in_which_they_came(chunk_entries: int) -> None:
-    task, buckets = KeyState({}), Buckets(Kind.NEAR_CLAIMS, ENTRY, chunk_entries)
+    task, buckets = KeyState({}), Buckets(ENTRY, chunk_entries)
     add(buckets, task, [7, 9], [1, 2], [3])
     add(buckets, task, [7, 8], [4, 5, 6], [])
-    found = buckets.read(task, [7, 8, 9])
+    found = buckets.read(task, np.array([7, 8, 9], np.uint64))
     assert found.entries["high"].tolist() == [1, 2, 4, 5, 6, 3]
     assert found.counts.tolist() == [5, 0, 1]
 
 
 def test_full_chunks_are_never_written_again() -> None:
-    task, buckets = KeyState({}), Buckets(Kind.NEAR_CLAIMS, ENTRY, 2)
+    task, buckets = KeyState({}), Buckets(ENTRY, 2)
     add(buckets, task, [7], [1, 2, 3])
     full = {name for name, content in task.content.items() if len(content) == 2 * ENTRY.itemsize}
     before = dict(task.content)
     add(buckets, task, [7], [4, 5])
     assert len(full) == 1
     assert {name for name in before if task.content[name] == before[name]} == full
-
-
-def test_kinds_have_buckets_of_their_own() -> None:
-    task = KeyState({})
-    add(Buckets(Kind.NEAR_CLAIMS, ENTRY, 2), task, [7], [1])
-    assert not len(Buckets(Kind.EXACT_CLAIMS, ENTRY, 2).read(task, [7]).entries)

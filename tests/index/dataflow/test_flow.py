@@ -11,23 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.dataflow import Dataflow
+from index.entry import Source, Verdict
 from index.errors import ParametersDiffer
 from index.index import Index
 from index.matching.frame import FrameRule
 from index.matching.root import RootRule
+from index.session import Longer
 from index.storage.parameters import Parameters
-from tests.support.dataflow import Answer, Batch, Cluster, answers_by_position, in_order
-from tests.support.entries import Row
-from tests.support.flow_logs import BANDING, INSERTS, logs_of, minhash_rows, parse_headers, simhash_rows
+from tests.support.dataflow import STREAM, Answer, Batch, Cluster, answers_by_position, in_order
+from tests.support.entries import Row, entries_of
+from tests.support.flow_logs import BANDING, INSERTS, logs_of, minhash_rows, parse_headers, simhash_rows, with_lengths
 from tests.support.looks import LOOKS, looked_at_rows
 from tests.support.roots import root_rules
 
 
-def sequential(parameters: Parameters, logs: dict[int, list[Batch]]) -> dict[tuple[int, int], Answer]:
+def sequential(
+    parameters: Parameters, logs: dict[int, list[Batch]], longer: Longer | None = None
+) -> dict[tuple[int, int], Answer]:
     """What one index says that is fed batch after batch, in order."""
     with (
         tempfile.TemporaryDirectory() as directory,
-        Index.open(Path(directory), parameters, map_bytes_max=2**30) as index,
+        Index.open(Path(directory), parameters, map_bytes_max=2**30, longer=longer) as index,
     ):
         return parse_headers(index, in_order(logs))
 
@@ -46,13 +50,19 @@ def with_repeats(logs: dict[int, list[Batch]], generator: np.random.Generator) -
 
 
 def assert_same(parameters: Parameters, rows: list[Row], data: st.DataObject, **flow: Any) -> None:
-    """Cluster and index agree, whatever is drawn: partitions, times, order of all events, repeats, crashes, a rescale."""
+    """Cluster and index agree, whatever is drawn: lengths, partitions, times, all events' order, repeats, crashes, a rescale."""
     generator = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed of events"))
+    longer = data.draw(st.sampled_from([None, Longer(1_000), Longer(3_000)]), label="longer")
+    rows = with_lengths(rows, data.draw(st.integers(0, 2**32), label="seed of lengths"))
     logs = logs_of(rows, parameters.bits, data.draw(st.integers(1, 4), label="partitions"), generator)
     dataflow = Dataflow(
-        parameters, shards=data.draw(st.integers(1, 5)), slot_ms=data.draw(st.sampled_from([1, 10, 100])), **flow
+        parameters,
+        shards=data.draw(st.integers(1, 5)),
+        slot_ms=data.draw(st.sampled_from([1, 10, 100])),
+        longer=longer,
+        **flow,
     )
-    expected = sequential(parameters, logs)
+    expected = sequential(parameters, logs, longer)
     logs = with_repeats(logs, generator)
     told = []
     cluster = Cluster(dataflow, logs, generator, data.draw(st.integers(1, 3), label="parallelism"))
@@ -103,6 +113,35 @@ def test_a_second_look_decides_which_matches_count(insert: Any, kind: str, data:
     assert_same(parameters, rows, data)
 
 
+def in_turn(*rows: Row) -> list[Answer]:
+    """Answers to documents of one partition, each in a slot of its own, where a tenth more letters pass."""
+    own = [row._replace(source=Source(STREAM, 0), offset=offset, id=f"id-{offset}") for offset, row in enumerate(rows)]
+    batches = [Batch(10 * row.offset, 0, row.offset, row.offset + 1, entries_of([row])) for row in own]
+    logs = {0: batches}
+    cluster = Cluster(Dataflow(Parameters(64, 3), slot_ms=10, longer=Longer(1_000)), logs, np.random.default_rng(1))
+    cluster.run()
+    answers = answers_by_position(cluster.decided, logs)
+    return [answers[0, offset] for offset in range(len(rows))]
+
+
+def test_a_longer_version_passes_with_its_original_and_what_resembles_it_is_measured_against_it() -> None:
+    short, longer, copy, again = in_turn(Row(0, 0, length=100), Row(0, 1, length=110), Row(0, 3, length=120), Row(0, 0))
+    assert (short.verdict, short.ratio) == (Verdict.UNIQUE, 0)
+    assert (longer.verdict, longer.original_id, longer.distance, longer.ratio) == (Verdict.EXTENDS, "id-0", 1, 1_100)
+    # The nearest original is the longer version; 120 letters are too many for the short one alone.
+    assert (copy.verdict, copy.original_id, copy.ratio) == (Verdict.DUPLICATE, "id-1", 1_091)
+    assert (again.verdict, again.original_id, again.ratio) == (Verdict.DUPLICATE, "id-0", 0)
+
+
+def test_a_longer_copy_of_a_duplicate_enters_where_its_fingerprint_is_known_already() -> None:
+    """Only the first of alike documents enters a bucket: without the letters the last row would miss the one before it."""
+    *_, extending, last = in_turn(
+        Row(0, 0, length=100), Row(0, 7, length=100), Row(0, 7, length=150), Row(0, 15, length=150)
+    )
+    assert (extending.verdict, extending.original_id) == (Verdict.EXTENDS, "id-0")
+    assert (last.verdict, last.original_id) == (Verdict.DUPLICATE, "id-2")
+
+
 def test_who_does_not_wait_for_the_watermark_says_something_else() -> None:
     """A negative control: without it the tests above could not fail."""
     generator = np.random.default_rng(5)
@@ -123,5 +162,6 @@ def test_templates_are_refused_with_the_setting_and_the_reason() -> None:
 def test_what_outlives_the_state_is_told_by_the_stamp() -> None:
     flow = Dataflow(Parameters())
     others = (replace(flow, shards=32), replace(flow, band_bits=4), replace(flow, parameters=Parameters(128)))
-    assert len({tuple(each.stamp.items()) for each in (flow, *others)}) == 4
+    longer = (replace(flow, longer=Longer(1_000)), replace(flow, longer=Longer(2_000)))
+    assert len({tuple(each.stamp.items()) for each in (flow, *others, *longer)}) == 6
     assert replace(flow, slot_ms=7).stamp == replace(flow, chunk_entries=7).stamp == flow.stamp

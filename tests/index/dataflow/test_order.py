@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from index.dataflow import Arrival, Dataflow, Kind, Message, Seeds, Stage
+from index.dataflow.flow import FORMAT_VERSION
 from index.entry import Source
 from index.errors import ParametersDiffer
 from index.storage.parameters import Parameters
@@ -91,16 +92,25 @@ def test_other_settings_than_those_of_the_state_are_refused_by_their_names() -> 
                 list(other.order().arrive(ordered.task, given))
 
 
+def test_a_state_of_an_older_format_is_refused_by_its_version() -> None:
+    ordered = Ordered()
+    ordered.messages(arrival(0, 1))
+    ((name, content),) = ordered.task.content.items()
+    ordered.task.put_all({name: content.replace(f'"format": "{FORMAT_VERSION}"'.encode(), b'"format": "1"')})
+    with pytest.raises(ParametersDiffer, match=f"format: stored 1, asked {FORMAT_VERSION}. Go on with the stored ones"):
+        ordered.messages(arrival(1, 2))
+
+
 def seeded(place: int, ends: dict[str, int] | None = None) -> Arrival:
     none = np.zeros((0, 2), np.uint64)
-    seeds = Seeds(np.zeros(0, np.int64), none, none[:, :1], none[:, :0].astype(np.uint8), ends)
+    seeds = Seeds(np.zeros(0, np.int64), none, none[:, :1], none[:, :0].astype(np.uint8), np.zeros(0, np.uint32), ends)
     return replace(arrival(0, 0 if ends else 3, place), content=b"", seeds=seeds)
 
 
 def test_entries_of_an_index_are_decided_by_nobody_and_what_they_cover_is_dropped() -> None:
     ordered = Ordered()
     kinds = {message.kind for message in ordered.messages(seeded(1))}
-    assert kinds == {Kind.NAMES, Kind.NEAR_CLAIMS}
+    assert kinds == {Kind.NAMES, Kind.CLAIMS}
     assert ordered.messages(seeded(2, {"stream": 7})) == []
     assert ordered.batches(arrival(5, 9)) == [(1_000, 7, 2, 2)]
 

@@ -24,6 +24,7 @@ def packed() -> bytes:
         np.arange(count, dtype=np.uint64)[:, None],
         np.zeros(count, np.int64),
         [f"id-{offset}" for offset in OFFSETS],
+        lengths=np.array([90, 110, 0, 0], np.uint32),
     )
     return pack_fingerprints(
         FingerprintBatch(Heading("{}", "stream", "documents", 3, 8, 20), entries, [None, None, None, "broken"])
@@ -56,6 +57,7 @@ def test_verdicts_take_all_else_from_the_batch_from_their_first_row_on() -> None
         np.array([2, -1, -1], np.int16),
         ["first", None, None],
         [original, None, None],
+        np.array([100, 0, 0], np.uint32),
         {"older": "documents-of-then"},
         packed(),
     )
@@ -71,4 +73,5 @@ def test_verdicts_take_all_else_from_the_batch_from_their_first_row_on() -> None
     assert list(found.details) == [None, None, "broken"]
     assert list(found.original_positions) == [original, None, None]
     assert found.names == {"older": "documents-of-then"}
+    assert found.ratios.tolist() == [1_100, 0, 0]
     assert not found.replayed.any()

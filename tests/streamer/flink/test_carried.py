@@ -1,10 +1,11 @@
 import pytest
 
+from index import Longer
 from streamer.errors import SettingsError
 from streamer.flink.carried import dataflow_of
 from streamer.settings.settings import load
 
-CARRIED = ["index.recrawl=duplicate", "index.longer=duplicate", "index.templates=false"]
+CARRIED = ["index.recrawl=duplicate", "index.templates=false"]
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
@@ -24,7 +25,6 @@ def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str
         ),
         ("index.recrawl=update", r"index\.recrawl: update: Flink knows no older versions"),
         ("index.recrawl=as-new", r"index\.recrawl: as-new: Flink knows no older versions"),
-        ("index.longer=pass", r'index\.longer: pass: Flink compares no lengths: .* Set index\.longer = "duplicate"'),
         ("guard.policy=pass", r"guard\.policy: pass: Flink watches no hosts"),
         ("topics.stories=stories", r"topics\.stories: Flink counts no stories"),
         ("index.entries_max=1000", r"index\.entries_max: Flink counts no entries"),
@@ -42,5 +42,9 @@ def test_everything_that_is_refused_is_told_at_once() -> None:
     assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [
         "index.templates",
         "index.recrawl",
-        "index.longer",
     ]
+
+
+@pytest.mark.parametrize(("chosen", "longer"), [("longer=pass", Longer(1_000)), ("longer=duplicate", None)])
+def test_longer_versions_pass_as_the_settings_say(chosen: str, longer: Longer | None) -> None:
+    assert dataflow_of(load(None, [*CARRIED, f"index.{chosen}"], {})).longer == longer

@@ -8,6 +8,7 @@ from streamer.flink.seed_batch import holds_seeds, pack_ends, pack_seeds, unpack
 from streamer.records.envelope import BatchUnreadable, Heading
 from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints
 
+LETTERS = np.array([0, 2**32 - 1], np.uint32)
 HEADING = Heading('{"weight":"tf"}', "stream", "documents", 5, 7, 10)
 
 
@@ -29,7 +30,7 @@ def batch() -> FingerprintBatch:
 
 def seeds() -> Seeds:
     roots = np.array([[2**63 + 1, 7 << 16], [1, 2]], np.uint64)
-    return Seeds(np.array([0, 2]), roots, np.full((2, 2), 9, np.uint64), np.full((2, 4), 8, np.uint8))
+    return Seeds(np.array([0, 2]), roots, np.full((2, 2), 9, np.uint64), np.full((2, 4), 8, np.uint8), LETTERS)
 
 
 def test_entries_come_back_as_they_were_with_what_the_index_says_of_them() -> None:
@@ -40,7 +41,7 @@ def test_entries_come_back_as_they_were_with_what_the_index_says_of_them() -> No
     assert heading == HEADING
     assert found is not None
     assert pack_fingerprints(found) == pack_fingerprints(batch())
-    for name in ("members", "roots", "fingerprints", "looks"):
+    for name in ("members", "roots", "fingerprints", "looks", "letters"):
         assert np.array_equal(getattr(read, name), getattr(seeds(), name)), name
     assert read.ends is None
 

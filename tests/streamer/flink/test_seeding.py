@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index import Index, Parameters
+from index import Index, Longer, Parameters
 from index.dataflow import Dataflow
 from index.matching.root import RootRule
 from index.tools import snapshot
 from streamer.flink.seeding import seeds_of
 from tests.support.dataflow import Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row, entries_of
-from tests.support.flow_logs import BANDING, INSERTS, logs_of, minhash_rows, parse_headers, simhash_rows
+from tests.support.flow_logs import BANDING, INSERTS, logs_of, minhash_rows, parse_headers, simhash_rows, with_lengths
 from tests.support.looks import LOOKS, looked_at_rows
 from tests.support.roots import root_rules
 
@@ -27,6 +27,8 @@ EPOCH_MS = 10**6
 def assert_goes_on(parameters: Parameters, rows: list[Row], data: st.DataObject) -> None:
     """The index decides some, loses some, and its entries seed a flow: what that says next is what the index says next."""
     generator = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed of events"))
+    longer = data.draw(st.sampled_from([None, Longer(1_000)]), label="longer")
+    rows = with_lengths(rows, data.draw(st.integers(0, 2**32), label="seed of lengths"))
     # Times of a log are later than places in the order of an index.
     logs = {
         partition: [batch._replace(time_ms=batch.time_ms + EPOCH_MS) for batch in log]
@@ -34,10 +36,11 @@ def assert_goes_on(parameters: Parameters, rows: list[Row], data: st.DataObject)
     }
     ordered = in_order(logs)
     cut = data.draw(st.integers(0, len(ordered)), label="batches before")
-    flow = Dataflow(parameters, shards=data.draw(st.integers(1, 4)), slot_ms=data.draw(st.sampled_from([1, 50])))
+    shards, slot_ms = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([1, 50]))
+    flow = Dataflow(parameters, shards=shards, slot_ms=slot_ms, longer=longer)
     with (
         tempfile.TemporaryDirectory() as directory,
-        Index.open(Path(directory), parameters, map_bytes_max=2**30) as index,
+        Index.open(Path(directory), parameters, map_bytes_max=2**30, longer=longer) as index,
     ):
         parse_headers(index, ordered[:cut])
         known = [id_ for batch in ordered[:cut] for id_ in batch.entries.ids]

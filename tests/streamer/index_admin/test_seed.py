@@ -13,7 +13,7 @@ from deploy.kafka_run import create_topics
 from deploy.planted_fingerprints import batches_of, decide_here, planted
 from index import errors
 from streamer.errors import SettingsError
-from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
 from streamer.flink.seed_batch import unpack_seeds
 from streamer.index_admin.seed import seed, wait_until_taken_in
 from streamer.index_admin.tools import open_for_reading
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
 
 PARTITIONS = 4
 COUNT = 600
-CARRIED = ["index.templates=false", "index.recrawl=duplicate", "index.longer=duplicate"]
+CARRIED = ["index.templates=false", "index.recrawl=duplicate"]
 
 
 def settings_of(kafka: SimpleNamespace, directory: Path, *more: str) -> Settings:
@@ -52,7 +52,7 @@ def settings_of(kafka: SimpleNamespace, directory: Path, *more: str) -> Settings
 def filled(settings: Settings) -> Sequence[bytes]:
     parameters = parameters_for(settings, scheme_for(settings).stamp())
     contents = list(batches_of(planted(parameters, COUNT, seed=1), seed=2))
-    decide_here(parameters, settings.index.directory, contents)
+    decide_here(parameters, settings.index.directory, contents, longer_of(settings.index))
     return contents
 
 
