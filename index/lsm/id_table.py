@@ -47,8 +47,8 @@ class Hits(NamedTuple):
 class IdTable(HashTable):
     """All ids, as a process sees them. Every transaction begins with `follow`.
 
-    >>> opened.read(lambda session: session.ids.newest(session.transaction, ["a"]))
-    [None]
+    >>> opened.read(lambda session: session.ids.newest(session.transaction, ["a"])).rows
+    array([], dtype=uint64)
     """
 
     def __init__(self, sizes: TreeSizes, new_pair: Callable[[Shape], MemtablePair] = MemtablePair) -> None:

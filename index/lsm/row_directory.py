@@ -38,7 +38,7 @@ class RowDirectory:
     Every lookup rereads from the first key that an earlier one may have seen uncommitted.
 
     >>> none = np.empty(0, np.uint64)
-    >>> opened.store.read(lambda transaction: RowDirectory().places(transaction, none, LOG_KEY_BEGIN))
+    >>> opened.store.read(lambda transaction: RowDirectory().places(transaction, none, LOG_KEY_BEGIN)).keys
     []
     """
 
