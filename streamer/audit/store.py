@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import compress
+from operator import not_
 from pathlib import Path
 from typing import NamedTuple
 
@@ -140,8 +141,8 @@ class AuditStore:
             with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
                 connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;" + _SCHEMA)
                 connection.execute("BEGIN IMMEDIATE")
-                for document, at_seconds in self._waiting:
-                    _add(connection, document, at_seconds, self._counting)
+                standing = [_add(connection, document, at_seconds) for document, at_seconds in self._waiting]
+                _require_counting(connection, standing, self._counting)
                 _evict(connection, self._bytes_max)
                 connection.execute("COMMIT")
         except sqlite3.DatabaseError as error:
@@ -174,9 +175,13 @@ class AuditStore:
             raise OSError(f"{self.path}: {error}") from error
 
 
-def _add(connection: sqlite3.Connection, document: Audited, seconds: float, counting: Counting) -> None:
+def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> list[tuple[str, float, str]]:
+    """Add a document, with the nearest kept one as if that counted.
+
+    Returns all kept ones, nearest first: its own place, the similarity, and their place; nothing for a known document.
+    """
     if connection.execute("SELECT 1 FROM sample WHERE place = ?", (document.place,)).fetchone():
-        return
+        return []
     own, least = document.features, document.least.to_bytes(8, "big")
     group = connection.execute(
         "SELECT a.place, a.kept, a.least, a.features, b.features FROM sample a LEFT JOIN sample b ON b.place = a.copy_of "
@@ -191,13 +196,11 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float, coun
     similarities = counts / (len(own) + np.array([len(each) for each in theirs]) - counts)
     # An original of another group is there for its verdict alone: it would favour what was found.
     alike = np.array([each[2] == least for each in group], np.bool_)
-    kept, kept_place = 0.0, ""
-    standing = [row for row in np.argsort(-similarities, kind="stable").tolist() if alike[row] and group[row][1]]
-    # The nearest one nearly always counts, so the index is asked about the others only if it does not.
-    for rows in (standing[:1], standing[1:]):
-        places = [group[row][0] for row in rows]
-        if kept_place == "" and (found := list(compress(rows, counting(places)))):
-            kept, kept_place = similarities[found[0]], group[found[0]][0]
+    standing = [
+        (document.place, float(similarities[row]), group[row][0])
+        for row in np.argsort(-similarities, kind="stable").tolist()
+        if alike[row] and group[row][1]
+    ]
     original, new_share, nearer_chance, copy_of = None, None, 1.0, ""
     if document.dropped and group and group[0][0] == document.original:
         original, new_share = float(similarities[0]), float(1 - counts[0] / len(own))
@@ -212,11 +215,25 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float, coun
         connection.execute("UPDATE sample SET kept = 0 WHERE place = ?", (document.original,))
     columns = (
         *(None, document.place, document.position, document.id, document.host, least, seconds),
-        *(document.dropped, document.named, not document.dropped, kept, kept_place),
+        *(document.dropped, document.named, not document.dropped, *(standing or [("", 0.0, "")])[0][1:]),
         *(similarities[alike].max(initial=0.0), original, new_share, nearer_chance),
         *(copy_of, (np.setxor1d(own, theirs[0], assume_unique=True) if copy_of else own).tobytes()),
     )
     connection.execute(f"INSERT INTO sample VALUES ({', '.join('?' * len(columns))})", columns)
+    return standing
+
+
+def _require_counting(
+    connection: sqlite3.Connection, standing: Iterable[list[tuple[str, float, str]]], counting: Counting
+) -> None:
+    """Let documents whose nearest kept one does not count any more have the nearest one that does."""
+    asked = [kept for kept in standing if kept]
+    # The nearest one nearly always counts, so the index is asked about the others only if it does not.
+    for kept in compress(asked, map(not_, counting([kept[0][2] for kept in asked]))):
+        others = [*compress(kept[1:], counting([other for *_, other in kept[1:]])), ("", 0.0, "")]
+        connection.execute(
+            "UPDATE sample SET kept_similarity = ?, kept_place = ? WHERE place = ?", (*others[0][1:], kept[0][0])
+        )
 
 
 def _features(stored: bytes, base: bytes | None) -> npt.NDArray[np.uint32]:
