@@ -111,7 +111,7 @@ def bars(text: str) -> dict[str, list[tuple[int, int]]]:
 
 def test_bars_are_as_long_as_their_figures_which_stand_in_one_row_of_the_benchmarks() -> None:
     groups = bars("\n".join(blocks(README, "text")[0]))
-    assert set(groups) == {"documents", "bytes"}
+    assert set(groups) == {"megabytes", "bytes"}
     for group in groups.values():
         (longest, highest), *others = group
         assert all(length == round(longest * figure / highest) for length, figure in others)
