@@ -1,7 +1,7 @@
 """Buckets of CLAIM in the state: entries by page, in chunks, so that an insertion rewrites little."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,8 +33,7 @@ class Buckets:
         counts, rests = np.divmod(np.fromiter(map(len, heads), np.int64, len(pages)), self._entry.itemsize)
         for place in np.flatnonzero(rests).tolist():
             heads[place], (full[place],) = heads[place][: -_FULL.size], _FULL.unpack(heads[place][-_FULL.size :])
-            chunks = [task.get(_CHUNK.pack(names[place], chunk)) for chunk in range(full[place])]
-            contents[place] = b"".join([*(each for each in chunks if each is not None), heads[place]])
+            contents[place] = b"".join([*_chunks(task, names[place], int(full[place])), heads[place]])
         entries = np.frombuffer(b"".join(contents), self._entry)
         return Opened(entries, counts + full * self._chunk_entries, names, heads, full)
 
@@ -58,6 +57,13 @@ class Buckets:
         new = range(len(content) // size)
         chunks = {_CHUNK.pack(name, full + chunk): content[chunk * size : (chunk + 1) * size] for chunk in new}
         return {**chunks, name: content[len(new) * size :] + _FULL.pack(full + len(new))}
+
+
+def _chunks(task: Task, name: bytes, count: int) -> Iterator[bytes]:
+    for chunk in range(count):
+        content = task.get(_CHUNK.pack(name, chunk))
+        assert content is not None, "a full chunk is never removed"
+        yield content
 
 
 class Opened(NamedTuple):

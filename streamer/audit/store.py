@@ -142,7 +142,7 @@ class AuditStore:
                 connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;" + _SCHEMA)
                 connection.execute("BEGIN IMMEDIATE")
                 standing = [_add(connection, document, at_seconds) for document, at_seconds in self._waiting]
-                _require_counting(connection, standing, self._counting)
+                _correct_kept(connection, standing, self._counting)
                 _evict(connection, self._bytes_max)
                 connection.execute("COMMIT")
         except sqlite3.DatabaseError as error:
@@ -223,7 +223,7 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> l
     return standing
 
 
-def _require_counting(
+def _correct_kept(
     connection: sqlite3.Connection, standing: Iterable[list[tuple[str, float, str]]], counting: Counting
 ) -> None:
     """Let documents whose nearest kept one does not count any more have the nearest one that does."""

@@ -10,8 +10,8 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.ownership import silence_ms_max
 
 _OWING_MS_MAX = 8_000
-_SILENT_MS_MAX = 9_000
-_SILENT_SECONDS = 1.0
+_CONTACT_AGE_MS_MAX = 9_000
+_SILENT_BEFORE_SECONDS = 1.0
 
 _DOING = {
     "decode": "decoding",
@@ -77,9 +77,9 @@ def owing_ms_max(settings: Settings) -> float:
     return min(_OWING_MS_MAX, batch_age_ms_max(settings))
 
 
-def silent_ms_max(settings: Settings) -> float:
+def contact_age_ms_max(settings: Settings) -> float:
     """Silence of the brokers beyond which a worker is not ready: within ten seconds."""
-    return min(_SILENT_MS_MAX, silence_ms_max(settings))
+    return min(_CONTACT_AGE_MS_MAX, silence_ms_max(settings))
 
 
 def readiness(
@@ -116,7 +116,7 @@ def _lacks(settings: Settings, worker: WorkerSeen, part: Part | None) -> str:
     if worker.batch_age_seconds:
         # The worker does not poll the brokers now; its delivery will. If they were silent before the batch, that counts too.
         silent_seconds = (worker.contact_age_seconds or 0.0) - worker.batch_age_seconds
-        asks_again = worker.step == "commit" and silent_seconds > _SILENT_SECONDS
+        asks_again = worker.step == "commit" and silent_seconds > _SILENT_BEFORE_SECONDS
         silence = _silence(settings, worker) if asks_again else ""
         return silence or _owing(settings, worker, part, batch_age_ms_max(settings))
     return _silence(settings, worker) or _owing(settings, worker, part, owing_ms_max(settings))
@@ -135,7 +135,7 @@ def _owing(settings: Settings, worker: WorkerSeen, part: Part | None, ms_max: fl
 
 def _silence(settings: Settings, worker: WorkerSeen) -> str:
     age_seconds = worker.contact_age_seconds
-    if age_seconds is None or age_seconds <= silent_ms_max(settings) / 1000:
+    if age_seconds is None or age_seconds <= contact_age_ms_max(settings) / 1000:
         return ""
     servers = ", ".join(settings.kafka.bootstrap_servers)
     return f"has heard nothing from the broker for {age_seconds:.0f} s (kafka.bootstrap_servers: {servers})"

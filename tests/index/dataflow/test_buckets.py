@@ -41,3 +41,12 @@ def test_full_chunks_are_never_written_again() -> None:
     add(buckets, task, [7], [4, 5])
     assert len(full) == 1
     assert {name for name in before if task.content[name] == before[name]} == full
+
+
+def test_a_chunk_that_the_state_has_lost_is_noticed_and_not_left_out() -> None:
+    task, buckets = KeyState({}), Buckets(ENTRY, 2)
+    add(buckets, task, [7], [1, 2, 3])
+    (full,) = (name for name, content in task.content.items() if len(content) == 2 * ENTRY.itemsize)
+    del task.content[full]
+    with pytest.raises(AssertionError, match="never removed"):
+        buckets.read(task, np.array([7], np.uint64))

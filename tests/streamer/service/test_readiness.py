@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from streamer.observe.batch_report import STEPS
 from streamer.service.loop import State
-from streamer.service.readiness import GroupSeen, WorkerSeen, batch_age_ms_max, readiness, silent_ms_max
+from streamer.service.readiness import GroupSeen, WorkerSeen, batch_age_ms_max, contact_age_ms_max, readiness
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import load
 
 SETTINGS = load(None, ("kafka.bootstrap_servers=a:9092,b:9092", "workers.progress_timeout_ms=60000"), {})
-SILENT_SECONDS = silent_ms_max(SETTINGS) / 1000
+SILENT_SECONDS = contact_age_ms_max(SETTINGS) / 1000
 WELL = WorkerSeen(0, State.RUNNING, "read", 0.0, 1.0, started=True, alive=True)
 
 
