@@ -22,7 +22,7 @@ FOLDER_MODULES_MAX = 14
 CODE_LINES_MAX = {
     "index": 604,
     "index/dataflow": 939,
-    "index/decide": 1693,
+    "index/decide": 1725,
     "index/frames": 157,
     "index/kernels": 1513,
     "index/lsm": 993,
@@ -49,7 +49,7 @@ CODE_LINES_MAX = {
     "streamer/records": 1504,
     "streamer/service": 2600,
     "streamer/settings": 810,
-    "streamer/text": 1468,
+    "streamer/text": 1475,
     "streamer/transports": 4942,
     "streamer/verification": 1371,
     "streamer/what_if": 453,

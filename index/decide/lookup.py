@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index.decide.rule import WATCHED
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries
 from index.kernels.minhash import exceeds
 from index.lsm.lookup import Lookup, lookup_of
@@ -32,7 +33,7 @@ class Answer:
     compared  int64 [n], comparisons
     stale     retired entries, still in the tables, with a row's fingerprint
     equal     bool [n], whether an entry with the row's fingerprint is not retired
-    short     of rows without a best one: the nearest entry that does not count for a too short root alone
+    short     of rows without a best one: the nearest entry that does not count for a too short root alone; and WATCHED roots
     measured  with learnt frames: entries among which the rule chooses itself, for rows without a best one
 
     >>> nothing = Answer(no_matches(), np.zeros(2, np.int64), no_matches(), np.zeros(2, np.bool_))
@@ -85,7 +86,7 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
 
     Entries with one fingerprint differ in looks, so equals filed aside take part until none can be nearer.
     """
-    best, short, stale = no_matches(), no_matches(), no_matches()
+    best, short, watched, stale = (no_matches() for _ in range(4))
     compared, equal = np.zeros(len(lookup), np.int64), np.zeros(len(lookup), np.bool_)
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
@@ -103,15 +104,31 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
             equal |= _equal_rows(equals, len(equal))
             best = nearest(joined([best, of_equals.counting(equals)]), 1)
             short = nearest(joined([short, of_equals.with_short_roots(equals)]), 1)
-    short = short.take(~np.isin(short.rows, best.rows))
-    return Answer(best, compared, nearest(stale, None), equal, short=short)
+            watched = _each_once(joined([watched, of_equals.short_roots(equals)]))
+    return Answer(best, compared, nearest(stale, None), equal, short=_beside(best, short, watched))
 
 
 def nearest_of_matches(session: ReadSession, matches: Matches, rows: Entries) -> Matches:
     """Each row's nearest match, as `Answer.given`; rows as in `nearest_judged`."""
     judged = _Judge(session, rows).judged(matches)
     best, short = nearest(judged.counting(matches), 1), nearest(judged.with_short_roots(matches), 1)
-    return joined([best, short.take(~np.isin(short.rows, best.rows))])
+    return joined([best, _beside(best, short, _each_once(judged.short_roots(matches)))])
+
+
+def _beside(best: Matches, short: Matches, roots: Matches) -> Matches:
+    """`Answer.short`: watched are the roots of copies no farther than the best one, which count once these are lost."""
+    limits = np.full(1 + max(best.rows.max(initial=0), roots.rows.max(initial=0)), WATCHED)
+    limits[best.rows] = best.distances
+    roots = roots.take(roots.distances <= limits[roots.rows])
+    watched = replace(roots, distances=np.full_like(roots.distances, WATCHED))
+    return joined([short.take(~np.isin(short.rows, best.rows)), watched])
+
+
+def _each_once(matches: Matches) -> Matches:
+    """Each row's documents once, at the least distance."""
+    ordered = matches.take(np.lexsort((matches.distances, matches.numbers, matches.rows)))
+    _, firsts = np.unique(np.stack([ordered.rows.astype(np.uint64), ordered.numbers]), axis=1, return_index=True)
+    return ordered.take(firsts)
 
 
 def nearest_and_all(session: ReadSession, lookup: Lookup) -> tuple[Answer, Matches | None]:
@@ -152,25 +169,28 @@ class _Judged(NamedTuple):
 
     distances  int16 [m], by the second look, if any; NO_DISTANCE if the match does not count or has left the log
     short      int16 [m], the same for matches that do not count for a too short root alone
+    roots      uint64 [m], roots of the latter
     """
 
     distances: npt.NDArray[np.int16]
     short: npt.NDArray[np.int16]
+    roots: npt.NDArray[np.uint64]
 
     def take(self, places: npt.NDArray[np.bool_]) -> "_Judged":
-        return _Judged(self.distances[places], self.short[places])
+        return _Judged(self.distances[places], self.short[places], self.roots[places])
 
     def counting(self, matches: Matches) -> Matches:
         """The matches that count, at their judged distances."""
-        return _at(matches, self.distances)
+        return replace(matches, distances=self.distances).take(self.distances != NO_DISTANCE)
 
     def with_short_roots(self, matches: Matches) -> Matches:
         """The matches with too short roots, at their judged distances."""
-        return _at(matches, self.short)
+        return replace(matches, distances=self.short).take(self.short != NO_DISTANCE)
 
-
-def _at(matches: Matches, distances: npt.NDArray[np.int16]) -> Matches:
-    return Matches(matches.rows, distances, matches.numbers).take(distances != NO_DISTANCE)
+    def short_roots(self, matches: Matches) -> Matches:
+        """Other documents that are too short roots, at their matches' judged distances."""
+        copies = (self.short != NO_DISTANCE) & (self.roots != matches.numbers)
+        return Matches(matches.rows, self.short, self.roots).take(copies)
 
 
 class _Judge:
@@ -197,17 +217,20 @@ class _Judge:
         judged = self._by_second_look(matches) if self._look.bytes else matches.distances
         nowhere = np.full(len(matches), NO_DISTANCE, np.int16)
         if self._accepts_all:
-            return _Judged(judged, nowhere)
+            return _Judged(judged, nowhere, matches.numbers)
         counting = np.flatnonzero(judged != NO_DISTANCE)
         counting = counting[self._visibility.visible(matches.numbers[counting])]
-        near, short = self._by_roots(matches.take(counting))
-        of_both = _Judged(nowhere, nowhere.copy())
-        for column, places in zip(of_both, (counting[near & ~short], counting[near & short]), strict=True):
+        near, short, roots = self._by_roots(matches.take(counting))
+        of_all = _Judged(nowhere, nowhere.copy(), matches.numbers.copy())
+        for column, places in ((of_all.distances, counting[near & ~short]), (of_all.short, counting[near & short])):
             column[places] = judged[places]
-        return of_both
+        of_all.roots[counting] = roots
+        return of_all
 
-    def _by_roots(self, matches: Matches) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Whether each row's root counts and is near enough, bool [m]; and whether it is too short, bool [m]."""
+    def _by_roots(
+        self, matches: Matches
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.uint64]]:
+        """Whether a match's root counts and is near enough, bool [m]; whether it is too short, bool [m]; and all roots."""
         parameters, longer = self._session.parameters, self._session.longer
         roots_of = documents.roots if parameters.root is None else documents.counting_roots
         of_matches = roots_of(self._visibility, matches.numbers)
@@ -220,7 +243,7 @@ class _Judge:
             looks = stored.looks(parameters.look_bytes)
             distances = parameters.root_distances(own, of_roots, self._looks[rows], looks)
             near[near] = distances != NO_DISTANCE
-        return near, short
+        return near, short, of_matches
 
     def _by_second_look(self, matches: Matches) -> npt.NDArray[np.int16]:
         look, by_look = self._look, np.full(len(matches), NO_DISTANCE, np.int16)

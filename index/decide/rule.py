@@ -12,7 +12,8 @@ and with insert = "root" its distance. A duplicate enters if its match is farthe
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -100,10 +101,7 @@ class Walk:
             given = len(rows.given)
             to_roots[:given] = self._distances_of_given(rows.given, places[:given])
             to_roots[given:] = minhash.UNMEASURED
-        to_roots[parts.distances == WATCHED] = NO_DISTANCE
-        order = np.argsort(parts.rows, kind="stable")
-        begins = np.searchsorted(parts.rows[order], np.arange(len(rows.kinds) + 1))
-        return minhash.Candidates(begins, places[order], parts.distances[order], to_roots[order])
+        return _by_row(len(rows.kinds), parts.rows, places, parts.distances, to_roots)
 
     def _distances_of_given(self, given: Matches, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
         if self._to_roots is None:
@@ -125,8 +123,8 @@ class Walk:
         state = self.versions, self._candidates, self._bands, self.documents.columns, self.rows, self._limits
         while (row := minhash.walk(row, stops, *state)) < count:
             at_stop(row)
-            # This may have added documents.
-            state, row = (*state[:3], self.documents.columns, *state[4:]), row + 1
+            # This may have added documents and candidates.
+            state, row = (state[0], self._candidates, state[2], self.documents.columns, *state[4:]), row + 1
         verdicts, distances, named, entering, _ = self.rows
         return Outcome(verdicts, distances, entering, next_number, self.documents.columns.order[named])
 
@@ -149,21 +147,42 @@ class Walk:
         to_roots[members] = self.documents.distances(self._to_roots, np.full(len(members), row), roots[members])
 
     def _look_up_again(self, row: int) -> None:
-        """Replace lost indexed candidates of this row and all later ones."""
+        """Replace `given` for this row and all later ones that it has lost documents for."""
         assert self._again is not None, "documents get lost only where they can be looked up again"
         begins, places, distances, to_roots = self._candidates
-        at = np.arange(begins[row], len(places))
-        at = at[(places[at] >= len(self._kinds)) & (distances[at] >= 0) & self.documents.columns.lost[places[at]]]
-        # Rows 7 and 8 have the candidates begins[7] to begins[8] - 1, and begins[8] to begins[9] - 1.
-        later, firsts = np.unique(np.searchsorted(begins, at, "right") - 1, return_index=True)
+        rows = np.repeat(np.arange(len(self._kinds)), np.diff(begins))
+        given = (rows >= row) & (places >= len(self._kinds)) & (distances >= 0)
+        later = np.unique(rows[given & self.documents.columns.lost[places]])
+        at = np.flatnonzero(given & np.isin(rows, later))
         replaced = self.documents.columns.order[self.rows.named[self.rows.verdicts == Verdict.UPDATE]]
-        given = self._again(later, replaced[replaced < ROW_ORDER])
-        distances[at] = NO_DISTANCE
-        # What was watched still is, unless it was lost.
-        given = given.take(given.distances != WATCHED)
-        at, given = at[firsts[given.rows]], Matches(later[given.rows], given.distances, given.numbers)
-        places[at], distances[at] = self.documents.places(given.numbers), given.distances
-        to_roots[at] = self._distances_of_given(given, places[at])
+        others = self._again(later, replaced[replaced < ROW_ORDER])
+        others = replace(others, rows=later[others.rows])
+        of_others = self.documents.places(others.numbers)
+
+        def renewed(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return np.concatenate([np.delete(old, at), new])
+
+        self._candidates = _by_row(
+            len(self._kinds),
+            renewed(rows, others.rows),
+            renewed(places, of_others),
+            renewed(distances, others.distances),
+            renewed(to_roots, self._distances_of_given(others, of_others)),
+        )
+
+
+def _by_row(
+    count: int,
+    rows: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    distances: npt.NDArray[np.int16],
+    to_roots: npt.NDArray[np.int16],
+) -> minhash.Candidates:
+    """Candidates of `count` rows, in any order."""
+    order = np.argsort(rows, kind="stable")
+    begins = np.searchsorted(rows[order], np.arange(count + 1))
+    to_roots = np.where(distances == WATCHED, np.int16(NO_DISTANCE), to_roots)
+    return minhash.Candidates(begins, places[order], distances[order], to_roots[order])
 
 
 def _bands_of(rows: Rows) -> Bands:

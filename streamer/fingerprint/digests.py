@@ -26,9 +26,9 @@ def digests_of(characters: Characters, key: HashKey) -> npt.NDArray[np.uint64]:
         passage = decode(written[begin:end])
         spans = counters_and_dates(passage, is_sentence=bool(ends_sentence))
         left_out.setdefault(text, []).extend((begin + one, begin + other, word) for one, other, word in spans)
-    for text, spans in left_out.items():
-        if spans:
-            digests[text, 1] = digest(_without(octets, int(bounds[text]), int(bounds[text + 1]), spans), seed)
+    for text, parts in left_out.items():
+        if parts:
+            digests[text, 1] = digest(_without(octets, int(bounds[text]), int(bounds[text + 1]), parts), seed)
     return digests
 
 

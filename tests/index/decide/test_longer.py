@@ -85,6 +85,19 @@ def test_documents_are_decided_as_brute_force_does_however_they_are_batched(
         assert wrong(Path(folder)) == {}
 
 
+def test_a_copy_counts_once_an_update_in_the_same_batch_replaces_its_too_short_original(tmp_path: Path) -> None:
+    original, copy = Row(0, 0, id="page", length=100), Row(1, 1, id="copy", length=105)
+    farther = Row(2, 0b1111, id="farther", length=112)
+    update, between = Row(3, 2**64 - 1, id="page", length=100), Row(4, 3, id="between", length=112)
+    with opened(tmp_path, Parameters(64, 3, "all"), recrawl=Recrawl("update", {0: 100}), longer=TENTH) as index:
+        filled(index, [original, copy, farther])
+        checked = index.check(entries_of([between])).original_ids
+        _, decided = filled(index, [update, between])
+    assert checked == [farther.id]
+    assert decided.verdicts.tolist() == [Verdict.UPDATE, Verdict.DUPLICATE]
+    assert decided.original_ids[1] == copy.id
+
+
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 120), st.integers(1, 50))
