@@ -43,20 +43,30 @@ def shingle(
     # Prefix polynomials: any run's polynomial follows from two of them.
     before = np.zeros(len(codepoints) + 1, np.uint64)
     wide_power, narrow_power = _power(multiplier, wide_size), _power(multiplier, narrow_size)
+    wide_ends, narrow_ends = before[wide_size:], before[narrow_size:]
     filled = np.int64(0)
     for text in range(len(bounds) - 1):
-        count = 0
+        count, polynomial = 0, np.uint64(0)
         for place in range(bounds[text], bounds[text + 1]):
             kind = kinds[codepoints[place]]
-            if kind != DROPPED:
-                are_wide[count] = kind == WIDE
-                before[count + 1] = before[count] * multiplier + np.uint64(codepoints[place])
-                count += 1
+            are_wide[count] = kind == WIDE
+            longer = polynomial * multiplier + np.uint64(codepoints[place])
+            # No branches: a letter's kind is unpredictable. What a dropped one writes is written over.
+            polynomial = longer if kind != DROPPED else polynomial
+            count += kind != DROPPED
+            before[count] = polynomial
         if count > 0 and count < (wide_size if are_wide[0] else narrow_size):
             hashes[filled] = mix(before[count] ^ mask)
             filled += 1
         else:
-            for first in range(count):
+            # Where both sizes fit, a loop over many letters at a time.
+            both = max(0, count + 1 - max(wide_size, narrow_size))
+            for first in range(both):
+                wide, narrow = wide_ends[first], narrow_ends[first]
+                end, power = (wide, wide_power) if are_wide[first] else (narrow, narrow_power)
+                hashes[filled + first] = mix((end - before[first] * power) ^ mask)
+            filled += both
+            for first in range(both, count):
                 size, power = (wide_size, wide_power) if are_wide[first] else (narrow_size, narrow_power)
                 if first + size <= count:
                     hashes[filled] = mix((before[first + size] - before[first] * power) ^ mask)
