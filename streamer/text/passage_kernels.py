@@ -22,7 +22,7 @@ DATE, MARK, LABEL = range(3)
 
 LETTERS_MAX = 64
 PASSAGES_MAX = 32
-_BLOCK = 64
+_BLOCK = 16
 _SPACE = np.uint32(0x20)
 _LINE_FEED = np.uint32(0x0A)
 _ZERO = np.uint32(0x30)
