@@ -177,8 +177,7 @@ def compact(settings: Settings, directory: Path | None, in_place: bool) -> None:
     if directory is not None:
         _copied(settings, directory, compact=True)
     else:
-        result, lines = _replaced(settings.index.directory, settings.index.directory)
-        show(result, lines)
+        show(*_replaced(settings.index.directory, settings.index.directory))
 
 
 @index_group.command("switch")
@@ -190,8 +189,7 @@ def switch(settings: Settings, directory: Path) -> None:
 
     Refuses while a process has the index open. The old file stays in the folder.
     """
-    result, lines = _replaced(settings.index.directory, directory)
-    show(result, lines)
+    show(*_replaced(settings.index.directory, directory))
 
 
 def _copied(settings: Settings, directory: Path, *, compact: bool) -> None:
