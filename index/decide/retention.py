@@ -73,15 +73,9 @@ def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_
         session.horizon_moved()
 
 
-def note_undecided(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_]) -> None:
-    """Advance horizons and note ages, as `admit`, for new rows, bool [n], with known verdicts."""
-    move_horizons(session, batch, new)
-    _note_ages(session, batch)
-
-
 def note_ages_and_clean(session: WriteSession, batch: Batch) -> None:
-    """Note the record times of a batch's entries, then clean the log. Call after deciding."""
-    _note_ages(session, batch)
+    """`note_ages`, then clean the log."""
+    note_ages(session, batch)
     if session.visibility.some_have_expired:
         _clean(session)
 
@@ -126,7 +120,8 @@ def _with_source(
     return np.concatenate([horizons[~own], np.array([(stream, partition, number, rows)], layout.SOURCE_HORIZON)])
 
 
-def _note_ages(session: WriteSession, batch: Batch) -> None:
+def note_ages(session: WriteSession, batch: Batch) -> None:
+    """Note the record times of a batch's entries. Call after deciding."""
     if session.retention.age_max_ms is None:
         return
     transaction, counters = session.transaction, session.counters

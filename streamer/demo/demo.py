@@ -89,7 +89,7 @@ def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings]
     documents_file = directory / _DOCUMENTS
     say(said["documents"].format(file=documents_file, count=write_documents(documents_file)))
     decided_now = 0
-    outs = {scheme: out_of(scheme, directory) for scheme in SCHEMES}
+    outs = {scheme: _folder("out", scheme, directory) for scheme in SCHEMES}
     for scheme, out in outs.items():
         chosen = settings_for_demo(settings[scheme], directory)
         say(f"\n{_introduction(chosen, said)}\n{said['into'].format(folder=out)}")
@@ -126,11 +126,6 @@ def settings_for_demo(settings: Settings, directory: Path) -> Settings:
     return settings.replaced(
         decode=dict(decode), index={"directory": index_directory}, fingerprint={"key": "public", "key_file": None}
     )
-
-
-def out_of(scheme: str, directory: Path) -> Path:
-    """A scheme's output folder."""
-    return _folder("out", scheme, directory)
 
 
 def made_in(directory: Path) -> list[Path]:

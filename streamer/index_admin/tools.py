@@ -57,8 +57,7 @@ def open_for_writing(settings: Settings) -> Index:
 
 def open_to_decide(settings: Settings) -> tuple[Index, Scheme]:
     """Open the existing index for deciding, as the service does. Raises IndexProblem, SettingsError."""
-    with open_for_reading(settings):
-        pass
+    open_for_reading(settings).close()
     return open_with_scheme(settings)
 
 
