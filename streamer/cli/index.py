@@ -12,11 +12,10 @@ from typing import Any
 import click
 
 from streamer.cli import options
-from streamer.cli.outputs import NoLeftovers, require_absent, show, writing
+from streamer.cli.outputs import EXIT_NO, NoLeftovers, require_absent, show, writing
 from streamer.errors import SettingsError
 from streamer.settings.settings import Settings
 
-EXIT_UNSOUND = 1
 EXPORT_FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 
@@ -101,7 +100,7 @@ def query(
     show({"answers": answers}, Group(*map(tables.answer_table, answers)))
     if not answers:
         click.echo(f"no record has the id {id_}", err=True)
-        sys.exit(EXIT_UNSOUND)
+        sys.exit(EXIT_NO)
 
 
 def _text(text: str | None, file: Path | None) -> str:
@@ -138,7 +137,7 @@ def verify(settings: Settings) -> None:
         findings = verify_index(index, progress)
     verdict = tools.verdict(findings)
     show(verdict, tables.findings_table(verdict))
-    sys.exit(0 if verdict["sound"] else EXIT_UNSOUND)
+    sys.exit(0 if verdict["sound"] else EXIT_NO)
 
 
 @index_group.command("backup")
@@ -372,9 +371,8 @@ def rebuild(
 def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[str, int]:
     from index.tools import has_index
     from streamer.index_admin import rebuild, tables, tools
-    from streamer.observe.logs import configure_logging
 
-    configure_logging("warning", settings.observe.log_format)
+    options.log_as_set(settings, "warning")
     with NoLeftovers(index=new.index.directory), tables.progress_bar("rebuilding", None) as progress:
         if files:
             has_running = has_index(settings.index.directory)
@@ -399,9 +397,8 @@ def forget(settings: Settings, ids: Sequence[str]) -> None:
 
     from streamer.explain.positions import position_text
     from streamer.index_admin import tables, tools
-    from streamer.observe.logs import configure_logging
 
-    configure_logging("info", settings.observe.log_format)
+    options.log_as_set(settings, "info")
     with tools.open_for_writing(settings) as index:
         with tables.progress_bar("searching ids", _entries(index)) as progress:
             documents = index.forget(ids, progress)
@@ -416,4 +413,4 @@ def forget(settings: Settings, ids: Sequence[str]) -> None:
     show({"forgotten": forgotten, "not_found": missing}, f"forgotten: {len(forgotten):,}")
     if missing:
         click.echo(f"no indexed document has the id {', '.join(missing)}", err=True)
-        sys.exit(EXIT_UNSOUND)
+        sys.exit(EXIT_NO)

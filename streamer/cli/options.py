@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import click
 
@@ -98,6 +98,13 @@ class Chosen:
         """The same options with another preset, and only overrides outside of methods."""
         others = [override for override in self.overrides if override.partition("=")[0].strip() not in METHOD_KEYS]
         return Chosen(self.file, others, preset)
+
+
+def log_as_set(settings: Settings, level: Literal["info", "warning", "error"] | None = None) -> None:
+    """Log in the form of the settings, from `level` on; without one from the level of the settings."""
+    from streamer.observe.logs import configure_logging
+
+    configure_logging(level or settings.observe.log_level, settings.observe.log_format)
 
 
 def _choose(context: click.Context, _parameter: click.Parameter, overrides: tuple[str, ...]) -> None:
