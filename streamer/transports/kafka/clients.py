@@ -260,6 +260,13 @@ def make_admin(settings: Settings) -> KafkaAdminClient:
     return KafkaAdminClient(**_connection(settings.kafka), client_id=f"{settings.kafka.group}-admin")
 
 
+@contextmanager
+def asking(settings: Settings, doing: str) -> Iterator[KafkaAdminClient]:
+    """A client to ask the brokers with. `doing` completes "while ...". Errors: as `broker_errors`."""
+    with broker_errors(settings, doing), make_admin(settings) as admin:
+        yield admin
+
+
 def close_quickly(client: KafkaAdminClient | KafkaConsumer, **options: Any) -> None:
     """Close a client; never raises."""
     with suppress(errors.KafkaError, OSError, RuntimeError):
@@ -302,7 +309,7 @@ def transaction_ms_max(settings: Settings) -> int:
 
     Kafka's default if the right to ask is missing. Raises SettingsError, BrokerUnavailable.
     """
-    with broker_errors(settings, "asking for the longest transaction"), make_admin(settings) as admin:
+    with asking(settings, "asking for the longest transaction") as admin:
         brokers = [str(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]]
         allowed = _settings_of(admin, "broker", brokers, [_TRANSACTION_MS_MAX]).values()
     return max((int(each[_TRANSACTION_MS_MAX]) for each in allowed), default=_TRANSACTION_MS_MAX_DEFAULT)
@@ -319,7 +326,7 @@ def compacted_topics(settings: Settings, topics: Collection[str]) -> list[str]:
 
     Raises SettingsError, BrokerUnavailable.
     """
-    with broker_errors(settings, f"asking how long {', '.join(topics)} are kept"), make_admin(settings) as admin:
+    with asking(settings, f"asking how long {', '.join(topics)} are kept") as admin:
         policies = topic_settings(admin, topics, [_CLEANUP_POLICY])
     return [topic for topic, held in policies.items() if "compact" in held[_CLEANUP_POLICY]]
 

@@ -23,7 +23,7 @@ from kafka.record import util as record_checksums
 
 from streamer.settings.parts import PARTS, settings_of
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import broker_errors, make_admin, topic_settings, transactional_id
+from streamer.transports.kafka.clients import asking, topic_settings, transactional_id
 from streamer.transports.kafka.rights import Resource, Right, rights_of, withheld_on_topics
 
 TOPIC_SETTINGS = (
@@ -71,7 +71,7 @@ def diagnose(settings: Settings) -> Facts:
     """Collect all facts. Raises SettingsError, BrokerUnavailable."""
     rights = rights_of(settings)
     topics = settings.topics
-    with broker_errors(settings, "looking into rights and topics"), make_admin(settings) as admin:
+    with asking(settings, "looking into rights and topics") as admin:
         withheld = withheld_on_topics(admin, rights)
         facts = _topics(admin, [name for key in type(topics).model_fields if (name := getattr(topics, key))])
         of_parts = {right: None for part in PARTS for right in rights_of(settings_of(settings, part), part)}

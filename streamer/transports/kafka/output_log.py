@@ -190,10 +190,7 @@ def _absent_topics(settings: Settings, topics: Mapping[str, str]) -> dict[str, A
     asked = sorted({name for stream, name in topics.items() if stream not in absent})
     if not asked:
         return absent
-    with (
-        clients.broker_errors(settings, "looking for the topics of records to show"),
-        clients.make_admin(settings) as admin,
-    ):
+    with clients.asking(settings, "looking for the topics of records to show") as admin:
         identities = clients.topic_ids(admin, asked)
     for stream, name in topics.items():
         if stream not in absent and identities[name] != stream:

@@ -119,7 +119,7 @@ def create_topics(
 
 
 def _create(settings: Settings, wanted: dict[str, dict[str, Any]]) -> dict[str, KafkaError | None]:
-    with clients.broker_errors(settings, f"creating topics {', '.join(wanted)}"), clients.make_admin(settings) as admin:
+    with clients.asking(settings, f"creating topics {', '.join(wanted)}") as admin:
         outcomes: dict[str, KafkaError | None] = {}
         for topic in admin.create_topics(wanted, raise_errors=False)["topics"]:
             error = for_code(topic["error_code"])
@@ -168,7 +168,7 @@ def require_topics(settings: Settings, part: Part | None = None, *, to_read: boo
     """
     topics, joined = settings.topics, between_parts(settings, part)
     names = list(dict.fromkeys([topics.input, *outputs_of(settings, part).values(), *joined]))
-    with clients.broker_errors(settings, "looking for the topics"), clients.make_admin(settings) as admin:
+    with clients.asking(settings, "looking for the topics") as admin:
         if not to_read:
             require_rights_on_topics(settings, admin, part)
         described = _described(settings, admin, names, " --parts" if part else "")
@@ -187,7 +187,7 @@ def between_parts(settings: Settings, part: Part | None) -> list[str]:
 def partitions_between(settings: Settings) -> int:
     """Partition count of both topics between the parts. Raises SettingsError, BrokerUnavailable."""
     names = [settings.topics.fingerprints, settings.topics.verdicts]
-    with clients.broker_errors(settings, "looking for the topics"), clients.make_admin(settings) as admin:
+    with clients.asking(settings, "looking for the topics") as admin:
         counts = {
             name: len(topic["partitions"]) for name, topic in _described(settings, admin, names, " --parts").items()
         }
@@ -237,10 +237,7 @@ def committed_offsets(settings: Settings) -> dict[Source, int]:
 def claims_of_group(settings: Settings) -> dict[Source, Claim]:
     """The group's committed offsets as claims. Errors: as `committed_offsets`."""
     topic, group = settings.topics.input, settings.kafka.group
-    with (
-        clients.broker_errors(settings, f"fetching the committed offsets of group {group!r}"),
-        clients.make_admin(settings) as admin,
-    ):
+    with clients.asking(settings, f"fetching the committed offsets of group {group!r}") as admin:
         identity = clients.topic_ids(admin, [topic])[topic]
         offsets = admin.list_group_offsets({group: None})[group]
     claims: dict[Source, Claim] = {}
@@ -264,7 +261,7 @@ class Loader:
         self.ends: dict[int, int] = {}
         """Offset after the last acknowledged record, by partition."""
         clients.require_fast_checksums()
-        with clients.broker_errors(settings, f"looking for topic {topic!r}"), clients.make_admin(settings) as admin:
+        with clients.asking(settings, f"looking for topic {topic!r}") as admin:
             _described(settings, admin, [topic], "")
         with clients.broker_errors(settings, f"connecting to write to {topic!r}"):
             self._producer = clients.make_loader(settings)
