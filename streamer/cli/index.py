@@ -78,6 +78,7 @@ def query(
     """
     from rich.console import Group
 
+    from streamer.explain import near
     from streamer.index_admin import tables, tools
 
     if sum(option is not None for option in (text, file, id_, fingerprint)) != 1:
@@ -95,8 +96,8 @@ def query(
         names, parameters = index.stream_names(), index.parameters
         if distance is not None and parameters.scheme == "minhash":
             raise click.BadParameter("this index compares by similarity: leave it out", param_hint="--distance")
-        nearest = [tools.nearest(index, each, distance, limit) for each in queries]
-        answers = [tools.answer(each, near, names, parameters) for each, near in zip(queries, nearest, strict=True)]
+        nearest = [near.nearest(index, each.kind, each.fingerprint, distance, limit) for each in queries]
+        answers = [tools.answer(*each, names, parameters) for each in zip(queries, nearest, strict=True)]
     show({"answers": answers}, Group(*map(tables.answer_table, answers)))
     if not answers:
         click.echo(f"no record has the id {id_}", err=True)

@@ -183,17 +183,6 @@ def seek_id(index: Index, id_: str) -> list[Query]:
     ]
 
 
-def nearest(index: Index, query: Query, distance_max: int | None, limit: int) -> list[Match]:
-    """Entries nearest to the target; the earliest equal one for an EXACT target, none for an undecidable one."""
-    if query.fingerprint is None:
-        return []
-    if query.kind is Kind.NEAR:
-        return index.query(query.fingerprint, distance_max, limit)[0]
-    if query.kind is not Kind.EXACT:
-        return []
-    return [match for match in index.query_exact(query.fingerprint) if match is not None]
-
-
 def answer(query: Query, matches: list[Match], names: Mapping[str, str], parameters: Parameters) -> dict[str, Any]:
     """Target and matches for machines, with the scheme's measure."""
     by_similarity = parameters.scheme == "minhash"
