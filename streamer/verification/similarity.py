@@ -24,7 +24,17 @@ _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 @dataclass
 class SimilarityCheck:
-    """Recomputes each duplicate's distance to its original; after outputs and index are in the ledger."""
+    """Recomputes each duplicate's distance to its original; after outputs and index are in the ledger.
+
+    >>> from index import Parameters
+    >>> from streamer.verification.findings import Findings
+    >>> from streamer.verification.ledger import LedgerWriter
+    >>> from streamer.verification.texts import Prints
+    >>> ledger, prints = LedgerWriter(folder).finish({}, Findings()), Prints.blank(folder, 0, Parameters())
+    >>> SimilarityCheck(ledger, Comparison(prints, Parameters())).run(print)
+    >>> ledger.findings.sound
+    True
+    """
 
     _ledger: Ledger
     _comparison: Comparison
