@@ -5,7 +5,6 @@
 """
 
 import re
-import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +19,7 @@ from rich.text import Text
 
 from streamer.demo.differences import Difference, differences, shown_first
 from streamer.demo.documents import documents, label_of
-from streamer.errors import InputChanged, InputUnreadable
+from streamer.errors import EXIT_INTERRUPTED, InputChanged, InputUnreadable
 from streamer.explain.explanation import Span
 from streamer.explain.plain_table import PlainTable
 from streamer.explain.report import marked
@@ -30,7 +29,6 @@ from streamer.service.file_job import filter_files
 from streamer.settings.settings import Decode, Settings
 from streamer.transports.files.replacing import replacing
 
-EXIT_INTERRUPTED = 128 + signal.SIGINT
 DIFFERENCES_SHOWN = 8
 
 SCHEMES = {"minhash": "MinHash", "simhash": "SimHash"}

@@ -21,7 +21,6 @@ from streamer.transports.kafka.rights import require_rights_on_topics
 from streamer.transports.transport import Claim, Place
 
 _LOAD_RECORDS = 5_000
-_CLEANUP = "cleanup.policy"
 _RESTORING = "restoring"
 _PLACE = "place="
 _THERE = (type(None), TopicAlreadyExistsError)
@@ -108,7 +107,7 @@ def create_topics(
             (topics.duplicate, for_outputs),
             (topics.dead_letter, for_outputs),
             *(((topics.fingerprints, for_parts), (topics.verdicts, for_parts)) if parts else ()),
-            *(((topics.stories, for_outputs | {_CLEANUP: "compact"}),) if topics.stories else ()),
+            *(((topics.stories, for_outputs | {clients.CLEANUP_POLICY: "compact"}),) if topics.stories else ()),
         )
     }
     outcomes = _create(settings, wanted)

@@ -23,7 +23,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from time import monotonic, sleep, time
-from typing import TypeVar
 
 import structlog
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition, errors
@@ -42,9 +41,6 @@ from streamer.transports.kafka.transactions.commit_note import Unasked, unasked
 
 log = structlog.get_logger(__name__)
 
-_RETRY_SECONDS = 0.1
-
-Answer = TypeVar("Answer")
 
 DOCUMENTED_AT = "docs/runbook.md, NeardupTransactionHanging"
 
@@ -135,7 +131,7 @@ def require_all_ended(settings: Settings, admin: KafkaAdminClient, producer_id: 
             raise DeliveryDoubtful(
                 f"the last transaction was committed, but is still open in {', '.join(_shown(left))}"
             )
-        sleep(_RETRY_SECONDS)
+        sleep(clients.RETRY_SECONDS)
 
 
 def outcome(
@@ -230,21 +226,6 @@ def _state(description: TransactionDescription | None) -> TransactionState | Non
     return None if description is None else description.state
 
 
-def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
-    """Answer of `ask`, repeated until the delivery timeout; then raises the client's errors.
-
-    Brokers start slowly, and a cluster's first request creates the coordinator's topic.
-    """
-    deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
-    while True:
-        try:
-            return ask()
-        except errors.RetriableError:
-            if monotonic() > deadline:
-                raise
-            sleep(_RETRY_SECONDS)
-
-
 def producer_of(producer: KafkaProducer) -> tuple[int, int]:
     """Id and epoch of an initialised producer."""
     identity = producer._transaction_manager.producer_id_and_epoch
@@ -254,7 +235,9 @@ def producer_of(producer: KafkaProducer) -> tuple[int, int]:
 def described(settings: Settings, admin: KafkaAdminClient, identity: str) -> TransactionDescription | None:
     """Coordinator's description of a transactional id; None if unknown or unanswered. Raises the client's errors."""
     try:
-        return _answer(settings, lambda: admin.describe_transactions([identity])[identity])
+        return clients.answered(
+            settings.kafka.delivery_timeout_ms, lambda: admin.describe_transactions([identity])[identity]
+        )
     except (errors.TransactionalIdNotFoundError, errors.UnsupportedVersionError):
         return None
 
@@ -266,7 +249,7 @@ def _find(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics:
         epochs = {producer.producer_epoch for _, producer in outputs + offsets if producer.producer_id == producer_id}
         return Open(producer_id, _starts(outputs, producer_id), _starts(offsets, producer_id), frozenset(epochs))
 
-    return _answer(settings, look)
+    return clients.answered(settings.kafka.delivery_timeout_ms, look)
 
 
 def _starts(producers: clients.Producers, producer_id: int) -> dict[TopicPartition, int]:
