@@ -36,9 +36,9 @@ CODE_LINES_MAX = {
     "streamer/audit": 426,
     "streamer/clusters": 208,
     "streamer/cli": 1607,
-    "streamer/demo": 497,
+    "streamer/demo": 495,
     "streamer/doctor": 453,
-    "streamer/evaluation": 1140,
+    "streamer/evaluation": 1131,
     "streamer/explain": 1109,
     "streamer/fingerprint": 1312,
     "streamer/flink": 483,
@@ -50,9 +50,9 @@ CODE_LINES_MAX = {
     "streamer/service": 2598,
     "streamer/settings": 810,
     "streamer/text": 1468,
-    "streamer/transports": 4893,
-    "streamer/verification": 1357,
-    "streamer/what_if": 453,
+    "streamer/transports": 4884,
+    "streamer/verification": 1356,
+    "streamer/what_if": 451,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
