@@ -94,23 +94,9 @@ WITHOUT_EXAMPLE: set[str] = {
     "index.dataflow.resolve.Resolve",
     "index.dataflow.rows.Layout",
     "index.dataflow.verify.Verify",
-    "index.decide.rule.Rows",
-    "index.versions.history.History",
-    "index.versions.history.Version",
-    "index.versions.history.Versions",
-    "index.versions.texts.Texts",
-    "streamer.audit.auditor.Auditor",
     "streamer.give_back.give_back.GiveBack",
-    "streamer.parts.verdict_rows.VerdictRows",
     "streamer.service.loop.Preparation",
-    "streamer.service.poison.trial.Tried",
-    "streamer.service.restoring.Reentry",
     "streamer.service.whole.ByIndex",
-    "streamer.verification.delivered.DeliveredCheck",
-    "streamer.verification.journal.JournalCheck",
-    "streamer.verification.similarity.SimilarityCheck",
-    "streamer.verification.texts.TextCheck",
-    "streamer.verification.uniques.UniquesCheck",
 }
 """Public classes that should have an example. The list only shrinks."""
 

@@ -19,7 +19,7 @@ from index.matching.outcome import Outcome
 from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log, sources
 from index.storage.journal import JournaledDecisions
-from index.storage.layout import LOG_KEY, Change, Filing, Table
+from index.storage.layout import LOG_KEY, Change, Filing, Table, pack_fingerprints, pack_numbers
 from index.storage.log import Origin
 from index.stories import host_names
 
@@ -132,7 +132,8 @@ class Batch:
         session.ids.add(transaction, key)
         for kind, table in ((Kind.NEAR, Table.REPEATS), (Kind.EXACT, Table.EXACT)):
             aside = (filings == Filing.ASIDE) & (rows.kinds == kind)
-            documents.file_aside(transaction, table, rows.fingerprints[aside], numbers[aside])
+            if aside.any():
+                transaction.add(table, pack_fingerprints(rows.fingerprints[aside]), pack_numbers(numbers[aside]))
         filed = filings == Filing.BLOCKS
         session.tree.add(rows.fingerprints[filed], numbers[filed], None if hashes is None else hashes[filed])
         given_back = np.flatnonzero((outcome.verdicts == Verdict.GIVEN_BACK) & outcome.entering)

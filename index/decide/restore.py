@@ -170,7 +170,8 @@ def enter_again(
     if leaving is not None:
         remove(session, outcome.numbers[new & leaving])
     _retire_replaced(session, entries, updates, originals)
-    retention.note_undecided(session, batch, new)
+    retention.move_horizons(session, batch, new)
+    retention.note_ages(session, batch)
     sources.move_applied(session.transaction, ends, {})
     fold(session)
 

@@ -19,24 +19,7 @@ from index.decide.batch import Batch
 from index.decide.retire import Leaving, retire
 from index.entry import given_back_source, is_given_back, plain_source
 from index.session import WriteSession
-from index.storage import journal, log, sources
-from index.storage.layout import (
-    AGE_KEY,
-    HORIZON_KEY,
-    LOG_KEY,
-    LOG_KEY_BEGIN,
-    SOURCE_HORIZON,
-    SOURCE_KEY,
-    Change,
-    Horizon,
-    Table,
-    Times,
-    pack_horizon,
-    pack_numbers,
-    pack_times,
-    unpack_horizon,
-    unpack_times,
-)
+from index.storage import journal, layout, log, sources
 from index.storage.store import Transaction
 from index.stories import fold as stories
 
@@ -55,19 +38,19 @@ EXAMINED_MAX = 16
 AGES_DROPPED_MAX = 64
 
 
-def watermark_ms(times: Times, new_ms: npt.NDArray[np.int64]) -> Times:
+def watermark_ms(times: layout.Times, new_ms: npt.NDArray[np.int64]) -> layout.Times:
     """A source's times after more records, int64 [n] ms as they arrived; ignores times that are not positive."""
     latest = np.concatenate([times.latest_ms, new_ms[new_ms > 0]])[-LATEST_RECORDS:]
     if len(latest) < LATEST_RECORDS_MIN:
-        return Times(times.watermark_ms, latest)
+        return layout.Times(times.watermark_ms, latest)
     # Times [5, 9, 7] have the median 7: one wrong time moves it by one place at most.
-    return Times(max(times.watermark_ms, int(np.sort(latest)[len(latest) // 2])), latest)
+    return layout.Times(max(times.watermark_ms, int(np.sort(latest)[len(latest) // 2])), latest)
 
 
 def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_]) -> None:
     """Advance record times and horizons by a batch's new rows, bool [n]."""
     retention, transaction, entries = session.retention, session.transaction, batch.entries
-    horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
+    horizon = layout.unpack_horizon(transaction.get(layout.Table.META, layout.HORIZON_KEY))
     number, of_sources = horizon.number, horizon.sources
     if retention.entries_max is not None:
         # Next number 1,000 and entries_max 100: entries below 900 have expired.
@@ -84,46 +67,42 @@ def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_
                 if stream is not None:
                     reached = _reached(transaction, stream, each.partition, oldest_ms)
                     of_sources = _with_source(of_sources, stream, each.partition, reached)
-    moved = Horizon(number, horizon.cleaned_to, of_sources)
+    moved = layout.Horizon(number, horizon.cleaned_to, of_sources)
     if number != horizon.number or of_sources is not horizon.sources:
-        transaction.put(Table.META, HORIZON_KEY, pack_horizon(moved))
+        transaction.put(layout.Table.META, layout.HORIZON_KEY, layout.pack_horizon(moved))
         session.horizon_moved()
 
 
-def note_undecided(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_]) -> None:
-    """Advance horizons and note ages, as `admit`, for new rows, bool [n], with known verdicts."""
-    move_horizons(session, batch, new)
-    _note_ages(session, batch)
-
-
 def note_ages_and_clean(session: WriteSession, batch: Batch) -> None:
-    """Note the record times of a batch's entries, then clean the log. Call after deciding."""
-    _note_ages(session, batch)
+    """`note_ages`, then clean the log."""
+    note_ages(session, batch)
     if session.visibility.some_have_expired:
         _clean(session)
 
 
 def _advance(transaction: Transaction, source: np.void, times_ms: npt.NDArray[np.int64]) -> int:
     """Advance a source's time, LOG_SOURCE; returns its watermark."""
-    key = SOURCE_KEY.pack(int(source["stream"]), int(source["partition"]))
-    times = watermark_ms(unpack_times(transaction.get(Table.TIMES, key)), times_ms)
-    transaction.put(Table.TIMES, key, pack_times(times))
+    key = layout.SOURCE_KEY.pack(int(source["stream"]), int(source["partition"]))
+    times = watermark_ms(layout.unpack_times(transaction.get(layout.Table.TIMES, key)), times_ms)
+    transaction.put(layout.Table.TIMES, key, layout.pack_times(times))
     return times.watermark_ms
 
 
 def _reached(transaction: Transaction, stream: int, partition: int, oldest_ms: int) -> bytes | None:
     """Log key below which a source's batches have expired, if it counts from `oldest_ms` on; None without progress."""
-    key = SOURCE_KEY.pack(stream, partition)
+    key = layout.SOURCE_KEY.pack(stream, partition)
     if oldest_ms <= 0:
         return None
-    below = transaction.floor(Table.AGES, AGE_KEY.pack(stream, partition, oldest_ms - 1))
+    below = transaction.floor(layout.Table.AGES, layout.AGE_KEY.pack(stream, partition, oldest_ms - 1))
     if below is None or not below[0].startswith(key):
         return None
     reached = bytes(below[1])
     # Passed notes are spent; dropping a few at a time bounds a batch's work.
-    passed = [each for each, _ in islice(transaction.walk(Table.AGES, key), AGES_DROPPED_MAX) if each <= below[0]]
+    passed = [
+        each for each, _ in islice(transaction.walk(layout.Table.AGES, key), AGES_DROPPED_MAX) if each <= below[0]
+    ]
     for each in passed:
-        transaction.delete(Table.AGES, each)
+        transaction.delete(layout.Table.AGES, each)
     return reached
 
 
@@ -133,33 +112,38 @@ def _with_source(
     """Advance one source of the horizons, SOURCE_HORIZON [s], to `reached`."""
     if reached is None:
         return horizons
-    number, rows = LOG_KEY.unpack(reached)
+    number, rows = layout.LOG_KEY.unpack(reached)
     own = (horizons["stream"] == stream) & (horizons["partition"] == partition)
     # A longer retention asks for an earlier key: expired entries stay expired.
     if (own & (horizons["rows"] >= rows)).any():
         return horizons
-    return np.concatenate([horizons[~own], np.array([(stream, partition, number, rows)], SOURCE_HORIZON)])
+    return np.concatenate([horizons[~own], np.array([(stream, partition, number, rows)], layout.SOURCE_HORIZON)])
 
 
-def _note_ages(session: WriteSession, batch: Batch) -> None:
+def note_ages(session: WriteSession, batch: Batch) -> None:
+    """Note the record times of a batch's entries. Call after deciding."""
     if session.retention.age_max_ms is None:
         return
     transaction, counters = session.transaction, session.counters
-    behind = LOG_KEY.pack(counters.next_number, counters.journal_rows)
+    behind = layout.LOG_KEY.pack(counters.next_number, counters.journal_rows)
     for source in {plain_source(each) for each in batch.entries.sources}:
         numbers = [sources.known_number(transaction, each.stream) for each in (source, given_back_source(source))]
         if numbers[0] is None:
             continue
-        times = unpack_times(transaction.get(Table.TIMES, SOURCE_KEY.pack(numbers[0], source.partition)))
+        times = layout.unpack_times(
+            transaction.get(layout.Table.TIMES, layout.SOURCE_KEY.pack(numbers[0], source.partition))
+        )
         if times.watermark_ms >= 0:
             # At 12:00 the log ends at key 900: once 12:00 expires, so do the entries below 900.
             for stream in (number for number in numbers if number is not None):
-                transaction.put(Table.AGES, AGE_KEY.pack(stream, source.partition, times.watermark_ms), behind)
+                transaction.put(
+                    layout.Table.AGES, layout.AGE_KEY.pack(stream, source.partition, times.watermark_ms), behind
+                )
 
 
 def _clean(session: WriteSession) -> None:
     transaction, visibility, words = session.transaction, session.visibility, session.words
-    cleaned_to, expired = LOG_KEY_BEGIN, []
+    cleaned_to, expired = layout.LOG_KEY_BEGIN, []
     batches = visibility.expired(log.walk(transaction, words, visibility.horizon.cleaned_to))
     for examined, (batch, has_expired) in enumerate(batches, 1):
         cleaned_to = batch.key
@@ -169,12 +153,14 @@ def _clean(session: WriteSession) -> None:
             break
     else:
         # The walk reached the end: the next one starts at the beginning.
-        cleaned_to = LOG_KEY_BEGIN
+        cleaned_to = layout.LOG_KEY_BEGIN
     if expired:
         _drop(session, [log.copied(transaction, key, words) for key in expired])
     if cleaned_to != visibility.horizon.cleaned_to:
-        horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
-        transaction.put(Table.META, HORIZON_KEY, pack_horizon(horizon._replace(cleaned_to=cleaned_to)))
+        horizon = layout.unpack_horizon(transaction.get(layout.Table.META, layout.HORIZON_KEY))
+        transaction.put(
+            layout.Table.META, layout.HORIZON_KEY, layout.pack_horizon(horizon._replace(cleaned_to=cleaned_to))
+        )
 
 
 def _drop(session: WriteSession, batches: Sequence[log.Batch]) -> None:
@@ -186,9 +172,9 @@ def _drop(session: WriteSession, batches: Sequence[log.Batch]) -> None:
         left = ~retired
         columns = batch.numbers()[left], batch.fingerprints[left], rows["kind"][left], rows["filing"][left]
         parts.append(columns)
-        for number in pack_numbers(batch.numbers()[retired]):
-            transaction.delete(Table.RETIRED, number)
+        for number in layout.pack_numbers(batch.numbers()[retired]):
+            transaction.delete(layout.Table.RETIRED, number)
         journal.drop(transaction, batch)
         stories.drop(session, batch.numbers())
-        transaction.delete(Table.LOG, batch.key)
-    retire(session, Leaving(*map(np.concatenate, zip(*parts, strict=True))), Change.EXPIRED)
+        transaction.delete(layout.Table.LOG, batch.key)
+    retire(session, Leaving(*map(np.concatenate, zip(*parts, strict=True))), layout.Change.EXPIRED)

@@ -42,6 +42,13 @@ class Rows(NamedTuple):
     hashes     uint64 [n, bands], band hashes; rows that share a band are measured too; None: no row is
     apart      bool [n], rows whose only matches are those in `given` and `pairs`
     compared   int64 [n], comparisons so far; the walk adds its own
+
+    >>> from index.matching.distance import no_matches
+    >>> candidates, none = CandidateSet(np.zeros((2, 1), np.uint64), np.empty((2, 0), np.uint8)), no_matches()
+    >>> near = Matches(np.array([1]), np.array([0], np.int16), np.array([0], np.uint64))
+    >>> rows = Rows(np.zeros(2, np.uint8), candidates, none, near, none, None, np.zeros(2, np.bool_), np.zeros(2, np.int64))
+    >>> rows.pairs.rows.tolist(), rows.pairs.numbers.tolist()
+    ([1], [0])
     """
 
     kinds: npt.NDArray[np.uint8]

@@ -11,7 +11,7 @@ from index.entry import NO_NUMBER, Kind, Position, Source, Verdict
 from index.matching.frame import signature_words
 from index.storage import log
 from index.storage.codec import GIVEN_BACK, unpack_lengths
-from index.storage.layout import GIVEN_BACK_KEY, Table, pack_fingerprints, pack_numbers, pack_text, unpack_numbers
+from index.storage.layout import GIVEN_BACK_KEY, Table, pack_fingerprints, pack_text, unpack_numbers
 from index.storage.log import Origin
 from index.storage.sources import streams_of
 from index.storage.store import Transaction
@@ -134,14 +134,6 @@ def counting_roots(
     roots = np.where(stored.there, stored.rows["number"], numbers)
     lost = (stored.rows["verdict"] == Verdict.DUPLICATE) & (roots != numbers)
     return np.where(visibility.visible(roots), roots, np.where(lost, NO_NUMBER, numbers))
-
-
-def file_aside(
-    transaction: Transaction, table: Table, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]
-) -> None:
-    """File entries by whole fingerprint in EXACT or REPEATS: uint64 [n, words] and numbers uint64 [n]."""
-    if len(numbers):
-        transaction.add(table, pack_fingerprints(fingerprints), pack_numbers(numbers))
 
 
 def earliest_equals(

@@ -9,17 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from index.storage import log
-from index.storage.layout import (
-    HORIZON_KEY,
-    LOG_KEY,
-    LOG_KEY_BEGIN,
-    Horizon,
-    Table,
-    pack_numbers,
-    unpack_horizon,
-    unpack_numbers,
-)
+from index.storage import layout, log
 from index.storage.store import Transaction
 
 RETIRED_KNOWN_MAX = 4_096
@@ -39,11 +29,11 @@ class Visibility:
     """
 
     def __init__(self, transaction: Transaction, words: int) -> None:
-        self.horizon: Horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
+        self.horizon: layout.Horizon = layout.unpack_horizon(transaction.get(layout.Table.META, layout.HORIZON_KEY))
         self.words, self.transaction = words, transaction
-        self._stored = transaction.count(Table.RETIRED)
+        self._stored = transaction.count(layout.Table.RETIRED)
         few = self._stored <= RETIRED_KNOWN_MAX
-        self._retired = unpack_numbers(transaction.keys(Table.RETIRED) if few else [])
+        self._retired = layout.unpack_numbers(transaction.keys(layout.Table.RETIRED) if few else [])
         self._keys = {
             (stream, partition): log.key_of(number, rows)
             for stream, partition, number, rows in self.horizon.sources.tolist()
@@ -83,9 +73,11 @@ class Visibility:
     def _stored_of(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """Those of these numbers that are in `retired`, perhaps with others: uint64 [n] -> uint64 [m], both ascending."""
         if int(numbers[-1]) - int(numbers[0]) <= _APART_MAX * len(numbers):
-            first, last = pack_numbers(numbers[[0, -1]])
-            return unpack_numbers(self.transaction.keys(Table.RETIRED, first, last))
-        return unpack_numbers([key for key, _ in self.transaction.get_many(Table.RETIRED, pack_numbers(numbers))])
+            first, last = layout.pack_numbers(numbers[[0, -1]])
+            return layout.unpack_numbers(self.transaction.keys(layout.Table.RETIRED, first, last))
+        return layout.unpack_numbers(
+            [key for key, _ in self.transaction.get_many(layout.Table.RETIRED, layout.pack_numbers(numbers))]
+        )
 
     def visible(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Whether each document is visible: numbers uint64 [n] -> bool [n]."""
@@ -116,7 +108,7 @@ class Visibility:
 
     def source_number(self, stream: int, partition: int) -> int:
         """A source's horizon: its entries below this number have expired; 0: none has."""
-        return int(LOG_KEY.unpack(self._keys.get((stream, partition), LOG_KEY_BEGIN))[0])
+        return int(layout.LOG_KEY.unpack(self._keys.get((stream, partition), layout.LOG_KEY_BEGIN))[0])
 
     def expired(self, batches: Iterator[log.Batch]) -> Iterator[tuple[log.Batch, bool]]:
         """Log batches, ascending, with whether all their rows have expired; ends when no later batch can have."""

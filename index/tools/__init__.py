@@ -16,7 +16,7 @@ from index.tools.frames import HostFrame, frames_of, kept_by_frames
 from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
 from index.tools.survey import Survey, readers, survey
 from index.tools.verify import verify
-from index.tools.warm_up import compile_first, compile_kernels
+from index.tools.warm_up import compile_first, compile_kernels, temporary_index
 
 __all__ = [
     "DATA_FILE",
@@ -48,6 +48,7 @@ __all__ = [
     "replace",
     "snapshot",
     "survey",
+    "temporary_index",
     "verify",
     "writer_of",
 ]

@@ -24,6 +24,7 @@ part.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 
 from index.decide.forget import ignored
 from index.entry import is_given_back
@@ -36,20 +37,10 @@ from index.storage.layout import Counters, Table
 from index.storage.log import Batch
 from index.storage.segments.compaction_state import Level
 from index.tools import verify_frames, verify_ids, verify_log, verify_stories
+from index.tools import verify_tables as tables
 from index.tools.backup import structure_problems
 from index.tools.finding import Finding
 from index.tools.verify_log import Batches, LogCheck
-from index.tools.verify_tables import (
-    Documents,
-    Expected,
-    Note,
-    TableEntries,
-    Tally,
-    actual_aside,
-    actual_in_segments,
-    differences,
-    nothing_noted,
-)
 
 PARTS_MAX = 64
 """Maximum table parts compared entry by entry."""
@@ -99,11 +90,11 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
     """Compare the tables with each other: all checks of `verify` except structure and checksums."""
     of_log, blocks = Finding("log"), Finding("blocks")
     batches = Batches(session, of_log)
-    documents = Documents(batches)
+    documents = tables.Documents(batches)
     check = LogCheck(session, documents, of_log)
-    expected = Expected(session, documents, blocks.note)
-    tally = Tally(expected.shape.tables + 2)
-    for entries in actual_aside(session, Table.REPEATS, expected.repeats, blocks.note):
+    expected = tables.Expected(session, documents, blocks.note)
+    tally = tables.Tally(expected.shape.tables + 2)
+    for entries in tables.actual_aside(session, Table.REPEATS, expected.repeats, blocks.note):
         expected.note_repeats(entries)
         tally.take_off(entries)
         blocks.examined += len(entries.parts)
@@ -139,7 +130,7 @@ def _reporting(batches: Iterable[Batch], progress: Callable[[int], None]) -> Ite
 
 
 def _counters(
-    session: ReadSession, expected: Expected, counters: Counters, near_entries: int, in_levels: Mapping[int, int]
+    session: ReadSession, expected: tables.Expected, counters: Counters, near_entries: int, in_levels: Mapping[int, int]
 ) -> Finding:
     transaction, tombstones, now = session.transaction, expected.tombstones, expected.compaction
     held = {
@@ -166,38 +157,38 @@ def _counters(
     return finding
 
 
-def _actual(session: ReadSession, expected: Expected, note: Note, in_levels: Counter[int]) -> Iterator[TableEntries]:
+def _actual(
+    session: ReadSession, expected: tables.Expected, note: tables.Note, in_levels: Counter[int]
+) -> Iterator[tables.TableEntries]:
     """Actual entries of `exact` and the segments, without those that may be in some tables alone; counts them per level."""
-    yield from actual_aside(session, Table.EXACT, expected.exact, note)
-    for entries in actual_in_segments(session, expected.shape, note, in_levels):
+    yield from tables.actual_aside(session, Table.EXACT, expected.exact, note)
+    for entries in tables.actual_in_segments(session, expected.shape, note, in_levels):
         yield entries.take(expected.holds(entries.numbers))
 
 
-def _explain(session: ReadSession, expected: Expected, batches: Batches, tally: Tally, finding: Finding) -> None:
+def _explain(
+    session: ReadSession, expected: tables.Expected, batches: Batches, tally: tables.Tally, finding: Finding
+) -> None:
     """Note missing and misplaced entries in the table parts whose sums are not 0."""
     differing = tally.differing()
     if not len(differing):
         return
-    before, actual = finding.wrong, _all_actual(session, expected)
-    for table, missing, wrong in differences(tally, differing[:PARTS_MAX], expected.entries(batches), actual):
+    repeats = tables.actual_aside(session, Table.REPEATS, expected.repeats, tables.nothing_noted)
+    before, actual = finding.wrong, chain(repeats, _actual(session, expected, tables.nothing_noted, Counter()))
+    for table, missing, wrong in tables.differences(tally, differing[:PARTS_MAX], expected.entries(batches), actual):
         finding.note(_missing(expected, table, missing))
         finding.note(_misplaced(expected, table, wrong))
     if len(differing) > PARTS_MAX or finding.wrong == before:
         finding.note([f"{len(differing)} parts of tables are not what they ought to be"])
 
 
-def _all_actual(session: ReadSession, expected: Expected) -> Iterator[TableEntries]:
-    yield from actual_aside(session, Table.REPEATS, expected.repeats, nothing_noted)
-    yield from _actual(session, expected, nothing_noted, Counter())
-
-
-def _missing(expected: Expected, table: int, missing: TableEntries) -> Iterator[str]:
+def _missing(expected: tables.Expected, table: int, missing: tables.TableEntries) -> Iterator[str]:
     aside = {expected.exact: "is not among the exact ones", expected.repeats: "is not among the repeated ones"}
     problem = aside.get(table, f"is not found through its {_named(expected, table)}")
     return (f"document {number} {problem}" for number in missing.numbers.tolist())
 
 
-def _misplaced(expected: Expected, table: int, wrong: TableEntries) -> Iterator[str]:
+def _misplaced(expected: tables.Expected, table: int, wrong: tables.TableEntries) -> Iterator[str]:
     for number, part in zip(wrong.numbers.tolist(), wrong.parts.tolist(), strict=True):
         if table >= expected.exact:
             kind = "exact" if table == expected.exact else "repeated"
@@ -207,7 +198,7 @@ def _misplaced(expected: Expected, table: int, wrong: TableEntries) -> Iterator[
             yield f"the segments of {where}, which does not belong"
 
 
-def _named(expected: Expected, table: int) -> str:
+def _named(expected: tables.Expected, table: int) -> str:
     return f"{expected.shape.unit} {table}"
 
 

@@ -5,6 +5,7 @@ The cache is the package's folder, or the user's own cache if that is not writab
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -31,6 +32,13 @@ from index.storage.store import Store, Transaction
 from index.tools.bulk_load import SortedPair
 
 SCHEMES = (Parameters(), Parameters(512, banding=Banding(64, 8, 2, 4)))
+
+
+@contextmanager
+def temporary_index(parameters: Parameters, **options: Any) -> Iterator[Index]:
+    """Empty index for the length of the context; `options` as for `Index.open`."""
+    with tempfile.TemporaryDirectory() as directory, Index.open(Path(directory), parameters, **options) as index:
+        yield index
 
 
 def compile_kernels() -> None:
@@ -64,10 +72,7 @@ def compile_first(parameters: Parameters) -> Iterator[None]:
     looks = np.zeros((count, parameters.look_bytes), np.uint8)
     digests, lengths = np.arange(2 * count, dtype=np.uint64).reshape(count, 2), np.full(count, 100, np.uint32)
     rest: dict[str, Any] = {"named": kinds > 0, "looks": looks, "digests": digests, "lengths": lengths}
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        Index.open(Path(directory), parameters, map_bytes_max=2**24, recrawl=Recrawl("update")) as index,
-    ):
+    with temporary_index(parameters, map_bytes_max=2**24, recrawl=Recrawl("update")) as index:
         for begin, hosts in ((0, None), (count, ["warm-up"] * count)):
             offsets, ids = np.arange(begin, begin + count, dtype=np.uint64), [str(each) for each in range(count)]
             entries = Entries((source,), numbers, offsets, kinds, zeros, prints, times_ms, ids, hosts=hosts, **rest)
@@ -84,10 +89,7 @@ def _enter_pages(parameters: Parameters) -> None:
         values[page, 8 + 6 * page : 14 + 6 * page] = 2 + page
     source, count = Source("warm-up", 0), len(values)
     kinds, zeros = np.full(count, Kind.NEAR, np.uint8), np.zeros(count, np.uint8)
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        Index.open(Path(directory), parameters, map_bytes_max=2**24, recrawl=Recrawl("update")) as index,
-    ):
+    with temporary_index(parameters, map_bytes_max=2**24, recrawl=Recrawl("update")) as index:
         for begin in (0, count):
             offsets = np.arange(begin, begin + count, dtype=np.uint64)
             # The second batch repeats pages of the first.

@@ -37,6 +37,10 @@ class Version(NamedTuple):
     visible    whether document `number` counts
     own        whether that document is an original with this key, visible or not
     delivered  digests of that document's text and substance
+
+    >>> digests = {"text": 1, "substance": 2, "delivered": (1, 2)}
+    >>> Version(number=7, returns=0, offset=5, source=(0, 0), visible=True, own=False, **digests).stands
+    False
     """
 
     number: int
@@ -61,6 +65,10 @@ class History(NamedTuple):
     last        the last one
     standing    the last one that stands
     substances  of all
+
+    >>> first = Version(7, 1, 2, 0, 5, (0, 0), visible=True, own=True, delivered=(1, 2))
+    >>> History(first, standing=first, substances={2}).standing.number
+    7
     """
 
     last: Version
@@ -90,6 +98,11 @@ class Versions:
     known    each key's versions: all that count, or only the last; None without one
     whole    by key, whether `known` has all that count, bool [k]; if any count
     settled  bool [n], rows that their document's last version decides alone, whatever they match
+
+    >>> one, rows = np.zeros(1, np.bool_), np.zeros(2, np.bool_)
+    >>> versions = Versions(of_rows=np.array([0, -1]), keys=[("a", 9)], known=[None], whole=one, settled=rows)
+    >>> [versions.keys[key] for key in versions.of_rows.tolist() if key >= 0]
+    [('a', 9)]
     """
 
     of_rows: npt.NDArray[np.int64]

@@ -14,7 +14,14 @@ Columns = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.ui
 
 
 class Texts:
-    """Compares rows with each other and with indexed documents."""
+    """Compares rows with each other and with indexed documents.
+
+    >>> numbers, kinds, rows = np.array([0, 1], np.uint64), np.full(2, Kind.NEAR, np.uint8), np.zeros(2, np.bool_)
+    >>> entries = Entries((), numbers, numbers, kinds, kinds, numbers[:, None], numbers, ["a", "a"])
+    >>> versions = Versions(np.full(2, -1), [], [], rows[:0], rows)
+    >>> opened.read(lambda session: Texts(session, entries, versions).compared(1, ROW_ORDER + 0))
+    (True, 1)
+    """
 
     def __init__(self, session: ReadSession, entries: Entries, versions: Versions) -> None:
         self._session, self._parameters = session, session.parameters

@@ -48,7 +48,8 @@ class Filter:
     """
 
     def __init__(self, index: Index, settings: Settings, scheme: Scheme, source: Source, *, read_only: bool) -> None:
-        self._index = index
+        self.index = index
+        """The index, for further operations."""
         self._measure = measure_of(settings, index.parameters)
         self._decoder = Decoder(settings.decode)
         self._scheme, self._source, self._read_only = scheme, source, read_only
@@ -102,14 +103,9 @@ class Filter:
     def position(self) -> int:
         """Default position of the next admitted document."""
         if self._position is None:
-            applied = self._index.applied().get(self._source)
+            applied = self.index.applied().get(self._source)
             self._position = 0 if applied is None else applied.offset
         return self._position
-
-    @property
-    def index(self) -> Index:
-        """The index, for further operations."""
-        return self._index
 
     def check(self, documents: Iterable[Value]) -> list[Answer]:
         """Answer as `admit` would for each document alone; reads only, and waits for no writer.
@@ -117,7 +113,7 @@ class Filter:
         The documents' times do not advance an age limit of entries. Raises TypeError for a value of another type,
         IndexDamaged.
         """
-        return self._answers(_records(documents, _CHECKED, 0), self._index.check)
+        return self._answers(_records(documents, _CHECKED, 0), self.index.check)
 
     def admit(self, documents: Iterable[Value], *, position: int | None = None) -> list[Answer]:
         """Decide documents in order, each compared with the earlier ones too, in one synced transaction: all or none.
@@ -141,9 +137,9 @@ class Filter:
 
             def decide(entries: Entries) -> Decisions:
                 if not self._has_begun:
-                    self._index.begin(self._source, self._source.stream, 0)
+                    self.index.begin(self._source, self._source.stream, 0)
                     self._has_begun = True
-                return self._index.admit(entries, {self._source: end})
+                return self.index.admit(entries, {self._source: end})
 
             answers = self._answers(records, decide)
             self._position = max(self.position, end)

@@ -12,7 +12,18 @@ from streamer.settings.settings import Settings
 
 
 class Auditor:
-    """Adds every sampled document to the store, once its verdict is final."""
+    """Adds every sampled document to the store, once its verdict is final.
+
+    >>> import numpy as np
+    >>> from index import Parameters
+    >>> zero, settings = np.zeros(1, np.uint64), Settings().replaced(index={"directory": folder})
+    >>> entries = Entries((Source("stream", 0),), zero, zero, np.zeros(1, np.uint8), zero, zero[:, None], zero, ["a"])
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     decisions = index.admit(entries, {})
+    ...     Auditor(settings, index).observe(entries, {0: (5, np.arange(9, dtype=np.uint32))}, decisions, {})
+    >>> [each.id for each in store_of(settings).judged()]
+    ['a']
+    """
 
     def __init__(self, settings: Settings, index: Index) -> None:
         self._index = index

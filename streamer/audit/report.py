@@ -9,17 +9,7 @@ from typing import Any
 import structlog
 from rich.console import Group, RenderableType
 
-from streamer.audit.estimates import (
-    THRESHOLDS,
-    Estimate,
-    Limits,
-    at_threshold,
-    kept_hosts_max,
-    lost,
-    precision,
-    recall,
-    wrong,
-)
+from streamer.audit import estimates
 from streamer.audit.store import AuditStore, Counting, Judged
 from streamer.explain.plain_table import PlainTable
 from streamer.observe import definitions
@@ -31,11 +21,11 @@ log = structlog.get_logger(__name__)
 WINDOWS_SECONDS = {"hour": 3_600.0, "day": 86_400.0}
 
 
-def limits_of(settings: Settings) -> Limits:
+def limits_of(settings: Settings) -> estimates.Limits:
     """Limits in force. SimHash has none of similarity, so its verdicts are measured by minhash.similarity_min too."""
     similarity_min, by_roots = settings.minhash.similarity_min, settings.index.insert == "root"
     root = settings.index.root_similarity_min if by_roots else similarity_min
-    return Limits(similarity_min, root, settings.audit.one_in or math.inf)
+    return estimates.Limits(similarity_min, root, settings.audit.one_in or math.inf)
 
 
 def store_of(settings: Settings, counting: Counting | None = None) -> AuditStore:
@@ -55,22 +45,24 @@ def report(settings: Settings, since_seconds: float | None = None) -> dict[str, 
         "one_in": settings.audit.one_in,
         "sampled": len(judged),
         "similarity_min": limits.similarity_min,
-        **{name: estimates(chosen, limits) for name, chosen in windows.items()},
+        **{name: estimated(chosen, limits) for name, chosen in windows.items()},
         "by_similarity": by_similarity(judged),
-        "thresholds": [asdict(at_threshold(judged, similarity_min, limits)) for similarity_min in THRESHOLDS],
+        "thresholds": [
+            asdict(estimates.at_threshold(judged, similarity_min, limits)) for similarity_min in estimates.THRESHOLDS
+        ],
         "wrong": [
             {
                 "was": what,
                 **{name: getattr(each, name) for name in ("position", "id", "kept_position", "kept", "original")},
             }
-            for what, each in wrong(judged, limits)
+            for what, each in estimates.wrong(judged, limits)
         ],
     }
 
 
 def estimates_of(settings: Settings) -> dict[str, Any]:
     """Recall, precision and lost text of the whole sample."""
-    return estimates(_readable(settings), limits_of(settings))
+    return estimated(_readable(settings), limits_of(settings))
 
 
 def _readable(settings: Settings, since_seconds: float = 0.0) -> list[Judged]:
@@ -90,22 +82,22 @@ def gauges(settings: Settings) -> dict[tuple[Definition, tuple[str, ...]], float
     for name, age in WINDOWS_SECONDS.items():
         window = [each for each in judged if each.seconds >= now_seconds - age]
         for definition, measured in (
-            (definitions.AUDIT_RECALL, recall(window, limits.similarity_min)),
-            (definitions.AUDIT_PRECISION, precision(window, limits)),
+            (definitions.AUDIT_RECALL, estimates.recall(window, limits.similarity_min)),
+            (definitions.AUDIT_PRECISION, estimates.precision(window, limits)),
         ):
             for bound in ("estimate", "low", "high"):
                 value = getattr(measured, bound)
                 values[definition, (name, bound)] = math.nan if value is None else value
-    values[definitions.AUDIT_KEPT_HOSTS, ()] = kept_hosts_max(judged, limits.similarity_min)
+    values[definitions.AUDIT_KEPT_HOSTS, ()] = estimates.kept_hosts_max(judged, limits.similarity_min)
     return values
 
 
-def estimates(judged: Sequence[Judged], limits: Limits) -> dict[str, Any]:
+def estimated(judged: Sequence[Judged], limits: estimates.Limits) -> dict[str, Any]:
     """Recall, precision and lost text of one window."""
     return {
-        "recall": asdict(recall(judged, limits.similarity_min)),
-        "precision": asdict(precision(judged, limits)),
-        "lost": lost(judged, limits),
+        "recall": asdict(estimates.recall(judged, limits.similarity_min)),
+        "precision": asdict(estimates.precision(judged, limits)),
+        "lost": estimates.lost(judged, limits),
     }
 
 
@@ -116,7 +108,9 @@ def by_similarity(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         {
             "from": low,
             "to": high,
-            **asdict(recall([each for each in judged if low <= each.kept < high or each.kept == high == 1], low)),
+            **asdict(
+                estimates.recall([each for each in judged if low <= each.kept < high or each.kept == high == 1], low)
+            ),
         }
         for low, high in bands
     ]
@@ -127,11 +121,11 @@ def tables(values: dict[str, Any]) -> RenderableType:
     head = PlainTable("measured", "over", "share (95 % interval)", "pairs", right=("pairs",))
     for name in ("hour", "day", "all"):
         for what in ("recall", "precision") if name in values else ():
-            estimate = Estimate(**values[name][what])
+            estimate = estimates.Estimate(**values[name][what])
             head.add_row(what, name, estimate.in_words(), f"{estimate.seen:,}")
     other = PlainTable("similarity_min", "dropped", "recall", "precision")
     for each in values["thresholds"]:
-        shares = (Estimate(**each[name]).in_words() for name in ("dropped", "recall", "precision"))
+        shares = (estimates.Estimate(**each[name]).in_words() for name in ("dropped", "recall", "precision"))
         mark = " in force" if each["similarity_min"] == values["similarity_min"] else ""
         other.add_row(f"{each['similarity_min']:.2f}{mark}", *shares)
     doubtful = PlainTable(

@@ -49,7 +49,6 @@ def compare(
     Changes nothing; the service may run meanwhile.
     """
     from streamer.index_admin import tables
-    from streamer.observe.logs import configure_logging
     from streamer.what_if.compare import compared
     from streamer.what_if.report import report
 
@@ -57,7 +56,6 @@ def compare(
         raise click.UsageError("give FILES, or --out and --index of a filtered folder")
     if verdicts is not None:
         require_absent(verdicts, force=force)
-    configure_logging("warning", "console")
     with (
         _delivered(chosen, files, out, directory) as (settings, evidence),
         compared(settings, evidence, tables.progress_bar) as differences,

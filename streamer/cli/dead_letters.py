@@ -7,15 +7,13 @@ import sys
 
 import click
 
-from streamer.cli.options import json_option, opened_output_log, pass_settings, settings_options, since_option
-from streamer.cli.outputs import show
+from streamer.cli import options
+from streamer.cli.outputs import EXIT_NO, show
 from streamer.settings.settings import Settings
-
-EXIT_NOTHING = 1
 
 
 @click.group("dead-letters")
-@settings_options
+@options.settings_options
 def dead_letters() -> None:
     """List, show and replay dead letters."""
 
@@ -25,24 +23,24 @@ _reason_option = click.option("--reason", help="Only dead letters with this reas
 
 @dead_letters.command("list")
 @_reason_option
-@since_option
-@json_option
-@pass_settings
+@options.since_option
+@options.json_option
+@options.pass_settings
 def list_command(settings: Settings, reason: str | None, since_ms: int | None) -> None:
     """Count dead letters by reason, with first and last time and examples."""
     from streamer.give_back import report
     from streamer.give_back.dead_letters import summarize
     from streamer.give_back.selection import Selection
 
-    with opened_output_log(settings, None) as output_log:
+    with options.opened_output_log(settings, None) as output_log:
         summaries = summarize(output_log, Selection(reason=reason, since_ms=since_ms))
     show(report.summary_as_json(summaries), report.summary_table(summaries))
 
 
 @dead_letters.command("show")
 @click.argument("name", metavar="POSITION|ID")
-@json_option
-@pass_settings
+@options.json_option
+@options.pass_settings
 def show_command(settings: Settings, name: str) -> None:
     """Show a dead letter: headers, the decoder's error, the first 4 KB.
 
@@ -51,20 +49,20 @@ def show_command(settings: Settings, name: str) -> None:
     from streamer.give_back import report
     from streamer.give_back.dead_letters import describe
 
-    with opened_output_log(settings, None) as output_log:
+    with options.opened_output_log(settings, None) as output_log:
         descriptions = describe(output_log, name)
     show({"dead_letters": descriptions}, report.description_table(descriptions))
     if not descriptions:
         click.echo(f"no dead letter has the position or id {name}", err=True)
-        sys.exit(EXIT_NOTHING)
+        sys.exit(EXIT_NO)
 
 
 @dead_letters.command("replay")
 @_reason_option
-@since_option
+@options.since_option
 @click.option("--dry-run", is_flag=True, help="Count the records to replay, and send nothing.")
-@json_option
-@pass_settings
+@options.json_option
+@options.pass_settings
 def replay(settings: Settings, reason: str | None, since_ms: int | None, dry_run: bool) -> None:
     """Send dead letters to the input again.
 
@@ -75,13 +73,12 @@ def replay(settings: Settings, reason: str | None, since_ms: int | None, dry_run
     from streamer.give_back.dead_letters import replay as send
     from streamer.give_back.selection import Selection
     from streamer.index_admin import tables
-    from streamer.observe.logs import configure_logging
     from streamer.transports.output_log import REPLAY
 
-    configure_logging(settings.observe.log_level, settings.observe.log_format)
+    options.log_as_set(settings)
     selection = Selection(reason=reason, since_ms=since_ms)
     with (
-        opened_output_log(settings, None, None if dry_run else REPLAY) as output_log,
+        options.opened_output_log(settings, None, None if dry_run else REPLAY) as output_log,
         tables.progress_bar("replaying", None) as done,
     ):
         counts = send(output_log, selection, settings.batch, dry_run=dry_run, progress=done)
@@ -90,4 +87,4 @@ def replay(settings: Settings, reason: str | None, since_ms: int | None, dry_run
         click.echo(
             f"{counts.refused} dead letters cannot be replayed: the service could not read their bytes", err=True
         )
-    sys.exit(EXIT_NOTHING if counts.refused or not counts.matched else 0)
+    sys.exit(EXIT_NO if counts.refused or not counts.matched else 0)

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from streamer.cli.options import json_option, pass_settings
+from streamer.cli.options import json_option, log_as_set, pass_settings
 from streamer.cli.outputs import show
 from streamer.settings.settings import Settings
 
@@ -21,9 +21,8 @@ def doctor(settings: Settings) -> None:
     from streamer.doctor import report
     from streamer.doctor.doctor import examine
     from streamer.doctor.finding import exit_code
-    from streamer.observe.logs import configure_logging
 
-    configure_logging("error", settings.observe.log_format)
+    log_as_set(settings, "error")
     findings = list(examine(settings))
     code = exit_code(findings)
     show(report.as_json(findings, code), report.table(findings), soft_wrap=False)

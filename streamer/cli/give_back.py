@@ -9,12 +9,10 @@ from pathlib import Path
 
 import click
 
-from streamer.cli.options import json_option, output_log_of, pass_outputs, since_option
-from streamer.cli.outputs import show
+from streamer.cli.options import json_option, log_as_set, output_log_of, pass_outputs, since_option
+from streamer.cli.outputs import EXIT_NO, show
 from streamer.errors import SettingsError
 from streamer.settings.settings import Settings
-
-EXIT_NOTHING = 1
 
 
 @click.command("give-back")
@@ -55,7 +53,6 @@ def give_back(
     from streamer.give_back.give_back import GiveBack, lock_give_back, require_whole
     from streamer.give_back.selection import Selection
     from streamer.index_admin import tables, tools
-    from streamer.observe.logs import configure_logging
     from streamer.records.decode import Decoder
     from streamer.transports.output_log import GIVE_BACK
 
@@ -63,7 +60,7 @@ def give_back(
         raise click.UsageError("select documents by ID, --original, --host, --since or --for-template")
     if out is not None and since_ms is not None:
         raise SettingsError("--since: lines of files have no time: select by ID, --original or --host.")
-    configure_logging(settings.observe.log_level, settings.observe.log_format)
+    log_as_set(settings)
     output_log = output_log_of(settings, out)
     selection = Selection(id_, original, host, since_ms, for_template, once=once)
     if dry_run:
@@ -89,4 +86,4 @@ def give_back(
         )
     if not survey.matched:
         click.echo("no duplicate matches", err=True)
-    sys.exit(EXIT_NOTHING if survey.gone or not survey.matched else 0)
+    sys.exit(EXIT_NO if survey.gone or not survey.matched else 0)

@@ -12,11 +12,10 @@ from typing import Any
 import click
 
 from streamer.cli import options
-from streamer.cli.outputs import NoLeftovers, require_absent, show, writing
+from streamer.cli.outputs import EXIT_NO, NoLeftovers, require_absent, show, writing
 from streamer.errors import SettingsError
 from streamer.settings.settings import Settings
 
-EXIT_UNSOUND = 1
 EXPORT_FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 
@@ -79,6 +78,7 @@ def query(
     """
     from rich.console import Group
 
+    from streamer.explain import near
     from streamer.index_admin import tables, tools
 
     if sum(option is not None for option in (text, file, id_, fingerprint)) != 1:
@@ -96,12 +96,12 @@ def query(
         names, parameters = index.stream_names(), index.parameters
         if distance is not None and parameters.scheme == "minhash":
             raise click.BadParameter("this index compares by similarity: leave it out", param_hint="--distance")
-        nearest = [tools.nearest(index, each, distance, limit) for each in queries]
-        answers = [tools.answer(each, near, names, parameters) for each, near in zip(queries, nearest, strict=True)]
+        nearest = [near.nearest(index, each.kind, each.fingerprint, distance, limit) for each in queries]
+        answers = [tools.answer(*each, names, parameters) for each in zip(queries, nearest, strict=True)]
     show({"answers": answers}, Group(*map(tables.answer_table, answers)))
     if not answers:
         click.echo(f"no record has the id {id_}", err=True)
-        sys.exit(EXIT_UNSOUND)
+        sys.exit(EXIT_NO)
 
 
 def _text(text: str | None, file: Path | None) -> str:
@@ -138,7 +138,7 @@ def verify(settings: Settings) -> None:
         findings = verify_index(index, progress)
     verdict = tools.verdict(findings)
     show(verdict, tables.findings_table(verdict))
-    sys.exit(0 if verdict["sound"] else EXIT_UNSOUND)
+    sys.exit(0 if verdict["sound"] else EXIT_NO)
 
 
 @index_group.command("backup")
@@ -177,8 +177,7 @@ def compact(settings: Settings, directory: Path | None, in_place: bool) -> None:
     if directory is not None:
         _copied(settings, directory, compact=True)
     else:
-        result, lines = _replaced(settings.index.directory, settings.index.directory)
-        show(result, lines)
+        show(*_replaced(settings.index.directory, settings.index.directory))
 
 
 @index_group.command("switch")
@@ -190,8 +189,7 @@ def switch(settings: Settings, directory: Path) -> None:
 
     Refuses while a process has the index open. The old file stays in the folder.
     """
-    result, lines = _replaced(settings.index.directory, directory)
-    show(result, lines)
+    show(*_replaced(settings.index.directory, directory))
 
 
 def _copied(settings: Settings, directory: Path, *, compact: bool) -> None:
@@ -374,9 +372,8 @@ def rebuild(
 def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[str, int]:
     from index.tools import has_index
     from streamer.index_admin import rebuild, tables, tools
-    from streamer.observe.logs import configure_logging
 
-    configure_logging("warning", settings.observe.log_format)
+    options.log_as_set(settings, "warning")
     with NoLeftovers(index=new.index.directory), tables.progress_bar("rebuilding", None) as progress:
         if files:
             has_running = has_index(settings.index.directory)
@@ -401,9 +398,8 @@ def forget(settings: Settings, ids: Sequence[str]) -> None:
 
     from streamer.explain.positions import position_text
     from streamer.index_admin import tables, tools
-    from streamer.observe.logs import configure_logging
 
-    configure_logging("info", settings.observe.log_format)
+    options.log_as_set(settings, "info")
     with tools.open_for_writing(settings) as index:
         with tables.progress_bar("searching ids", _entries(index)) as progress:
             documents = index.forget(ids, progress)
@@ -418,4 +414,4 @@ def forget(settings: Settings, ids: Sequence[str]) -> None:
     show({"forgotten": forgotten, "not_found": missing}, f"forgotten: {len(forgotten):,}")
     if missing:
         click.echo(f"no indexed document has the id {', '.join(missing)}", err=True)
-        sys.exit(EXIT_UNSOUND)
+        sys.exit(EXIT_NO)

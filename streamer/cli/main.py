@@ -90,11 +90,10 @@ def run(chosen: options.Chosen, parts: Sequence[Part]) -> None:
     """
     # The metrics library must load after the supervisor creates the metrics folder.
     from streamer.fingerprint.scheme import require_shared_key
-    from streamer.observe.logs import configure_logging
     from streamer.service.supervisor import Supervisor
 
     settings = chosen.load()
-    configure_logging(settings.observe.log_level, settings.observe.log_format)
+    options.log_as_set(settings)
     _warn_of_idle_settings(settings)
     chosen_parts = [part for part in PARTS if part in parts]
     if chosen_parts and "decide" not in chosen_parts and settings.ask.enabled:
@@ -175,14 +174,13 @@ def filter_command(
     from streamer.clusters.clusters import write_clusters
     from streamer.clusters.keep import rank_by
     from streamer.index_admin import tables
-    from streamer.observe.logs import configure_logging
     from streamer.service.file_job import filter_files, require_documents
     from streamer.service.summary import table
     from streamer.transports.files import parquet
     from streamer.transports.files.output_folder import FURTHER, PARQUET, write_parquet
 
     settings = chosen.load(index=directory, over_files=True)
-    configure_logging("warning", settings.observe.log_format)
+    options.log_as_set(settings, "warning")
     _warn_of_idle_settings(settings)
     _warn_of_markup(settings, files)
     if kind == "parquet" and not parquet.is_installed():
@@ -268,14 +266,13 @@ def demo(chosen: options.Chosen, directory: Path, language: str | None) -> None:
     One scheme uses the current settings, the other its preset: minhash or simhash-best.
     """
     from streamer.demo.demo import made_in, run_demo
-    from streamer.observe.logs import configure_logging
 
     settings = chosen.load()
     by_scheme: dict[str, Settings] = {
         settings.fingerprint.scheme: settings
         for settings in (*(chosen.with_preset(preset).load() for preset in ("minhash", "simhash-best")), settings)
     }
-    configure_logging("warning", settings.observe.log_format)
+    options.log_as_set(settings, "warning")
     with NoLeftovers(scratch=[directory, *made_in(directory)]):
         code = run_demo(directory, Console(), by_scheme, language or language_of(locale_name()))
     # Outside, so that an interrupted demo can continue.

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import click
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class _Folder(click.Path):
@@ -99,6 +100,13 @@ class Chosen:
         return Chosen(self.file, others, preset)
 
 
+def log_as_set(settings: Settings, level: Literal["info", "warning", "error"] | None = None) -> None:
+    """Log in the form of the settings, from `level` on; without one from the level of the settings."""
+    from streamer.observe.logs import configure_logging
+
+    configure_logging(level or settings.observe.log_level, settings.observe.log_format)
+
+
 def _choose(context: click.Context, _parameter: click.Parameter, overrides: tuple[str, ...]) -> None:
     context.ensure_object(Chosen).overrides += overrides
 
@@ -115,35 +123,22 @@ def _choose_one(context: click.Context, parameter: click.Parameter, values: tupl
 _CHOSEN_ONCE = {"--config": ("file", "files"), "--preset": ("preset", "methods")}
 
 
+def _chosen_option(name: str, callback: Callable[..., None], **more: Any) -> Callable[[Decorated], Decorated]:
+    # Multiple, so that a second file or preset is an error: a single option would ignore the first.
+    return click.option(name, multiple=True, expose_value=False, callback=callback, **more)
+
+
 def settings_options(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Add --config, --preset and --set to a command or group. A group passes its options on as `Chosen`."""
-    with_set = click.option(
-        "--set",
-        multiple=True,
-        metavar="SECTION.KEY=VALUE",
-        expose_value=False,
-        callback=_choose,
-        help="Set one setting; repeat it for more.",
-    )
-    with_config = click.option(
-        "--config",
-        metavar="FILE",
-        # Multiple, so that a second file is an error: a single option would ignore the first.
-        multiple=True,
-        type=click.Path(path_type=Path),
-        expose_value=False,
-        callback=_choose_one,
-        help="Read settings from this TOML file.",
-    )
-    with_preset = click.option(
-        "--preset",
-        multiple=True,
-        type=click.Choice(list(METHOD_PRESETS)),
-        expose_value=False,
-        callback=_choose_one,
-        help="Use this method as a whole, in place of the settings file's method.",
-    )
-    return with_config(with_preset(with_set(function)))
+    a_file, presets = click.Path(path_type=Path), click.Choice(list(METHOD_PRESETS))
+    of_preset = "Use this method as a whole, in place of the settings file's method."
+    for option in (
+        _chosen_option("--set", _choose, metavar="SECTION.KEY=VALUE", help="Set one setting; repeat it for more."),
+        _chosen_option("--preset", _choose_one, type=presets, help=of_preset),
+        _chosen_option("--config", _choose_one, metavar="FILE", type=a_file, help="Read settings from this TOML file."),
+    ):
+        function = option(function)
+    return function
 
 
 def pass_chosen(function: Callable[Concatenate[Chosen, Arguments], Result]) -> Callable[Arguments, Result]:

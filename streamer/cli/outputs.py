@@ -41,6 +41,9 @@ def writing(path: Path) -> Iterator[None]:
         raise OutputUnwritable(f"{path}: {problem.strerror}.") from problem
 
 
+EXIT_NO = 1
+"""Exit code of a command whose answer is no: not sound, or nothing matches."""
+
 AS_JSON = "streamer.as_json"
 """Key of --json in the `meta` of a command's context."""
 

@@ -51,7 +51,7 @@ def _lost_pages(settings: "Settings", index: "Index", out: Path | None) -> "Lost
     pages, scheme = LostPages(), scheme_for(settings, key_for(settings, index.secret))
     with opened_output_log(settings, out) as output_log:
         giving = GiveBack(output_log, index, Decoder(settings.decode), scheme, settings.batch)
-        for output, host in giving.matching(Selection(for_template=True), None):
+        for output, _, host in giving.matching(Selection(for_template=True), None):
             if host is not None:
                 pages.add(host, output.headers.id)
     return pages

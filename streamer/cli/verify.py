@@ -9,10 +9,8 @@ from pathlib import Path
 import click
 
 from streamer.cli.options import json_option, output_log_of, pass_outputs
-from streamer.cli.outputs import show
+from streamer.cli.outputs import EXIT_NO, show
 from streamer.settings.settings import Settings
-
-EXIT_UNSOUND = 1
 
 
 @click.command()
@@ -40,4 +38,4 @@ def verify(settings: Settings, out: Path | None, everything: bool, sample: int) 
     with tools.open_for_reading(settings) as index:
         findings = verify_all(settings, output_log_of(settings, out), index, tables.progress_bar, sample=some)
     show(findings.as_json(), report(findings))
-    sys.exit(0 if findings.sound else EXIT_UNSOUND)
+    sys.exit(0 if findings.sound else EXIT_NO)

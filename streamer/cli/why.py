@@ -12,11 +12,9 @@ from rich.console import Console
 
 from index import Index
 from streamer.cli.options import Chosen, index_option, json_option, pass_chosen, pass_outputs, since_option
-from streamer.cli.outputs import json_text, show, wants_json
+from streamer.cli.outputs import EXIT_NO, json_text, show, wants_json
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
-
-EXIT_NOT_FOUND = 1
 
 
 @click.command()
@@ -52,7 +50,7 @@ def why(
         click.echo(f"no texts: {answer.no_texts}", err=True)
     if not answer.explanations:
         click.echo(answer.problem, err=True)
-        sys.exit(EXIT_NOT_FOUND)
+        sys.exit(EXIT_NO)
 
 
 @click.command()

@@ -5,7 +5,6 @@
 """
 
 import re
-import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +19,7 @@ from rich.text import Text
 
 from streamer.demo.differences import Difference, differences, shown_first
 from streamer.demo.documents import documents, label_of
-from streamer.errors import InputChanged, InputUnreadable
+from streamer.errors import EXIT_INTERRUPTED, InputChanged, InputUnreadable
 from streamer.explain.explanation import Span
 from streamer.explain.plain_table import PlainTable
 from streamer.explain.report import marked
@@ -30,7 +29,6 @@ from streamer.service.file_job import filter_files
 from streamer.settings.settings import Decode, Settings
 from streamer.transports.files.replacing import replacing
 
-EXIT_INTERRUPTED = 128 + signal.SIGINT
 DIFFERENCES_SHOWN = 8
 
 SCHEMES = {"minhash": "MinHash", "simhash": "SimHash"}
@@ -89,7 +87,7 @@ def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings]
     documents_file = directory / _DOCUMENTS
     say(said["documents"].format(file=documents_file, count=write_documents(documents_file)))
     decided_now = 0
-    outs = {scheme: out_of(scheme, directory) for scheme in SCHEMES}
+    outs = {scheme: _folder("out", scheme, directory) for scheme in SCHEMES}
     for scheme, out in outs.items():
         chosen = settings_for_demo(settings[scheme], directory)
         say(f"\n{_introduction(chosen, said)}\n{said['into'].format(folder=out)}")
@@ -126,11 +124,6 @@ def settings_for_demo(settings: Settings, directory: Path) -> Settings:
     return settings.replaced(
         decode=dict(decode), index={"directory": index_directory}, fingerprint={"key": "public", "key_file": None}
     )
-
-
-def out_of(scheme: str, directory: Path) -> Path:
-    """A scheme's output folder."""
-    return _folder("out", scheme, directory)
 
 
 def made_in(directory: Path) -> list[Path]:

@@ -1,16 +1,14 @@
 """Accuracy against known truth: distances, scores, intervals."""
 
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from index import Entries, Index, Kind, Longer, Parameters, Source, Verdict, minhash, second_look
+from index import Entries, Kind, Longer, Parameters, Source, Verdict, minhash, second_look
+from index.tools import temporary_index
 from streamer.audit.interval import Interval, wilson
 from streamer.fingerprint.fingerprints import Fingerprints
 
@@ -135,16 +133,6 @@ def longer_rows(left: Fingerprints, right: Fingerprints, longer: Longer | None) 
     return unlike & longer.exceeded(right.lengths, left.lengths)
 
 
-@contextmanager
-def temporary_index(parameters: Parameters, longer: Longer | None = None) -> Iterator[Index]:
-    """Empty index for the length of the context."""
-    with (
-        tempfile.TemporaryDirectory(prefix="evaluation-") as folder,
-        Index.open(Path(folder), parameters, map_bytes_max=2**40, longer=longer) as index,
-    ):
-        yield index
-
-
 @dataclass(frozen=True, slots=True)
 class Decided:
     """Decisions on n documents: a stream in order, or each pair's right side after its left side.
@@ -191,7 +179,7 @@ def admit(fingerprints: Fingerprints, parameters: Parameters, longer: Longer | N
     source, count = Source("evaluation", 0), len(fingerprints)
     named = {verdict: np.full(count, -1, np.int64) for verdict in (Verdict.DUPLICATE, Verdict.EXTENDS)}
     begun = time.process_time()
-    with temporary_index(parameters, longer) as index:
+    with temporary_index(parameters, map_bytes_max=2**40, longer=longer) as index:
         for begin in range(0, count, _BATCH_DOCUMENTS):
             rows = range(begin, min(begin + _BATCH_DOCUMENTS, count))
             decisions = index.admit(entries_of(fingerprints, rows, source), {source: rows.stop})

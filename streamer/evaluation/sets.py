@@ -20,20 +20,8 @@ import orjson
 
 from index import Longer, Parameters
 from streamer.errors import InputUnreadable
+from streamer.evaluation import scores
 from streamer.evaluation.dice import Dice
-from streamer.evaluation.scores import (
-    Decided,
-    Scores,
-    Truth,
-    admit,
-    longer_rows,
-    nearest_distances,
-    pair_distances,
-    pairs_decided,
-    score,
-    truth_of_labels,
-    truth_of_similarities,
-)
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
@@ -64,22 +52,22 @@ class SetFingerprints:
     def __len__(self) -> int:
         return len(self.documents) + (0 if self.others is None else len(self.others))
 
-    def decided(self, parameters: Parameters, longer: Longer | None = None) -> Decided:
+    def decided(self, parameters: Parameters, longer: Longer | None = None) -> scores.Decided:
         """Decisions by an index with these parameters; a pair's first document is the original."""
         if self.others is None:
-            return admit(self.documents, parameters, longer)
-        return pairs_decided(self.documents, self.others, parameters, longer)
+            return scores.admit(self.documents, parameters, longer)
+        return scores.pairs_decided(self.documents, self.others, parameters, longer)
 
-    def grown(self, decided: Decided) -> npt.NDArray[np.bool_]:
+    def grown(self, decided: scores.Decided) -> npt.NDArray[np.bool_]:
         """EXTENDS rows that are longer than their original by at least GROWTH: bool [n]."""
         originals = self.documents.rows(np.maximum(decided.extended, 0))
-        return (decided.extended >= 0) & longer_rows(originals, self.others or self.documents, GROWTH)
+        return (decided.extended >= 0) & scores.longer_rows(originals, self.others or self.documents, GROWTH)
 
     def distances(self, parameters: Parameters) -> npt.NDArray[np.int64]:
         """`scores.nearest_distances` or `scores.pair_distances`, int64 [n]."""
         if self.others is None:
-            return nearest_distances(self.documents, parameters)
-        return pair_distances(self.documents, self.others, parameters)
+            return scores.nearest_distances(self.documents, parameters)
+        return scores.pair_distances(self.documents, self.others, parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +87,12 @@ class EvaluationSet:
     name: str
     documents: Documents
     others: Documents | None
-    truth: Truth
+    truth: scores.Truth
     floor: float = 0.0
     nearest: Sequence[int] = ()
     groups: npt.NDArray[np.int64] | None = None
 
-    def scores(self, fingerprints: SetFingerprints, decided: Decided) -> Scores:
+    def scores(self, fingerprints: SetFingerprints, decided: scores.Decided) -> scores.Scores:
         """Score decisions against the truth.
 
         DUPLICATE answers a true duplicate, and so does EXTENDS if the document is at least GROWTH longer than the one
@@ -113,12 +101,12 @@ class EvaluationSet:
         """
         dropped, grown = decided.originals >= 0, fingerprints.grown(decided) & self.truth.duplicate
         if self.groups is None:
-            return score(dropped | grown, self.truth)
+            return scores.score(dropped | grown, self.truth)
         originals = np.maximum(decided.originals, decided.extended)
         strange = (self.groups < 0) | (self.groups != self.groups[originals])
         wrong = dropped & strange
-        truth = Truth(self.truth.duplicate & ~wrong, self.truth.different | wrong)
-        return score(dropped | (grown & ~strange), truth)
+        truth = scores.Truth(self.truth.duplicate & ~wrong, self.truth.different | wrong)
+        return scores.score(dropped | (grown & ~strange), truth)
 
     def fingerprint(self, scheme: Scheme) -> SetFingerprints:
         """Fingerprint all documents."""
@@ -154,7 +142,7 @@ def _stream(folder: Path) -> EvaluationSet:
     by_id = {identity: (float(similarity), best) for identity, similarity, best, *_ in cells}
     similarities = np.array([by_id.get(str(row["id"]), (0.0, ""))[0] for row in rows])
     floor = _floor(comment)
-    truth = truth_of_similarities(similarities, floor)
+    truth = scores.truth_of_similarities(similarities, floor)
     numbers = {str(row["id"]): number for number, row in enumerate(rows)}
     nearest = [numbers.get(by_id.get(str(row["id"]), (0.0, ""))[1], -1) for row in rows]
     return EvaluationSet(folder.name, [_document(row) for row in rows], None, truth, floor, nearest)
@@ -177,7 +165,7 @@ def _grouped(folder: Path, field: str) -> EvaluationSet:
         folder.name,
         [_document(row) for row in rows],
         None,
-        Truth(duplicate, ~duplicate),
+        scores.Truth(duplicate, ~duplicate),
         groups=groups.astype(np.int64),
     )
 
@@ -190,7 +178,7 @@ def _variants(folder: Path) -> EvaluationSet:
         folder.name,
         [_document(bases[row["base"]]) for row in variants],
         [_document(row) for row in variants],
-        truth_of_labels([row["label"] for row in variants]),
+        scores.truth_of_labels([row["label"] for row in variants]),
     )
 
 
@@ -212,11 +200,11 @@ def read_pairs_of_set(folder: Path) -> EvaluationSet:
         whole.name,
         [whole.documents[row] for row, _ in pairs],
         [whole.documents[earlier] for _, earlier in pairs],
-        Truth(labels, ~labels),
+        scores.Truth(labels, ~labels),
     )
 
 
-def read_pairs(file: Path) -> tuple[Documents, Documents, Truth]:
+def read_pairs(file: Path) -> tuple[Documents, Documents, scores.Truth]:
     """Pairs from a JSON Lines file (plain, .gz, .zst) with a, b and label on each line. Raises InputUnreadable.
 
     Labels: `scores.truth_of_labels`.
@@ -227,12 +215,12 @@ def read_pairs(file: Path) -> tuple[Documents, Documents, Truth]:
         raise InputUnreadable(f"{file}: must have labelled pairs (a, b, label on each line): {error!r}.") from error
 
 
-def _pairs_of(rows: Sequence[dict[str, Any]]) -> tuple[Documents, Documents, Truth]:
+def _pairs_of(rows: Sequence[dict[str, Any]]) -> tuple[Documents, Documents, scores.Truth]:
     labels = [str(row["label"]).lower().removesuffix(".0") for row in rows]
     one, other = ([Document("", row[side]) for row in rows] for side in ("a", "b"))
     if not all(isinstance(each.text, str) for each in [*one, *other]):
         raise TypeError("a and b must be texts")
-    return one, other, truth_of_labels(labels)
+    return one, other, scores.truth_of_labels(labels)
 
 
 def _document(row: dict[str, Any]) -> Document:

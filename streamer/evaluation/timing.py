@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from index import Parameters, Source
-from index.tools import compile_kernels
+from index.tools import compile_kernels, temporary_index
 from streamer.evaluation.chart import Chart
-from streamer.evaluation.scores import entries_of, temporary_index
+from streamer.evaluation.scores import entries_of
 from streamer.fingerprint.fingerprints import Fingerprints
 
 FIRST = 1_000
@@ -42,7 +42,7 @@ def timings(fingerprints: Fingerprints, parameters: Parameters) -> list[Timing]:
     count = len(fingerprints)
     sizes = [size for size in (FIRST * 2**step for step in range(32)) if size + TIMED <= count] or [count // 2]
     source, measured = Source("evaluation", 0), []
-    with temporary_index(parameters) as index:
+    with temporary_index(parameters, map_bytes_max=2**40) as index:
         done = 0
         for size in sizes:
             for begin in range(done, size, FIRST):

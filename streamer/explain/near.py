@@ -69,8 +69,11 @@ def resembling(
 
 def _near(index: Index, parameters: Parameters, query: NearQuery, names: Mapping[str, str]) -> tuple[Near, ...]:
     """Other entries near now, the nearest first, with some beyond the threshold."""
-    matches = [match for match in _matches(index, query) if match.document.position != query.decided.position]
-    matches = matches[:NEAR_MAX]
+    stored = index.parameters
+    beyond = round(_SIMILARITY_BEYOND * 10_000) if stored.scheme == "minhash" else _BITS_BEYOND
+    radius = min(stored.distance_limit, stored.distance_max + beyond)
+    matches = nearest(index, query.kind, query.fingerprint, radius, NEAR_MAX + 1)
+    matches = [match for match in matches if match.document.position != query.decided.position][:NEAR_MAX]
     if not matches:
         return ()
     if query.kind is Kind.EXACT:
@@ -108,13 +111,15 @@ def _cosine(look: npt.NDArray[np.uint8], other: Document, parameters: Parameters
     return float(second_look.cosine(look.view(np.int8), _look_of([other]).view(np.int8))[0])
 
 
-def _matches(index: Index, query: NearQuery) -> list[Match]:
-    if query.kind is Kind.EXACT:
-        return [match for match in index.query_exact(query.fingerprint) if match is not None]
-    parameters = index.parameters
-    beyond = round(_SIMILARITY_BEYOND * 10_000) if parameters.scheme == "minhash" else _BITS_BEYOND
-    radius = min(parameters.distance_limit, parameters.distance_max + beyond)
-    return index.query(query.fingerprint, radius, NEAR_MAX + 1)[0]
+def nearest(
+    index: Index, kind: Kind, fingerprint: npt.NDArray[np.uint64] | None, distance_max: int | None, limit: int
+) -> list[Match]:
+    """Entries nearest to a fingerprint; the earliest equal one for EXACT, none for an undecidable one."""
+    if fingerprint is None or kind not in (Kind.NEAR, Kind.EXACT):
+        return []
+    if kind is Kind.NEAR:
+        return index.query(fingerprint, distance_max, limit)[0]
+    return [match for match in index.query_exact(fingerprint) if match is not None]
 
 
 def _judged(

@@ -14,7 +14,7 @@ from index import Verdict
 from streamer.give_back.batches import batches, position_of
 from streamer.give_back.selection import Selection
 from streamer.records.reason import Reason, label
-from streamer.records.record import Destination, Headers, Record
+from streamer.records.record import Destination, Record
 from streamer.records.route import CONNECT_PREFIX, parse_replayed_position, replayed
 from streamer.settings.settings import Batching
 from streamer.transports.output_log import Output, OutputLog
@@ -143,15 +143,11 @@ def _description(output: Output, record: Record) -> dict[str, Any]:
         "words": printable(message),
         "timestamp_ms": record.timestamp_ms,
         "replayed_from": None if earlier is None else f"{record.topic}/{earlier.source.partition}/{earlier.offset}",
-        "headers": _headers(record.headers),
+        "headers": [[name, None if value is None else printable(value)] for name, value in record.headers],
         "key": None if record.key is None else printable(record.key),
         "value": None if record.value is None else printable(record.value),
         "value_bytes": None if record.value is None else len(record.value),
     }
-
-
-def _headers(headers: Headers) -> list[list[str | None]]:
-    return [[name, None if value is None else printable(value)] for name, value in headers]
 
 
 def printable(octets: bytes, octets_max: int = SHOWN_BYTES_MAX) -> str:

@@ -40,6 +40,7 @@ log = structlog.get_logger(__name__)
 
 EXAMPLES_MAX = 10
 
+Dropped = tuple[Output, Record, str | None]
 NO_HOST, NO_ORIGINAL = "", ""
 
 
@@ -89,16 +90,14 @@ class GiveBack:
         """Read the duplicates and count the matching ones; changes nothing."""
         survey = Survey()
         latest_ms = -1
-        for output, host in self.matching(selection, selection.since_ms):
-            record = output.record
-            assert record is not None, "matching outputs have a record"
+        for output, record, host in self.matching(selection, selection.since_ms):
             survey.matched += 1
             survey.hosts[host or NO_HOST] += 1
             survey.originals[output.headers.original_id or NO_ORIGINAL] += 1
             first_ms = record.timestamp_ms if survey.first_ms is None else min(survey.first_ms, record.timestamp_ms)
             survey.first_ms, latest_ms = first_ms, max(latest_ms, record.timestamp_ms)
             if len(survey.examples) < EXAMPLES_MAX:
-                survey.examples.append(_example(output, host))
+                survey.examples.append(_example(output, record, host))
         if latest_ms > time.time() * 1_000:
             # LogAppendTime would have stored such a record before its timestamp.
             survey.first_ms = None
@@ -142,9 +141,7 @@ class GiveBack:
         if not selection.once:
             return selection
         newest: dict[str, tuple[int, Position]] = {}
-        for output, _ in self.matching(selection, selection.since_ms):
-            record = output.record
-            assert record is not None, "matching outputs have a record"
+        for output, record, _ in self.matching(selection, selection.since_ms):
             # A record without an id is a page of its own.
             page = output.headers.id or record.position
             # Texts of many pages would not fit into memory.
@@ -155,7 +152,7 @@ class GiveBack:
     def _batches(self, selection: Selection, survey: Survey) -> Iterator[tuple[list[Record], set[Position]]]:
         since_ms = selection.since_ms if survey.first_ms is None else survey.first_ms
         sent = self._sent(since_ms)
-        for batch in batches((_to_send(output) for output, _ in self.matching(selection, since_ms)), self.bounds):
+        for batch in batches((_to_send(record) for _, record, _ in self.matching(selection, since_ms)), self.bounds):
             yield batch, sent
 
     def _give_back(self, batch: Sequence[Record], sent: set[Position], survey: Survey) -> None:
@@ -180,7 +177,7 @@ class GiveBack:
         undelivered = set(decided) - self._sent(None)
         dropped = self.output_log.outputs([Destination.DUPLICATE]) if undelivered else ()
         wanted = {
-            position_of(each.record): _to_send(each)
+            position_of(each.record): _to_send(each.record)
             for outputs in dropped
             for each in outputs
             if each.record is not None and position_of(each.record) in undelivered
@@ -198,25 +195,23 @@ class GiveBack:
             if each.headers.verdict is Verdict.GIVEN_BACK and each.headers.position is not None
         }
 
-    def matching(self, selection: Selection, since_ms: int | None) -> Iterator[tuple[Output, str | None]]:
-        """Matching duplicates, with hosts."""
+    def matching(self, selection: Selection, since_ms: int | None) -> Iterator[Dropped]:
+        """Matching duplicates, with records and hosts."""
         for outputs in self.output_log.outputs([Destination.DUPLICATE], since_ms):
-            chosen = [output for output in outputs if selection.may_match(output)]
-            records = [output.record for output in chosen if output.record is not None]
-            documents = self.decoder.decode(records)
+            chosen = [(each, each.record) for each in outputs if each.record is not None and selection.may_match(each)]
+            documents = self.decoder.decode([record for _, record in chosen])
             matching = [
-                (output, host)
-                for output, host in zip(chosen, map(host_of, documents), strict=True)
+                (*each, host)
+                for each, host in zip(chosen, map(host_of, documents), strict=True)
                 if selection.matches_host(host)
             ]
             yield from self._for_template(matching) if selection.for_template else matching
 
-    def _for_template(self, matching: Sequence[tuple[Output, str | None]]) -> Iterator[tuple[Output, str | None]]:
-        with_host = [(output, host) for output, host in matching if host is not None and output.record is not None]
-        by_position = {position_of(output.record): (output, host) for output, host in with_host if output.record}
-        for batch in batches((output.record for output, _ in with_host if output.record), self.bounds):
+    def _for_template(self, matching: Sequence[Dropped]) -> Iterator[Dropped]:
+        by_position = {position_of(each[1]): each for each in matching if each[2] is not None}
+        for batch in batches((record for _, record, host in matching if host is not None), self.bounds):
             chosen = [by_position[position_of(record)] for record in batch]
-            originals = [output.headers.original for output, _ in chosen]
+            originals = [output.headers.original for output, _, _ in chosen]
             kept = kept_by_frames(self.index, self._entries(batch), originals)
             yield from (each for each, is_kept in zip(chosen, kept.tolist(), strict=True) if is_kept)
 
@@ -260,15 +255,11 @@ def require_whole(output_log: OutputLog, index: Index) -> None:
         )
 
 
-def _to_send(output: Output) -> Record:
-    record = output.record
-    assert record is not None, "matching outputs have a record"
+def _to_send(record: Record) -> Record:
     return replace(record, headers=given_back(record.headers))
 
 
-def _example(output: Output, host: str | None) -> dict[str, Any]:
-    record = output.record
-    assert record is not None, "matching outputs have a record"
+def _example(output: Output, record: Record, host: str | None) -> dict[str, Any]:
     return {
         "position": record.position,
         "id": output.headers.id,

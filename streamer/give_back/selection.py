@@ -2,11 +2,10 @@
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from index import Position
 from streamer.errors import SettingsError
-from streamer.records.decode import Document
+from streamer.records.decode import Document, date_ms
 from streamer.records.hosts import host_of as host_of_name
 from streamer.transports.output_log import Output
 
@@ -69,12 +68,8 @@ def moment_ms(text: str, now_ms: int) -> int:
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
         return now_ms - int(ago[1]) * _UNITS_MS[ago[2]]
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError as error:
+    if (moment := date_ms(text.strip())) is None:
         raise SettingsError(
             f"--since {text}: is not a time: write 2026-01-31T18:00, or an age such as 90s, 15m, 2h, 3d."
-        ) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1_000)
+        )
+    return moment

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from index import Index, Source
-from index.tools import Snapshot, snapshot
+from index.tools import snapshot
 from streamer.errors import SettingsError
 from streamer.fingerprint.scheme import key_for, parameters_for, scheme_for
 from streamer.flink.carried import dataflow_of
@@ -44,9 +44,7 @@ def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> W
         str(settings.index.directory),
     )
     partitions, topic = topics.partitions_between(settings), topics.seed_topic(settings)
-    _require_published(
-        settings, snapshot(index, lambda taken: {at: each.offset for at, each in taken.applied().items()})
-    )
+    _require_published(settings, {at: each.offset for at, each in index.applied().items()})
     topics.create_seed_topic(settings, partitions)
     entries = 0
 
@@ -58,11 +56,7 @@ def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> W
             yield each.partition, each.time_ms, each.content
 
     with closing(topics.Loader(settings, topic)) as loader:
-
-        def operation(taken: Snapshot) -> None:
-            loader.send_to(counted(seeds_of(taken, partitions)))
-
-        snapshot(index, operation)
+        snapshot(index, lambda taken: loader.send_to(counted(seeds_of(taken, partitions))))
         return Written(topic, entries, dict(loader.ends))
 
 

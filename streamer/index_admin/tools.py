@@ -57,8 +57,7 @@ def open_for_writing(settings: Settings) -> Index:
 
 def open_to_decide(settings: Settings) -> tuple[Index, Scheme]:
     """Open the existing index for deciding, as the service does. Raises IndexProblem, SettingsError."""
-    with open_for_reading(settings):
-        pass
+    open_for_reading(settings).close()
     return open_with_scheme(settings)
 
 
@@ -182,17 +181,6 @@ def seek_id(index: Index, id_: str) -> list[Query]:
         Query(each.kind, None if each.document is None else np.array([each.document.fingerprint], np.uint64), each)
         for each in index.decided([id_])
     ]
-
-
-def nearest(index: Index, query: Query, distance_max: int | None, limit: int) -> list[Match]:
-    """Entries nearest to the target; the earliest equal one for an EXACT target, none for an undecidable one."""
-    if query.fingerprint is None:
-        return []
-    if query.kind is Kind.NEAR:
-        return index.query(query.fingerprint, distance_max, limit)[0]
-    if query.kind is not Kind.EXACT:
-        return []
-    return [match for match in index.query_exact(query.fingerprint) if match is not None]
 
 
 def answer(query: Query, matches: list[Match], names: Mapping[str, str], parameters: Parameters) -> dict[str, Any]:

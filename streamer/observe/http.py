@@ -57,19 +57,16 @@ class HttpServer:
         auth: PortAuth = OPEN,
         routes: Sequence[Route] = (),
     ) -> None:
-        self._host, self._port, self._auth = host, port, auth
+        self._host, self._auth = host, auth
+        self.port = port
+        """The port; from `start` on the listening one, the system's choice for port 0."""
         self._application = Application([*_observing(exposition, health, ready, auth), *routes])
         self._running: tuple[Server, threading.Thread] | None = None
 
-    @property
-    def port(self) -> int:
-        """The listening port; the system's choice for port 0."""
-        return self._port
-
     def start(self) -> None:
         """Listen and serve. Raises SettingsError for an unavailable address."""
-        listening = _listening(self._host, self._port)
-        self._port = int(listening.getsockname()[1])
+        listening = _listening(self._host, self.port)
+        self.port = int(listening.getsockname()[1])
         server = _Server(_configuration(self._application, self._auth.context))
         thread = threading.Thread(target=server.run, args=([listening],), name="http", daemon=True)
         self._running = server, thread

@@ -22,15 +22,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from prometheus_client import (
-    CONTENT_TYPE_PLAIN_0_0_4,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    generate_latest,
-    values,
-)
+import prometheus_client
+from prometheus_client import values
 from prometheus_client.metrics import disable_created_metrics
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
@@ -53,7 +46,7 @@ signal; an error."""
 HOSTS_SHOWN = 10
 """Most hosts in metrics: each adds a series."""
 
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+CONTENT_TYPE = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
 """Content type of `Metrics.exposition`."""
 
 # The files cannot hold the library's additional creation time series.
@@ -141,7 +134,7 @@ def restart_cause(exit_code: int) -> str:
     return {os.EX_TEMPFAIL: "transport", os.EX_PROTOCOL: "hanging-transaction"}.get(exit_code, "error")
 
 
-def observe_many(histogram: Histogram, observed: npt.NDArray[Any]) -> None:
+def observe_many(histogram: prometheus_client.Histogram, observed: npt.NDArray[Any]) -> None:
     """Observe every finite number in an array."""
     bounds = histogram._upper_bounds
     # A bucket includes its upper bound; the last bound is infinity.
@@ -209,7 +202,7 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
+        self._registry = prometheus_client.CollectorRegistry()
         # With a directory, `exposition` shows its files alone.
         self._in_memory = self._registry if _directory is None else None
         if _directory is not None:
@@ -273,7 +266,7 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """All processes' metrics, in Prometheus' text format."""
-        return generate_latest(self._registry)
+        return prometheus_client.generate_latest(self._registry)
 
     def seen(self, definitions: Iterable[Definition]) -> dict[str, list[tuple[dict[str, str], float]]]:
         """Labels and value of each series of these counters and gauges, by name, over all processes."""
@@ -296,7 +289,7 @@ class Metrics:
         metric = self._metrics[definition]
         return metric.labels(*labels) if labels else metric
 
-    def _withdraw(self, gauge: Gauge, *labels: object) -> None:
+    def _withdraw(self, gauge: prometheus_client.Gauge, *labels: object) -> None:
         if self._in_memory is not None:
             gauge.remove(*labels)
         else:
@@ -306,7 +299,7 @@ class Metrics:
     def _made(self, definition: Definition) -> Any:
         described = definition.name, definition.meaning, definition.labels
         if definition.kind == "counter":
-            return Counter(*described, registry=self._in_memory)
+            return prometheus_client.Counter(*described, registry=self._in_memory)
         if definition.kind == "gauge":
-            return Gauge(*described, registry=self._in_memory, multiprocess_mode=definition.merge)
-        return Histogram(*described, registry=self._in_memory, buckets=definition.buckets)
+            return prometheus_client.Gauge(*described, registry=self._in_memory, multiprocess_mode=definition.merge)
+        return prometheus_client.Histogram(*described, registry=self._in_memory, buckets=definition.buckets)

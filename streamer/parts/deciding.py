@@ -13,6 +13,7 @@ verdicts. Written verdicts are final.
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from index import Applied, Position, Source
 from streamer.errors import DeliveryDoubtful, RecoveryRefused
@@ -115,14 +116,12 @@ class DecidingTransport(KafkaTransport):
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """See Transport: delivered records, then merely decided ones in their later form."""
         delivered, decided = self._parted(ranges)
-        if delivered:
-            for records in read_changelog(self._whole, delivered, destinations):
-                self._note_answer()
-                yield records
-        for source, offsets in decided.items():
-            for records in read_undelivered(settings_of(self._whole, "route"), source, offsets, destinations):
-                self._note_answer()
-                yield records
+        routing = settings_of(self._whole, "route")
+        read = [read_changelog(self._whole, delivered, destinations)] if delivered else []
+        read += [read_undelivered(routing, source, offsets, destinations) for source, offsets in decided.items()]
+        for records in chain.from_iterable(read):
+            self._note_answer()
+            yield records
 
     def inputs_at(self, positions: Collection[Position]) -> Iterator[list[Record]]:
         """See Transport: the documents, not their fingerprints."""

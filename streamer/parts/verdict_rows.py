@@ -23,6 +23,12 @@ class VerdictRows:
     kinds         uint8 [n], `Kind` values
     fingerprints  uint64 [n, words]
     names         topics of the originals' streams
+
+    >>> one, no_text = np.zeros(1, np.uint8), Document("a", "")
+    >>> decisions = Decisions(one, one, one, one, [None], [None], one, one)
+    >>> rows = VerdictRows(decisions, [no_text], one, np.zeros((1, 2), np.uint64), {})
+    >>> Verdict(rows.decisions.verdicts[0]).label, rows.documents[0].id
+    ('unique', 'a')
     """
 
     decisions: Decisions

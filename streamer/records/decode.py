@@ -355,7 +355,7 @@ def _time_ms(value: Any) -> int | None:
         text = value.strip()
         if text.isdecimal() and text.isascii() and len(text) != 8:
             return _epoch_ms(int(text)) if len(text) < 16 else None
-        return _date_ms(text) if len(text) <= 64 else None
+        return date_ms(text) if len(text) <= 64 else None
     return _epoch_ms(value) if type(value) in (int, float) else None
 
 
@@ -365,7 +365,7 @@ def _epoch_ms(number: float) -> int | None:
     return round(number * 1_000) if abs(number) < _SECONDS_MAX else round(number)
 
 
-def _date_ms(text: str) -> int | None:
+def date_ms(text: str) -> int | None:
     """Milliseconds since 1970 from ISO 8601, HTTP's or Java's form; UTC without a zone."""
     try:
         moment = parsedate_to_datetime(text) if _NAMED_DATE.fullmatch(text) else datetime.fromisoformat(text)

@@ -72,11 +72,6 @@ def batch_age_ms_max(settings: Settings) -> float:
     return settings.workers.progress_timeout_ms / 2
 
 
-def owing_ms_max(settings: Settings) -> float:
-    """Time with owed records and without a delivery beyond which a worker is not ready: within ten seconds."""
-    return min(_OWING_MS_MAX, batch_age_ms_max(settings))
-
-
 def contact_age_ms_max(settings: Settings) -> float:
     """Silence of the brokers beyond which a worker is not ready: within ten seconds."""
     return min(_CONTACT_AGE_MS_MAX, silence_ms_max(settings))
@@ -119,7 +114,7 @@ def _lacks(settings: Settings, worker: WorkerSeen, part: Part | None) -> str:
         asks_again = worker.step == "commit" and silent_seconds > _SILENT_BEFORE_SECONDS
         silence = _silence(settings, worker) if asks_again else ""
         return silence or _owing(settings, worker, part, batch_age_ms_max(settings))
-    return _silence(settings, worker) or _owing(settings, worker, part, owing_ms_max(settings))
+    return _silence(settings, worker) or _owing(settings, worker, part, min(_OWING_MS_MAX, batch_age_ms_max(settings)))
 
 
 def _owing(settings: Settings, worker: WorkerSeen, part: Part | None, ms_max: float) -> str:

@@ -72,6 +72,12 @@ class Reentry:
     delivered  offset per source below which everything was delivered
     counts     documents by outcome: the fields of `Index.restore`, given_back and undelivered_originals
     newest_ms  greatest timestamp of a record with a verdict; -1 before the first
+
+    >>> from index import Parameters
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     reentry = Reentry(index, None, None, lambda positions: [], {})
+    ...     [*reentry.enter_all(lambda destination: [[]])], reentry.read
+    ([0, 0], 0)
     """
 
     _index: "Index | BulkLoader"

@@ -32,6 +32,16 @@ class DeliveredCheck:
     streams          the index's streams with their names: outputs from others are foreign
     settings_digest  see `streamer.fingerprint.scheme`
     longer_min       `index.longer_min`
+
+    >>> from streamer.records.record import Record
+    >>> from streamer.verification.ledger import LedgerWriter
+    >>> source, writer = Source("stream", 0), LedgerWriter(folder)
+    >>> writer.add(source, [Record(source, "pages", 7, None, b"{}", 0)])
+    >>> ledger = writer.finish({"stream": "pages"}, Findings())
+    >>> extent = Extent({"stream": "pages"}, {source: 7}, {source: 8}, committed={source: 8}, outputs=0, inputs=1)
+    >>> DeliveredCheck(ledger, extent, {}, None, "", 0.1).finish(strict_start=True)
+    >>> ledger.findings["missing"].examples
+    ['pages/0/7']
     """
 
     ledger: Ledger

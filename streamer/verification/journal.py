@@ -21,7 +21,18 @@ HOSTS_MAX = 1 << 20
 
 @dataclass
 class JournalCheck:
-    """Compares the index with the ledger, and writes the index's verdicts into it."""
+    """Compares the index with the ledger, and writes the index's verdicts into it.
+
+    >>> from index import Parameters
+    >>> from streamer.verification.findings import Findings
+    >>> from streamer.verification.ledger import LedgerWriter
+    >>> ledger, prints = LedgerWriter(folder).finish({}, Findings()), Prints.blank(folder, 0, Parameters())
+    >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
+    ...     check = JournalCheck(ledger, Extent({}, {}, {}, {}, outputs=0, inputs=0), prints)
+    ...     check.run(index, inserts_all=False, expires=False, progress=print)
+    >>> ledger.findings.sound
+    True
+    """
 
     ledger: Ledger
     extent: Extent

@@ -16,17 +16,7 @@ from index import Position, Source
 from streamer.records.record import Headers, Record
 from streamer.records.route import PREFIX
 from streamer.verification.findings import EXAMPLES_MAX, Findings
-from streamer.verification.position_table import (
-    NO_VERDICT,
-    NONE,
-    ROWS_AT_ONCE,
-    Flags,
-    PositionTable,
-    Rows,
-    Words,
-    column,
-    mapped,
-)
+from streamer.verification.position_table import NO_VERDICT, NONE, Flags, PositionTable, Rows, Words, column, mapped
 
 ELSEWHERE = -2
 """Row value for a record that can no longer be read, or is from another stream."""
@@ -207,8 +197,7 @@ class Ledger(PositionTable):
         blank["verdict"] = blank["journaled"] = NO_VERDICT
         blank["original"] = blank["rank"] = NONE
         blank["length"] = blank["new"] = np.nan
-        for begin in range(0, rows, ROWS_AT_ONCE):
-            self.state[begin : begin + ROWS_AT_ONCE] = blank
+        self.state[:] = blank
 
     def __len__(self) -> int:
         return self.rows

@@ -24,7 +24,17 @@ _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 @dataclass
 class SimilarityCheck:
-    """Recomputes each duplicate's distance to its original; after outputs and index are in the ledger."""
+    """Recomputes each duplicate's distance to its original; after outputs and index are in the ledger.
+
+    >>> from index import Parameters
+    >>> from streamer.verification.findings import Findings
+    >>> from streamer.verification.ledger import LedgerWriter
+    >>> from streamer.verification.texts import Prints
+    >>> ledger, prints = LedgerWriter(folder).finish({}, Findings()), Prints.blank(folder, 0, Parameters())
+    >>> SimilarityCheck(ledger, Comparison(prints, Parameters())).run(print)
+    >>> ledger.findings.sound
+    True
+    """
 
     _ledger: Ledger
     _comparison: Comparison
@@ -101,18 +111,14 @@ class SimilarityCheck:
     def _note(self, rows: Rows, distances: npt.NDArray[np.int16]) -> None:
         if not len(rows):
             return
-        state = self._ledger.state
+        state, by_similarity = self._ledger.state, self._comparison.parameters.by_similarity
         examples = [
-            f"{self._ledger.text(row)}: tells {_shown(int(state['distance'][row]), self._by_similarity)} of "
+            f"{self._ledger.text(row)}: tells {_shown(int(state['distance'][row]), by_similarity)} of "
             f"{self._ledger.text(int(state['original'][row]))}, which is "
-            f"{_shown(distance, self._by_similarity)}"
+            f"{_shown(distance, by_similarity)}"
             for row, distance in zip(rows[:EXAMPLES_MAX].tolist(), distances[:EXAMPLES_MAX].tolist(), strict=True)
         ]
         self._ledger.findings.note("similarity", examples, len(rows))
-
-    @property
-    def _by_similarity(self) -> bool:
-        return self._comparison.parameters.by_similarity
 
 
 def check_lengths(ledger: Ledger, comparison: Comparison, measure: Measure, *, passes: bool) -> None:

@@ -95,6 +95,13 @@ class TextCheck:
     """Reads fingerprints from outputs, and for the sample also from texts.
 
     by_headers  whether outputs carry fingerprints; if not, all texts are read
+
+    >>> from streamer.verification.findings import Findings
+    >>> from streamer.verification.ledger import LedgerWriter
+    >>> ledger, prints = LedgerWriter(folder).finish({}, Findings()), Prints.blank(folder, 0, Parameters())
+    >>> TextCheck(ledger, prints, None, None, Sample(0.1), True).add([], np.zeros(0, np.int64))
+    >>> ledger.findings.counts["texts read"]
+    0
     """
 
     _ledger: Ledger

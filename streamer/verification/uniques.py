@@ -22,6 +22,15 @@ class UniquesCheck:
     A pair is wrong only if the earlier entry still counts, and so counted at the later decision.
 
     everything  False: compare only documents with read texts
+
+    >>> from index import Parameters
+    >>> from streamer.verification.findings import Findings
+    >>> from streamer.verification.ledger import LedgerWriter
+    >>> from streamer.verification.texts import Prints
+    >>> ledger, prints = LedgerWriter(folder).finish({}, Findings()), Prints.blank(folder, 0, Parameters())
+    >>> UniquesCheck(ledger, Comparison(prints, Parameters()), True).run(folder, print)
+    >>> ledger.findings.sound
+    True
     """
 
     _ledger: Ledger

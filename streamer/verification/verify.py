@@ -64,13 +64,14 @@ def extent_of(output_log: OutputLog, progress: Progress, purpose: str) -> Extent
     return extent
 
 
-def counted(batches: Iterable[Sequence[Item]], done: Callable[[int], None]) -> Iterator[Sequence[Item]]:
-    """The same batches; after each, `done` takes the items so far."""
+def shown(batches: Iterable[Sequence[Item]], progress: Progress, title: str, total: int) -> Iterator[Sequence[Item]]:
+    """The same batches, with progress by items."""
     count = 0
-    for batch in batches:
-        yield batch
-        count += len(batch)
-        done(count)
+    with progress(title, total) as done:
+        for batch in batches:
+            yield batch
+            count += len(batch)
+            done(count)
 
 
 @dataclass
@@ -111,15 +112,14 @@ class _Verification:
 
     def _ledger(self, extent: Extent) -> Ledger:
         writer = LedgerWriter(self._folder)
-        with self._progress("reading the input", extent.inputs) as done:
-            for records in counted(self._output_log.inputs(), done):
-                for record in records:
-                    if record.lost is not None:
-                        writer.note_unreadable(record.source, range(record.offset, record.offset + record.lost.offsets))
-                readable = [record for record in records if record.lost is None]
-                for source, places in places_by(record.source for record in readable).items():
-                    writer.add(source, [readable[place] for place in places])
-                self._findings.counts["input"] += len(readable)
+        for records in shown(self._output_log.inputs(), self._progress, "reading the input", extent.inputs):
+            for record in records:
+                if record.lost is not None:
+                    writer.note_unreadable(record.source, range(record.offset, record.offset + record.lost.offsets))
+            readable = [record for record in records if record.lost is None]
+            for source, places in places_by(record.source for record in readable).items():
+                writer.add(source, [readable[place] for place in places])
+            self._findings.counts["input"] += len(readable)
         return writer.finish(extent.names, self._findings)
 
     def _read_outputs(self, ledger: Ledger, extent: Extent, prints: Prints, share: float) -> DeliveredCheck:
@@ -131,10 +131,9 @@ class _Verification:
         digest = settings_digest(self._settings, self._scheme.stamp())
         longer_min = self._settings.index.longer_min
         check = DeliveredCheck(ledger, extent, streams, texts, digest, longer_min, has_headers)
-        with self._progress("reading the outputs", extent.outputs) as done:
-            for outputs in counted(self._output_log.outputs(), done):
-                check.add(outputs)
-                self._findings.counts["outputs"] += len(outputs)
+        for outputs in shown(self._output_log.outputs(), self._progress, "reading the outputs", extent.outputs):
+            check.add(outputs)
+            self._findings.counts["outputs"] += len(outputs)
         return check
 
     def _read_index(self, ledger: Ledger, extent: Extent, prints: Prints) -> None:

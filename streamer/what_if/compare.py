@@ -28,7 +28,7 @@ from streamer.settings.settings import Settings
 from streamer.transports.output_log import Extent, OutputLog
 from streamer.verification.position_table import NO_VERDICT, NONE, Rows, chunks
 from streamer.verification.texts import NOT_TO_BE_READ
-from streamer.verification.verify import Progress, counted, extent_of
+from streamer.verification.verify import Progress, extent_of, shown
 from streamer.what_if.differences import Decided, Differences
 from streamer.what_if.documents import Documents, DocumentsWriter
 from streamer.what_if.order import again, order_of, ranks_in
@@ -76,31 +76,29 @@ class _Comparison:
 
     def _read(self, extent: Extent) -> Documents:
         with DocumentsWriter(self._folder, self._parameters, extent.names) as writer:
-            with self._progress("reading the outputs", extent.outputs) as done:
-                for outputs in counted(self._output_log.outputs(), done):
-                    chosen = [
-                        (each.record, each.headers)
-                        for each in outputs
-                        if each.record is not None and each.record.offset < extent.committed.get(each.record.source, 0)
-                        # A given-back document appears with its earlier verdict too.
-                        if each.headers.verdict is not Verdict.GIVEN_BACK
-                    ]
-                    self._add(writer, [record for record, _ in chosen], [headers for _, headers in chosen])
+            for outputs in shown(self._output_log.outputs(), self._progress, "reading the outputs", extent.outputs):
+                chosen = [
+                    (each.record, each.headers)
+                    for each in outputs
+                    if each.record is not None and each.record.offset < extent.committed.get(each.record.source, 0)
+                    # A given-back document appears with its earlier verdict too.
+                    if each.headers.verdict is not Verdict.GIVEN_BACK
+                ]
+                self._add(writer, [record for record, _ in chosen], [headers for _, headers in chosen])
             if extent.trimmed:
                 self._read_input(writer, extent)
             return writer.documents()
 
     def _read_input(self, writer: DocumentsWriter, extent: Extent) -> None:
         delivered = writer.documents()
-        with self._progress("reading the input", extent.inputs) as done:
-            for records in counted(self._output_log.inputs(), done):
-                rows = delivered.rows_at([Position(record.source, record.offset) for record in records])
-                chosen = [
-                    record
-                    for record, row in zip(records, rows.tolist(), strict=True)
-                    if row == NONE and record.lost is None and record.offset < extent.committed.get(record.source, 0)
-                ]
-                self._add(writer, chosen, [None] * len(chosen))
+        for records in shown(self._output_log.inputs(), self._progress, "reading the input", extent.inputs):
+            rows = delivered.rows_at([Position(record.source, record.offset) for record in records])
+            chosen = [
+                record
+                for record, row in zip(records, rows.tolist(), strict=True)
+                if row == NONE and record.lost is None and record.offset < extent.committed.get(record.source, 0)
+            ]
+            self._add(writer, chosen, [None] * len(chosen))
 
     def _add(self, writer: DocumentsWriter, records: Sequence[Record], headers: Sequence[OutputHeaders | None]) -> None:
         if not records:

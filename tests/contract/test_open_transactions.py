@@ -59,7 +59,7 @@ def test_what_was_delivered_behind_an_open_transaction_is_restored_once_it_has_e
 def test_an_open_transaction_that_never_ends_stops_restoring_with_what_to_do(
     settings: Settings, open_transport: Callable[[Settings], KafkaTransport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_transactions, "transaction_ms_max", lambda settings: 0)
+    monkeypatch.setattr(open_transactions.clients, "transaction_ms_max", lambda settings: 0)
     monkeypatch.setattr(open_transactions, "OPEN_MARGIN_SECONDS", 0.5)
     other = left_open(settings)
     transport = open_transport(settings)

@@ -61,7 +61,12 @@ class _Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Documents and fingerprints, row for row; only the first records after a time-out or stop."""
+    """Documents and fingerprints, row for row; only the first records after a time-out or stop.
+
+    >>> prints = scheme_for(Settings()).fingerprint(["a text"])
+    >>> len(Tried([Document("a", "a text")], prints).fingerprints)
+    1
+    """
 
     documents: list[Document | DeadLetter]
     fingerprints: Fingerprints

@@ -6,10 +6,11 @@ uses them.
 
 import platform
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition, errors
 from kafka.admin import ConfigResource, ProducerState
@@ -53,13 +54,15 @@ METADATA_AGE_MS_MAX = 3_000
 RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
 _TRANSACTION_MS_MAX_DEFAULT = 900_000
-_CLEANUP_POLICY = "cleanup.policy"
+CLEANUP_POLICY = "cleanup.policy"
 _MESSAGE_BYTES_MAX = "max.message.bytes"
 
 
 # The client warns about each step above 0.1 s, common on a busy machine. `workers.progress_timeout_ms` ends a hung worker.
 NetworkSelector.DEFAULT_CONFIG["slow_task_threshold_secs"] = 0
 
+RETRY_SECONDS = 0.1
+Answer = TypeVar("Answer")
 Producers = list[tuple[TopicPartition, ProducerState]]
 """Producers, each with a partition that it writes to."""
 
@@ -260,10 +263,32 @@ def make_admin(settings: Settings) -> KafkaAdminClient:
     return KafkaAdminClient(**_connection(settings.kafka), client_id=f"{settings.kafka.group}-admin")
 
 
+@contextmanager
+def asking(settings: Settings, doing: str) -> Iterator[KafkaAdminClient]:
+    """A client to ask the brokers with. `doing` completes "while ...". Errors: as `broker_errors`."""
+    with broker_errors(settings, doing), make_admin(settings) as admin:
+        yield admin
+
+
 def close_quickly(client: KafkaAdminClient | KafkaConsumer, **options: Any) -> None:
     """Close a client; never raises."""
     with suppress(errors.KafkaError, OSError, RuntimeError):
         client.close(**options)
+
+
+def answered(timeout_ms: int, ask: Callable[[], Answer]) -> Answer:
+    """Answer of `ask`, repeated until the timeout; then raises the client's errors.
+
+    Brokers start slowly, and a cluster's first request creates the coordinator's topic.
+    """
+    deadline = time.monotonic() + timeout_ms / 1000
+    while True:
+        try:
+            return ask()
+        except errors.RetriableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(RETRY_SECONDS)
 
 
 def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | None]:
@@ -302,7 +327,7 @@ def transaction_ms_max(settings: Settings) -> int:
 
     Kafka's default if the right to ask is missing. Raises SettingsError, BrokerUnavailable.
     """
-    with broker_errors(settings, "asking for the longest transaction"), make_admin(settings) as admin:
+    with asking(settings, "asking for the longest transaction") as admin:
         brokers = [str(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]]
         allowed = _settings_of(admin, "broker", brokers, [_TRANSACTION_MS_MAX]).values()
     return max((int(each[_TRANSACTION_MS_MAX]) for each in allowed), default=_TRANSACTION_MS_MAX_DEFAULT)
@@ -319,9 +344,9 @@ def compacted_topics(settings: Settings, topics: Collection[str]) -> list[str]:
 
     Raises SettingsError, BrokerUnavailable.
     """
-    with broker_errors(settings, f"asking how long {', '.join(topics)} are kept"), make_admin(settings) as admin:
-        policies = topic_settings(admin, topics, [_CLEANUP_POLICY])
-    return [topic for topic, held in policies.items() if "compact" in held[_CLEANUP_POLICY]]
+    with asking(settings, f"asking how long {', '.join(topics)} are kept") as admin:
+        policies = topic_settings(admin, topics, [CLEANUP_POLICY])
+    return [topic for topic, held in policies.items() if "compact" in held[CLEANUP_POLICY]]
 
 
 def topic_settings(

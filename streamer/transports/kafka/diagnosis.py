@@ -7,7 +7,6 @@ then must refuse it:
     InitProducerId  for an outdated producer: rights on the id, then the transaction timeout
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +22,7 @@ from kafka.record import util as record_checksums
 
 from streamer.settings.parts import PARTS, settings_of
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import broker_errors, make_admin, topic_settings, transactional_id
+from streamer.transports.kafka.clients import answered, asking, topic_settings, transactional_id
 from streamer.transports.kafka.rights import Resource, Right, rights_of, withheld_on_topics
 
 TOPIC_SETTINGS = (
@@ -35,7 +34,6 @@ TOPIC_SETTINGS = (
     "retention.ms",
 )
 
-_RETRY_SECONDS = 0.1
 _UNKNOWN_PRODUCER = 2**62
 
 
@@ -71,7 +69,7 @@ def diagnose(settings: Settings) -> Facts:
     """Collect all facts. Raises SettingsError, BrokerUnavailable."""
     rights = rights_of(settings)
     topics = settings.topics
-    with broker_errors(settings, "looking into rights and topics"), make_admin(settings) as admin:
+    with asking(settings, "looking into rights and topics") as admin:
         withheld = withheld_on_topics(admin, rights)
         facts = _topics(admin, [name for key in type(topics).model_fields if (name := getattr(topics, key))])
         of_parts = {right: None for part in PARTS for right in rights_of(settings_of(settings, part), part)}
@@ -177,19 +175,14 @@ def _denied(tried: Mapping[Resource, type[Exception]]) -> set[Resource]:
 def _outcome(
     settings: Settings, admin: KafkaAdminClient, key: str, kind: CoordinatorType, request: Callable[[], Any]
 ) -> type[Exception]:
-    deadline = time.monotonic() + settings.kafka.request_timeout_ms / 1000
-    while True:
-        try:
-            node = admin._manager.run(admin._find_coordinator_id, key, kind)
-            answer: type[Exception] = errors.for_code(
-                admin._manager.run(admin._manager.send, request(), node).error_code
-            )
-        except errors.AuthorizationError as error:
-            return type(error)
-        except errors.RetriableError:
-            if time.monotonic() > deadline:
-                raise
-        else:
-            if not issubclass(answer, errors.RetriableError) or time.monotonic() > deadline:
-                return answer
-        time.sleep(_RETRY_SECONDS)
+    def ask() -> type[Exception]:
+        node = admin._manager.run(admin._find_coordinator_id, key, kind)
+        answer: type[Exception] = errors.for_code(admin._manager.run(admin._manager.send, request(), node).error_code)
+        if issubclass(answer, errors.RetriableError):
+            raise answer
+        return answer
+
+    try:
+        return answered(settings.kafka.request_timeout_ms, ask)
+    except errors.AuthorizationError as error:
+        return type(error)

@@ -13,15 +13,8 @@ from streamer.errors import BrokerUnavailable, DeliveryDoubtful, RecordsUnreadab
 from streamer.records.output_headers import parse_headers
 from streamer.records.record import Destination, Record
 from streamer.settings.settings import Settings
+from streamer.transports.kafka import clients
 from streamer.transports.kafka.client import Send
-from streamer.transports.kafka.clients import (
-    broker_errors,
-    close_quickly,
-    compacted_topics,
-    make_admin,
-    require_fast_checksums,
-    topic_ids,
-)
 from streamer.transports.kafka.kafka_python.producer import KafkaPythonProducer
 from streamer.transports.kafka.topic_reader import Ranges, TopicReader, as_record
 from streamer.transports.kafka.topics import claims_of_group, committed_offsets, require_topics, topic_of
@@ -53,7 +46,7 @@ class KafkaOutputLog:
 
     def open(self, way: Way | None) -> None:
         """See `OutputLog`."""
-        require_fast_checksums()
+        clients.require_fast_checksums()
         settings = self._settings
         self._stream = require_topics(settings, to_read=way is None)
         if way is None:
@@ -61,9 +54,9 @@ class KafkaOutputLog:
         self._target = settings.topics.input if way.target is None else topic_of(settings, way.target)
         # A transactional id that the service's user may use.
         instance = f"{settings.kafka.instance}-{way.name}"
-        with broker_errors(settings, "connecting"):
-            admin = make_admin(settings)
-        self._resources.callback(close_quickly, admin)
+        with clients.broker_errors(settings, "connecting"):
+            admin = clients.make_admin(settings)
+        self._resources.callback(clients.close_quickly, admin)
         self._writer = Writer(settings, instance, admin, KafkaPythonProducer, [self._target], None, by_coordinator=True)
         self._resources.callback(self._writer.close)
 
@@ -91,7 +84,7 @@ class KafkaOutputLog:
                 len(left) for topic, ranges in self._fixed.items() if topic != topics.input for left in ranges.values()
             ),
             inputs=sum(map(len, inputs.values())),
-            compacted=bool(compacted_topics(settings, [topics.input])),
+            compacted=bool(clients.compacted_topics(settings, [topics.input])),
             trimmed=trimmed,
         )
 
@@ -197,8 +190,8 @@ def _absent_topics(settings: Settings, topics: Mapping[str, str]) -> dict[str, A
     asked = sorted({name for stream, name in topics.items() if stream not in absent})
     if not asked:
         return absent
-    with broker_errors(settings, "looking for the topics of records to show"), make_admin(settings) as admin:
-        identities = topic_ids(admin, asked)
+    with clients.asking(settings, "looking for the topics of records to show") as admin:
+        identities = clients.topic_ids(admin, asked)
     for stream, name in topics.items():
         if stream not in absent and identities[name] != stream:
             gone = identities[name] is None

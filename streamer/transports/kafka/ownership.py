@@ -83,7 +83,7 @@ class OwnershipWatch:
             return
         workers = [member for member in members if self._is_worker(member)]
         # The broker names a static member's partitions before, or without, its client's learning of them.
-        owned_here = self._partitions_of(self._own(workers))
+        owned_here = self._partitions_of([each for each in workers if each["group_instance_id"] == self._instance])
         unread = partitions - self._partitions_of(workers) | owned_here - reader.assignment()
         if unread - self._suspects:
             self._due_seconds = time.monotonic() + CONFIRM_SECONDS
@@ -150,9 +150,6 @@ class OwnershipWatch:
     def _is_worker(self, member: Member) -> bool:
         instance = member["group_instance_id"]
         return instance is not None and member["client_id"] == transactional_id(self._settings.kafka, instance)
-
-    def _own(self, workers: Sequence[Member]) -> Sequence[Member]:
-        return [worker for worker in workers if worker["group_instance_id"] == self._instance]
 
     def _words(self, member: Member) -> str:
         named = ", ".join(map(str, sorted(self._partitions_of([member])))) or "none"

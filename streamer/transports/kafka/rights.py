@@ -62,12 +62,10 @@ def rights_of(settings: Settings, part: Part | None = None) -> list[Right]:
         Right("READ", Resource.TOPIC, topics.input, input_key(part), f"to read the {what}"),
         Right("READ", Resource.GROUP, kafka.group, "kafka.group", "to join the group and to commit offsets"),
         Right("WRITE", Resource.TRANSACTIONAL_ID, identity, "kafka.group, kafka.instance", "to deliver exactly once"),
+        *(Right("WRITE", Resource.TOPIC, name, key, f"to deliver {_OF_OUTPUTS[key]}") for key, name in outputs.items()),
+        *(Right("READ", Resource.TOPIC, name, key, restoring, required=False) for key, name in outputs.items()),
+        Right("READ", Resource.TOPIC, OFFSETS_TOPIC, "Kafka's own", offsets, required=False),
     ]
-    for key, name in outputs.items():
-        rights.append(Right("WRITE", Resource.TOPIC, name, key, f"to deliver {_OF_OUTPUTS[key]}"))
-    for key, name in outputs.items():
-        rights.append(Right("READ", Resource.TOPIC, name, key, restoring, required=False))
-    rights.append(Right("READ", Resource.TOPIC, OFFSETS_TOPIC, "Kafka's own", offsets, required=False))
     if part == "route":
         rights.append(Right("READ", Resource.TOPIC, topics.verdicts, "topics.verdicts", "to learn what was decided"))
     return rights

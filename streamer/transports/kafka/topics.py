@@ -15,21 +15,12 @@ from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.records.record import Destination, Feed, Handover
 from streamer.settings.parts import Part, outputs_of
 from streamer.settings.settings import Settings
+from streamer.transports.kafka import clients
 from streamer.transports.kafka.client import NOTE_END
-from streamer.transports.kafka.clients import (
-    broker_errors,
-    drop_producer,
-    existing_topics,
-    make_admin,
-    make_loader,
-    require_fast_checksums,
-    topic_ids,
-)
 from streamer.transports.kafka.rights import require_rights_on_topics
 from streamer.transports.transport import Claim, Place
 
 _LOAD_RECORDS = 5_000
-_CLEANUP = "cleanup.policy"
 _RESTORING = "restoring"
 _PLACE = "place="
 _THERE = (type(None), TopicAlreadyExistsError)
@@ -116,7 +107,7 @@ def create_topics(
             (topics.duplicate, for_outputs),
             (topics.dead_letter, for_outputs),
             *(((topics.fingerprints, for_parts), (topics.verdicts, for_parts)) if parts else ()),
-            *(((topics.stories, for_outputs | {_CLEANUP: "compact"}),) if topics.stories else ()),
+            *(((topics.stories, for_outputs | {clients.CLEANUP_POLICY: "compact"}),) if topics.stories else ()),
         )
     }
     outcomes = _create(settings, wanted)
@@ -127,7 +118,7 @@ def create_topics(
 
 
 def _create(settings: Settings, wanted: dict[str, dict[str, Any]]) -> dict[str, KafkaError | None]:
-    with broker_errors(settings, f"creating topics {', '.join(wanted)}"), make_admin(settings) as admin:
+    with clients.asking(settings, f"creating topics {', '.join(wanted)}") as admin:
         outcomes: dict[str, KafkaError | None] = {}
         for topic in admin.create_topics(wanted, raise_errors=False)["topics"]:
             error = for_code(topic["error_code"])
@@ -176,7 +167,7 @@ def require_topics(settings: Settings, part: Part | None = None, *, to_read: boo
     """
     topics, joined = settings.topics, between_parts(settings, part)
     names = list(dict.fromkeys([topics.input, *outputs_of(settings, part).values(), *joined]))
-    with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
+    with clients.asking(settings, "looking for the topics") as admin:
         if not to_read:
             require_rights_on_topics(settings, admin, part)
         described = _described(settings, admin, names, " --parts" if part else "")
@@ -195,7 +186,7 @@ def between_parts(settings: Settings, part: Part | None) -> list[str]:
 def partitions_between(settings: Settings) -> int:
     """Partition count of both topics between the parts. Raises SettingsError, BrokerUnavailable."""
     names = [settings.topics.fingerprints, settings.topics.verdicts]
-    with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
+    with clients.asking(settings, "looking for the topics") as admin:
         counts = {
             name: len(topic["partitions"]) for name, topic in _described(settings, admin, names, " --parts").items()
         }
@@ -205,7 +196,7 @@ def partitions_between(settings: Settings) -> int:
 
 def _described(settings: Settings, admin: KafkaAdminClient, names: list[str], option: str) -> dict[str, Any]:
     """Descriptions by topic. Raises SettingsError for missing ones, which `topics create` with `option` makes."""
-    described = existing_topics(admin, names)
+    described = clients.existing_topics(admin, names)
     if missing := [name for name in names if name not in described]:
         raise SettingsError(
             f"no topic {', '.join(map(repr, missing))} at {', '.join(settings.kafka.bootstrap_servers)}: make what is "
@@ -231,7 +222,7 @@ def same_topic_partitions(settings: Settings, admin: KafkaAdminClient, identity:
     Also raises KafkaError.
     """
     name = settings.topics.input
-    topic = existing_topics(admin, [name]).get(name)
+    topic = clients.existing_topics(admin, [name]).get(name)
     if topic is None or str(topic["topic_id"]) != identity:
         raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and recreated' if topic else ''}")
     return frozenset(partition["partition_index"] for partition in topic["partitions"])
@@ -245,8 +236,8 @@ def committed_offsets(settings: Settings) -> dict[Source, int]:
 def claims_of_group(settings: Settings) -> dict[Source, Claim]:
     """The group's committed offsets as claims. Errors: as `committed_offsets`."""
     topic, group = settings.topics.input, settings.kafka.group
-    with broker_errors(settings, f"fetching the committed offsets of group {group!r}"), make_admin(settings) as admin:
-        identity = topic_ids(admin, [topic])[topic]
+    with clients.asking(settings, f"fetching the committed offsets of group {group!r}") as admin:
+        identity = clients.topic_ids(admin, [topic])[topic]
         offsets = admin.list_group_offsets({group: None})[group]
     claims: dict[Source, Claim] = {}
     for partition, at in offsets.items():
@@ -268,11 +259,11 @@ class Loader:
         """Number of acknowledged records."""
         self.ends: dict[int, int] = {}
         """Offset after the last acknowledged record, by partition."""
-        require_fast_checksums()
-        with broker_errors(settings, f"looking for topic {topic!r}"), make_admin(settings) as admin:
+        clients.require_fast_checksums()
+        with clients.asking(settings, f"looking for topic {topic!r}") as admin:
             _described(settings, admin, [topic], "")
-        with broker_errors(settings, f"connecting to write to {topic!r}"):
-            self._producer = make_loader(settings)
+        with clients.broker_errors(settings, f"connecting to write to {topic!r}"):
+            self._producer = clients.make_loader(settings)
 
     def send(self, values: Iterable[bytes]) -> None:
         """Write each value as a record; returns after the last acknowledgement. Raises BrokerUnavailable."""
@@ -300,7 +291,7 @@ class Loader:
 
     def close(self) -> None:
         """Disconnect; never raises."""
-        drop_producer(self._producer)
+        clients.drop_producer(self._producer)
 
 
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:

@@ -15,7 +15,7 @@ from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Commits, Producer, Send
 from streamer.transports.kafka.clients import BATCH_BYTES_MAX, broker_errors, output_bytes_max, within_timeout
-from streamer.transports.kafka.rights import refusal, rights_of, withheld_in, withheld_on_topics
+from streamer.transports.kafka.rights import refusal, require_rights_on_topics, withheld_in
 from streamer.transports.kafka.transactions.commit_note import CommitNote
 from streamer.transports.kafka.transactions.hanging import require_all_ended, take_over
 
@@ -95,18 +95,13 @@ class Writer:
             if isinstance(error, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
                 raise self._too_large(error, sends) from raised
             if isinstance(error, errors.AuthorizationError):
-                raise SettingsError(refusal(self._settings, self._withheld(error))) from raised
+                if isinstance(error, errors.TopicAuthorizationFailedError):
+                    # confluent-kafka does not name the topic.
+                    with broker_errors(self._settings, "asking what is allowed"):
+                        require_rights_on_topics(self._settings, self._admin, self._part)
+                withheld = withheld_in(self._settings, error, "delivering")
+                raise SettingsError(refusal(self._settings, withheld)) from raised
             raise DeliveryDoubtful(str(raised)) from raised
-
-    def _withheld(self, error: errors.AuthorizationError) -> str:
-        """Missing rights, in words. confluent-kafka does not name the topic."""
-        if isinstance(error, errors.TopicAuthorizationFailedError):
-            required = [right for right in rights_of(self._settings, self._part) if right.required]
-            with broker_errors(self._settings, "asking what is allowed"):
-                withheld = withheld_on_topics(self._admin, required)
-            if withheld:
-                return ", ".join(map(str, withheld))
-        return withheld_in(self._settings, error, "delivering")
 
     def _too_large(self, error: errors.KafkaError, sends: Sequence[Send]) -> SettingsError | DeliveryDoubtful:
         with broker_errors(self._settings, "asking what the outputs take"):

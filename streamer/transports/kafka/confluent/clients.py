@@ -17,14 +17,7 @@ from kafka.errors import KafkaError as BrokerError
 
 from streamer.settings.kafka import Kafka
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import (
-    LINGER_MS_MAX,
-    METADATA_AGE_MS_MAX,
-    RECONNECT_BACKOFF_MS_MAX,
-    broker_errors,
-    member_options,
-    transactional_id,
-)
+from streamer.transports.kafka import clients
 
 _log = logging.getLogger("kafka.confluent")
 """Below the other client's logger, so that repeated complaints are held back alike."""
@@ -91,7 +84,7 @@ def is_passing(error: KafkaError) -> bool:
 @contextmanager
 def client_errors(settings: Settings, doing: str) -> Iterator[None]:
     """Like `broker_errors`, for confluent-kafka's errors."""
-    with broker_errors(settings, doing), translated():
+    with clients.broker_errors(settings, doing), translated():
         yield
 
 
@@ -120,8 +113,8 @@ def _connection(kafka: Kafka) -> dict[str, Any]:
         "security.protocol": kafka.security_protocol,
         "socket.timeout.ms": kafka.request_timeout_ms,
         "socket.connection.setup.timeout.ms": max(1_000, kafka.request_timeout_ms),
-        "reconnect.backoff.max.ms": RECONNECT_BACKOFF_MS_MAX,
-        "topic.metadata.refresh.interval.ms": METADATA_AGE_MS_MAX,
+        "reconnect.backoff.max.ms": clients.RECONNECT_BACKOFF_MS_MAX,
+        "topic.metadata.refresh.interval.ms": clients.METADATA_AGE_MS_MAX,
         "allow.auto.create.topics": False,
     }
     if kafka.sasl_mechanism is not None:
@@ -149,7 +142,7 @@ def make_consumer(
     return Consumer(
         {
             **_connection(kafka),
-            **{name.replace("_", "."): value for name, value in member_options(settings, instance).items()},
+            **{name.replace("_", "."): value for name, value in clients.member_options(settings, instance).items()},
             "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
@@ -176,7 +169,7 @@ def make_transactional_producer(settings: Settings, instance: str, batch_bytes: 
     Raises the client's errors; see `client_errors`.
     """
     kafka = settings.kafka
-    identity = transactional_id(kafka, instance)
+    identity = clients.transactional_id(kafka, instance)
     return Producer(
         {
             **_connection(kafka),
@@ -190,7 +183,7 @@ def make_transactional_producer(settings: Settings, instance: str, batch_bytes: 
             "batch.size": batch_bytes,
             # The commit sends a batch at once. At a partition's second batch, the client's thread waits for the first answer in a
             # tight loop.
-            "linger.ms": min(LINGER_MS_MAX, kafka.delivery_timeout_ms // 2),
+            "linger.ms": min(clients.LINGER_MS_MAX, kafka.delivery_timeout_ms // 2),
             # Spread records without a key: else most of a transaction goes to one partition, in several batches.
             "sticky.partitioning.linger.ms": 0,
             "message.max.bytes": max(1_000, min(_MESSAGE_BYTES_MAX, kafka.request_bytes_max)),

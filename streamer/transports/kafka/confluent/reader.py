@@ -36,16 +36,7 @@ from streamer.records.record import Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Changes, Commits, Member
 from streamer.transports.kafka.clients import within_timeout
-from streamer.transports.kafka.confluent.clients import (
-    Lines,
-    as_broker_error,
-    client_errors,
-    is_about_login,
-    is_passing,
-    make_consumer,
-    parse_membership,
-    translated,
-)
+from streamer.transports.kafka.confluent import clients
 from streamer.transports.kafka.handshake import require_login
 
 log = structlog.get_logger(__name__)
@@ -110,12 +101,12 @@ class ConfluentReader:
         """Count of revocations."""
         self.taken_at: dict[int, int] = {}
         """Last revocation of each partition, as the count at that time."""
-        with client_errors(settings, f"joining group {settings.kafka.group!r}"):
-            self.consumer: Consumer = make_consumer(settings, instance, self._note_error, Lines())
+        with clients.client_errors(settings, f"joining group {settings.kafka.group!r}"):
+            self.consumer: Consumer = clients.make_consumer(settings, instance, self._note_error, clients.Lines())
 
     def join(self) -> None:
         """See `Reader`."""
-        with client_errors(self._settings, f"joining group {self._settings.kafka.group!r}"):
+        with clients.client_errors(self._settings, f"joining group {self._settings.kafka.group!r}"):
             self._subscribe()
 
     def poll(self, wait_ms: int, records_max: int) -> dict[int, list[Record]]:
@@ -123,7 +114,7 @@ class ConfluentReader:
         if self._login_in_doubt:
             self._login_in_doubt = False
             require_login(self._settings.kafka, everywhere=True)
-        with client_errors(self._settings, "reading the input"):
+        with clients.client_errors(self._settings, "reading the input"):
             messages = self.consumer.consume(records_max, 0)
             if not messages and wait_ms:
                 first = self.consumer.poll(wait_ms / 1000)
@@ -145,9 +136,9 @@ class ConfluentReader:
 
     def membership(self) -> tuple[str, bytes] | None:
         """Member id, and the membership for the broker; None without one."""
-        with client_errors(self._settings, "asking for the membership"):
+        with clients.client_errors(self._settings, "asking for the membership"):
             metadata: bytes = self.consumer.consumer_group_metadata()
-        parsed = parse_membership(metadata)
+        parsed = clients.parse_membership(metadata)
         return None if parsed is None else (parsed.member_id, metadata)
 
     def is_steady(self) -> bool:
@@ -168,7 +159,7 @@ class ConfluentReader:
         if partition not in self._owned:
             return
         at = TopicPartition(self._topic, partition, offset)
-        with client_errors(self._settings, f"going to offset {offset} of partition {partition}"):
+        with clients.client_errors(self._settings, f"going to offset {offset} of partition {partition}"):
             if partition in self._stopped:
                 # The client stopped reading it, and can no longer seek in it.
                 self.consumer.incremental_unassign([at])
@@ -192,7 +183,7 @@ class ConfluentReader:
     def committed(self, partition: int) -> tuple[int, str] | None:
         """See `Reader`."""
         timeout_seconds = self._settings.kafka.delivery_timeout_ms / 1000
-        with client_errors(self._settings, "fetching committed offsets"):
+        with clients.client_errors(self._settings, "fetching committed offsets"):
             (at,) = _sound(self.consumer.committed([TopicPartition(self._topic, partition)], timeout_seconds))
         return None if at.offset < 0 else (at.offset, _note_of(at))
 
@@ -201,7 +192,7 @@ class ConfluentReader:
         offsets = [TopicPartition(self._topic, number, offset, note) for number, (offset, note) in commits.items()]
 
         def send() -> None:
-            with translated():
+            with clients.translated():
                 _sound(self.consumer.commit(offsets=offsets, asynchronous=False))
 
         within_timeout(self._settings.kafka, send, "offsets")
@@ -209,7 +200,7 @@ class ConfluentReader:
     def progress(self, partition: int) -> tuple[int, int] | None:
         """See `Reader`."""
         at = TopicPartition(self._topic, partition)
-        with client_errors(self._settings, "asking for the lag"):
+        with clients.client_errors(self._settings, "asking for the lag"):
             (reached,) = self.consumer.position([at])
             _, end = self.consumer.get_watermark_offsets(at, cached=True)
         position = max(reached.offset, self._next.get(partition, -1))
@@ -217,7 +208,7 @@ class ConfluentReader:
 
     def rejoin(self) -> None:
         """See `Reader`. Meanwhile this member gives up what it owns."""
-        with client_errors(self._settings, f"rejoining group {self._settings.kafka.group!r}"):
+        with clients.client_errors(self._settings, f"rejoining group {self._settings.kafka.group!r}"):
             self.consumer.unsubscribe()
             self._subscribe()
 
@@ -254,7 +245,7 @@ class ConfluentReader:
         self.changes.append((False, lost))
 
     def _note_error(self, error: KafkaError) -> None:
-        if is_about_login(error):
+        if clients.is_about_login(error):
             self._login_in_doubt = True
 
     def _seek(self, at: TopicPartition) -> None:
@@ -329,8 +320,8 @@ class ConfluentReader:
         elif error.fatal() or code in (KafkaError._FATAL, KafkaError._LOG_TRUNCATION):
             # As a message the client's end has the code alone.
             raise DeliveryDoubtful(f"the client reads no more: {words}")
-        elif not is_passing(error):
-            raise as_broker_error(error)
+        elif not clients.is_passing(error):
+            raise clients.as_broker_error(error)
         else:
             log.warning("the client could not read", partition=partition, reason=words)
         return False

@@ -23,7 +23,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from time import monotonic, sleep, time
-from typing import TypeVar
 
 import structlog
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition, errors
@@ -34,17 +33,7 @@ from streamer.errors import DeliveryDoubtful, TransactionHanging
 from streamer.records.route import parse_position
 from streamer.settings.kafka import Kafka
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import (
-    Producers,
-    abort_commands,
-    broker_errors,
-    drop_producer,
-    identity_of,
-    make_transactional_producer,
-    open_producers,
-    transactional_id,
-    within_timeout,
-)
+from streamer.transports.kafka import clients
 from streamer.transports.kafka.rights import OFFSETS_TOPIC
 from streamer.transports.kafka.topic_reader import first_records
 from streamer.transports.kafka.topics import committed_offsets
@@ -52,9 +41,6 @@ from streamer.transports.kafka.transactions.commit_note import Unasked, unasked
 
 log = structlog.get_logger(__name__)
 
-_RETRY_SECONDS = 0.1
-
-Answer = TypeVar("Answer")
 
 DOCUMENTED_AT = "docs/runbook.md, NeardupTransactionHanging"
 
@@ -107,7 +93,7 @@ def take_over(
 
     Raises TransactionHanging without a known or successful end; DeliveryDoubtful and the client's errors.
     """
-    identity = transactional_id(settings.kafka, instance)
+    identity = clients.transactional_id(settings.kafka, instance)
     last = _state(described(settings, admin, identity))
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
     commit: bool | None = None
@@ -127,7 +113,7 @@ def take_over(
                 partitions=_shown(forgotten.all),
             )
             _end(settings.kafka, producer, forgotten, commit=commit)
-            drop_producer(producer)
+            clients.drop_producer(producer)
             # The next producer gets its id only when all marks are set.
             producer = _initialised(settings, instance, undo)
         undo.pop_all()
@@ -145,7 +131,7 @@ def require_all_ended(settings: Settings, admin: KafkaAdminClient, producer_id: 
             raise DeliveryDoubtful(
                 f"the last transaction was committed, but is still open in {', '.join(_shown(left))}"
             )
-        sleep(_RETRY_SECONDS)
+        sleep(clients.RETRY_SECONDS)
 
 
 def outcome(
@@ -182,14 +168,14 @@ def require_offsets_not_hanging(settings: Settings, admin: KafkaAdminClient) -> 
 
     It belongs to this group without a coordinator about to end it. Or its id is unknown, and its last write is too old.
     """
-    with broker_errors(settings, "looking for what holds the committed offsets open"):
+    with clients.broker_errors(settings, "looking for what holds the committed offsets open"):
         for at, producer in _open_offsets(settings, admin):
-            identity = identity_of(admin, producer.producer_id)
+            identity = clients.identity_of(admin, producer.producer_id)
             if identity is None:
                 # The only use of a clock: this user may not be allowed to see the id.
                 is_over = time() * 1000 - producer.last_timestamp > settings.kafka.transaction_timeout_ms
             else:
-                ours = identity.startswith(transactional_id(settings.kafka, ""))
+                ours = identity.startswith(clients.transactional_id(settings.kafka, ""))
                 is_over = ours and _state(described(settings, admin, identity)) not in _UNDER_WAY
             # A coordinator has finished once all marks are set: an end between both questions shows now.
             starts = _starts(_open_offsets(settings, admin), producer.producer_id) if is_over else {}
@@ -211,7 +197,7 @@ def hanging(settings: Settings, identity: str | None, forgotten: Open) -> Transa
     return TransactionHanging(
         f"group {settings.kafka.group!r} stands still: a transaction {named} (producer id {forgotten.producer_id}) was never "
         f"ended in {', '.join(_shown(forgotten.all))}, and nothing tells how it has to end. Nothing is lost. A person ends it: "
-        f"first read {DOCUMENTED_AT}; then {abort_commands(settings.kafka, forgotten.all)}"
+        f"first read {DOCUMENTED_AT}; then {clients.abort_commands(settings.kafka, forgotten.all)}"
     )
 
 
@@ -230,29 +216,14 @@ def partition_of_group(group: str, partitions: int) -> int:
 
 
 def _initialised(settings: Settings, instance: str, undo: ExitStack) -> KafkaProducer:
-    producer = make_transactional_producer(settings, instance)
-    undo.callback(drop_producer, producer)
+    producer = clients.make_transactional_producer(settings, instance)
+    undo.callback(clients.drop_producer, producer)
     producer.init_transactions()
     return producer
 
 
 def _state(description: TransactionDescription | None) -> TransactionState | None:
     return None if description is None else description.state
-
-
-def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
-    """Answer of `ask`, repeated until the delivery timeout; then raises the client's errors.
-
-    Brokers start slowly, and a cluster's first request creates the coordinator's topic.
-    """
-    deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
-    while True:
-        try:
-            return ask()
-        except errors.RetriableError:
-            if monotonic() > deadline:
-                raise
-            sleep(_RETRY_SECONDS)
 
 
 def producer_of(producer: KafkaProducer) -> tuple[int, int]:
@@ -264,7 +235,9 @@ def producer_of(producer: KafkaProducer) -> tuple[int, int]:
 def described(settings: Settings, admin: KafkaAdminClient, identity: str) -> TransactionDescription | None:
     """Coordinator's description of a transactional id; None if unknown or unanswered. Raises the client's errors."""
     try:
-        return _answer(settings, lambda: admin.describe_transactions([identity])[identity])
+        return clients.answered(
+            settings.kafka.delivery_timeout_ms, lambda: admin.describe_transactions([identity])[identity]
+        )
     except (errors.TransactionalIdNotFoundError, errors.UnsupportedVersionError):
         return None
 
@@ -276,10 +249,10 @@ def _find(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics:
         epochs = {producer.producer_epoch for _, producer in outputs + offsets if producer.producer_id == producer_id}
         return Open(producer_id, _starts(outputs, producer_id), _starts(offsets, producer_id), frozenset(epochs))
 
-    return _answer(settings, look)
+    return clients.answered(settings.kafka.delivery_timeout_ms, look)
 
 
-def _starts(producers: Producers, producer_id: int) -> dict[TopicPartition, int]:
+def _starts(producers: clients.Producers, producer_id: int) -> dict[TopicPartition, int]:
     return {
         at: producer.current_transaction_start_offset
         for at, producer in producers
@@ -287,7 +260,7 @@ def _starts(producers: Producers, producer_id: int) -> dict[TopicPartition, int]
     }
 
 
-def _open_offsets(settings: Settings, admin: KafkaAdminClient) -> Producers:
+def _open_offsets(settings: Settings, admin: KafkaAdminClient) -> clients.Producers:
     """As `_open_in`, for the group's committed offsets. None are open before any group's first commit."""
 
     def of_group(partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
@@ -303,13 +276,13 @@ def _open_in(
     admin: KafkaAdminClient,
     topics: Collection[str],
     choose: Callable[[Sequence[TopicPartition]], list[TopicPartition]],
-) -> Producers:
+) -> clients.Producers:
     """Producers with an open transaction in the chosen partitions.
 
     None, with a warning, without the right to ask or with an old broker.
     """
     try:
-        return open_producers(admin, choose(_partitions_of(admin, topics)))
+        return clients.open_producers(admin, choose(_partitions_of(admin, topics)))
     except (errors.TopicAuthorizationFailedError, errors.UnsupportedVersionError) as error:
         log.warning(
             "cannot look for transactions that the broker forgot",
@@ -364,9 +337,9 @@ def _end(kafka: Kafka, producer: KafkaProducer, forgotten: Open, *, commit: bool
     for partition in forgotten.outputs:
         producer._transaction_manager.maybe_add_partition_to_transaction(partition)
     # Sends no offset, but adds their partition. The client sends requests in turn: on return, all partitions are added.
-    within_timeout(kafka, lambda: producer.send_offsets_to_transaction({}, kafka.group), "offsets")
+    clients.within_timeout(kafka, lambda: producer.send_offsets_to_transaction({}, kafka.group), "offsets")
     step, call = ("commit", producer.commit_transaction) if commit else ("abort", producer.abort_transaction)
-    within_timeout(kafka, call, step)
+    clients.within_timeout(kafka, call, step)
 
 
 def _shown(starts: Mapping[TopicPartition, int]) -> list[str]:

@@ -15,13 +15,7 @@ from kafka.errors import KafkaError
 
 from streamer.errors import SettingsError, TransactionHanging
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import (
-    abort_commands,
-    identity_of,
-    make_admin,
-    open_producers,
-    transaction_ms_max,
-)
+from streamer.transports.kafka import clients
 from streamer.transports.kafka.topic_reader import Ranges, TopicReader
 
 log = structlog.get_logger(__name__)
@@ -48,7 +42,7 @@ def whole_ranges(
         now = time.monotonic()
         if waited_since is None:
             waited_since = now
-            bound_seconds = transaction_ms_max(settings) / 1000 + OPEN_MARGIN_SECONDS
+            bound_seconds = clients.transaction_ms_max(settings) / 1000 + OPEN_MARGIN_SECONDS
         if now - waited_since > bound_seconds:
             raise _never_ended(settings, hidden, bound_seconds)
         if now >= reported_at:
@@ -84,9 +78,9 @@ def _hidden(reader: TopicReader, ends: Mapping[TopicPartition, int]) -> dict[Top
 
 def _producers_of(settings: Settings, hidden: Mapping[TopicPartition, int]) -> list[str]:
     try:
-        with make_admin(settings) as admin:
-            ids = {producer.producer_id for _, producer in open_producers(admin, list(hidden))}
-            return [f"{number} of transactional id {identity_of(admin, number)!r}" for number in sorted(ids)]
+        with clients.make_admin(settings) as admin:
+            ids = {producer.producer_id for _, producer in clients.open_producers(admin, list(hidden))}
+            return [f"{number} of transactional id {clients.identity_of(admin, number)!r}" for number in sorted(ids)]
     except (KafkaError, SettingsError) as error:
         return [f"unknown ({error})"]
 
@@ -95,5 +89,5 @@ def _never_ended(settings: Settings, hidden: Mapping[TopicPartition, int], secon
     return TransactionHanging(
         f"the outputs cannot be read to their ends: a transaction has been open for more than {seconds:.0f} s, longer than "
         "the brokers allow, and hides what was delivered after it. Nothing is lost. A person ends it: first read "
-        f"docs/runbook.md, NeardupTransactionHanging; then {abort_commands(settings.kafka, hidden)}"
+        f"docs/runbook.md, NeardupTransactionHanging; then {clients.abort_commands(settings.kafka, hidden)}"
     )

@@ -316,7 +316,7 @@ def test_a_source_that_was_silent_for_long_is_looked_for_farther_back() -> None:
 def test_records_behind_an_open_transaction_are_waited_for_with_signs_of_life(
     monkeypatch: pytest.MonkeyPatch, start: int
 ) -> None:
-    monkeypatch.setattr(open_transactions, "transaction_ms_max", lambda settings: 1_000)
+    monkeypatch.setattr(open_transactions.clients, "transaction_ms_max", lambda settings: 1_000)
     outputs = Outputs([output_of(SOURCES[0], range(20)), output_of(SOURCES[1], range(3))], hidden=12)
     monkeypatch.setattr(topic_reader, "make_detached_consumer", outputs.consumer)
     batches = read_changelog(make_settings(records_max=100), {SOURCES[0]: range(start, 20)}, [Destination.UNIQUE])
@@ -330,7 +330,7 @@ def test_records_behind_an_open_transaction_are_waited_for_with_signs_of_life(
 
 
 def test_a_transaction_that_outlives_what_the_brokers_allow_needs_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_transactions, "transaction_ms_max", lambda settings: 200)
+    monkeypatch.setattr(open_transactions.clients, "transaction_ms_max", lambda settings: 200)
     monkeypatch.setattr(open_transactions, "OPEN_MARGIN_SECONDS", 0.1)
     outputs = Outputs([output_of(SOURCES[0], range(20))], hidden=5)
     with pytest.raises(TransactionHanging, match=r"cannot be read to their ends.*--partition 0 --start-offset 15"):
