@@ -78,7 +78,7 @@ class EvaluationSet:
     nearest  in a stream, each document's most similar earlier row, or -1
     groups   as a stream's truth, int64 [n], group or -1
 
-    >>> truth = truth_of_labels(["dup"])
+    >>> truth = scores.truth_of_labels(["dup"])
     >>> pairs = EvaluationSet("one pair", [Document("", "a text")], [Document("", "A text")], truth)
     >>> int(pairs.truth.duplicate.sum())
     1
