@@ -117,9 +117,9 @@ def mixed(folder: Path) -> Path:
 
 
 def wide(path: Path, source: Path) -> Path:
-    """The same lines with blanks at their ends: enough bytes for processes that start at once."""
+    """The same lines with blanks at their ends, packed: enough bytes for processes that start, and read, at once."""
     lines = [line.ljust(3_000) for line in source.read_bytes().splitlines()]
-    path.write_bytes(b"\n".join(lines) + b"\n")
+    path.write_bytes(gzip.compress(b"\n".join(lines) + b"\n", compresslevel=0))
     assert path.stat().st_size > START_BYTES
     return path
 
@@ -174,7 +174,7 @@ def test_files_of_every_kind_are_read_ahead_in_folders_and_by_globs(tmp_path: Pa
 def test_copies_that_a_large_input_starts_at_once_may_be_killed_and_change_nothing(
     single: tuple[Path, dict[str, bytes]], tmp_path: Path
 ) -> None:
-    path = wide(tmp_path / "pages.jsonl", single[0])
+    path = wide(tmp_path / "pages.jsonl.gz", single[0])
     subprocess.run(command(path, tmp_path / "single", 1), check=True, env=environment(tmp_path))
     with running(command(path, tmp_path / "out", 2), tmp_path) as process:
         while not (copies := children_of(process.pid)):
