@@ -290,7 +290,9 @@ class LineReader:
                 if not self._poll.poll(wait_ms):
                     return False
             is_plain = self._head is None and self._decompressor is None
-            data = self._raw.read(_PLAIN_READ_BYTES if is_plain else _COMPRESSED_READ_BYTES)
+            # Damage loses a whole block, so a part has the blocks of its file.
+            packed_bytes = _COMPRESSED_READ_BYTES - self.bytes_read % _COMPRESSED_READ_BYTES
+            data = self._raw.read(_PLAIN_READ_BYTES if is_plain else packed_bytes)
             self.bytes_read += len(data)
             self._plain = self._decode(data)
         except (OSError, Damaged, warc.Unreadable, parquet.Unreadable) as error:

@@ -195,7 +195,7 @@ class PackedReader(LineReader):
         try:
             message = next(self._messages, None)
         except (_Differs, InputUnreadable):
-            self._messages = None
+            self._messages, self.bytes_read = None, 0
             return True
         if message is None:
             self._exhausted = True

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamer.errors import InputUnreadable
@@ -45,33 +45,39 @@ def seen(reader: LineReader, lines_max: int = 7) -> Seen:
 
 
 def records(count: int) -> list[bytes]:
-    """Pages, requests, and pages that are archives themselves."""
+    """Pages, requests, and pages that are archives themselves or write of them."""
     archive, noise = Archive(), random.Random(count)
     for number in range(count):
         url = f"https://a.example/{number}"
         archive.add("request", url, b"", "application/http; msgtype=request")
-        if number % 5 == 4:
-            inner = Archive()
-            inner.page(url, "within")
-            archive.add("response", url, inner.members, http=[("Content-Type", "text/plain; charset=latin-1")])
-        archive.page(url, f"<p>{noise.randbytes(noise.randrange(2_000)).hex()}</p>")
+        inner = Archive()
+        inner.page(url, "within")
+        for block in {2: [b"It ends so: " + inner.plain], 4: [gzip.compress(inner.plain, mtime=0)]}.get(number % 5, []):
+            archive.add("response", url, block, http=[("Content-Type", "text/plain; charset=latin-1")])
+        archive.page(url, f"<p>WARC/1.0\r\n\r\n{noise.randbytes(noise.randrange(2_000)).hex()}</p>")
     return archive.records
 
 
-def grouped(parts: list[bytes], sizes: list[int]) -> list[bytes]:
+def grouped(parts: list[bytes], sizes: list[int], level: int = 9) -> list[bytes]:
     """Gzip members of so many records each, in turn."""
     members, at, turn = [], 0, 0
     while at < len(parts):
         size = sizes[turn % len(sizes)]
-        members.append(gzip.compress(b"".join(parts[at : at + size]), mtime=0))
+        members.append(gzip.compress(b"".join(parts[at : at + size]), level, mtime=0))
         at, turn = at + size, turn + 1
     return members
 
 
-def cut_anywhere(parts: list[bytes], sizes: list[int]) -> list[bytes]:
+def cut_anywhere(parts: list[bytes], sizes: list[int], level: int) -> list[bytes]:
     """Gzip members that end within records."""
     plain, step = b"".join(parts), 700 * sizes[0]
-    return [gzip.compress(plain[at : at + step], mtime=0) for at in range(0, len(plain), step)]
+    return grouped([plain[at : at + step] for at in range(0, len(plain), step)], [1], level)
+
+
+def cut_as_if_records_began(parts: list[bytes], sizes: list[int], level: int) -> list[bytes]:
+    """Gzip members that begin as records do, some of them within a page."""
+    first, *others = b"".join(parts).split(b"WARC/")
+    return grouped([first + b"WARC/" + others[0], *[b"WARC/" + other for other in others[1:]]], sizes, level)
 
 
 @pytest.fixture
@@ -81,27 +87,35 @@ def pool() -> Iterator[ProcessPoolExecutor]:
 
 
 @given(
-    members_of=st.sampled_from([grouped, cut_anywhere]),
+    members_of=st.sampled_from([grouped, cut_anywhere, cut_as_if_records_began]),
+    level=st.sampled_from([0, 6]),
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=3),
     piece_bytes=st.integers(300, 9_000),
-    damage=st.sampled_from(["none", "cut", "changed", "padded", "appended"]),
+    damage=st.sampled_from(["none", "cut", "changed", "unproven", "padded", "appended"]),
     where=st.floats(0, 1, exclude_max=True),
+    flipped=st.integers(1, 255),
 )
+@example(members_of=grouped, level=6, sizes=[3], piece_bytes=5823, damage="unproven", where=0.41, flipped=1)
 def test_pieces_of_any_archive_give_the_lines_digest_and_error_of_the_whole(
     tmp_path_factory: pytest.TempPathFactory,
-    members_of: Callable[[list[bytes], list[int]], list[bytes]],
+    members_of: Callable[[list[bytes], list[int], int], list[bytes]],
+    level: int,
     sizes: list[int],
     piece_bytes: int,
     damage: str,
     where: float,
+    flipped: int,
 ) -> None:
-    members = members_of(records(20), sizes)
+    members = members_of(records(20), sizes, level)
     packed = bytearray(b"".join(members))
     at = int(where * len(packed))
     if damage == "cut":
         del packed[at + 1 :]
     if damage == "changed":
-        packed[at] ^= 0xFF
+        packed[at] ^= flipped
+    if damage == "unproven":
+        # Only the check at a member's end differs.
+        packed[sum(map(len, members[: 1 + int(where * len(members))])) - 8] ^= flipped
     if damage == "padded":
         packed = bytearray((b"\0" * 9).join(members))
     if damage == "appended":
@@ -130,6 +144,22 @@ def test_an_archive_of_a_member_a_record_is_read_in_pieces_and_never_from_its_be
 
     monkeypatch.setattr(LineReader, "_fill", fill)
     assert seen(ReadAhead([path], 2, here).open(path)) == wanted
+
+
+def test_an_archive_that_cannot_be_read_in_pieces_does_not_keep_the_next_one_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = grouped(records(20), [1])
+    paths = [tmp_path / "padded.warc.gz", tmp_path / "sound.warc.gz"]
+    paths[0].write_bytes((b"\0" * 9).join(members))
+    paths[1].write_bytes(b"".join(members))
+    wanted = [seen(LineReader(path)) for path in paths]
+    monkeypatch.setattr(read_ahead, "PIECE_BYTES", 2_000)
+    ahead = ReadAhead(paths, 2, here)
+    assert seen(ahead.open(paths[0])) == wanted[0]
+    reader = ahead.open(paths[1])
+    assert isinstance(reader, PackedReader)
+    assert seen(reader) == wanted[1]
 
 
 def files_of_every_kind(folder: Path) -> list[Path]:
@@ -207,5 +237,5 @@ def test_a_piece_goes_into_its_own_pipe_alone(tmp_path: Path) -> None:
     other = tmp_path / "pages.jsonl.gz"
     other.write_bytes(gzip.compress(b"a line\n"))
     before = other.read_bytes()
-    send(Piece(other, 0, 1), str(other), os.stat(other).st_ino + 1)
+    send(Piece(other, 0, 1), str(other), other.stat().st_ino + 1)
     assert other.read_bytes() == before
