@@ -47,10 +47,10 @@ CODE_LINES_MAX = {
     "streamer/observe": 1048,
     "streamer/parts": 987,
     "streamer/records": 1504,
-    "streamer/service": 2600,
+    "streamer/service": 2607,
     "streamer/settings": 810,
     "streamer/text": 1468,
-    "streamer/transports": 4942,
+    "streamer/transports": 5143,
     "streamer/verification": 1371,
     "streamer/what_if": 453,
 }

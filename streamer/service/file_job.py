@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -138,14 +139,9 @@ def filter_files(
                 several.start()
             index, fingerprinter = open_with_scheme(settings)
         resources.enter_context(index)
-        transport = FileTransport(
-            files,
-            out,
-            settings.batch,
-            lambda names: known_streams(index, names),
-            compression=compression,
-            ahead=ReadAhead(files, readers, several.call),
-        )
+        ahead = ReadAhead(files, readers, several.call)
+        known = partial(known_streams, index)
+        transport = FileTransport(files, out, settings.batch, known, compression=compression, ahead=ahead)
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
