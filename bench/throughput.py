@@ -6,10 +6,11 @@ broker up, which compiles itself at first. CPU time is this process's, client th
 under way.
 
     python -m bench.throughput files [DOCUMENTS ...] [--json]
-    python -m bench.throughput cores [DOCUMENTS ...] [--processes N] [--json]
+    python -m bench.throughput cores [DOCUMENTS ...] [--packed warc.gz|jsonl.gz] [--processes N] [--json]
     python -m bench.throughput kafka [DOCUMENTS ...] [--client NAME ...] [--json]
 """
 
+import gzip
 import os
 import resource
 import statistics
@@ -142,51 +143,100 @@ def files(documents: tuple[Path, ...], count: int, overrides: tuple[str, ...], a
     )
 
 
-def cpu_seconds_of_children() -> float:
-    """Processor seconds of all processes below this one that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def page(value: bytes, host: str) -> bytes:
+    """A document as a record of WARC, on a host of its own."""
+    document = orjson.loads(value)
+    head = "".join(f'<meta name="property-{number}" content="{number * 7919}">' for number in range(90))
+    html = f"<html><head><title>{document.get('title', '')}</title>{head}</head><body>{document['text']}</body></html>"
+    block = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n{html}".encode()
+    headers = {
+        "WARC-Type": "response",
+        "WARC-Record-ID": f"<urn:{host}>",
+        "WARC-Target-URI": f"https://h{host}.example/",
+        "WARC-Date": "2026-11-22T10:00:00Z",
+        "Content-Type": "application/http; msgtype=response",
+        "Content-Length": str(len(block)),
+    }
+    lines = "".join(f"{name}: {content}\r\n" for name, content in headers.items())
+    return f"WARC/1.0\r\n{lines}\r\n".encode() + block + b"\r\n\r\n"
+
+
+def written(folder: Path, values: Sequence[bytes], packed: str | None) -> Path:
+    """The documents as one file of lines, or as twenty packed files in a folder: of lines, or of pages with a markup of 4 kB."""
+    folder.mkdir()
+    if packed is None:
+        (folder / "documents.jsonl").write_bytes(b"".join(line + b"\n" for line in values))
+        return folder / "documents.jsonl"
+    for number in range(20):
+        part = values[number::20]
+        if packed == "jsonl.gz":
+            content = gzip.compress(b"".join(line + b"\n" for line in part))
+        else:
+            content = b"".join(gzip.compress(page(document, f"{row}-{number}")) for row, document in enumerate(part))
+        (folder / f"{number:02}.{packed}").write_bytes(content)
+    return folder
+
+
+def run_to_end(arguments: Sequence[str]) -> tuple[float, float, float]:
+    """Run a command. Returns seconds by the clock, processor seconds with all its processes, and those of its first one alone."""
+    begin = time.perf_counter()
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        seconds = time.perf_counter() - begin
+        ticks = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, arguments)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, cpu_seconds, sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 @main.command()
 @click.argument("documents", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @click.option("--count", default=200_000, show_default=True, help="Made-up documents where no files are given.")
+@click.option(
+    "--packed", type=click.Choice(["warc.gz", "jsonl.gz"]), help="Twenty packed files in place of one of lines."
+)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--processes", default=len(os.sched_getaffinity(0)), show_default=True)
 @click.option("--set", "overrides", multiple=True, help="A setting.")
 @click.option("--json", "as_json", is_flag=True)
 def cores(
-    documents: tuple[Path, ...], count: int, rounds: int, processes: int, overrides: tuple[str, ...], as_json: bool
+    documents: tuple[Path, ...],
+    count: int,
+    packed: str | None,
+    rounds: int,
+    processes: int,
+    overrides: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Filter JSON Lines by the whole command, in turn with one process and with several; a first round warms up."""
+    """Filter files by the whole command, in turn with one process and with several; a first round warms up."""
+    pages = ["decode.preset=warc", "fingerprint.markup=html"] if packed == "warc.gz" else []
+    chosen = [word for override in (*pages, *overrides) for word in ("--set", override)]
     with tempfile.TemporaryDirectory(prefix="throughput-") as name:
         directory = Path(name)
-        source = directory / "documents.jsonl"
-        values = values_of(documents, count)
-        source.write_bytes(b"".join(line + b"\n" for line in values))
-        seconds: dict[int, list[float]] = {1: [], processes: []}
-        cpu_seconds: dict[int, list[float]] = {1: [], processes: []}
+        values = [value for value in values_of(documents, count) if packed is None or is_document(value)]
+        source = written(directory / "documents", values, packed)
+        found: dict[int, list[tuple[float, float, float]]] = {1: [], processes: []}
         for number in range(rounds + 1):
-            for each, found in seconds.items():
+            for each, runs in found.items():
                 place = str(directory / f"{number}-{each}")
-                named = ["--out", place, "--index", f"{place}.index", "--processes", str(each), "--json"]
-                chosen = [word for override in overrides for word in ("--set", override)]
-                begin, before = time.perf_counter(), cpu_seconds_of_children()
-                subprocess.run(
-                    [sys.executable, "-m", "streamer", *chosen, "filter", str(source), *named],
-                    check=True,
-                    capture_output=True,
-                )
+                named = ["--out", place, "--index", f"{place}.index", "--processes", str(each)]
+                run = run_to_end([sys.executable, "-m", "streamer", *chosen, "filter", str(source), *named])
                 if number:
-                    found.append(time.perf_counter() - begin)
-                    cpu_seconds[each].append(cpu_seconds_of_children() - before)
-        ratios = sorted(one / several for one, several in zip(seconds[1], seconds[processes], strict=True))
+                    runs.append(run)
+        ratios = sorted(one[0] / several[0] for one, several in zip(found[1], found[processes], strict=True))
+    medians = {
+        str(each): [statistics.median(column) for column in zip(*runs, strict=True)] for each, runs in found.items()
+    }
     show(
         {
             "documents": len(values),
             "bytes_per_document": sum(map(len, values)) / len(values),
-            "seconds": {str(each): statistics.median(found) for each, found in seconds.items()},
-            "cpu_seconds": {str(each): statistics.median(found) for each, found in cpu_seconds.items()},
+            "seconds": {each: median[0] for each, median in medians.items()},
+            "cpu_seconds": {each: median[1] for each, median in medians.items()},
+            "cpu_seconds_first_process": {each: median[2] for each, median in medians.items()},
             "ratio": statistics.median(ratios),
             "ratio_min": ratios[0],
             "ratio_max": ratios[-1],
@@ -194,6 +244,14 @@ def cores(
         },
         as_json,
     )
+
+
+def is_document(value: bytes) -> bool:
+    """Whether a made-up line is no dead letter."""
+    try:
+        return bool(orjson.loads(value).get("text"))
+    except (orjson.JSONDecodeError, AttributeError):
+        return False
 
 
 @dataclass

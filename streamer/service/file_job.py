@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -25,6 +26,7 @@ from streamer.service.whole import Service
 from streamer.service.wiring import build_service, open_with_scheme
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.files.line_reader import LineReader
+from streamer.transports.files.read_ahead import ReadAhead, is_archive
 from streamer.transports.files.transport import FileTransport
 from streamer.transports.transport import NO_TIMESTAMP_MS
 
@@ -130,15 +132,16 @@ def filter_files(
 
     with ExitStack() as resources:
         resources.enter_context(compilations(compiling))
-        several = resources.enter_context(Processes(settings, processes))
+        readers = processes if processes > 1 and any(map(is_archive, files)) else 0
+        several = resources.enter_context(Processes(settings, processes, readers))
         with compile_first(settings):
             if sum(path.stat().st_size for path in files if path.is_file()) >= START_BYTES:
                 several.start()
             index, fingerprinter = open_with_scheme(settings)
         resources.enter_context(index)
-        transport = FileTransport(
-            files, out, settings.batch, lambda names: known_streams(index, names), compression=compression
-        )
+        ahead = ReadAhead(files, readers, several.call)
+        known = partial(known_streams, index)
+        transport = FileTransport(files, out, settings.batch, known, compression=compression, ahead=ahead)
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),

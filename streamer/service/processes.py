@@ -13,14 +13,14 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -137,9 +137,12 @@ class Processes:
     (8, 1)
     """
 
-    def __init__(self, settings: Settings, count: int) -> None:
-        """count: processes; fewer than two prepare nothing."""
-        self._settings, self._count = settings, count
+    def __init__(self, settings: Settings, count: int, readers: int = 0) -> None:
+        """
+        count    processes; fewer than two prepare nothing
+        readers  more processes for `call`
+        """
+        self._settings, self._count, self._readers = settings, count, readers
         self._scheme: tuple[HashKey, int] = PUBLIC, 0
         self._starter: threading.Thread | None = None
         self._pool: ProcessPoolExecutor | None = None
@@ -212,6 +215,10 @@ class Processes:
                 raise RecordsSuspected from None
         return prepared.documents(), prepared.fingerprints
 
+    def call(self, function: Callable[..., Any], *arguments: object) -> Future[Any] | None:
+        """Call a function in a process; None if none has started. At most `readers` calls may wait for this process."""
+        return None if self._pool is None else self._submitted(function, *arguments)
+
     def __enter__(self) -> "Processes":
         return self
 
@@ -235,20 +242,23 @@ class Processes:
     def _start(self, method: str = "forkserver") -> None:
         context = multiprocessing.get_context(method)
         context.set_forkserver_preload([__name__])
-        self._pool = ProcessPoolExecutor(self._count, context, _begin, (self._settings,))
+        self._pool = ProcessPoolExecutor(self._count + self._readers, context, _begin, (self._settings,))
         # The pool starts one process a call that waits.
-        self._ready, *_ = [self._call(None) for _ in range(self._count)]
+        self._ready, *_ = [self._prepared(None) for _ in range(self._count)]
 
     def _submit(self, records: Sequence[Record]) -> "_Begun":
         memory = os.memfd_create("batch")
-        return _Begun(records, memory, self._call(Lines.of(records, memory)))
+        return _Begun(records, memory, self._prepared(Lines.of(records, memory)))
 
-    def _call(self, lines: Lines | None) -> "Future[Prepared]":
+    def _prepared(self, lines: Lines | None) -> "Future[Prepared]":
+        return self._submitted(_prepare, lines, *self._scheme)
+
+    def _submitted(self, function: Callable[..., Any], *arguments: object) -> Future[Any]:
         assert self._pool is not None
         try:
-            return self._pool.submit(_prepare, lines, *self._scheme)
+            return self._pool.submit(function, *arguments)
         except BrokenProcessPool as error:
-            failed: Future[Prepared] = Future()
+            failed: Future[Any] = Future()
             failed.set_exception(error)
             return failed
 

@@ -12,6 +12,7 @@ import os
 import select
 import shlex
 import stat
+import sys
 import time
 import zlib
 from collections import Counter
@@ -108,6 +109,8 @@ class Decompressor:
         self._padding = padding
         self._frame: _Frame | None = None
         self._frames = 0
+        self.rest_bytes: int | None = None
+        """Bytes not yet used, if a frame has just ended."""
 
     def decode(self, data: bytes) -> Iterator[bytes]:
         """Yield the plain text of `data`, frame by frame. Raises Damaged."""
@@ -122,10 +125,10 @@ class Decompressor:
                 plain = self._frame.decompress(data)
             except (zlib.error, zstandard.ZstdError) as error:
                 raise Damaged(f"the compressed data is damaged ({error})") from error
-            data = b""
+            data, self.rest_bytes = b"", None
             if self._frame.eof:
                 data = self._frame.unused_data
-                self._frame = None
+                self._frame, self.rest_bytes = None, len(data)
             yield plain
 
     def finish(self) -> None:
@@ -160,8 +163,12 @@ class LineReader:
         *,
         standard_input: int = 0,
         line_bytes_max: int = LINE_BYTES_MAX,
+        part: tuple[int, int] | None = None,
     ) -> None:
-        """Open `path`, or the descriptor `standard_input` for '-'. Raises InputUnreadable."""
+        """Open `path`, or the descriptor `standard_input` for '-'. Raises InputUnreadable.
+
+        part  begin with this byte, and end with the first WARC record and frame that end together, no earlier than here
+        """
         self.name = str(path)
         self._path = path
         self.count = 0
@@ -174,6 +181,9 @@ class LineReader:
             """Whether this is a pipe, whose lines may keep it waiting."""
         except OSError as error:
             raise InputUnreadable(f"{self.name}: cannot be opened: {error.strerror}.") from error
+        begin, self._part_end = part or (0, sys.maxsize)
+        if begin:
+            self._raw.seek(begin)
         self._suffix = path.suffix.lower()
         self._has_begun = False
         self._poll = select.poll()
@@ -190,8 +200,8 @@ class LineReader:
         self._warc: warc.WarcLines | None = None
         self._fragment = bytearray()
         self._digest = xxhash.xxh3_128()
-        self.bytes_read = 0
-        """Bytes read, before decompression."""
+        self.bytes_read = begin
+        """Bytes read, before decompression; for a part, the offset of its next byte."""
 
     def lines(
         self, count_max: int, bytes_max: int, wait_ms: int | None = None, *, whole: bool = False, least: int = 1
@@ -280,7 +290,9 @@ class LineReader:
                 if not self._poll.poll(wait_ms):
                     return False
             is_plain = self._head is None and self._decompressor is None
-            data = self._raw.read(_PLAIN_READ_BYTES if is_plain else _COMPRESSED_READ_BYTES)
+            # Damage loses a whole block, so a part has the blocks of its file.
+            packed_bytes = _COMPRESSED_READ_BYTES - self.bytes_read % _COMPRESSED_READ_BYTES
+            data = self._raw.read(_PLAIN_READ_BYTES if is_plain else packed_bytes)
             self.bytes_read += len(data)
             self._plain = self._decode(data)
         except (OSError, Damaged, warc.Unreadable, parquet.Unreadable) as error:
@@ -309,6 +321,8 @@ class LineReader:
                 yield plain
             else:
                 yield from (plain[at : at + _SPLIT_BYTES_MAX] for at in range(0, len(plain), _SPLIT_BYTES_MAX))
+            if self._part_ends():
+                return
         if ended:
             if self._decompressor:
                 self._decompressor.finish()
@@ -317,6 +331,16 @@ class LineReader:
             elif self._fragment:
                 self._append([self._end_of_fragment(b"")])
             self._exhausted = True
+
+    def _part_ends(self) -> bool:
+        """End a part where it may end: frame and record are complete."""
+        rest_bytes = None if self._decompressor is None else self._decompressor.rest_bytes
+        if rest_bytes is None or self._warc is None or self.bytes_read - rest_bytes < self._part_end:
+            return False
+        if self._warc.is_between_records:
+            self.bytes_read -= rest_bytes
+            self._exhausted = True
+        return self._exhausted
 
     def _rows(self) -> Iterator[bytes]:
         """Rows of a Parquet file. Raises Damaged, Unreadable."""

@@ -39,6 +39,7 @@ from streamer.transports.files.output_folder import (
     OutputFolder,
 )
 from streamer.transports.files.output_log import FileOutputLog
+from streamer.transports.files.read_ahead import ReadAhead
 from streamer.transports.transport import FINISHED, NO_TIMESTAMP_MS, Assigned, Finished, Transport
 
 TAIL_RECORDS_MAX = 200_000
@@ -93,17 +94,20 @@ class FileTransport(Transport):
         hooks: DeliveryHooks | None = None,
         standard_input: int = 0,
         compression: str | None = None,
+        ahead: ReadAhead | None = None,
     ) -> None:
         """
         known_streams   the indexed streams by these names, each with applied offset and mark
         hooks           for crash tests
         standard_input  file descriptor for '-'
         compression     see `OutputFolder`
+        ahead           reads archives; None: this process does
         """
         self._paths = list(paths)
         self._batch = batch
         self._known_streams = known_streams
         self._standard_input = standard_input
+        self._ahead = ahead or ReadAhead([], 0, lambda *_: None)
         self._folder = OutputFolder(out, hooks or DeliveryHooks(), compression)
         self._unread = deque(self._paths)
         self._assigned: dict[Source, _Reading] = {}
@@ -328,7 +332,7 @@ class FileTransport(Transport):
         if ahead and ahead.offset - offset > TAIL_RECORDS_MAX and self._proven.get(reading.source.stream) != ahead:
             self._prove(reading, ahead)
         with ExitStack() as on_failure:
-            reader = LineReader(reading.path, standard_input=self._standard_input)
+            reader = self._ahead.open(reading.path, self._standard_input)
             on_failure.callback(reader.close)
             skipped = reader.skip(offset)
             delivered = self._folder.sources[reading.key]

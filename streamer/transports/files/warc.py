@@ -109,9 +109,14 @@ class WarcLines:
         finally:
             del self._held[:at]
 
+    @property
+    def is_between_records(self) -> bool:
+        """Whether no record is under way."""
+        return not self._to_skip_bytes and not self._held.strip(b"\r\n")
+
     def finish(self) -> None:
         """End the input. Raises Unreadable within a record."""
-        if self._to_skip_bytes or self._held.strip(b"\r\n"):
+        if not self.is_between_records:
             raise Unreadable(f"the file ends within WARC record {self._records + 1}: it is truncated")
 
     def _end_of_record(self, begin: int) -> int | None:
