@@ -44,7 +44,6 @@ _PIPE_BYTES = 2**20
 _OFFSET_BYTES = 16
 _END = b"{"  # first byte of a piece's last message; others begin with a figure
 _LOOK_SECONDS = 0.1
-_SPLIT = (".warc.gz", ".wet.gz")
 _MEMBER = re.compile(rb"\x1f\x8b\x08")
 _LOOK_BYTES = 4096  # of a member, to know its first bytes
 
@@ -69,7 +68,7 @@ def is_archive(path: Path) -> bool:
 def pieces_of(path: Path) -> list[Piece]:
     """Pieces of a file, in order; a single one if nothing in it can be read on its own."""
     size = max(1, path.stat().st_size)
-    step = PIECE_BYTES if path.name.lower().endswith(_SPLIT) else size
+    step = PIECE_BYTES if path.name.lower().endswith((".warc.gz", ".wet.gz")) else size
     return [Piece(path, begin, min(begin + step, size)) for begin in range(0, size, step)]
 
 
@@ -133,14 +132,10 @@ def send(piece: Piece, pipe: str, inode: int) -> None:
             sender.join()
 
 
-Elsewhere = Callable[..., Future[None] | None]
-"""Calls a function in another process; None if there is none."""
-
-
 class _Begun:
     """A piece that another process may read."""
 
-    def __init__(self, piece: Piece, call: Elsewhere) -> None:
+    def __init__(self, piece: Piece, call: Callable[..., Future[None] | None]) -> None:
         self.piece = piece
         self._receiving, self._sending = Pipe(duplex=False)
         number = self._sending.fileno()
@@ -171,10 +166,6 @@ class _Begun:
         self._sending.close()
 
 
-class _Differs(Exception):
-    """A piece does not begin where the one before ends."""
-
-
 class ArchiveReader(LineReader):
     """Reader of a file's pieces; after damage, of the file itself, without the lines that have come."""
 
@@ -194,7 +185,7 @@ class ArchiveReader(LineReader):
             return super()._fill(deadline)
         try:
             message = next(self._messages, None)
-        except (_Differs, InputUnreadable):
+        except InputUnreadable:
             self._messages, self.bytes_read = None, 0
             return True
         if message is None:
@@ -215,7 +206,7 @@ class ArchiveReader(LineReader):
             super()._append(lines[again:])
 
     def _joined(self, pieces: Iterator[_Begun]) -> Iterator[bytes]:
-        """Blocks of all pieces. Raises _Differs, InputUnreadable."""
+        """Blocks of all pieces. Raises InputUnreadable."""
         at = 0
         for begun in pieces:
             with closing(begun):
@@ -223,7 +214,7 @@ class ArchiveReader(LineReader):
                     continue
                 messages = begun.messages()
                 if int(next(messages)) != at:
-                    raise _Differs
+                    raise InputUnreadable(f"{begun.piece.path}: a piece does not begin where the one before ends.")
                 for message in messages:
                     if not message.startswith(_END):
                         yield message
@@ -236,15 +227,16 @@ class ArchiveReader(LineReader):
 class ReadAhead:
     """Archives among a job's inputs, whose pieces other processes read in the order of these inputs.
 
-    >>> ahead = ReadAhead([], 2, lambda *_: None)
-    >>> ahead.open(Path("/dev/null")).lines(1, 1)
+    >>> with closing(ReadAhead([], 2, lambda *_: None).open(Path("/dev/null"))) as reader:
+    ...     reader.lines(1, 1)
     []
     """
 
-    def __init__(self, paths: Sequence[Path], count: int, call: Elsewhere) -> None:
+    def __init__(self, paths: Sequence[Path], count: int, call: Callable[..., Future[None] | None]) -> None:
         """
         paths  the inputs; each is opened once, in this order
         count  most pieces at once
+        call   calls a function in another process; None if there is none
         """
         self._pieces = (piece for path in paths if is_archive(path) for piece in pieces_of(path))
         self._count, self._call = count, call
