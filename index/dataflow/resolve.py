@@ -5,6 +5,7 @@ documents as its rows and all earlier ones as its index.
 """
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,8 @@ class Resolve:
         self._parameters, self._layout, self._shards = parameters, layout, shards
         self._longer = 0 if longer is None else longer.ten_thousandths
         self._fates = FateStore(layout.settled)
+        # Compiled loops may hang in a JVM's thread: they restore the thread state of whichever operator came there first.
+        self._own_thread = ThreadPoolExecutor(1)
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
         """Decide a slot's documents that have hits."""
@@ -60,7 +63,7 @@ class Resolve:
         if not len(hits):
             return
         known, matches = self._known(task, hits)
-        outcome = self._decided(known, matches)
+        outcome = self._own_thread.submit(self._decided, known, matches).result()
         rejects = self._rejects(task, known, outcome)
         shards = shard_of_batches(rejects["of_high"], rejects["of_low"], self._shards)
         for shard, content in packed_by_group(rejects, shards):

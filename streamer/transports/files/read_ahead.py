@@ -38,12 +38,10 @@ PIECE_BYTES = 8 * 2**20
 BLOCK_BYTES = 2**18
 """Most bytes of lines in a message, unless one line is longer."""
 
-_BLOCK_LINES = 4096
 _BLOCKS_AHEAD = 64
 _PIPE_BYTES = 2**20
 _OFFSET_BYTES = 16
 _END = b"{"  # first byte of a piece's last message; others begin with a figure
-_LOOK_SECONDS = 0.1
 _MEMBER = re.compile(rb"\x1f\x8b\x08")
 _LOOK_BYTES = 4096  # of a member, to know its first bytes
 
@@ -80,7 +78,7 @@ def messages(piece: Piece) -> Iterator[bytes]:
     begin = _member_in(piece) if piece.begin else 0
     yield b"%0*d" % (_OFFSET_BYTES, begin)
     with closing(LineReader(piece.path, part=(begin, piece.end))) as reader:
-        while lines := reader.lines(_BLOCK_LINES, BLOCK_BYTES):
+        while lines := reader.lines(4096, BLOCK_BYTES):
             yield b"%0*d%b" % (_OFFSET_BYTES, reader.bytes_read, b"\n".join(lines))
         yield orjson.dumps({"end": reader.bytes_read, "left_out": reader.left_out})
 
@@ -147,7 +145,7 @@ class _Begun:
         """The piece's messages. Those that do not come are made here. Raises InputUnreadable."""
         count = 0
         if self._future is not None:
-            while not self._receiving.poll(_LOOK_SECONDS) and not self._future.done():
+            while not self._receiving.poll(0.1) and not self._future.done():
                 pass
             # From now on the pipe ends when its process has closed it, or is gone.
             self._sending.close()
