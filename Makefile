@@ -12,8 +12,8 @@ SOAK_MINUTES ?= 30
 PACKAGES_FLINK := .venv-flink/packages
 INSTALLED_FLINK := .venv-flink/installed
 FLINK_DOCUMENTS ?= 6000
-# Tests mostly wait for processes to die and for brokers to notice, so four run at once; those of a file one after the other.
-TEST_PROCESSES ?= 4
+# Tests mostly wait for processes to die and for brokers to notice, so three run at once; those of a file one after the other.
+TEST_PROCESSES ?= 3
 TESTS ?=
 RELEASE := build/release
 

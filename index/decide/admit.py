@@ -14,7 +14,7 @@ from index.decide.batch import Batch
 from index.decide.forget import remove
 from index.decide.guard import guarded
 from index.decide.lookup import Answer, nearest_and_all, nearest_judged, nearest_visible, resembling, with_equals
-from index.decide.prepare import Prepared, prepared, stored_form
+from index.decide.prepare import Prepared, prepared, prepared_batch
 from index.decide.recrawl import decide_versions, pairs_of_versions
 from index.decide.rule import Rows, Walk
 from index.entry import NO_NUMBER, Decisions, Entries, HostShare, Position, Source, Verdict
@@ -39,8 +39,7 @@ from index.versions.texts import add_documents
 
 def admit(opened: OpenIndex, entries: Entries, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> Decisions:
     """Implementation of `Index.admit`."""
-    stored = stored_form(entries, opened.parameters)
-    portions = prepared(stored, np.arange(len(stored)), opened.parameters)
+    stored, portions = prepared_batch(entries, opened.parameters)
     return opened.write(lambda session: _admitted(session, stored, portions, ends, marks))
 
 

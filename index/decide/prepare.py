@@ -104,6 +104,12 @@ def _digests_of_fingerprints(entries: Entries) -> npt.NDArray[np.uint64]:
     return np.repeat(np.array(digests, np.uint64)[:, None], 2, axis=1)
 
 
+def prepared_batch(entries: Entries, parameters: Parameters) -> tuple[Entries, list[Prepared]]:
+    """A batch in `stored_form`, and its rows as `prepared`. Raises ValueError for an unsound batch."""
+    stored = stored_form(entries, parameters)
+    return stored, prepared(stored, np.arange(len(stored)), parameters)
+
+
 def prepared(
     entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters, *, alone: bool = False, pairs: bool = False
 ) -> list[Prepared]:

@@ -11,7 +11,6 @@ Pieces of WARC follow a guess: a gzip member with a record begins there. If a pi
 or is damaged, the file is read here from its beginning. So messages about damage, and lines, are those of `LineReader`.
 """
 
-import fcntl
 import os
 import re
 import zlib
@@ -39,7 +38,6 @@ BLOCK_BYTES = 2**18
 """Most bytes of lines in a message, unless one line is longer."""
 
 _BLOCKS_AHEAD = 64
-_PIPE_BYTES = 2**20
 _OFFSET_BYTES = 16
 _END = b"{"  # first byte of a piece's last message; others begin with a figure
 _MEMBER = re.compile(rb"\x1f\x8b\x08")
@@ -137,8 +135,6 @@ class _Begun:
         self.piece = piece
         self._receiving, self._sending = Pipe(duplex=False)
         number = self._sending.fileno()
-        with suppress(OSError):
-            fcntl.fcntl(number, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._future = call(send, piece, f"/proc/{os.getpid()}/fd/{number}", os.fstat(number).st_ino)
 
     def messages(self) -> Iterator[bytes]:
