@@ -45,7 +45,11 @@ _LOOK_BYTES = 4096  # of a member, to know its first bytes
 
 
 class Piece(NamedTuple):
-    """Part of a file as stored: what begins from `begin` on and before `end`."""
+    """Part of a file as stored: what begins from `begin` on and before `end`.
+
+    >>> Piece(Path("crawl.warc.gz"), begin=0, end=PIECE_BYTES)
+    Piece(path=PosixPath('crawl.warc.gz'), begin=0, end=8388608)
+    """
 
     path: Path
     begin: int
@@ -161,7 +165,12 @@ class _Begun:
 
 
 class ArchiveReader(LineReader):
-    """Reader of a file's pieces; after damage, of the file itself, without the lines that have come."""
+    """Reader of a file's pieces; after damage, of the file itself, without the lines that have come.
+
+    >>> with closing(ArchiveReader(Path("/dev/null"), iter([_Begun(Piece(Path("/dev/null"), 0, 1), lambda *_: None)]))) as reader:
+    ...     reader.lines(1, 1), dict(reader.left_out)
+    ([], {})
+    """
 
     def __init__(self, path: Path, pieces: Iterator[_Begun]) -> None:
         super().__init__(path)
