@@ -21,12 +21,12 @@ FOLDER_MODULES_MAX = 14
 
 CODE_LINES_MAX = {
     "index": 604,
-    "index/dataflow": 939,
+    "index/dataflow": 1047,
     "index/decide": 1693,
     "index/frames": 189,
     "index/kernels": 1548,
-    "index/lsm": 993,
-    "index/matching": 692,
+    "index/lsm": 995,
+    "index/matching": 693,
     "index/storage": 2182,
     "index/stories": 299,
     "index/tools": 1604,
@@ -41,7 +41,7 @@ CODE_LINES_MAX = {
     "streamer/evaluation": 1152,
     "streamer/explain": 1105,
     "streamer/fingerprint": 1312,
-    "streamer/flink": 483,
+    "streamer/flink": 484,
     "streamer/give_back": 456,
     "streamer/index_admin": 716,
     "streamer/observe": 1048,
@@ -279,7 +279,6 @@ def test_tests_stand_where_their_modules_stand() -> None:
 
 WITHOUT_TESTS_OF_THEIR_OWN = {
     "only types, names and messages": (
-        "index.dataflow.message",
         "index.errors",
         "index.storage.counters",
         "index.storage.file.commit_hooks",
@@ -315,7 +314,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/index/dataflow/test_flow.py": (
         "index.dataflow.claim",
         "index.dataflow.join",
-        "index.dataflow.leaves",
         "index.dataflow.name",
         "index.dataflow.recall",
         "index.dataflow.resolve",

@@ -5,6 +5,7 @@ documents as its rows and all earlier ones as its index.
 """
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,8 @@ class Resolve:
         self._parameters, self._layout, self._shards = parameters, layout, shards
         self._longer = 0 if longer is None else longer.ten_thousandths
         self._fates = FateStore(layout.settled)
+        # For compiled loops, as in FRAME.
+        self._own_thread = ThreadPoolExecutor(1)
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
         """Decide a slot's documents that have hits."""
@@ -60,7 +63,7 @@ class Resolve:
         if not len(hits):
             return
         known, matches = self._known(task, hits)
-        outcome = self._decided(known, matches)
+        outcome = self._own_thread.submit(self._decided, known, matches).result()
         rejects = self._rejects(task, known, outcome)
         shards = shard_of_batches(rejects["of_high"], rejects["of_low"], self._shards)
         for shard, content in packed_by_group(rejects, shards):
@@ -101,6 +104,8 @@ class Resolve:
         pairs = Matches(among.rows, among.distances, among.numbers - np.uint64(first))
         # Without a column of letters all are 0, unknown.
         letters, numbers = known.whole["letters"].sum(axis=1, dtype=np.int64), np.arange(first, dtype=np.uint64)
+        if parameters.frames is not None:
+            letters = parameters.own_lengths(fingerprints, letters.astype(np.uint32))
         candidates = CandidateSet(fingerprints[first:], looks[first:], letters[first:])
         decided = numbers, fingerprints[:first], looks[:first], letters[:first]
         candidates.add(*decided, known.roots.astype(np.uint64))

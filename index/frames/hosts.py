@@ -94,7 +94,7 @@ def write_samples(transaction: Transaction, samples: Mapping[int, layout.HostSam
 
 
 def enter_samples(transaction: Transaction, samples: Mapping[int, layout.HostSample]) -> None:
-    """Store samples in an index without any, by key, at most HOSTS_MAX of a group."""
+    """Store samples in an index without any, by key, at most HOSTS_MAX a group."""
     keys, numbers = np.sort(np.array(list(samples), np.uint64)), list(range(layout.HOST_GROUPS))
     groups = _groups(transaction, numbers)
     for group in numbers:
@@ -107,7 +107,7 @@ def enter_samples(transaction: Transaction, samples: Mapping[int, layout.HostSam
 
 
 def hosts_with_samples(transaction: Transaction) -> npt.NDArray[np.uint64]:
-    """Keys of the hosts that have a place for a sample, ascending, uint64 [n]."""
+    """Keys for the hosts that have a place for a sample, ascending, uint64 [n]."""
     hosts = _groups(transaction, list(range(layout.HOST_GROUPS))).hosts
     return np.sort(hosts[hosts != NO_HOST])
 

@@ -2,7 +2,7 @@
 
 Most hosts in a wide crawl show a page or two, and a sample each would cost a file page per document. So a sample begins
 after MET_MIN documents. Counters count documents by their host's hash, and halve regularly, as TinyLFU (Einziger, Friedman,
-Manes, ACM Transactions on Storage 2017). Beyond HOSTS_MAX in a group a new sample replaces that of the host not seen for longest.
+Manes, ACM Transactions on Storage 2017). Beyond HOSTS_MAX in a group the host not seen for longest loses its sample.
 
 Nothing crosses groups, and all follows from a group's documents in order, however they are cut into batches.
 """
@@ -26,21 +26,21 @@ from index.matching.frame import (
 from index.storage.layout import HOST_GROUPS, HOSTS_MET, HostGroups, HostSample
 
 MET_MIN = 2
-"""Documents of a host before its sample begins."""
+"""A host's documents before its sample begins."""
 
 HALVED_EVERY = HOSTS_MET // 4
-"""Documents of a group between two halvings."""
+"""Documents between two halvings in a group."""
 
 NOTHING_TAKEN = HostSample(0, 0, "", np.empty((0, 0), np.uint64))
 """A sample that begins."""
 
 
 class Admitted(NamedTuple):
-    """Samples of m documents in order.
+    """Samples for m documents in order.
 
     rows     int64 [k], documents whose host has a sample
     of_rows  int64 [k], their samples
-    hosts    uint64 [s], host of each sample
+    hosts    uint64 [s], each sample's host
     places   int64 [s], its place in the groups
     are_new  bool [s], whether it begins with these documents
     stays    bool [s], whether its host still has the place after them
@@ -59,7 +59,7 @@ class Admitted(NamedTuple):
 
 
 def groups_of(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Group of each host: keys uint64 [n] -> int64 [n]."""
+    """Each host's group: keys uint64 [n] -> int64 [n]."""
     return (keys >> np.uint64(65 - HOST_GROUPS.bit_length())).astype(np.int64)
 
 
@@ -94,10 +94,10 @@ def framed(
     *,
     learning: bool,
 ) -> tuple[npt.NDArray[np.uint64], dict[int, HostSample]]:
-    """Fingerprints with the frames of these rows, in order, uint64 [n, words]; and the samples that change, by number.
+    """Fingerprints with frames for these rows, in order, uint64 [n, words]; and the samples that change, by number.
 
     rows      int64 [k]
-    of_rows   int64 [k], sample of each row
+    of_rows   int64 [k], each row's sample
     learning  whether the samples take the pages
     """
     words = signature_words(fingerprints.shape[1])

@@ -176,10 +176,10 @@ def admit_hosts(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Count documents of these hosts in order, uint64 [m], and give hosts places for samples; changes the groups.
 
-    of_groups     int64 [m], place of each host's group
-    counted, ...  as `HostGroups`; a new host takes the place of the one not seen for longest
-    met_min       documents of a host before its sample begins
-    halved_every  documents of a group between two halvings of its counts
+    of_groups     int64 [m], each host's group
+    counted, ...  as `HostGroups`; a new host takes the place that was not seen for longest
+    met_min       a host's documents before its sample begins
+    halved_every  a group's documents between two halvings
 
     Returns each document's place for its host's sample, int64 [m], -1 without one; and bool [m], whether it begins there.
     """

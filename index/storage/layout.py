@@ -345,12 +345,12 @@ def unpack_sample(value: bytes | memoryview) -> HostSample:
 
 
 class HostGroups(NamedTuple):
-    """Some groups of hosts.
+    """Some host groups.
 
     counted  uint64 [g], documents with a host
     counts   uint8 [g, HOSTS_MET], documents by their hosts' counters, halved regularly
     hosts    uint64 [g, HOSTS_MAX], keys of hosts with a sample, from the first place on; 0: none
-    seen     uint64 [g, HOSTS_MAX], `counted` at the last document of each; 0: none
+    seen     uint64 [g, HOSTS_MAX], `counted` at each one's last document; 0: none
 
     >>> unpack_host_groups([None]).counts.shape
     (1, 4096)
@@ -363,7 +363,7 @@ class HostGroups(NamedTuple):
 
 
 def host_group_key(group: int) -> bytes:
-    """Key of a group of hosts in `meta`."""
+    """A host group's key in `meta`."""
     return b"hosts met" + bytes((group,))
 
 
