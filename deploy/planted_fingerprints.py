@@ -23,6 +23,7 @@ from streamer.records.verdict_batch import unpack_verdicts
 
 PARTITIONS = 4
 STREAM, TOPIC = "planted-stream", "documents"
+HOSTS, PAGES_AT_ONCE = 4, 500
 NEAR_SHARE, EXACT_SHARE, UNDECIDABLE_SHARE, LONGER_SHARE = 0.25, 0.02, 0.01, 0.1
 
 
@@ -60,7 +61,22 @@ def planted(parameters: Parameters, count: int, seed: int) -> npt.NDArray[np.uin
     return fingerprints
 
 
-def batches_of(fingerprints: npt.NDArray[np.uint64], seed: int, stamp: str = "{}") -> Iterator[bytes]:
+def put_on_hosts(fingerprints: npt.NDArray[np.uint64], seed: int) -> list[str | None]:
+    """Hosts of pages, PAGES_AT_ONCE in turn; a host fills 1 to HOSTS in HOSTS + 1 bins of them with its template.
+
+    Every HOSTS + 1st lot has no host.
+    """
+    octets = fingerprints.view(np.uint8)
+    hosts = np.arange(len(octets)) // PAGES_AT_ONCE % (HOSTS + 1)
+    for host, template in enumerate(np.random.default_rng(seed).integers(1, 256, (HOSTS, octets.shape[1]), np.uint8)):
+        framed = octets.shape[1] * (host + 1) // (HOSTS + 1)
+        octets[hosts == host, :framed] = template[:framed]
+    return [f"host-{host}" if host < HOSTS else None for host in hosts.tolist()]
+
+
+def batches_of(
+    fingerprints: npt.NDArray[np.uint64], seed: int, stamp: str = "{}", hosts: Sequence[str | None] | None = None
+) -> Iterator[bytes]:
     """Fingerprint batches with this stamp for PARTITIONS partitions, in sending order."""
     generator = np.random.default_rng(seed)
     count = len(fingerprints)
@@ -78,7 +94,8 @@ def batches_of(fingerprints: npt.NDArray[np.uint64], seed: int, stamp: str = "{}
             rows = all_rows[at : at + DOCUMENTS_MAX]
             if len(rows):
                 ids = [f"made-up-{row}" for row in rows.tolist()]
-                yield batch(partition, at, fingerprints[rows], kinds[rows], ids, stamp, lengths[rows])
+                own = None if hosts is None else [hosts[row] for row in rows.tolist()]
+                yield batch(partition, at, fingerprints[rows], kinds[rows], ids, stamp, lengths[rows], own)
 
 
 def batch(
@@ -89,6 +106,7 @@ def batch(
     ids: Sequence[str],
     stamp: str = "{}",
     lengths: npt.NDArray[np.uint32] | None = None,
+    hosts: Sequence[str | None] | None = None,
 ) -> bytes:
     """A fingerprint batch with offsets from `begin` on."""
     count, source = len(ids), Source(STREAM, partition)
@@ -102,6 +120,7 @@ def batch(
         fingerprints,
         np.zeros(count, np.int64),
         ids,
+        hosts=hosts,
         lengths=lengths,
     )
     heading = Heading(stamp, STREAM, TOPIC, partition, begin, begin + count)

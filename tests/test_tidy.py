@@ -279,7 +279,6 @@ def test_tests_stand_where_their_modules_stand() -> None:
 
 WITHOUT_TESTS_OF_THEIR_OWN = {
     "only types, names and messages": (
-        "index.dataflow.message",
         "index.errors",
         "index.storage.counters",
         "index.storage.file.commit_hooks",
@@ -315,7 +314,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/index/dataflow/test_flow.py": (
         "index.dataflow.claim",
         "index.dataflow.join",
-        "index.dataflow.leaves",
         "index.dataflow.name",
         "index.dataflow.recall",
         "index.dataflow.resolve",

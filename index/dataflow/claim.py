@@ -59,6 +59,9 @@ class Claim:
         # A message has a batch's claims, which begin with their keys.
         ordered = sorted(messages, key=lambda message: _KEY.unpack_from(message.content))
         claims = rows_of((each.content for each in ordered), self._layout.claim)
+        if self._parameters.frames is not None:
+            # Messages of ORDER and FRAME have parts of batches.
+            claims = np.take(claims, np.lexsort((claims["low"], claims["high"])))
         rejects, near = [np.empty(0, PAIR)], [np.empty(0, self._met)]
         for pages, rows, others in self._meet(task, claims):
             exact, places = pages >= EXACT_PAGES, np.flatnonzero(pages < EXACT_PAGES)

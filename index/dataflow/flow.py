@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from index.dataflow.claim import Claim
+from index.dataflow.filing import Filing
+from index.dataflow.frame import Frame
 from index.dataflow.join import Join
 from index.dataflow.message import Operator, Stage
 from index.dataflow.name import Name
@@ -12,12 +14,11 @@ from index.dataflow.recall import Recall
 from index.dataflow.resolve import Resolve
 from index.dataflow.rows import Layout
 from index.dataflow.verify import Verify
-from index.errors import ParametersDiffer
 from index.matching.minhash import HASH_BITS
 from index.session import Longer
 from index.storage.parameters import Parameters
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Version of the state and all messages."""
 
 
@@ -31,8 +32,6 @@ class Dataflow:
     slot_ms        a decision slot's length: longer ones are cheaper, and delay verdicts
     band_bits      MinHash: hash bits that name a band's bucket, 1 to 40: about log2 of the expected documents
     chunk_entries  most bucket entries rewritten by an insertion
-
-    Raises ParametersDiffer for unsupported parameters.
     """
 
     parameters: Parameters
@@ -43,11 +42,6 @@ class Dataflow:
     longer: Longer | None = None
 
     def __post_init__(self) -> None:
-        if self.parameters.frames is not None:
-            raise ParametersDiffer(
-                "Frames are learnt from all pages of a host in turn, and a flow has no place where these meet: "
-                "set index.templates = false."
-            )
         if min(self.shards, self.slot_ms, self.chunk_entries) < 1 or not 1 <= self.band_bits <= HASH_BITS:
             raise ValueError(f"shards, slot_ms and chunk_entries are at least 1, and band_bits 1 to {HASH_BITS}")
 
@@ -60,19 +54,23 @@ class Dataflow:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The operators in use: SimHash without a second look compares in CLAIM already."""
-        recalls = self.parameters.banding is not None or self.parameters.look is not None
-        return tuple(stage for stage in Stage if recalls or stage not in (Stage.RECALL, Stage.VERIFY))
+        """The operators in use: SimHash without a second look compares in CLAIM already, and FRAME needs frames."""
+        unused = {Stage.FRAME} if self.parameters.frames is None else set()
+        if self.parameters.banding is None and self.parameters.look is None:
+            unused |= {Stage.RECALL, Stage.VERIFY}
+        return tuple(stage for stage in Stage if stage not in unused)
 
     def order(self) -> Order:
         """The first operator, which takes batches from the log."""
         layout = Layout.of(self.parameters, self.longer)
-        return Order(self.parameters, layout, self.stamp, self.shards, self.slot_ms, self.band_bits)
+        return Order(self.parameters, layout, self._filing(layout), self.stamp, self.shards, self.slot_ms)
 
     def operators(self) -> Mapping[Stage, Operator]:
         """The operators after ORDER."""
         parameters, layout = self.parameters, Layout.of(self.parameters, self.longer)
+        framing = {} if parameters.frames is None else {Stage.FRAME: Frame(parameters, layout, self._filing(layout))}
         operators: dict[Stage, Operator] = {
+            **framing,
             Stage.CLAIM: Claim(parameters, layout, self.shards, self.chunk_entries),
             Stage.RECALL: Recall(layout, self.shards),
             Stage.VERIFY: Verify(parameters, layout),
@@ -81,3 +79,6 @@ class Dataflow:
             Stage.JOIN: Join(),
         }
         return {stage: operators[stage] for stage in self.stages if stage is not Stage.ORDER}
+
+    def _filing(self, layout: Layout) -> Filing:
+        return Filing(self.parameters, layout, self.shards, self.band_bits)

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from index.dataflow.message import Decided, Kind, Message, Task
+from index.dataflow.message import Decided, Kind, Message, Task, unpack_texts
 from index.dataflow.rows import NAMED, PARTITION_MAX, ROW_BITS, row_numbers
-from index.dataflow.texts import unpack_texts
 from index.entry import NO_DISTANCE, Position, Source, Verdict
 
 _HEADING = struct.Struct("<QQQQ")

@@ -1,5 +1,6 @@
 """Messages between operators, and the interface to their runtime."""
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -10,11 +11,14 @@ import numpy.typing as npt
 
 from index.entry import Entries, Position, Source, length_ratios
 
+_COUNT = struct.Struct("<I")
+
 
 class Stage(IntEnum):
     """The operators. State on disk is filed under these names, which never change."""
 
     ORDER = 0
+    FRAME = 7
     CLAIM = 1
     RECALL = 2
     VERIFY = 3
@@ -46,6 +50,10 @@ class Kind(IntEnum):
     """An arrived batch, until its verdicts are known."""
     SETTLED = 10
     """Members that an index dropped and entered, with their roots."""
+    PAGES = 11
+    """NEAR documents with a host, to be given a frame."""
+    PARTS = 12
+    """Fingerprints with frames, for parts of batches."""
 
 
 class Message(NamedTuple):
@@ -163,3 +171,24 @@ class Decided:
     def ratios(self, letters: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint16]:
         """Lengths of rows with these letters, uint32 [n], as in `Decisions.ratios`."""
         return length_ratios(letters, self.original_letters)
+
+
+def pack_texts(texts: Sequence[str]) -> bytes:
+    """Texts in messages and state: number, lengths, concatenated UTF-8, including surrogates.
+
+    >>> unpack_texts(pack_texts(["page", ""]))
+    ['page', '']
+    """
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return struct.pack(f"<{1 + len(encoded)}I", len(encoded), *map(len, encoded)) + b"".join(encoded)
+
+
+def unpack_texts(content: bytes, begin: int = 0) -> list[str]:
+    """Revert `pack_texts`, from this byte on."""
+    (count,) = _COUNT.unpack_from(content, begin)
+    lengths = struct.unpack_from(f"<{count}I", content, begin + _COUNT.size)
+    at, texts = begin + _COUNT.size * (1 + count), []
+    for length in lengths:
+        texts.append(content[at : at + length].decode("utf-8", "surrogatepass"))
+        at += length
+    return texts

@@ -5,10 +5,19 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from index.dataflow.leaves import LEAF_ROWS, leaf_name, leaves_of, rows_in_leaf
-from index.dataflow.message import Decided, Kind, Message, Stage, Task
-from index.dataflow.rows import NAMED, PAIR, ROW_BITS, by_group, partitions, rows_of
-from index.dataflow.texts import pack_texts, unpack_texts
+from index.dataflow.message import Decided, Kind, Message, Stage, Task, pack_texts, unpack_texts
+from index.dataflow.rows import (
+    LEAF_ROWS,
+    NAMED,
+    PAIR,
+    ROW_BITS,
+    by_group,
+    leaf_name,
+    leaves_of,
+    partitions,
+    rows_in_leaf,
+    rows_of,
+)
 
 _HEADING = struct.Struct("<QQQQ")
 _COUNT = struct.Struct("<I")

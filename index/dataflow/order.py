@@ -6,28 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
-from index.dataflow.message import Arrival, Kind, Message, Seeds, Stage, Task
-from index.dataflow.rows import (
-    ADDS,
-    ASKS,
-    EXACT_PAGES,
-    PAGE_BITS,
-    Layout,
-    Rows,
-    document_keys,
-    packed_by_group,
-    shard_of,
-    shard_of_batches,
-)
-from index.dataflow.texts import pack_texts
+from index.dataflow.filing import Filing
+from index.dataflow.message import Arrival, Kind, Message, Seeds, Stage, Task, pack_texts
+from index.dataflow.rows import Layout, Rows, document_keys, packed_by_group, shard_of_batches
 from index.decide.prepare import require_sound
 from index.entry import Entries
 from index.entry import Kind as EntryKind
 from index.errors import ParametersDiffer
-from index.matching.minhash import HASH_BITS, band_keys
-from index.matching.simhash import BLOCK_BITS, flips, probe_keys, probe_radii
+from index.frames.samples import groups_of
+from index.matching.host_sketch import NO_HOST, host_keys
 from index.storage.parameters import Parameters
 
 _STATE = b"recorded"
@@ -56,18 +44,14 @@ class Order:
         self,
         parameters: Parameters,
         layout: Layout,
+        filing: Filing,
         stamp: Mapping[str, str],
         shards: int,
         slot_ms: int,
-        band_bits: int,
     ):
         """See `Dataflow`; stamp: as `Dataflow.stamp`."""
-        self._parameters, self._layout = parameters, layout
-        self._stamp, self._shards, self._slot_ms, self._band_bits = dict(stamp), shards, slot_ms, band_bits
-        self._recalls = parameters.banding is not None or parameters.look is not None
-        if parameters.banding is None:
-            masks = [flips(radius) for radius in probe_radii(parameters.blocks, parameters.distance_max)]
-            self._adds = np.concatenate(masks) == 0
+        self._parameters, self._layout, self._filing = parameters, layout, filing
+        self._stamp, self._shards, self._slot_ms = dict(stamp), shards, slot_ms
 
     def arrive(self, task: Task, arrival: Arrival) -> Iterator[Message]:
         """Take a batch from the log; a partition's batches come in log order, and may come again.
@@ -152,68 +136,37 @@ class Order:
         texts = [arrival.source.stream, arrival.name, *entries.ids]
         columns = entries.offsets.astype("<u8").tobytes() + entries.letters.astype("<u4").tobytes()
         yield Message(Stage.NAME, keeper, slot, Kind.NAMES, heading + columns + pack_texts(texts))
-        near = np.flatnonzero(entries.kinds == EntryKind.NEAR)
-        wholes = self._wholes(entries.fingerprints[near], entries.look_rows[near], entries.letters[near])
-        if self._recalls and len(near):
-            signatures = np.zeros(len(near), self._layout.signature)
-            signatures["high"], signatures["low"], signatures["whole"] = high, low[near], wholes
-            for stage in (Stage.RECALL, Stage.VERIFY) if seeds is None else (Stage.RECALL,):
-                yield Message(stage, keeper, slot, Kind.SIGNATURES, signatures.tobytes())
-        exact = self._exact_claims(entries, np.flatnonzero(entries.kinds == EntryKind.EXACT), high, low)
-        claims = np.concatenate([self._near_claims(wholes, high, low[near]), exact])
-        if seeds is not None:
-            claims = claims[claims["use"] & ADDS != 0]
-            claims["use"] = ADDS
-        for shard, content in packed_by_group(claims, shard_of(claims["page"], self._shards)):
-            yield Message(Stage.CLAIM, shard, slot, Kind.CLAIMS, content)
+        near, exact = (self._signatures(entries, kind, high, low) for kind in (EntryKind.NEAR, EntryKind.EXACT))
+        if self._parameters.frames is not None and seeds is None:
+            hosts = host_keys(entries.hosts or [None] * len(entries))[entries.kinds == EntryKind.NEAR]
+            yield from self._pages(near[hosts != NO_HOST], hosts[hosts != NO_HOST], slot)
+            near = near[hosts == NO_HOST]
+        yield from self._filing.filed(near, slot, exact, seeded=seeds is not None)
+
+    def _signatures(self, entries: Entries, kind: EntryKind, high: int, low: npt.NDArray[np.uint64]) -> Rows:
+        """The documents of a kind, as `Layout.signature`; EXACT ones are compared by their fingerprints alone."""
+        rows = np.flatnonzero(entries.kinds == kind)
+        signatures, is_near = np.zeros(len(rows), self._layout.signature), kind == EntryKind.NEAR
+        signatures["high"], signatures["low"] = high, low[rows]
+        looks, letters = entries.look_rows[rows] * is_near, entries.letters[rows] * np.uint32(is_near)
+        signatures["whole"] = self._filing.wholes(entries.fingerprints[rows], looks, letters)
+        return signatures
+
+    def _pages(self, signatures: Rows, hosts: npt.NDArray[np.uint64], slot: int) -> Iterator[Message]:
+        pages = np.zeros(len(hosts), self._layout.page)
+        pages["host"] = hosts
+        for name in ("high", "low", "whole"):
+            pages[name] = signatures[name]
+        for group, content in packed_by_group(pages, groups_of(hosts)):
+            yield Message(Stage.FRAME, group, slot, Kind.PAGES, content)
 
     def _settled(self, seeds: Seeds, high: int, low: npt.NDArray[np.uint64]) -> Rows:
         settled = np.zeros(len(seeds.members), self._layout.settled)
         settled["high"], settled["low"] = high, low[seeds.members]
         settled["of_high"], settled["of_low"] = seeds.roots.T
         if self._layout.rule == self._layout.whole:
-            settled["of_whole"] = self._wholes(seeds.fingerprints, seeds.looks, seeds.letters)
+            settled["of_whole"] = self._filing.wholes(seeds.fingerprints, seeds.looks, seeds.letters)
         return settled
-
-    def _wholes(
-        self, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8], letters: npt.NDArray[np.uint32]
-    ) -> Rows:
-        wholes = np.zeros(len(fingerprints), self._layout.whole)
-        wholes["fingerprint"], wholes["look"], wholes["letters"] = fingerprints, looks, letters[:, None]
-        return wholes
-
-    def _near_claims(self, wholes: Rows, high: int, low: npt.NDArray[np.uint64]) -> Rows:
-        fingerprints, banding = np.ascontiguousarray(wholes["fingerprint"]), self._parameters.banding
-        if banding is not None:
-            keys = band_keys(fingerprints, banding)
-            hashes = keys & np.uint64(2**HASH_BITS - 1)
-            bands = (keys >> np.uint64(HASH_BITS)) << np.uint64(PAGE_BITS)
-            pages = bands | (hashes >> np.uint64(HASH_BITS - self._band_bits))
-            words, uses = hashes[:, :, None], np.full(keys.shape, ADDS | ASKS, np.uint8)
-        else:
-            keys = probe_keys(fingerprints, self._parameters.distance_max).astype(np.uint64)
-            blocks = (keys >> np.uint64(BLOCK_BITS)) << np.uint64(PAGE_BITS)
-            pages = blocks | (keys & np.uint64(2**BLOCK_BITS - 1))
-            words = np.broadcast_to(fingerprints[:, None, :], (*keys.shape, fingerprints.shape[1]))
-            uses = np.broadcast_to(np.where(self._adds, ADDS | ASKS, ASKS).astype(np.uint8), keys.shape)
-        claims = np.zeros(keys.shape, self._layout.claim)
-        claims["high"], claims["low"], claims["letters"] = high, low[:, None], wholes["letters"][:, None, :]
-        claims["page"], claims["use"], claims["words"] = pages, uses, words
-        if self._recalls:
-            claims["alike"] = _digests(wholes)[:, None, None]
-        return claims.reshape(-1)
-
-    def _exact_claims(
-        self, entries: Entries, rows: npt.NDArray[np.intp], high: int, low: npt.NDArray[np.uint64]
-    ) -> Rows:
-        claims = np.zeros(len(rows), self._layout.claim)
-        claims["high"], claims["low"], claims["use"] = high, low[rows], ADDS | ASKS
-        wholes = np.zeros(len(rows), self._layout.whole)
-        wholes["fingerprint"] = entries.fingerprints[rows]
-        digests = _digests(wholes)
-        claims["words"], claims["alike"] = wholes["fingerprint"][:, : claims["words"].shape[1]], digests[:, None]
-        claims["page"] = EXACT_PAGES | digests >> np.uint64(2)
-        return claims
 
 
 def _require_same(stored: Mapping[str, str], asked: Mapping[str, str]) -> None:
@@ -227,8 +180,3 @@ def _require_same(stored: Mapping[str, str], asked: Mapping[str, str]) -> None:
             f"The state was made with other settings: {'; '.join(lines)}. Go on with the stored ones, or submit the job without "
             "the state."
         )
-
-
-def _digests(rows: Rows) -> npt.NDArray[np.uint64]:
-    """XXH3 of each row, uint64 [n]."""
-    return np.array([xxhash.xxh3_64_intdigest(each) for each in rows.view(f"V{rows.itemsize}").tolist()], np.uint64)

@@ -4,9 +4,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from index.dataflow.leaves import distinct_pairs, leaves_of
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
-from index.dataflow.rows import PAIR, Layout, packed_by_group, rows_of, shard_of_batches
+from index.dataflow.rows import (
+    PAIR,
+    Layout,
+    Rows,
+    distinct_pairs,
+    leaves_of,
+    packed_by_group,
+    rows_of,
+    shard_of_batches,
+)
 
 
 class Recall:
@@ -18,13 +26,13 @@ class Recall:
 
     def keep(self, task: Task, message: Message) -> None:
         """Keep a batch's signatures."""
-        signatures = rows_of([message.content], self._layout.signature)
-        leaves = leaves_of(signatures["high"], signatures["low"])
-        task.put_all({name: signatures[places].tobytes() for name, places in leaves})
+        self._keep(task, rows_of([message.content], self._layout.signature))
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
-        """Send the candidates on."""
-        pairs = distinct_pairs(rows_of((message.content for message in messages), PAIR))
+        """Keep parts of batches, and send the candidates on."""
+        parts = rows_of((each.content for each in messages if each.kind == Kind.PARTS), self._layout.signature)
+        self._keep(task, np.take(parts, np.lexsort((parts["low"], parts["high"]))))
+        pairs = distinct_pairs(rows_of((each.content for each in messages if each.kind == Kind.CANDIDATES), PAIR))
         recalled = np.zeros(len(pairs), self._layout.recalled)
         for column in PAIR.names or ():
             recalled[column] = pairs[column]
@@ -36,3 +44,7 @@ class Recall:
             recalled["of_whole"][places] = kept["whole"][here]
         for shard, content in packed_by_group(recalled, shard_of_batches(pairs["high"], pairs["low"], self._shards)):
             yield Message(Stage.VERIFY, shard, slot, Kind.RECALLED, content)
+
+    def _keep(self, task: Task, signatures: Rows) -> None:
+        leaves = leaves_of(signatures["high"], signatures["low"])
+        task.put_all({name: signatures[places].tobytes() for name, places in leaves})

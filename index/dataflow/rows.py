@@ -4,7 +4,8 @@ A document has a 128-bit key for its place in the order, unique and never reused
 milliseconds and partition, `low` its batch's first offset and its row there.
 """
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -30,6 +31,13 @@ PAGE_BITS = 40
 
 EXACT_PAGES = 2**62
 """From here on pages are those of EXACT documents: plus a hash of the fingerprint."""
+
+LEAF_BITS = 4
+"""Leaves store 16 rows, so that reading a document does not read its batch. The state's format has this number."""
+
+LEAF_ROWS = 2**LEAF_BITS
+
+_LEAF = struct.Struct(">QQ")
 
 ADDS, ASKS = 1, 2
 """Uses of a claim: enter under the key, and ask for earlier documents. Most do both."""
@@ -58,6 +66,7 @@ class Layout:
     claim: np.dtype[np.void]
     entry: np.dtype[np.void]
     signature: np.dtype[np.void]
+    page: np.dtype[np.void]
     recalled: np.dtype[np.void]
     hit: np.dtype[np.void]
     settled: np.dtype[np.void]
@@ -71,7 +80,7 @@ class Layout:
         fingerprint, and in `words` as much of it as fits.
         """
         letters, digests = int(longer is not None), int(parameters.banding is not None or parameters.look is not None)
-        whole = _compared(parameters.words, parameters.look_bytes, letters)
+        whole = _compared(parameters.stored_words, parameters.look_bytes, letters)
         rule = whole if parameters.root is not None or letters else _compared(0, 0, 0)
         words = parameters.words if parameters.banding is None else 1
         left_open = [("letters", "<u4", (letters * (1 - digests),)), ("alike", "<u8", (digests,))]
@@ -83,6 +92,7 @@ class Layout:
             claim=np.dtype([*asked, *filed]),
             entry=np.dtype([*_KEY, *filed]),
             signature=np.dtype([*_KEY, ("whole", whole)]),
+            page=np.dtype([*_KEY, ("host", "<u8"), ("whole", whole)]),
             recalled=np.dtype([*_PAIR, ("of_whole", whole)]),
             hit=np.dtype([*_PAIR, ("whole", rule), ("of_whole", rule)]),
             settled=np.dtype([*_BOTH, ("of_whole", rule)]),
@@ -166,3 +176,33 @@ def numbered(
     numbers = np.empty(len(order), np.int64)
     numbers[order] = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(order)))
     return numbers, order[begins]
+
+
+def leaf_name(high: int, low: int) -> bytes:
+    """Name of this document's leaf."""
+    return _LEAF.pack(high, low >> LEAF_BITS)
+
+
+def leaves_of(
+    high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]
+) -> Iterator[tuple[bytes, npt.NDArray[np.intp]]]:
+    """Each distinct leaf's name, with the places of its documents."""
+    leaves = low >> np.uint64(LEAF_BITS)
+    numbers, distinct = numbered(high, leaves)
+    for leaf, places in by_group(numbers):
+        place = distinct[leaf]
+        yield leaf_name(int(high[place]), int(low[place])), places
+
+
+def rows_in_leaf(low: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Each document's place in its leaf, int64 [n]."""
+    places: npt.NDArray[np.int64] = row_numbers(low) & (LEAF_ROWS - 1)
+    return places
+
+
+def distinct_pairs(pairs: Rows) -> Rows:
+    """Each pair of documents once."""
+    own, _ = numbered(pairs["high"], pairs["low"])
+    of, _ = numbered(pairs["of_high"], pairs["of_low"])
+    _, places = np.unique(np.stack([own, of]), axis=1, return_index=True)
+    return pairs[places]

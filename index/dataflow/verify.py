@@ -26,9 +26,13 @@ class Verify:
         signatures = rows_of(contents, self._layout.signature)
         own, of = signatures["whole"][_places(signatures, pairs)], pairs["of_whole"]
         parameters = self._parameters
-        # Not by compiled loops: they release the interpreter's lock, and in a JVM's threads the interpreter then hung.
+        # Not by compiled loops, which hang in a JVM's threads (see `frame`).
         distances = parameters.distances(own["fingerprint"], of["fingerprint"])
         counts = distances <= parameters.distance_max
+        if parameters.frames is not None:
+            # The rule notes pages that are alike by their frames alone.
+            plain = (each["fingerprint"][:, : parameters.words] for each in (own, of))
+            counts |= parameters.distances(*plain) <= parameters.distance_max
         if parameters.look is not None:
             judged = parameters.look.judge(distances, own["look"], of["look"])
             distances, counts = judged.distances, counts & judged.counts

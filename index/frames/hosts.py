@@ -1,48 +1,22 @@
 """Samples of hosts in the file, and the frames they give pages, within the deciding transaction.
 
 A frame does not depend on verdicts. So a batch gets its frames before any look-up, each from the host's earlier pages.
-
-Most hosts in a wide crawl show a page or two, and a sample each would cost a file page per document. So a sample begins
-after MET_MIN documents. `hosts met` counts documents by their host's hash, and halves all counts regularly, as TinyLFU
-(Einziger, Friedman, Manes, ACM Transactions on Storage 2017). Beyond HOSTS_MAX a new sample replaces one that has not
-changed for long.
+`frames.samples` says which hosts have a sample.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
 
 import numpy as np
 import numpy.typing as npt
 
 from index.entry import Entries, Kind
-from index.kernels import frames
-from index.matching.frame import (
-    NEW_BINS_MIN,
-    OFTEN_PAGES_MIN,
-    OFTEN_SHARE_MIN,
-    VERSION_SHARE_MIN,
-    VERSION_SHARE_MIN_UNFRAMED,
-    FrameRule,
-)
+from index.frames.samples import NOTHING_TAKEN, admit_hosts, counting_by, framed, groups_of
+from index.kernels.frames import Counting
 from index.matching.host_sketch import NAME_CHARACTERS_MAX, NO_HOST, host_keys
 from index.session import ReadSession, WriteSession
 from index.storage import layout
 from index.storage.store import Transaction
-
-HOSTS_MAX = 10_000
-"""Most samples in an index: some 160 MB with default signatures and hundreds of pages a host."""
-
-MET_MIN = 2
-"""Documents of a host before its sample begins."""
-
-HALVED_EVERY = layout.HOSTS_MET // 4
-"""Documents with a host between two halvings."""
-
-EXAMINED = 8
-"""Samples to choose from on eviction; the longest unchanged one leaves."""
-
-_MET_MAX = 255
 
 
 def with_frames(
@@ -53,7 +27,16 @@ def with_frames(
     are_known  the rows came before: their own pages in the samples do not count against their novelty
     """
     keys, rows = _with_host(session, entries, rows)
-    return _framed(session, entries, keys, rows, np.zeros(len(rows), np.bool_), are_known=are_known)
+    known = read_samples(session.transaction, np.unique(keys[rows]))
+    hosts = np.array(list(known), np.uint64)
+    rows = rows[np.isin(keys[rows], hosts)]
+    if not len(rows):
+        return entries
+    counting = _counting(session)._replace(**{"new_min": 0} if are_known else {})
+    of_rows = np.searchsorted(hosts, keys[rows])
+    return _with(
+        entries, framed(entries.fingerprints, rows, of_rows, list(known.values()), counting, learning=False)[0]
+    )
 
 
 def learn_frames(session: WriteSession, entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
@@ -62,20 +45,27 @@ def learn_frames(session: WriteSession, entries: Entries, rows: npt.NDArray[np.i
     keys, rows = _with_host(session, entries, rows)
     if not len(rows):
         return entries
-    counted, counts = layout.unpack_hosts_met(transaction.get(layout.Table.META, layout.HOSTS_MET_KEY))
-    # Slots [4, 9, 4] of three rows have ranks [0, 0, 1]: the third row counts the first as an earlier document.
-    slots = (keys[rows] % np.uint64(layout.HOSTS_MET)).astype(np.int64)
-    order = np.argsort(slots, kind="stable")
-    ordered = slots[order]
-    rank = np.empty(len(rows), np.int64)
-    rank[order] = np.arange(len(rows)) - np.searchsorted(ordered, ordered)
-    admitted = counts[slots] + rank >= MET_MIN
-    more = np.bincount(slots, minlength=layout.HOSTS_MET)
-    counts = np.minimum(counts + more, _MET_MAX).astype(np.uint8)
-    halvings = (counted + len(rows)) // HALVED_EVERY - counted // HALVED_EVERY
-    counts >>= np.uint8(min(7, halvings))
-    transaction.put(layout.Table.META, layout.HOSTS_MET_KEY, layout.pack_hosts_met(counted + len(rows), counts))
-    return _framed(session, entries, keys, rows, admitted, learn=session)
+    numbers, of_groups = np.unique(groups_of(keys[rows]), return_inverse=True)
+    groups = _groups(transaction, numbers.tolist())
+    before = groups.hosts.copy()
+    admitted = admit_hosts(groups, keys[rows], of_groups)
+    _put_groups(transaction, numbers.tolist(), groups)
+    known = read_samples(transaction, np.unique(admitted.hosts[~admitted.are_new]))
+    hosts, names = admitted.hosts.tolist(), _names(entries.hosts or (), keys, rows)
+    stored = [
+        NOTHING_TAKEN if is_new else known[host] for host, is_new in zip(hosts, admitted.are_new.tolist(), strict=True)
+    ]
+    rows, counting = rows[admitted.rows], _counting(session)
+    fingerprints, changed = framed(entries.fingerprints, rows, admitted.of_rows, stored, counting, learning=True)
+    written = {
+        hosts[number]: sample._replace(name=names[hosts[number]])
+        for number, sample in changed.items()
+        if admitted.stays[number]
+    }
+    for key in layout.pack_numbers(np.setdiff1d(before, np.append(groups.hosts, NO_HOST))):
+        transaction.delete(layout.Table.FRAMES, key)
+    write_samples(transaction, written)
+    return _with(entries, fingerprints)
 
 
 def note_kept(session: WriteSession, keys: npt.NDArray[np.uint64]) -> None:
@@ -88,13 +78,6 @@ def note_kept(session: WriteSession, keys: npt.NDArray[np.uint64]) -> None:
         write_samples(session.transaction, changed)
 
 
-def counting_by(rule: FrameRule, bin_bits: int) -> frames.Counting:
-    """Parameters for the frames kernel."""
-    often = OFTEN_PAGES_MIN, OFTEN_SHARE_MIN, NEW_BINS_MIN
-    versions = VERSION_SHARE_MIN, VERSION_SHARE_MIN_UNFRAMED
-    return frames.Counting(rule.pages_min, rule.sample_max, rule.every, *often, *versions, bin_bits)
-
-
 def read_samples(transaction: Transaction, keys: npt.NDArray[np.uint64]) -> dict[int, layout.HostSample]:
     """Samples by host key: uint64 [n], ascending and distinct; omits hosts without one."""
     if not transaction.count(layout.Table.FRAMES):
@@ -104,56 +87,53 @@ def read_samples(transaction: Transaction, keys: npt.NDArray[np.uint64]) -> dict
     return {key: layout.unpack_sample(value) for key, (_, value) in zip(there, values, strict=True)}
 
 
-def write_samples(transaction: Transaction, samples: dict[int, layout.HostSample]) -> None:
+def write_samples(transaction: Transaction, samples: Mapping[int, layout.HostSample]) -> None:
     """Store host samples, by key."""
     keys = layout.pack_numbers(np.array(list(samples), np.uint64))
     transaction.put_all(layout.Table.FRAMES, keys, [layout.pack_sample(sample) for sample in samples.values()])
 
 
-def _framed(
-    session: ReadSession,
-    entries: Entries,
-    keys: npt.NDArray[np.uint64],
-    rows: npt.NDArray[np.int64],
-    admitted: npt.NDArray[np.bool_],
-    *,
-    learn: WriteSession | None = None,
-    are_known: bool = False,
-) -> Entries:
-    """Set frames; stores the samples if `learn` is a session.
+def enter_samples(transaction: Transaction, samples: Mapping[int, layout.HostSample]) -> None:
+    """Store samples in an index without any, by key, at most HOSTS_MAX a group."""
+    keys, numbers = np.sort(np.array(list(samples), np.uint64)), list(range(layout.HOST_GROUPS))
+    groups = _groups(transaction, numbers)
+    for group in numbers:
+        hosts = keys[groups_of(keys) == group][: layout.HOSTS_MAX]
+        groups.hosts[group, : len(hosts)] = hosts
+        groups.counted[group] += np.uint64(1)
+        groups.seen[group, : len(hosts)] = groups.counted[group]
+    _put_groups(transaction, numbers, groups)
+    write_samples(transaction, {key: samples[key] for key in groups.hosts[groups.hosts != NO_HOST].tolist()})
 
-    admitted  bool [m], rows whose hosts have shown enough pages for a sample
-    """
+
+def hosts_with_samples(transaction: Transaction) -> npt.NDArray[np.uint64]:
+    """Keys for the hosts that have a place for a sample, ascending, uint64 [n]."""
+    hosts = _groups(transaction, list(range(layout.HOST_GROUPS))).hosts
+    return np.sort(hosts[hosts != NO_HOST])
+
+
+def _groups(transaction: Transaction, numbers: Sequence[int]) -> layout.HostGroups:
+    return layout.unpack_host_groups(
+        [transaction.get(layout.Table.META, layout.host_group_key(number)) for number in numbers]
+    )
+
+
+def _put_groups(transaction: Transaction, numbers: Sequence[int], groups: layout.HostGroups) -> None:
+    for number, value in zip(numbers, layout.pack_host_groups(groups), strict=True):
+        transaction.put(layout.Table.META, layout.host_group_key(number), value)
+
+
+def _counting(session: ReadSession) -> Counting:
     rule, banding = session.parameters.frames, session.parameters.banding
-    if rule is None or banding is None or not len(rows):
-        return entries
-    hosts = np.unique(keys[rows])
-    known = read_samples(session.transaction, hosts)
-    rows = rows[admitted | np.isin(keys[rows], np.array(list(known), np.uint64))]
-    sampled = np.unique(keys[rows])
-    if not len(rows):
-        return entries
-    words = session.parameters.words
-    of_rows = np.searchsorted(sampled, keys[rows])
-    stored = np.array([len(known[key].signatures) if key in known else 0 for key in sampled.tolist()])
-    ends = np.minimum(stored + np.bincount(of_rows, minlength=len(sampled)), rule.sample_max).cumsum()
-    begins = np.append(0, ends[:-1])
-    samples, taken = np.zeros((ends[-1], words), np.uint64), np.zeros(len(sampled), np.int64)
-    for place, key in enumerate(sampled.tolist()):
-        if key in known:
-            samples[begins[place] : begins[place] + stored[place]] = known[key].signatures
-            taken[place] = known[key].taken
-    # An operation may run twice, so its input stays unchanged.
-    fingerprints = entries.fingerprints.copy()
-    counting = counting_by(rule, banding.bin_bits)
-    if are_known:
-        counting = counting._replace(new_min=0)
-    changed = frames.set_frames(fingerprints, rows, of_rows, samples, begins, taken, learn is not None, counting)
-    if learn is not None and changed.any():
-        ends = begins + np.minimum(taken, rule.sample_max)
-        pages = [samples[begins[place] : ends[place]] for place in np.flatnonzero(changed).tolist()]
-        _store(learn, sampled[changed], pages, taken[changed], known, _names(entries.hosts or (), keys, rows))
-    return replace(entries, fingerprints=fingerprints) if fingerprints[rows, words:].any() else entries
+    assert rule is not None
+    assert banding is not None
+    return counting_by(rule, banding.bin_bits)
+
+
+def _with(entries: Entries, fingerprints: npt.NDArray[np.uint64]) -> Entries:
+    """The same entries if no fingerprint changed."""
+    is_same = np.array_equal(fingerprints, entries.fingerprints)
+    return entries if is_same else replace(entries, fingerprints=fingerprints)
 
 
 def _with_host(
@@ -170,30 +150,3 @@ def _names(hosts: Sequence[str | None], keys: npt.NDArray[np.uint64], rows: npt.
     distinct, firsts = np.unique(keys[rows], return_index=True)
     named = [(hosts[row] or "")[:NAME_CHARACTERS_MAX] for row in rows[firsts].tolist()]
     return dict(zip(distinct.tolist(), named, strict=True))
-
-
-def _store(
-    session: WriteSession,
-    keys: npt.NDArray[np.uint64],
-    samples: Sequence[npt.NDArray[np.uint64]],
-    taken: npt.NDArray[np.int64],
-    known: dict[int, layout.HostSample],
-    names: dict[int, str],
-) -> None:
-    at, written = session.counters.next_number, {}
-    for key, sample, count in zip(keys.tolist(), samples, taken.tolist(), strict=True):
-        kept = known[key].kept if key in known else 0
-        written[key] = layout.HostSample(count, kept, at, names[key], sample)
-    new = [key for key in written if key not in known]
-    for key in new[: max(0, session.transaction.count(layout.Table.FRAMES) + len(new) - HOSTS_MAX)]:
-        _evict(session.transaction, key)
-    write_samples(session.transaction, written)
-
-
-def _evict(transaction: Transaction, near: int) -> None:
-    """Remove the longest unchanged sample among some after this key; keys are hashes, so the choice is random."""
-    begin = layout.pack_numbers(np.array([near], np.uint64))[0]
-    behind = chain(transaction.walk(layout.Table.FRAMES, begin), transaction.walk(layout.Table.FRAMES))
-    examined = {bytes(key): layout.changed_at(value) for key, value in islice(behind, EXAMINED)}
-    if examined:
-        transaction.delete(layout.Table.FRAMES, min(examined, key=lambda key: examined[key]))

@@ -3,8 +3,8 @@
 The walk decides like insert = "root" by the distance of `matching.frame`, with two differences:
 
 - A row is TEMPLATE, delivered as unique, if it has a match by the plain distance alone. It names the nearest one.
-- A duplicate enters if it is far enough from its match by the plain distance: in another frame it may match documents
-  that its match does not.
+- A duplicate enters if it is far enough by the plain distance from all matches that count: in another frame it may match
+  documents that they do not.
 """
 
 import numpy as np

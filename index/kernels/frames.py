@@ -161,3 +161,47 @@ def set_frames(
         taken[host] += 1
         changed[host] = True
     return changed
+
+
+@compiled
+def admit_hosts(
+    keys: npt.NDArray[np.uint64],
+    of_groups: npt.NDArray[np.int64],
+    counted: npt.NDArray[np.uint64],
+    counts: npt.NDArray[np.uint8],
+    hosts: npt.NDArray[np.uint64],
+    seen: npt.NDArray[np.uint64],
+    met_min: int,
+    halved_every: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Count documents of these hosts in order, uint64 [m], and give hosts places for samples; changes the groups.
+
+    of_groups     int64 [m], each host's group
+    counted, ...  as `HostGroups`; a new host takes the place that was not seen for longest
+    met_min       a host's documents before its sample begins
+    halved_every  a group's documents between two halvings
+
+    Returns each document's place for its host's sample, int64 [m], -1 without one; and bool [m], whether it begins there.
+    """
+    places, begins = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.bool_)
+    count, most = counts.shape[1], hosts.shape[1]
+    for at in range(len(keys)):
+        key, group = keys[at], of_groups[at]
+        # 16 groups and 4,096 counters: 4 high bits and the next 12.
+        slot = np.int64((key >> np.uint64(48)) & np.uint64(count - 1))
+        place, oldest = 0, 0
+        while place < most and hosts[group, place] != key:
+            if seen[group, place] < seen[group, oldest]:
+                oldest = place
+            place += 1
+        if place == most and counts[group, slot] >= met_min:
+            place, begins[at] = oldest, True
+            hosts[group, place] = key
+        counted[group] += np.uint64(1)
+        if place < most:
+            places[at], seen[group, place] = group * most + place, counted[group]
+        counts[group, slot] = min(counts[group, slot], 254) + 1
+        if counted[group] % np.uint64(halved_every) == 0:
+            for each in range(count):
+                counts[group, each] >>= 1
+    return places, begins

@@ -120,7 +120,7 @@ class Judgement(NamedTuple):
     root      its root; without a match that of the nearest document that fails by its root's length alone, then by the
               frames alone; or NONE
     distance  distance to the match
-    plain     distance to the match without frames; 0 for a row without novelty, which does not enter
+    plain     least distance without frames to a candidate that counts; 0 for a row without novelty, which does not enter
     reported  distance to the root, as the verdict reports it
     asks      NOTHING; or TO_ROOTS or LOOK_UP: `judge` needs these distances, or another candidate, and comes again
     verdict   of a row with a root
@@ -399,8 +399,11 @@ def judge(
                 if plain <= limits.distance_max and (failed == NONE or nearer):
                     failed, plain_of_failed = place, plain
                 continue
+        # A row without novelty would match nothing that its match does not.
+        plain = 0 if measures and is_old else plain
         # The earliest wins a tie, so the candidates' order does not matter.
-        if match != NONE and (distance > nearest or (distance == nearest and order[place] > order[match])):
+        is_farther = match != NONE and (distance > nearest or (distance == nearest and order[place] > order[match]))
+        if is_farther and plain >= plain_of_match:
             continue
         # A match that is its own root needs no second measurement.
         if root == place and to_root == UNMEASURED:
@@ -418,9 +421,9 @@ def judge(
             if short == NONE or nearer:
                 short, root_of_short, nearest_short, reported_short = place, root, distance, to_root
             continue
-        match, root_of_match, nearest, reported = place, root, distance, to_root
-        # A row without novelty would match nothing that its match does not.
-        plain_of_match = 0 if measures and is_old else plain
+        plain_of_match = min(plain, plain_of_match) if match != NONE else plain
+        if not is_farther:
+            match, root_of_match, nearest, reported = place, root, distance, to_root
     if match == NONE and short != NONE:
         root_of_match, reported, verdict = root_of_short, reported_short, limits.extends
     # Near by the plain distance alone: both pages share a template.

@@ -136,16 +136,20 @@ class MinhashShape(Shape):
         """As `Shape.hashes`. If a page has a frame, bands of its own bins replace some: see `frame.bands_of_own`."""
         banding, count = self.banding, self.tables
         values = bins_of(fingerprints, banding.bin_bits)
-        hashes = bands.band_hashes(values, draws(banding.bins), count, banding.rows)
+        hashes = self.band_hashes(values, banding.rows)
         frames = frame_bins(fingerprints, banding.bin_bits)
         framed = np.flatnonzero(frames.any(axis=1) & ~frames.all(axis=1))
         if len(framed):
             values, frames = values[framed], frames[framed]
             by_own = bands_of_own(values, frames, count, banding.rows)
             values[frames] = 0
-            own = bands.band_hashes(values, draws(banding.bins), count, min(banding.rows, OWN_ROWS))
+            own = self.band_hashes(values, min(banding.rows, OWN_ROWS))
             hashes[framed] = np.where(by_own, own ^ _OF_OWN_BINS, hashes[framed])
         return hashes
+
+    def band_hashes(self, values: npt.NDArray[np.uint8], rows: int) -> Words:
+        """Hashes of all bands with so many rows: uint8 [n, bins] -> uint64 [n, tables], as `Shape.hashes`."""
+        return bands.band_hashes(values, draws(self.banding.bins), self.tables, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,18 +150,24 @@ def densify(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 def band_keys(signatures: npt.NDArray[np.uint64], banding: Banding) -> npt.NDArray[np.uint64]:
     """Block keys of signatures: uint64 [n, words] -> uint64 [n, bands].
 
-    A key is the band's number times 2^40 plus a 40-bit hash: the top bits of D6E8FEB86659FD93 (hexadecimal) times h.
-    A chain over the band's values gives h: h = mix(h + value), from h = 0 on. `mix` multiplies by 9E3779B97F4A7C15
-    and folds the high half onto the low half.
+    A key is the band's number times 2^40 plus its hash.
     """
-    values = densify(unpack_bins(signatures, banding.bin_bits))
-    of_bands = values[:, : banding.bands * banding.rows].reshape(-1, banding.bands, banding.rows)
+    hashes = band_hashes(unpack_bins(signatures, banding.bin_bits), banding.bands, banding.rows)
+    return hashes | (np.arange(banding.bands, dtype=np.uint64) << np.uint64(HASH_BITS))
+
+
+def band_hashes(values: npt.NDArray[np.uint8], bands: int, rows: int) -> npt.NDArray[np.uint64]:
+    """Band hashes: uint8 [n, bins] -> uint64 [n, bands], 40 bits.
+
+    A hash is the top bits of D6E8FEB86659FD93 (hexadecimal) times h. A chain over the band's values gives h:
+    h = mix(h + value), from h = 0 on. `mix` multiplies by 9E3779B97F4A7C15 and folds the high half onto the low half.
+    """
+    of_bands = densify(values)[:, : bands * rows].reshape(-1, bands, rows)
     chain = np.zeros(of_bands.shape[:2], np.uint64)
-    for row in range(banding.rows):
+    for row in range(rows):
         chain = (chain + of_bands[:, :, row]) * np.uint64(0x9E3779B97F4A7C15)
         chain ^= chain >> np.uint64(32)
-    hashes = (chain * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(64 - HASH_BITS)
-    return hashes | (np.arange(banding.bands, dtype=np.uint64) << np.uint64(HASH_BITS))
+    return (chain * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(64 - HASH_BITS)
 
 
 def distances_of(

@@ -21,7 +21,7 @@ class RootRule:
     """Limits, in the unit of the index's `distance_max`.
 
     distance_max  largest distance from a document to its match's root for the match to count
-    apart         a duplicate farther than this from its match becomes a member; a nearer one would match hardly anything
+    apart         a duplicate farther than this from its matches becomes a member; a nearer one would match hardly anything
                   that its match does not
 
     >>> RootRule(distance_max=-1)

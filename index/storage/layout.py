@@ -1,4 +1,4 @@
-"""The bytes on disk, format version 11. Only `storage` knows them; a change of any byte is a new version.
+"""The bytes on disk, format version 12. Only `storage` knows them; a change of any byte is a new version.
 
 One LMDB file with eighteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
 "merge" the compaction state; only the file uses these names.
@@ -24,8 +24,9 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
                "horizon"                           -> entries below this number have expired <u64, cleaned up to: a key
                                                       of log, horizons of sources
                                                       a horizon: stream <u32, partition <u32, number <u64, rows <u64
-               "hosts met"                         -> documents counted <u64, documents by hash of their host: u8 [65,536];
-                                                      missing before the first
+               "hosts met", group u8               -> documents counted <u64, documents by hash of their host: u8 [4,096],
+                                                      hosts with a sample: XXH3 of the name <u64 [n], documents counted at
+                                                      its last document <u64 [n]; missing before the first
                "hosts"                         -> documents counted <u64, hosts <u32, 0 <u32, hosts, their names with
                                                       line breaks between them text; missing before the first
                                                       a host: XXH3 of its name <u64, count <u32, documents <u32,
@@ -67,9 +68,8 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
     retired    document number >u64                -> nothing
     times      stream >u32, partition >u32         -> watermark_ms <i64, the latest times_ms <i64
     frames     host: XXH3 of its name >u64         -> pages taken into the sample, ever <u32, pages kept for the frame <u32,
-                                                      next document number at the last change <u64, bytes of the name <u32,
-                                                      words of a signature <u32, sampled signatures: <u64 [pages][words],
-                                                      name text
+                                                      bytes of the name <u32, words of a signature <u32, sampled
+                                                      signatures: <u64 [pages][words], name text
     ages       stream >u32, partition >u32, watermark_ms >u64
                                                    -> log key after the last batch decided at this watermark
     stories    root's document number >u64         -> documents <u64, first time_ms <i64 (2^63 - 1: unknown), longest
@@ -128,7 +128,7 @@ import numpy.typing as npt
 
 from index.matching.host_sketch import HOST, UNKNOWN, HostSketch
 
-FORMAT_VERSION = 11
+FORMAT_VERSION = 12
 
 
 class Table(Enum):
@@ -176,14 +176,19 @@ COUNTERS_KEY = b"counters"
 COMPACTION_KEY = b"merge"
 HORIZON_KEY = b"horizon"
 HOSTS_KEY = b"hosts"
-HOSTS_MET_KEY = b"hosts met"
 IDS_KEY = b"ids"
 GIVEN_BACK_KEY = b"given back"
 GIVING_BACK_KEY = b"giving back"
 STORIES_KEY = b"stories"
 
-HOSTS_MET = 2**16
-"""Counters of `hosts met`."""
+HOST_GROUPS = 16
+"""Groups of hosts: the 4 high bits of a host's key."""
+
+HOSTS_MET = 2**12
+"""Counters in a group of hosts: the next 12 bits."""
+
+HOSTS_MAX = 640
+"""Most samples in a group of hosts: in all groups some 160 MB with default signatures and hundreds of pages a host."""
 
 SOURCE_KEY = struct.Struct(">II")
 JOURNAL_KEY = struct.Struct(">IIQ")
@@ -197,8 +202,7 @@ _COUNTERS = struct.Struct("<QQQQ")
 _HORIZON = struct.Struct("<Q16s")
 _TIMES = struct.Struct("<q")
 _HOSTS = struct.Struct("<QII")
-_SAMPLE = struct.Struct("<IIQII")
-_HOSTS_MET = struct.Struct("<Q")
+_SAMPLE = struct.Struct("<IIII")
 _APPLIED = struct.Struct("<Q")
 _LENGTH = struct.Struct("<I")
 _JOURNAL_RUN = struct.Struct("<Q16sI")
@@ -310,11 +314,10 @@ class HostSample(NamedTuple):
 
     taken       pages ever taken into the sample
     kept        pages that were unique by the host's frame alone
-    changed_at  next document number at the last change
     name        host's name
     signatures  uint64 [m, words], a ring: taken page p is at place p modulo the ring's size
 
-    >>> sample = HostSample(taken=130, kept=2, changed_at=400, name="a.example", signatures=np.zeros((128, 16), np.uint64))
+    >>> sample = HostSample(taken=130, kept=2, name="a.example", signatures=np.zeros((128, 16), np.uint64))
     >>> next_place = sample.taken % len(sample.signatures)
     >>> next_place
     2
@@ -322,7 +325,6 @@ class HostSample(NamedTuple):
 
     taken: int
     kept: int
-    changed_at: int
     name: str
     signatures: npt.NDArray[np.uint64]
 
@@ -330,34 +332,60 @@ class HostSample(NamedTuple):
 def pack_sample(sample: HostSample) -> bytes:
     """A value of `frames`."""
     name, words = pack_text(sample.name), sample.signatures.shape[1]
-    head = _SAMPLE.pack(sample.taken, sample.kept, sample.changed_at, len(name), words)
+    head = _SAMPLE.pack(sample.taken, sample.kept, len(name), words)
     return head + sample.signatures.astype("<u8", copy=False).tobytes() + name
 
 
 def unpack_sample(value: bytes | memoryview) -> HostSample:
     """Undo `pack_sample`. A truncated value raises ValueError or struct.error."""
-    taken, kept, changed_at, name_bytes, words = _SAMPLE.unpack_from(value)
+    taken, kept, name_bytes, words = _SAMPLE.unpack_from(value)
     end = len(value) - name_bytes
     signatures = np.frombuffer(bytes(value[_SAMPLE.size : end]), "<u8").astype(np.uint64).reshape(-1, words)
-    return HostSample(taken, kept, changed_at, unpack_text(bytes(value[end:])), signatures)
+    return HostSample(taken, kept, unpack_text(bytes(value[end:])), signatures)
 
 
-def changed_at(value: bytes | memoryview) -> int:
-    """`HostSample.changed_at` in a value of `frames`."""
-    at: int = _SAMPLE.unpack_from(value)[2]
-    return at
+class HostGroups(NamedTuple):
+    """Some host groups.
+
+    counted  uint64 [g], documents with a host
+    counts   uint8 [g, HOSTS_MET], documents by their hosts' counters, halved regularly
+    hosts    uint64 [g, HOSTS_MAX], keys of hosts with a sample, from the first place on; 0: none
+    seen     uint64 [g, HOSTS_MAX], `counted` at each one's last document; 0: none
+
+    >>> unpack_host_groups([None]).counts.shape
+    (1, 4096)
+    """
+
+    counted: npt.NDArray[np.uint64]
+    counts: npt.NDArray[np.uint8]
+    hosts: npt.NDArray[np.uint64]
+    seen: npt.NDArray[np.uint64]
 
 
-def pack_hosts_met(counted: int, counts: npt.NDArray[np.uint8]) -> bytes:
-    """The value of `hosts met` in `meta`."""
-    return _HOSTS_MET.pack(counted) + counts.tobytes()
+def host_group_key(group: int) -> bytes:
+    """A host group's key in `meta`."""
+    return b"hosts met" + bytes((group,))
 
 
-def unpack_hosts_met(value: bytes | None) -> tuple[int, npt.NDArray[np.uint8]]:
-    """Undo `pack_hosts_met`; zeros without a value."""
-    if value is None:
-        return 0, np.zeros(HOSTS_MET, np.uint8)
-    return _HOSTS_MET.unpack_from(value)[0], np.frombuffer(value, np.uint8, offset=_HOSTS_MET.size).copy()
+def pack_host_groups(groups: HostGroups) -> list[bytes]:
+    """A value of `hosts met` for each group."""
+    return [
+        b"".join(column.tobytes() for column in (counted, counts, hosts[seen > 0], seen[seen > 0]))
+        for counted, counts, hosts, seen in zip(*groups, strict=True)
+    ]
+
+
+def unpack_host_groups(values: Sequence[bytes | None]) -> HostGroups:
+    """Undo `pack_host_groups`; zeros without a value."""
+    count, places = len(values), np.zeros((2, len(values), HOSTS_MAX), np.uint64)
+    groups = HostGroups(np.zeros(count, np.uint64), np.zeros((count, HOSTS_MET), np.uint8), *places)
+    for place, value in enumerate(values):
+        if value is not None:
+            (groups.counted[place],) = np.frombuffer(value, "<u8", 1)
+            groups.counts[place] = np.frombuffer(value, np.uint8, HOSTS_MET, 8)
+            known = np.frombuffer(value, "<u8", offset=8 + HOSTS_MET).reshape(2, -1)
+            groups.hosts[place, : known.shape[1]], groups.seen[place, : known.shape[1]] = known
+    return groups
 
 
 class Times(NamedTuple):

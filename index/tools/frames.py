@@ -11,7 +11,8 @@ import numpy.typing as npt
 from index.decide.check import check
 from index.decide.prepare import stored_form
 from index.entry import Entries, Kind, Position, Verdict
-from index.frames.hosts import counting_by, with_frames
+from index.frames.hosts import with_frames
+from index.frames.samples import counting_by
 from index.index import Index, internals_of
 from index.kernels.frames import set_frames
 from index.lsm.lookup import first_of_equals

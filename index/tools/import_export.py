@@ -30,7 +30,7 @@ from index.entry import (
     plain_source,
     standing_for_themselves,
 )
-from index.frames.hosts import write_samples
+from index.frames.hosts import enter_samples
 from index.index import Index, internals_of
 from index.matching.outcome import Outcome
 from index.session import ReadSession, Result, WriteSession
@@ -299,8 +299,7 @@ class Importer:
 
         def operation(session: WriteSession) -> None:
             if not session.transaction.count(Table.FRAMES):
-                at = session.counters.next_number
-                write_samples(session.transaction, {key: each._replace(changed_at=at) for key, each in samples.items()})
+                enter_samples(session.transaction, samples)
 
         self._writer.write(operation)
 

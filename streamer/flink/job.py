@@ -1,6 +1,6 @@
 """The job on Apache Flink, which provides state, time and channels. The only importer of pyflink.
 
-    fingerprints ─KafkaSource─► order ─► claim ─► [recall ─► verify] ─► resolve ─► name ─► join ─KafkaSink─► verdicts
+    fingerprints ─KafkaSource─► order ─► [frame] ─► claim ─► [recall ─► verify] ─► resolve ─► name ─► join ─KafkaSink─► verdicts
 
 1. Event time is the broker's time of a record. Each partition's watermark follows it, and no partition counts as idle: a late
 record would be decided out of order.
@@ -32,9 +32,10 @@ from streamer.settings.settings import Settings, load
 from streamer.transports.kafka.topics import partitions_between, seed_topic
 
 SENDERS = {
-    Stage.CLAIM: (Stage.ORDER,),
-    Stage.RECALL: (Stage.ORDER, Stage.CLAIM),
-    Stage.VERIFY: (Stage.ORDER, Stage.RECALL),
+    Stage.FRAME: (Stage.ORDER,),
+    Stage.CLAIM: (Stage.ORDER, Stage.FRAME),
+    Stage.RECALL: (Stage.ORDER, Stage.FRAME, Stage.CLAIM),
+    Stage.VERIFY: (Stage.ORDER, Stage.FRAME, Stage.RECALL),
     Stage.RESOLVE: (Stage.ORDER, Stage.CLAIM, Stage.VERIFY),
     Stage.NAME: (Stage.ORDER, Stage.CLAIM, Stage.RESOLVE),
     Stage.JOIN: (Stage.ORDER, Stage.NAME),
@@ -153,7 +154,7 @@ def build(
     shards, band_bits  see `Dataflow`
     seeding            only take in an index's entries, for a later job
     """
-    flow, keys = dataflow_of(settings, shards=shards, band_bits=band_bits), partition_keys(partitions)
+    flow, keys = dataflow_of(settings, seeding=seeding, shards=shards, band_bits=band_bits), partition_keys(partitions)
     topic, uid = (seed_topic(settings), "seeds") if seeding else (settings.topics.fingerprints, "source")
     source = (
         KafkaSource.builder()

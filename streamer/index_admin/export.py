@@ -246,7 +246,7 @@ def _sample_as_json(host: int, sample: HostSample) -> dict[str, Any]:
 
 def _sample(fields: dict[str, Any]) -> tuple[int, HostSample]:
     signatures = np.array([np.frombuffer(bytes.fromhex(each), "<u8") for each in fields["signatures"]], np.uint64)
-    return int(fields["frame_of"], 16), HostSample(fields["taken"], fields["kept"], 0, fields["host"], signatures)
+    return int(fields["frame_of"], 16), HostSample(fields["taken"], fields["kept"], fields["host"], signatures)
 
 
 def _applied_as_json(applied: Mapping[Source, Applied], places: Mapping[str, int]) -> list[list[Any]]:

@@ -28,9 +28,10 @@ from deploy.planted_fingerprints import (
     documents_in,
     mismatches,
     planted,
+    put_on_hosts,
     sequential,
 )
-from index import Index
+from index import Index, Verdict
 from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
 from streamer.index_admin.seed import seed, wait_until_taken_in
 from streamer.records.envelope import stamp_text
@@ -42,7 +43,7 @@ DOCUMENTS = int(os.environ.get("FLINK_DOCUMENTS", "6000"))
 RATE = float(os.environ.get("FLINK_RATE", "4000"))
 TIMEOUT_SECONDS = 120 + DOCUMENTS / 500
 
-CARRIED = ["index.recrawl=duplicate", "index.templates=false", "fingerprint.key=public"]
+CARRIED = ["index.recrawl=duplicate", "fingerprint.key=public"]
 SCHEMES = {
     "simhash": ["fingerprint.scheme=simhash", "fingerprint.second_look=none", "index.insert=unique"],
     "minhash": ["fingerprint.scheme=minhash", "index.insert=root"],
@@ -54,17 +55,19 @@ Found = TypeVar("Found")
 class World:
     """A job of one scheme between two topics of its own."""
 
-    def __init__(self, kafka: SimpleNamespace, flink: LocalFlink, scheme: str, name: str) -> None:
+    def __init__(self, kafka: SimpleNamespace, flink: LocalFlink, scheme: str, name: str, *chosen: str) -> None:
         self.flink, self.bootstrap_servers, self.scheme = flink, kafka.bootstrap_servers, scheme
         self.topics = [f"{name}-{scheme}-fingerprints", f"{name}-{scheme}-verdicts"]
-        self.chosen = [*SCHEMES[scheme], *CARRIED, f"kafka.bootstrap_servers={kafka.bootstrap_servers}"]
+        self.chosen = [*SCHEMES[scheme], *CARRIED, *chosen, f"kafka.bootstrap_servers={kafka.bootstrap_servers}"]
         self.chosen += [f"topics.fingerprints={self.topics[0]}", f"topics.verdicts={self.topics[1]}"]
         self.chosen += [f"kafka.group={name}-{scheme}"]
         self.settings = load(None, self.chosen, {})
         self.parameters = parameters_for(self.settings, scheme_for(self.settings).stamp())
         create_topics(self.bootstrap_servers, *self.topics)
         stamp = stamp_text(self.parameters.fingerprint)
-        self.contents = list(batches_of(planted(self.parameters, DOCUMENTS, seed=1), seed=2, stamp=stamp))
+        fingerprints = planted(self.parameters, DOCUMENTS, seed=1)
+        hosts = None if self.parameters.frames is None else put_on_hosts(fingerprints, seed=3)
+        self.contents = list(batches_of(fingerprints, 2, stamp, hosts))
         self.feeder = Feeder(self.bootstrap_servers, self.topics[0])
         self.verdicts = Verdicts(self.bootstrap_servers, self.topics[1])
         self.job = ""
@@ -101,7 +104,7 @@ class World:
         self.verdicts.wait_for(documents, TIMEOUT_SECONDS, self.require_alive)
         expected = self.expected(index)
         duplicates, longer = (sum(told.verdicts.count(verdict) for told in expected.values()) for verdict in (1, 8))
-        assert documents / 8 < duplicates < documents / 2
+        assert documents / 10 < duplicates < documents / 2
         assert longer > documents / 100
         assert mismatches(expected, self.verdicts.by_batch) == 0, self.scheme
         assert self.verdicts.changed == 0
@@ -117,8 +120,8 @@ class World:
 
 
 @contextmanager
-def of_both_schemes(kafka: SimpleNamespace, flink: LocalFlink, name: str) -> Iterator[list[World]]:
-    worlds = [World(kafka, flink, scheme, name) for scheme in sorted(SCHEMES)]
+def of_both_schemes(kafka: SimpleNamespace, flink: LocalFlink, name: str, *chosen: str) -> Iterator[list[World]]:
+    worlds = [World(kafka, flink, scheme, name, *chosen) for scheme in sorted(SCHEMES)]
     with ExitStack() as stack:
         for world in worlds:
             stack.enter_context(world.feeder)
@@ -152,6 +155,9 @@ def test_kills_and_a_rescale_change_no_verdict(kafka: SimpleNamespace, flink: Lo
         each(worlds, lambda world: world.submit(since=world.stop(), parallelism=4))
         each(worlds, lambda world: world.feed(world.part(3, 4)[-2:]))
         each(worlds, lambda world: world.assert_told_as_by_one_index(DOCUMENTS))
+        (framed,) = (world for world in worlds if world.scheme == "minhash")
+        told = [verdict for batch in framed.verdicts.by_batch.values() for verdict in batch.verdicts]
+        assert told.count(Verdict.TEMPLATE), "frames make a difference"
         assert not without_series(queries(), series_of(flink.metrics()))
         each(worlds, lambda world: flink.cancel(world.job))
 
@@ -169,7 +175,7 @@ def test_a_job_that_an_index_seeds_goes_on_as_the_index_would(
     kafka: SimpleNamespace, flink: LocalFlink, tmp_path: Path
 ) -> None:
     """Half of the documents are decided by an index, which loses some of them; a copy of it says what comes next."""
-    with of_both_schemes(kafka, flink, "seeded") as worlds:
+    with of_both_schemes(kafka, flink, "seeded", "index.templates=false") as worlds:
         each(worlds, lambda world: seed_from_half(world, tmp_path / world.scheme))
         each(worlds, lambda world: world.submit(since=world.stop(), seeded=True))
         # What the index has decided comes once more: nobody hears of it.

@@ -8,7 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from index.frames.hosts import HALVED_EVERY, MET_MIN
+from index.frames import samples
 from index.lsm.shape import shape_of
 from index.matching.frame import (
     APART_BINS_MIN,
@@ -24,7 +24,7 @@ from index.matching.frame import (
 )
 from index.matching.host_sketch import host_keys
 from index.matching.minhash import DISTANCE_UNITS
-from index.storage.layout import HOSTS_MET
+from index.storage import layout
 from index.storage.parameters import Parameters
 
 Values = tuple[int, ...]
@@ -39,6 +39,7 @@ class Sampled:
     rule: FrameRule
     pages: list[Values] = field(default_factory=list)
     taken: int = 0
+    seen: int = 0
 
     def frame(self, page: Values) -> Frame:
         """The frame of a page."""
@@ -135,7 +136,8 @@ class BruteForceFrames:
         self._frame_words = parameters.stored_words - parameters.words
         self.pages: list[Page] = []
         self.samples: dict[int, Sampled] = {}
-        self._met, self._counted = [0] * HOSTS_MET, 0
+        self._met: dict[int, int] = {}
+        self._counted: dict[int, int] = {}
 
     def decide(
         self, signature: np.ndarray, host: str | None, id_: str, letters: int = 0
@@ -168,7 +170,8 @@ class BruteForceFrames:
             _, match, told = min(matches)
             root = self.pages[self.pages[match].root]
             is_new = len(frame) < len(values)
-            if is_new and plain_distance(values, self.pages[match].values) > self.root.apart:
+            nearest = min(plain_distance(values, self.pages[number].values) for _, number, _ in matches)
+            if is_new and nearest > self.root.apart:
                 self.pages.append(Page(number, values, frame, bands, root.number, id_, length=length))
             return "duplicate", root.id, told
         self.pages.append(Page(number, values, frame, bands, number, id_, length=length))
@@ -193,15 +196,20 @@ class BruteForceFrames:
         if not host:
             return NO_FRAME
         (key,) = host_keys([host]).tolist()
-        slot = key % HOSTS_MET
-        sample = self.samples.get(key)
-        if sample is None and self._met[slot] >= MET_MIN:
+        slot, group = key >> 48, key >> 60
+        own = {host: sample for host, sample in self.samples.items() if host >> 60 == group}
+        sample = own.get(key)
+        if sample is None and self._met.get(slot, 0) >= samples.MET_MIN:
+            if len(own) == layout.HOSTS_MAX:
+                del self.samples[min(own, key=lambda host: own[host].seen)]
             sample = self.samples[key] = Sampled(self.rule)
-        self._met[slot] += 1
-        self._counted += 1
-        assert self._counted < HALVED_EVERY, "counts are halved batch by batch"
+        self._met[slot] = self._met.get(slot, 0) + 1
+        self._counted[group] = self._counted.get(group, 0) + 1
+        if self._counted[group] % samples.HALVED_EVERY == 0:
+            self._met |= {slot: count // 2 for slot, count in self._met.items() if slot >> 12 == group}
         if sample is None:
             return NO_FRAME
+        sample.seen = self._counted[group]
         frame = sample.frame(values)
         sample.take(values, frame)
         return frame

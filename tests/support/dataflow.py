@@ -16,7 +16,8 @@ FOREVER = 2**60
 NOTHING_YET = -1
 
 _EDGES = {
-    Stage.ORDER: (Stage.CLAIM, Stage.RECALL, Stage.VERIFY, Stage.RESOLVE, Stage.NAME, Stage.JOIN),
+    Stage.ORDER: (Stage.FRAME, Stage.CLAIM, Stage.RECALL, Stage.VERIFY, Stage.RESOLVE, Stage.NAME, Stage.JOIN),
+    Stage.FRAME: (Stage.CLAIM, Stage.RECALL, Stage.VERIFY),
     Stage.CLAIM: (Stage.RECALL, Stage.RESOLVE, Stage.NAME),
     Stage.RECALL: (Stage.VERIFY,),
     Stage.VERIFY: (Stage.RESOLVE,),

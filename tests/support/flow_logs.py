@@ -98,3 +98,25 @@ def minhash_rows(seed: int, count: int, *, centres: int = 4) -> list[Row]:
         Row(0, number if kind != Kind.EXACT else number % 3, kind=Kind(int(kind)), id=f"id-{place}")
         for place, (number, kind) in enumerate(zip(numbers, kinds, strict=True))
     ]
+
+
+def hosted_rows(seed: int, count: int, *, hosts: int) -> list[Row]:
+    """Articles in the templates of hosts: the same on several hosts, changed a little, and again; some have no host."""
+    generator = np.random.default_rng(seed)
+    bins = BANDING.bins
+    templates, articles = (generator.integers(1, 256, (number, bins)).astype(np.uint8) for number in (hosts + 1, 6))
+    own = generator.permutation(bins)[: int(generator.integers(8, 44))]
+    rows: list[Row] = []
+    for place in range(count):
+        if rows and generator.random() < 0.25:
+            rows.append(rows[int(generator.integers(place))]._replace(id=f"id-{place}"))
+            continue
+        host, is_copy = int(generator.integers(hosts + 1)), generator.random() < 0.6
+        page, article = templates[host].copy(), int(generator.integers(len(articles)))
+        page[own] = articles[article][own] if is_copy else generator.integers(1, 256, len(own))
+        changed = generator.choice(own if generator.random() < 0.5 else bins, int(generator.integers(6)))
+        page[changed] = generator.integers(1, 256, len(changed))
+        kind = Kind.EXACT if generator.random() < 0.05 else Kind.NEAR
+        fingerprint = as_number(page, BANDING.bin_bits) if kind is Kind.NEAR else article
+        rows.append(Row(0, fingerprint, kind=kind, id=f"id-{place}", host=f"host-{host}" if host < hosts else ""))
+    return rows

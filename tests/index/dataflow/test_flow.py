@@ -12,15 +12,25 @@ from hypothesis import strategies as st
 
 from index.dataflow import Dataflow
 from index.entry import Source, Verdict
-from index.errors import ParametersDiffer
+from index.frames import samples
 from index.index import Index
-from index.matching.frame import FrameRule
 from index.matching.root import RootRule
 from index.session import Longer
+from index.storage import layout
 from index.storage.parameters import Parameters
 from tests.support.dataflow import STREAM, Answer, Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row, entries_of
-from tests.support.flow_logs import BANDING, INSERTS, logs_of, minhash_rows, parse_headers, simhash_rows, with_lengths
+from tests.support.flow_logs import (
+    BANDING,
+    INSERTS,
+    hosted_rows,
+    logs_of,
+    minhash_rows,
+    parse_headers,
+    simhash_rows,
+    with_lengths,
+)
+from tests.support.framed_sites import PARAMETERS as FRAMED
 from tests.support.looks import LOOKS, looked_at_rows
 from tests.support.roots import root_rules
 
@@ -113,6 +123,43 @@ def test_a_second_look_decides_which_matches_count(insert: Any, kind: str, data:
     assert_same(parameters, rows, data)
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_pages_of_hosts_get_their_frames_as_in_one_index(data: st.DataObject) -> None:
+    """Also with so few samples in a group that hosts lose theirs all the time."""
+    hosts, count = data.draw(st.integers(1, 5), label="hosts"), data.draw(st.integers(1, 150))
+    rows = hosted_rows(data.draw(st.integers(0, 2**32)), count, hosts=hosts)
+    root = RootRule(data.draw(st.sampled_from([3_000, 6_000])), data.draw(st.sampled_from([500, 2_000])))
+    with pytest.MonkeyPatch.context() as patch:
+        if data.draw(st.booleans(), label="few samples"):
+            patch.setattr(layout, "HOSTS_MAX", 1)
+            patch.setattr(samples, "HALVED_EVERY", 5)
+        assert_same(replace(FRAMED, root=root), rows, data, band_bits=data.draw(st.sampled_from([1, 8, 20, 40])))
+
+
+def verdicts_of(parameters: Parameters, rows: list[Row]) -> list[int]:
+    """Verdicts on rows of two partitions, by the flow and by one index alike."""
+    generator = np.random.default_rng(1)
+    logs = logs_of(rows, parameters.bits, 2, generator)
+    cluster = Cluster(Dataflow(parameters, shards=2, slot_ms=200), logs, generator)
+    cluster.run()
+    expected = sequential(parameters, logs)
+    assert answers_by_position(cluster.decided, logs) == expected
+    return [answer.verdict for answer in expected.values()]
+
+
+def test_a_crawl_of_one_site_in_two_partitions_meets_every_verdict_and_without_frames_other_ones() -> None:
+    rows = hosted_rows(1, 140, hosts=1)
+    framed, without = verdicts_of(FRAMED, rows), verdicts_of(replace(FRAMED, frames=None), rows)
+    assert {Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.TEMPLATE} <= set(framed)
+    assert sum(one != other for one, other in zip(framed, without, strict=True)) > 20
+
+
+def test_a_copy_of_a_dropped_page_is_dropped_though_a_nearer_page_came_between() -> None:
+    """CLAIM files only the first of alike documents, so a later one must never enter the index alone."""
+    verdicts_of(replace(FRAMED, root=RootRule(6_000, 500)), hosted_rows(3, 166, hosts=3))
+
+
 def in_turn(*rows: Row) -> list[Answer]:
     """Answers to documents of one partition, each in a slot of its own, where a tenth more letters pass."""
     own = [row._replace(source=Source(STREAM, 0), offset=offset, id=f"id-{offset}") for offset, row in enumerate(rows)]
@@ -151,12 +198,6 @@ def test_who_does_not_wait_for_the_watermark_says_something_else() -> None:
     hasty.run()
     expected, found = sequential(parameters, logs), answers_by_position(hasty.decided, logs)
     assert sum(found[position] != answer for position, answer in expected.items()) > 20
-
-
-def test_templates_are_refused_with_the_setting_and_the_reason() -> None:
-    parameters = Parameters(BANDING.bits, 3000, "root", banding=BANDING, root=RootRule(5000, 1000), frames=FrameRule())
-    with pytest.raises(ParametersDiffer, match=r"index\.templates = false"):
-        Dataflow(parameters)
 
 
 def test_what_outlives_the_state_is_told_by_the_stamp() -> None:

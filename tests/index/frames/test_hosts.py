@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from index.entry import Verdict
-from index.frames import hosts
+from index.frames import samples as sampling
 from index.index import Index, internals_of
+from index.matching.host_sketch import host_keys
 from index.matching.minhash import pack_bins
-from index.storage.layout import HOSTS_MET_KEY, HostSample, Table, unpack_hosts_met
+from index.storage import layout
+from index.storage.layout import HostSample, Table, host_group_key, unpack_host_groups
 from index.tools.frames import stored_samples
 from tests.support.entries import ONE
 from tests.support.framed_sites import BINS, PARAMETERS, batch_of
@@ -34,6 +36,13 @@ def samples(index: Index) -> dict[str, HostSample]:
     }
 
 
+def of_one_group(count: int) -> list[str]:
+    """Names of hosts in one group."""
+    names = [f"host {number}" for number in range(40 * count)]
+    groups = host_keys(names) >> np.uint64(60)
+    return [names[row] for row in np.flatnonzero(groups == groups[0])[:count].tolist()]
+
+
 def test_a_host_has_a_sample_from_its_third_page_on(tmp_path: Path) -> None:
     with opened(tmp_path, PARAMETERS) as index:
         admit(index, ["a", "b", "a", None, ""])
@@ -52,30 +61,32 @@ def test_records_that_come_again_are_not_counted_again(tmp_path: Path) -> None:
 
 
 def test_counts_of_hosts_are_halved_as_documents_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "HALVED_EVERY", 8)
+    monkeypatch.setattr(sampling, "HALVED_EVERY", 8)
+    one, other = of_one_group(2)
     with opened(tmp_path, PARAMETERS) as index:
-        admit(index, ["a"])
+        admit(index, [one])
         for turn in range(1, 9):
-            admit(index, ["b"], 10 * turn)
-        value = internals_of(index).read(lambda session: session.transaction.get(Table.META, HOSTS_MET_KEY))
-        counted, counts = unpack_hosts_met(value)
-        assert counted == 9
-        assert sorted(counts[counts > 0].tolist()) == [4]
-        admit(index, ["a", "a"], 200)
-        assert "a" not in samples(index)
+            admit(index, [other], 10 * turn)
+        key = host_group_key(int(host_keys([one])[0]) >> 60)
+        groups = unpack_host_groups(
+            [internals_of(index).read(lambda session: session.transaction.get(Table.META, key))]
+        )
+        assert groups.counted.tolist() == [9]
+        assert sorted(groups.counts[groups.counts > 0].tolist()) == [4]
+        admit(index, [one, one], 200)
+        assert one not in samples(index)
 
 
-def test_there_are_so_many_samples_at_most_and_one_that_is_still_changed_stays(
+def test_a_group_has_so_many_samples_at_most_and_the_host_not_seen_for_longest_loses_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "HOSTS_MAX", 4)
+    monkeypatch.setattr(layout, "HOSTS_MAX", 4)
+    busy, *others = of_one_group(13)
     with opened(tmp_path, PARAMETERS) as index:
-        for turn in range(12):
-            admit(index, ["busy", *[f"host {turn}"] * 4, "busy"], 10 * turn)
+        for turn, other in enumerate(others):
+            admit(index, [busy, *[other] * 4, busy], 10 * turn)
         found = samples(index)
-    assert len(found) == 4
-    assert "busy" in found
-    assert "host 11" in found
+    assert sorted(found) == sorted([busy, *others[-3:]])
 
 
 def test_an_index_without_frames_keeps_no_samples(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.entry import Position, RecrawlPolicy, Verdict, given_back_source
-from index.frames import hosts as hosts_module
+from index.frames import samples
 from index.index import internals_of
 from index.matching.frame import NEW_BINS_MIN, VERSION_SHARE_MIN, FrameRule
 from index.matching.minhash import pack_bins
@@ -190,7 +190,7 @@ def test_an_article_among_boxes_that_are_known_is_kept_no_more() -> None:
             pytest.MonkeyPatch.context() as patch,
             opened(Path(folder), replace(PARAMETERS, frames=FrameRule())) as index,
         ):
-            patch.setattr(hosts_module, "NEW_BINS_MIN", least)
+            patch.setattr(samples, "NEW_BINS_MIN", least)
             verdicts = [verdict for verdict, _, _ in told(index, signatures, ["host"] * 300, [])]
             kept[least] = [row for row, verdict in enumerate(verdicts) if verdict != "duplicate"]
     assert len(kept[NEW_BINS_MIN]) <= 45
@@ -211,7 +211,7 @@ def test_versions_of_a_few_articles_of_one_host_are_duplicates() -> None:
             pytest.MonkeyPatch.context() as patch,
             opened(Path(folder), replace(PARAMETERS, frames=FrameRule())) as index,
         ):
-            patch.setattr(hosts_module, "VERSION_SHARE_MIN", share)
+            patch.setattr(samples, "VERSION_SHARE_MIN", share)
             verdicts = [verdict for verdict, _, _ in told(index, signatures, ["host"] * 60, [])]
             kept[share] = 60 - verdicts.count("duplicate")
     assert kept[VERSION_SHARE_MIN] <= 15

@@ -42,7 +42,7 @@ EXPECTED_64 = {
             "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000"
             "0600000000000000" "0600000000000000" "0c00000000000000" + "00" * 10,
         ),
-        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 11, "insert": "all"}'.hex()),
+        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 12, "insert": "all"}'.hex()),
     ],
     "streams": [("00000000", "01000000" "74" + "名".encode().hex())],
     "stream_numbers": [("74", "00000000")],
@@ -234,7 +234,7 @@ def test_an_index_of_another_format_version_is_refused_untouched(version: int, t
     make_older(tmp_path, version)
     before = (tmp_path / "data.mdb").read_bytes()
     for read_only in (False, True):
-        with pytest.raises(FormatUnknown, match=f"format version {version}; this program knows version 11"):
+        with pytest.raises(FormatUnknown, match=f"format version {version}; this program knows version 12"):
             Index.open(tmp_path, Parameters(), map_bytes_max=2**24, read_only=read_only)
     assert (tmp_path / "data.mdb").read_bytes() == before
 
@@ -288,21 +288,24 @@ def test_counters_of_a_new_index_are_zero() -> None:
 
 
 def test_a_sample_of_a_host_is_these_bytes() -> None:
-    sample = layout.HostSample(70, 3, 258, "é", np.array([[5, 6], [7, 8]], np.uint64))
+    sample = layout.HostSample(70, 3, "é", np.array([[5, 6], [7, 8]], np.uint64))
     packed = layout.pack_sample(sample)
     signatures = "".join(f"0{number}00000000000000" for number in (5, 6, 7, 8))
-    assert packed.hex() == "460000000300000002010000000000000200000002000000" + signatures + "c3a9"
+    assert packed.hex() == "46000000030000000200000002000000" + signatures + "c3a9"
     again = layout.unpack_sample(packed)
-    assert again[:4] == sample[:4]
+    assert again[:3] == sample[:3]
     assert again.signatures.tolist() == sample.signatures.tolist()
-    assert layout.changed_at(packed) == 258
     with pytest.raises(ValueError, match="buffer size"):
         layout.unpack_sample(packed[:-3])
 
 
-def test_counts_of_hosts_are_zero_at_first_and_come_back() -> None:
-    counted, counts = layout.unpack_hosts_met(None)
-    assert (counted, counts.any(), len(counts)) == (0, False, layout.HOSTS_MET)
-    counts[7] = 3
-    counted, again = layout.unpack_hosts_met(layout.pack_hosts_met(258, counts))
-    assert (counted, again.tolist()) == (258, counts.tolist())
+def test_groups_of_hosts_are_zero_at_first_and_come_back() -> None:
+    groups = layout.unpack_host_groups([None, None])
+    assert not any(column.any() for column in groups)
+    groups.counted[0], groups.counts[0, 7] = 258, 3
+    groups.hosts[0, :2], groups.seen[0, :2] = (5, 2**63), (257, 258)
+    packed = layout.pack_host_groups(groups)
+    met, hosts = "00" * 7 + "03" + "00" * 4088, "0500000000000000" + "0000000000000080"
+    assert packed[0].hex() == "0201000000000000" + met + hosts + "0101000000000000" + "0201000000000000"
+    for column, again in zip(groups, layout.unpack_host_groups(packed), strict=True):
+        np.testing.assert_array_equal(column, again)

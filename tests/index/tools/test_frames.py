@@ -98,6 +98,24 @@ def test_a_sample_that_was_cut_off_is_told_of(tmp_path: Path) -> None:
         assert [each.check for each in verify(index) if each.wrong] == ["frames"]
 
 
+def test_a_sample_without_a_place_and_a_place_without_a_sample_are_noticed(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        admit(index, site("en", 0.1, pages=20, copies=0), "www.example.org")
+
+        def move(session):  # type: ignore[no-untyped-def]
+            ((key, value),) = [(bytes(key), bytes(value)) for key, value in session.transaction.walk(Table.FRAMES)]
+            session.transaction.delete(Table.FRAMES, key)
+            session.transaction.put(Table.FRAMES, bytes(8), value)
+            return key.hex()
+
+        key = internals_of(index).write(move)
+        (finding,) = (each for each in verify(index) if each.wrong)
+    assert finding.examples == [
+        f"the sample of host {bytes(8).hex()} has no place in its group",
+        f"the sample of host {key} is missing",
+    ]
+
+
 def entries_of(index: Index, crawled: MadeUp, rows: np.ndarray) -> tuple[Entries, list[Position | None]]:
     """These made-up documents of one host as they came, and the positions of their originals."""
     prints = SCHEME.fingerprint([crawled.texts[row] for row in rows.tolist()])

@@ -5,7 +5,7 @@ from streamer.errors import SettingsError
 from streamer.flink.carried import dataflow_of
 from streamer.settings.settings import load
 
-CARRIED = ["index.recrawl=duplicate", "index.templates=false"]
+CARRIED = ["index.recrawl=duplicate"]
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
@@ -19,10 +19,6 @@ def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        (
-            "index.templates=true",
-            r"index\.templates: Flink learns no frames of hosts: .* Set index\.templates = false",
-        ),
         ("index.recrawl=update", r"index\.recrawl: update: Flink knows no older versions"),
         ("index.recrawl=as-new", r"index\.recrawl: as-new: Flink knows no older versions"),
         ("guard.policy=pass", r"guard\.policy: pass: Flink watches no hosts"),
@@ -38,11 +34,16 @@ def test_what_is_not_carried_is_refused_by_name_and_with_the_reason(setting: str
 
 def test_everything_that_is_refused_is_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
-        dataflow_of(load(None, [], {}))
-    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [
-        "index.templates",
-        "index.recrawl",
-    ]
+        dataflow_of(load(None, [], {}), seeding=True)
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["index.templates", "index.recrawl"]
+
+
+def test_a_flow_learns_frames_unless_an_index_seeds_it() -> None:
+    defaults = load(None, CARRIED, {})
+    assert dataflow_of(defaults).parameters.frames is not None
+    with pytest.raises(SettingsError, match=r"index\.templates: a seed has no samples of hosts"):
+        dataflow_of(defaults, seeding=True)
+    assert dataflow_of(load(None, [*CARRIED, "index.templates=false"], {}), seeding=True).parameters.frames is None
 
 
 @pytest.mark.parametrize(("chosen", "longer"), [("longer=pass", Longer(1_000)), ("longer=duplicate", None)])

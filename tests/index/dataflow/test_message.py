@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.dataflow.texts import pack_texts, unpack_texts
+from index.dataflow.message import pack_texts, unpack_texts
 
 
 @given(st.lists(st.text()), st.binary(max_size=5))
