@@ -1,9 +1,10 @@
 """Decode, fingerprint, decide and route: from a batch to its outgoing records.
 
-A separate thread prepares one batch while the loop delivers the previous one:
+Two threads prepare batches while the loop delivers the previous one:
 
-    loop     | commit n                                              | read n+1 | commit n+1 ...
-    ahead    | decode n+1 | fingerprint n+1 | decide n+1 | route n+1 |          | decode n+2 | fingerprint n+2 ...
+    loop     | commit n                | read n+1 | commit n+1              | read n+2 ...
+    decide   | decide n+1 | route n+1  |          | decide n+2 | route n+2  |
+    decode   | fingerprint n+1 |       | decode n+2 | fingerprint n+2 |     | decode n+3 ...
 
 Everything except a decision can be discarded. If a decided batch is not delivered, the journal repeats its decisions to the
 next reader, as after a crash between decide and commit. One thread decides all batches, in order, and none after a failed one.
@@ -22,7 +23,7 @@ from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Outgoing, Record
-from streamer.service.poison.attempts import IDLE, AttemptFile
+from streamer.service.poison.attempts import IDLE, PURE_STEPS, AttemptFile
 
 
 @dataclass(slots=True, eq=False)
@@ -49,6 +50,9 @@ Step = Callable[[Work], None]
 """Reads earlier steps' products, and sets its own."""
 
 
+_FIRST_STEPS = ("decode", "decide")
+"""The first step of each thread."""
+
 Elsewhere = Callable[[Sequence[Record]], tuple[list[Document | DeadLetter], Fingerprints] | None]
 """Documents and fingerprints from another process; None if no other process prepares the records."""
 
@@ -70,46 +74,50 @@ def pure_steps(decoder: Decoder, fingerprinter: Scheme, elsewhere: Elsewhere = l
 
 
 class Prefetcher:
-    """Thread that takes the steps of batches in order, at most one batch ahead.
+    """Threads that take the steps of batches in order, at most one batch ahead: one the pure steps, one all others.
 
-    Its note identifies a record that ends the process.
+    Their notes identify a record that ends the process.
 
-    >>> note, taken = AttemptFile(folder), []
+    >>> notes, taken = [AttemptFile(folder), AttemptFile(folder)], []
     >>> ahead = Prefetcher({"decode": lambda work: taken.append(work.batch)})
-    >>> work = ahead.take(Batch([]), note)
+    >>> work = ahead.take(Batch([]), notes)
     >>> work.pending["decode"].result() >= 0, len(taken)
     (True, 1)
     >>> ahead.close()
-    >>> note.close(orderly=True)
+    >>> for note in notes:
+    ...     note.close(orderly=True)
     """
 
     def __init__(self, steps: Mapping[str, Step]) -> None:
         """steps: by name in STEPS, in order."""
         self._steps = steps
         self._has_failed = False
-        self._clock: int | None = None
-        self._thread = ThreadPoolExecutor(1, "ahead", initializer=self._take_clock)
+        self._clocks: list[int] = []
+        self._threads = [ThreadPoolExecutor(1, name, initializer=self._take_clock) for name in _FIRST_STEPS]
         self._ahead: Work | None = None
 
-    def begin(self, batch: Batch, note: AttemptFile) -> None:
-        """Begin to prepare a batch."""
-        self._ahead = self.start(Work(batch), note, list(self._steps))
+    def begin(self, batch: Batch, notes: Sequence[AttemptFile]) -> None:
+        """Begin to prepare a batch. notes: one for each thread."""
+        self._ahead = self.start(Work(batch), notes, list(self._steps))
 
-    def start(self, work: Work, note: AttemptFile, steps: Sequence[str]) -> Work:
+    def start(self, work: Work, notes: Sequence[AttemptFile], steps: Sequence[str]) -> Work:
         """Start these last steps of the path; the work has all earlier products."""
         before: Future[float] | None = None
         for name in steps:
-            before = work.pending[name] = self._thread.submit(self._take_step, name, work, note, before)
+            number = int(name not in PURE_STEPS)
+            before = work.pending[name] = self._threads[number].submit(
+                self._take_step, name, work, notes[number], before
+            )
         return work
 
     def has(self, batch: Batch) -> bool:
         """Whether a batch's preparation has begun."""
         return self._ahead is not None and self._ahead.batch.records is batch.records
 
-    def take(self, batch: Batch, note: AttemptFile) -> Work:
+    def take(self, batch: Batch, notes: Sequence[AttemptFile]) -> Work:
         """Preparation of a batch, begun before or now. Discards any other batch's."""
         if not self.has(batch):
-            self.begin(batch, note)
+            self.begin(batch, notes)
         assert self._ahead is not None
         work, self._ahead = self._ahead, None
         # Equal to the batch that was peeked at, except for the proof of ownership.
@@ -123,27 +131,35 @@ class Prefetcher:
 
     def leave(self) -> bool:
         """Cancel the prefetched batch; True if it was already decided."""
-        deciding = None if self._ahead is None else self._ahead.pending.get("decide")
-        return deciding is not None and not deciding.cancel() and deciding.exception() is None
+        pending = {} if self._ahead is None else self._ahead.pending
+        deciding = pending.get("decide")
+        if deciding is None or deciding.cancel():
+            return False
+        # It decides, or waits for the fingerprints.
+        for name in pending.keys() & PURE_STEPS:
+            pending[name].cancel()
+        return deciding.exception() is None
 
     def cpu_seconds(self) -> float:
-        """The thread's CPU time; 0 if the system does not measure it."""
-        return 0.0 if self._clock is None else time.clock_gettime(self._clock)
+        """The threads' CPU time; 0 if the system does not measure it."""
+        return sum(map(time.clock_gettime, self._clocks))
 
     def close(self) -> None:
-        """Wait for the current preparation, and end the thread."""
-        self._thread.shutdown(cancel_futures=True)
+        """Wait for the current preparation, and end the threads."""
+        for thread in self._threads:
+            thread.shutdown(cancel_futures=True)
 
     def _take_clock(self) -> None:
         clock_of: Callable[[int], int] | None = getattr(time, "pthread_getcpuclockid", None)
-        self._clock = None if clock_of is None else clock_of(threading.get_ident())
+        if clock_of is not None:
+            self._clocks.append(clock_of(threading.get_ident()))
 
     def _take_step(self, name: str, work: Work, note: AttemptFile, before: "Future[float] | None") -> float:
-        if before is None:
-            note.name(work.batch)
-        else:
+        if before is not None:
             # Raises the previous step's error.
             before.result()
+        if name in _FIRST_STEPS:
+            note.name(work.batch)
         if name == "decide":
             if self._has_failed:
                 raise RuntimeError("the batch before was not decided, so this one must not be")

@@ -1,8 +1,8 @@
 """Notes of attempts at batches: a death reveals its positions and step.
 
-A process notes a batch's positions first, then every step in advance. It has two notes, because it may decode one batch while
-it delivers another. It locks its notes for life, so an unlocked note amid a batch is a death, from any cause. The batch's next
-reader counts it.
+A process notes a batch's positions first, then every step in advance. It has three notes, because it may decode one batch,
+decide another and deliver a third. It locks its notes for life, so an unlocked note amid a batch is a death, from any cause. The
+batch's next reader counts it.
 
 All workers of a host share the notes in the index's folder, so a document's deaths add up on any worker. Nothing is synced to
 disk: notes must survive processes, not the machine.
@@ -118,7 +118,7 @@ class Attempts:
     As a context, removes the notes after an orderly end, including known errors.
 
     loop   note of the batch in delivery
-    ahead  note of the batch in preparation
+    ahead  notes of the batches in preparation, the first one for pure steps
 
     >>> with Attempts(folder, deaths_max=2) as attempts:
     ...     attempts.look({Source("stream", 0): 7})
@@ -131,21 +131,25 @@ class Attempts:
         self._folder, self._deaths_max = folder, deaths_max
         self._suspected: dict[Source, list[range]] = {}
         self.loop: AttemptFile
-        self.ahead: AttemptFile
+        self.ahead: Sequence[AttemptFile]
 
     def __enter__(self) -> Self:
-        self.loop = AttemptFile(self._folder)
+        self._notes: list[AttemptFile] = []
         try:
-            self.ahead = AttemptFile(self._folder)
+            for _ in range(3):
+                self._notes.append(AttemptFile(self._folder))
         except errors.IndexFull:
-            self.loop.close(orderly=True)
+            self._close(orderly=True)
             raise
+        self.loop, *self.ahead = self._notes
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        orderly = kind is None or issubclass(kind, StreamerError | errors.IndexProblem)
-        self.loop.close(orderly=orderly)
-        self.ahead.close(orderly=orderly)
+        self._close(orderly=kind is None or issubclass(kind, StreamerError | errors.IndexProblem))
+
+    def _close(self, *, orderly: bool) -> None:
+        for note in self._notes:
+            note.close(orderly=orderly)
 
     def look(self, begins: Mapping[Source, int]) -> None:
         """Load and log deaths at newly assigned sources from their starting offsets on; delete settled notes."""
@@ -205,7 +209,7 @@ def deaths(folder: Path) -> Iterator[Death]:
 def death_of(folder: Path, process: int) -> Death | None:
     """Death of an ended process; None after an orderly end or between batches.
 
-    With two batches, prefers the one in a pure step: its records may be the cause.
+    With several batches, prefers the one in a pure step: its records may be the cause.
     """
     of_process = [death for death in deaths(folder) if death.note.name.startswith(f"{process}-")]
     return next((death for death in of_process if death.step in PURE_STEPS), of_process[0] if of_process else None)

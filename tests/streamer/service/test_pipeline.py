@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from threading import Event
+from threading import Event, Semaphore, Timer
 
 import numpy as np
 import orjson
@@ -18,7 +18,7 @@ from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
 from streamer.records.record import Batch, Record
-from streamer.service.pipeline import Prefetcher, pure_steps
+from streamer.service.pipeline import Prefetcher, Work, pure_steps
 from streamer.service.poison.attempts import AttemptFile, deaths
 from streamer.settings.settings import Settings
 from tests.support.memory_service import SENTENCES, document
@@ -201,10 +201,11 @@ def test_text_title_and_metadata_each_reach_the_scheme_as_what_they_are(name: st
 
 
 @pytest.fixture
-def note(tmp_path: Path) -> Iterator[AttemptFile]:
-    made = AttemptFile(tmp_path)
+def notes(tmp_path: Path) -> Iterator[list[AttemptFile]]:
+    made = [AttemptFile(tmp_path), AttemptFile(tmp_path)]
     yield made
-    made.close(orderly=True)
+    for note in made:
+        note.close(orderly=True)
 
 
 def batch_of(*texts: str, first: int = 0) -> Batch:
@@ -212,12 +213,12 @@ def batch_of(*texts: str, first: int = 0) -> Batch:
     return Batch(records, {ONE: first + len(records)})
 
 
-def test_what_is_prepared_ahead_is_what_the_batch_gives_by_itself(note: AttemptFile) -> None:
+def test_what_is_prepared_ahead_is_what_the_batch_gives_by_itself(notes: list[AttemptFile]) -> None:
     ahead = Prefetcher(pure_steps(Decoder(SETTINGS["minhash"].decode), SCHEMES["minhash"]))
     batches = [batch_of(*TEXTS[at : at + 2], first=at) for at in range(0, 4, 2)]
-    ahead.begin(batches[1], note)
+    ahead.begin(batches[1], notes)
     for batch in (batches[1], batches[0]):
-        work = ahead.take(batch, note)
+        work = ahead.take(batch, notes)
         assert all(pending.result() >= 0 for pending in work.pending.values())
         decoder = Decoder(SETTINGS["minhash"].decode)
         assert work.documents == decoder.decode(batch.records)
@@ -226,11 +227,11 @@ def test_what_is_prepared_ahead_is_what_the_batch_gives_by_itself(note: AttemptF
     ahead.close()
 
 
-def test_a_batch_that_another_took_the_place_of_is_thrown_away(note: AttemptFile) -> None:
+def test_a_batch_that_another_took_the_place_of_is_thrown_away(notes: list[AttemptFile]) -> None:
     ahead = Prefetcher(pure_steps(Decoder(SETTINGS["minhash"].decode), SCHEMES["minhash"]))
-    ahead.begin(batch_of(*TEXTS[:2]), note)
+    ahead.begin(batch_of(*TEXTS[:2]), notes)
     same_offsets = batch_of(*TEXTS[2:4])
-    work = ahead.take(same_offsets, note)
+    work = ahead.take(same_offsets, notes)
     work.pending["decode"].result()
     assert work.documents == Decoder(SETTINGS["minhash"].decode).decode(same_offsets.records)
     ahead.close()
@@ -250,10 +251,65 @@ class Held(Decoder):
         return super().decode(records)
 
 
-def test_whoever_settles_has_the_decoder_for_himself(note: AttemptFile) -> None:
+class Stepping:
+    """Steps of two threads that each wait until they may end, and say when they begin."""
+
+    def __init__(self) -> None:
+        self.may = {name: Event() for name in ("decode", "decide")}
+        self.begun = {name: Semaphore(0) for name in ("decode", "decide")}
+        self.decided: list[Batch] = []
+
+    def decode(self, _work: Work) -> None:
+        self.begun["decode"].release()
+        assert self.may["decode"].wait(60)
+
+    def decide(self, work: Work) -> None:
+        self.begun["decide"].release()
+        assert self.may["decide"].wait(60)
+        self.decided.append(work.batch)
+
+
+def test_a_batch_is_decoded_while_the_one_before_is_decided_and_decisions_keep_their_order(
+    notes: list[AttemptFile], tmp_path: Path
+) -> None:
+    steps, batches = Stepping(), [batch_of(TEXTS[0]), batch_of(TEXTS[1], first=1)]
+    ahead = Prefetcher({"decode": steps.decode, "decide": steps.decide})
+    steps.may["decode"].set()
+    first = ahead.take(batches[0], notes)
+    assert steps.begun["decide"].acquire(timeout=60)
+    assert steps.begun["decode"].acquire(timeout=60)
+    steps.may["decode"].clear()
+    ahead.begin(batches[1], notes)
+    assert steps.begun["decode"].acquire(timeout=60)
+    assert not first.pending["decide"].done()
+    noted = {path.read_bytes()[:16].strip() for path in tmp_path.glob("*.attempt")}
+    assert noted == {b"decode", b"decide"}
+    steps.may["decode"].set()
+    steps.may["decide"].set()
+    ahead.take(batches[1], notes).pending["decide"].result()
+    assert steps.decided == batches
+    ahead.close()
+
+
+@pytest.mark.parametrize("waits_for", ["decode", "decide"])
+def test_a_batch_that_is_not_yet_decided_is_left_and_one_amid_its_decision_is_owed(
+    notes: list[AttemptFile], waits_for: str
+) -> None:
+    steps = Stepping()
+    ahead = Prefetcher({"decode": steps.decode, "fingerprint": lambda _: None, "decide": steps.decide})
+    steps.may["decide" if waits_for == "decode" else "decode"].set()
+    ahead.begin(batch_of(TEXTS[0]), notes)
+    assert steps.begun[waits_for].acquire(timeout=60)
+    Timer(0.1, steps.may[waits_for].set).start()
+    assert ahead.leave() == (waits_for == "decide")
+    ahead.close()
+    assert len(steps.decided) == (waits_for == "decide")
+
+
+def test_whoever_settles_has_the_decoder_for_himself(notes: list[AttemptFile]) -> None:
     decoder = Held()
     ahead = Prefetcher(pure_steps(decoder, SCHEMES["minhash"]))
-    ahead.begin(batch_of(*TEXTS[:2]), note)
+    ahead.begin(batch_of(*TEXTS[:2]), notes)
     decoder.may.set()
     ahead.settle()
     assert decoder.decoded == 1
@@ -261,13 +317,13 @@ def test_whoever_settles_has_the_decoder_for_himself(note: AttemptFile) -> None:
 
 
 def test_a_batch_that_is_prepared_and_waits_is_nothing_to_die_of(tmp_path: Path) -> None:
-    note, decoder = AttemptFile(tmp_path), Held()
+    notes, decoder = [AttemptFile(tmp_path)], Held()
     ahead = Prefetcher(pure_steps(decoder, SCHEMES["minhash"]))
-    ahead.begin(batch_of(*TEXTS[:2]), note)
+    ahead.begin(batch_of(*TEXTS[:2]), notes)
     decoder.may.set()
     ahead.settle()
     ahead.close()
-    note.close(orderly=False)
+    notes[0].close(orderly=False)
     assert not list(deaths(tmp_path))
 
 
@@ -276,14 +332,14 @@ def test_what_a_decoder_raises_comes_out_where_the_batch_is_wanted_and_stays_not
         def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
             raise ValueError(str(len(records)))
 
-    note = AttemptFile(tmp_path)
+    notes = [AttemptFile(tmp_path)]
     ahead = Prefetcher(pure_steps(Broken(), SCHEMES["minhash"]))
-    ahead.begin(batch := batch_of(*TEXTS[:2]), note)
-    work = ahead.take(batch, note)
+    ahead.begin(batch := batch_of(*TEXTS[:2]), notes)
+    work = ahead.take(batch, notes)
     for step in ("decode", "fingerprint"):
         with pytest.raises(ValueError, match="2"):
             work.pending[step].result()
     ahead.close()
-    note.close(orderly=False)
+    notes[0].close(orderly=False)
     (death,) = deaths(tmp_path)
     assert (death.step, death.ranges[0].offsets) == ("decode", range(2))

@@ -100,8 +100,8 @@ def test_a_death_between_batches_is_nobody_s_fault(folder: Path) -> None:
 
 def test_the_attempt_of_a_process_that_lives_is_no_death(folder: Path) -> None:
     with Attempts(folder, 1) as other:
-        other.ahead.name(batch_of((FIRST, range(10))))
-        other.ahead.enter("fingerprint")
+        other.ahead[0].name(batch_of((FIRST, range(10))))
+        other.ahead[0].enter("fingerprint")
         assert not suspects(folder, batch_of((FIRST, range(10))), 1)
 
 
@@ -151,8 +151,8 @@ def test_of_two_batches_under_way_the_one_in_a_pure_step_is_what_a_process_died_
     with suppress(Killed), Attempts(folder, 3) as mine:
         mine.loop.name(batch_of((FIRST, range(10))))
         mine.loop.enter("commit")
-        mine.ahead.name(batch_of((FIRST, range(10, 20))))
-        mine.ahead.enter("decode")
+        mine.ahead[0].name(batch_of((FIRST, range(10, 20))))
+        mine.ahead[0].enter("decode")
         raise Killed
     death = death_of(folder, os.getpid())
     assert death is not None
