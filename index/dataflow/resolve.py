@@ -104,8 +104,6 @@ class Resolve:
         pairs = Matches(among.rows, among.distances, among.numbers - np.uint64(first))
         # Without a column of letters all are 0, unknown.
         letters, numbers = known.whole["letters"].sum(axis=1, dtype=np.int64), np.arange(first, dtype=np.uint64)
-        if parameters.frames is not None:
-            letters = parameters.own_lengths(fingerprints, letters.astype(np.uint32))
         candidates = CandidateSet(fingerprints[first:], looks[first:], letters[first:])
         decided = numbers, fingerprints[:first], looks[:first], letters[:first]
         candidates.add(*decided, known.roots.astype(np.uint64))

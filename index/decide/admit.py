@@ -94,8 +94,8 @@ def _decided(session: ReadSession, portion: Prepared, given_back: npt.NDArray[np
     apart = given_back if versions is None else given_back & ~versions.settled
     answer, any_apart = look_up(session, portion, apart, settle=versions is None), bool(apart.any())
     framed, measured = answer.measured is not None, answer.measured or no_matches()
-    own = parameters.own_lengths(portion.entries.fingerprints, portion.entries.letters)
-    candidates = CandidateSet(portion.entries.fingerprints, portion.entries.look_rows, own)
+    lengths = portion.entries.letters.astype(np.int64)
+    candidates = CandidateSet(portion.entries.fingerprints, portion.entries.look_rows, lengths)
     by_root = parameters.root is not None and (any_apart or not framed)
     with_texts = by_root or (session.longer > 0 and not framed)
 

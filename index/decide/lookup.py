@@ -206,7 +206,7 @@ class _Judge:
         self._accepts_all = rows is None or (session.parameters.root is None and not session.longer)
         if rows is not None:
             self._fingerprints, self._looks = rows.fingerprints, rows.look_rows
-            self._lengths = session.parameters.own_lengths(rows.fingerprints, rows.letters)
+            self._lengths = rows.letters.astype(np.int64)
 
     def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
         """Least distance at which matches at these Hamming distances can count: int16 [m] -> int16 [m]."""
@@ -237,7 +237,7 @@ class _Judge:
         near: npt.NDArray[np.bool_] = of_matches != NO_NUMBER
         stored, rows = log.documents(self._transaction, of_matches[near], self._words), matches.rows[near]
         short, own, of_roots = near.copy(), self._fingerprints[rows], stored.fingerprints
-        lengths = parameters.own_lengths(of_roots, stored.lengths)
+        lengths = stored.lengths.astype(np.int64)
         short[near] = exceeds(self._lengths[rows], lengths, longer) & (own != of_roots).any(axis=1)
         if parameters.root is not None:
             looks = stored.looks(parameters.look_bytes)

@@ -27,6 +27,8 @@ def add_framed(session: ReadSession, candidates: CandidateSet, numbers: npt.NDAr
     others = candidates.unknown(roots[~np.isin(roots, unknown)])
     of_others = log.documents(session.transaction, others, session.words)
     fingerprints = np.concatenate([stored.fingerprints, of_others.fingerprints])
-    own = session.parameters.own_lengths(fingerprints, np.concatenate([stored.lengths, of_others.lengths]))
-    candidates.add(np.concatenate([unknown, others]), fingerprints, lengths=own, roots=np.concatenate([roots, others]))
+    lengths = np.concatenate([stored.lengths, of_others.lengths]).astype(np.int64)
+    candidates.add(
+        np.concatenate([unknown, others]), fingerprints, lengths=lengths, roots=np.concatenate([roots, others])
+    )
     candidates.exclude(ascending(unknown[gone]))

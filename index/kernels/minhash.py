@@ -43,7 +43,7 @@ class Candidates(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """Columns of `index.matching.candidates.CandidateSet`; `lengths` as `own_lengths`, 0 if unknown."""
+    """Columns of `index.matching.candidates.CandidateSet`; lengths in letters, 0 if unknown."""
 
     fingerprints: npt.NDArray[np.uint64]
     order: npt.NDArray[np.uint64]
@@ -199,25 +199,6 @@ def _brings_nothing_new(fingerprints: npt.NDArray[np.uint64], row: Any, of_signa
 
 
 @compiled
-def own_lengths(
-    fingerprints: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint32], bin_bits: int
-) -> npt.NDArray[np.int64]:
-    """Lengths without frames, int64 [n]: the share that the own bins have among the filled ones."""
-    own, of_signature = lengths.astype(np.int64), _signature_words(fingerprints.shape[1])
-    if of_signature == fingerprints.shape[1]:
-        return own
-    lowest = _lowest(bin_bits)
-    for row in range(len(own)):
-        filled, framed = np.int64(0), np.int64(0)
-        for word in range(of_signature):
-            of_word = _filled(fingerprints[row, word], bin_bits, lowest)
-            filled += np.int64(ones(of_word))
-            framed += np.int64(ones(of_word & _in_frame(fingerprints, row, word, of_signature, bin_bits)))
-        own[row] = own[row] * (filled - framed) // max(filled, np.int64(1))
-    return own
-
-
-@compiled
 def exceeds(own: Any, of_root: Any, longer: int) -> Any:
     """Whether a length is `longer` ten-thousandths above a root's, for numbers or int64 [n] each; never if either is 0."""
     # 1,100 letters are too many for a root of 1,000 with longer = 1,000; 1,099 are not.
@@ -225,19 +206,42 @@ def exceeds(own: Any, of_root: Any, longer: int) -> Any:
 
 
 @compiled
+def _own_length(row: Any, root: Any, documents: Documents, bin_bits: int) -> Any:
+    """Length of a row without its frame, as the share of its own bins; to a root with the same frame exact."""
+    prints, lengths, lowest = documents.fingerprints, documents.lengths, _lowest(bin_bits)
+    of_signature = _signature_words(prints.shape[1])
+    filled, own, agreeing = np.int64(0), np.int64(0), np.int64(0)
+    for word in range(of_signature):
+        of_word, in_frame = prints[row, word], _in_frame(prints, row, word, of_signature, bin_bits)
+        either = in_frame | _in_frame(prints, root, word, of_signature, bin_bits)
+        unlike = either & _filled(of_word ^ prints[root, word], bin_bits, lowest)
+        filled += np.int64(ones(_filled(of_word, bin_bits, lowest)))
+        own += np.int64(ones(_filled(of_word, bin_bits, lowest) & ~in_frame))
+        agreeing += np.int64(ones(either)) - 2 * np.int64(ones(unlike))
+    # Two pages in one frame differ in own text alone.
+    if row != root and agreeing >= 0:
+        return _own_length(root, root, documents, bin_bits) + lengths[row] - lengths[root]
+    return lengths[row] * own // max(filled, np.int64(1))
+
+
+@compiled
 def _too_short(row: Any, root: Any, to_root: Any, documents: Documents, limits: Limits) -> Any:
     """Whether a root is too short for the row to be its duplicate."""
-    if not exceeds(documents.lengths[row], documents.lengths[root], limits.longer):
-        return False
     prints = documents.fingerprints
     of_signature, differing, framed = _signature_words(prints.shape[1]), np.uint64(0), np.uint64(0)
     for word in range(of_signature):
         differing |= prints[row, word] ^ prints[root, word]
     for word in range(of_signature, prints.shape[1]):
         framed |= prints[row, word] | prints[root, word]
-    # The own share of a page is an estimate: the distance must agree with it.
-    agrees = framed == 0 or to_root >= limits.longer_apart
-    return agrees and differing != 0 and not _brings_nothing_new(prints, row, of_signature)
+    own, of_root = documents.lengths[row], documents.lengths[root]
+    if framed != 0:
+        # The own share of a page is an estimate: the distance must agree with it.
+        if to_root < limits.longer_apart:
+            return False
+        own = _own_length(row, root, documents, limits.bin_bits)
+        of_root = _own_length(root, root, documents, limits.bin_bits)
+    is_new = differing != 0 and not _brings_nothing_new(prints, row, of_signature)
+    return is_new and exceeds(own, of_root, limits.longer)
 
 
 @compiled

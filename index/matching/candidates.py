@@ -64,7 +64,7 @@ class CandidateSet:
     order         uint64 [m], entry order: a document's number, or ROW_ORDER + row
     roots         int64 [m], place of the root
     lost          bool [m], documents that no longer count
-    lengths       int64 [m], as `Parameters.own_lengths`; 0 if unknown
+    lengths       int64 [m], letters; 0 if unknown
 
     >>> candidates = CandidateSet(np.zeros((2, 1), np.uint64), np.zeros((2, 0), np.uint8))
     >>> candidates.add(np.array([40, 7], np.uint64))

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, Insert
 from index.errors import FormatUnknown, ParametersDiffer
-from index.kernels.minhash import own_lengths
 from index.matching.frame import FrameRule
 from index.matching.minhash import Banding
 from index.matching.root import RootRule
@@ -127,12 +126,6 @@ class Parameters:
     def distances(self, left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:
         """Row-by-row distance: fingerprints uint64 [n, words] each -> int16 [n], in the unit of `distance_max`."""
         return self.comparison.distances(left, right)
-
-    def own_lengths(
-        self, fingerprints: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint32]
-    ) -> npt.NDArray[np.int64]:
-        """Lengths without the frames' share: fingerprints uint64 [n, stored words], uint32 [n] -> int64 [n]."""
-        return own_lengths(fingerprints, lengths, 0 if self.banding is None else self.banding.bin_bits)
 
     def root_distances(
         self,

@@ -78,5 +78,5 @@ def add_documents(
         candidates.add(unknown)
         return
     stored, parameters = log.documents(session.transaction, unknown, session.words), session.parameters
-    lengths = parameters.own_lengths(stored.fingerprints, stored.lengths)
+    lengths = stored.lengths.astype(np.int64)
     candidates.add(unknown, stored.fingerprints, stored.looks(parameters.look_bytes), lengths)

@@ -123,6 +123,20 @@ class Page:
     length: int = 0
 
 
+def own_lengths(page: Page, root: Page) -> tuple[int, int]:
+    """Lengths without frames: with one frame for both, whole lengths differ by what the own ones do."""
+    shares = [
+        sum(bool(value) and at not in each.frame for at, value in enumerate(each.values))
+        / max(1, sum(map(bool, each.values)))
+        for each in (page, root)
+    ]
+    of_root = int(root.length * shares[1] + 1e-9)
+    framed = page.frame | root.frame
+    if 2 * sum(page.values[at] == root.values[at] for at in framed) >= len(framed):
+        return of_root + page.length - root.length, of_root
+    return int(page.length * shares[0] + 1e-9), of_root
+
+
 class BruteForceFrames:
     """An index of pages."""
 
@@ -146,8 +160,6 @@ class BruteForceFrames:
         values = tuple(signature.view(np.uint8).reshape(-1).tolist())
         frame = self._learn(values, host)
         bands = self._bands(signature, frame)
-        filled = [at for at, value in enumerate(values) if value]
-        length = letters * sum(at not in frame for at in filled) // max(1, len(filled))
         short: list[tuple[int, int, int]] = []
         matches: list[tuple[int, int, int]] = []
         failed: list[tuple[int, int]] = []
@@ -161,7 +173,7 @@ class BruteForceFrames:
                     to_root = framed_distance(values, frame, root.values, root.frame)
                     if to_root > self.root.distance_max:
                         continue
-                itself = Page(-1, values, frame, bands, -1, length=length)
+                itself = Page(-1, values, frame, bands, -1, length=letters)
                 (short if self._is_short(root, itself, to_root) else matches).append((distance, page.number, to_root))
             elif plain <= self.distance_max:
                 failed.append((plain, page.number))
@@ -172,9 +184,9 @@ class BruteForceFrames:
             is_new = len(frame) < len(values)
             nearest = min(plain_distance(values, self.pages[number].values) for _, number, _ in matches)
             if is_new and nearest > self.root.apart:
-                self.pages.append(Page(number, values, frame, bands, root.number, id_, length=length))
+                self.pages.append(Page(number, values, frame, bands, root.number, id_, length=letters))
             return "duplicate", root.id, told
-        self.pages.append(Page(number, values, frame, bands, number, id_, length=length))
+        self.pages.append(Page(number, values, frame, bands, number, id_, length=letters))
         if short:
             _, match, told = min(short)
             return "extends", self.pages[self.pages[match].root].id, told
@@ -184,9 +196,10 @@ class BruteForceFrames:
         return "unique", None, -1
 
     def _is_short(self, root: Page, page: Page, to_root: int) -> bool:
-        if not (self.longer and root.length and page.length):
+        own, of_root = own_lengths(page, root)
+        if not (self.longer and root.length and page.length and of_root):
             return False
-        if page.length * 10_000 < root.length * (10_000 + self.longer):
+        if own * 10_000 < of_root * (10_000 + self.longer):
             return False
         if page.values == root.values or len(page.frame) == len(page.values):
             return False

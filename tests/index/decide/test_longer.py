@@ -22,7 +22,7 @@ from tests.support.answers import answers_of
 from tests.support.brute_force_frames import BruteForceFrames
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ONE, Row, ends_of, entries_of
-from tests.support.framed_sites import PARAMETERS, batch_of, hosts_of, site, told
+from tests.support.framed_sites import BINS, PARAMETERS, batch_of, hosts_of, site, told
 from tests.support.indexes import SMALL, opened, wrong
 
 TENTH = Longer(1_000)
@@ -165,6 +165,23 @@ def test_pages_meet_every_verdict() -> None:
     oracle = BruteForceFrames(PARAMETERS, 1_000)
     verdicts = {oracle.decide(signatures[row], hosts[row], str(row), int(lengths[row]))[0] for row in range(180)}
     assert verdicts == {"unique", "duplicate", "template", "extends"}
+
+
+@pytest.mark.parametrize(("length", "verdict"), [(1_000, Verdict.DUPLICATE), (1_060, Verdict.EXTENDS)])
+def test_of_pages_in_one_frame_the_whole_lengths_say_how_much_longer_the_own_texts_are(
+    length: int, verdict: Verdict, tmp_path: Path
+) -> None:
+    """Half of each page is the frame. An edited copy has more own bins, and no more text."""
+    generator = np.random.default_rng(4)
+    pages = np.tile(generator.integers(1, 256, BINS).astype(np.uint8), (41, 1))
+    pages[:, ::2] = generator.integers(1, 256, (41, BINS // 2))
+    pages[40] = pages[39]
+    pages[40, :16] ^= 0x55
+    lengths = np.append(np.full(40, 1_000), length).astype(np.uint32)
+    with opened(tmp_path, PARAMETERS, longer=TENTH) as index:
+        decided = index.admit(batch_of(pack_bins(pages, 8), 0, 41, ["host"] * 41, lengths=lengths), {ONE: 41})
+    assert decided.original_ids[40] == "39"
+    assert decided.verdicts[40] == verdict
 
 
 def minima(shingles: np.ndarray) -> np.ndarray:
