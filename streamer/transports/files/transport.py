@@ -30,14 +30,9 @@ from streamer.errors import InputChanged, InputUnreadable, RecoveryRefused, Sett
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.records.route import verdict_line
 from streamer.settings.settings import Batching
+from streamer.transports.files import output_folder
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
-from streamer.transports.files.output_folder import (
-    OUTPUT_FILES,
-    VERDICTS,
-    Delivered,
-    DeliveryHooks,
-    OutputFolder,
-)
+from streamer.transports.files.output_folder import Delivered, DeliveryHooks, OutputFolder
 from streamer.transports.files.output_log import FileOutputLog
 from streamer.transports.files.read_ahead import ReadAhead
 from streamer.transports.transport import FINISHED, NO_TIMESTAMP_MS, Assigned, Finished, Transport
@@ -157,7 +152,7 @@ class FileTransport(Transport):
         keys = Counter(map(_key, self._paths))
         if twice := [key for key, count in keys.items() if count > 1]:
             raise SettingsError(f"Named more than once: {', '.join(twice)}.")
-        if both := keys.keys() & {_text((self._folder.folder / name).resolve()) for name in OUTPUT_FILES}:
+        if both := keys.keys() & {_text((self._folder.folder / name).resolve()) for name in output_folder.OUTPUT_FILES}:
             raise SettingsError(f"Both input and output: {', '.join(sorted(both))}.")
         self._folder.open()
 
@@ -234,7 +229,7 @@ class FileTransport(Transport):
         for each in outgoing:
             lines[each.destination].append(each.record.value or b"")
         contents = {f"{name}.jsonl": b"\n".join([*values, b""]) for name, values in lines.items() if values}
-        contents[VERDICTS] = b"\n".join([*map(verdict_line, outgoing), b""])
+        contents[output_folder.VERDICTS] = b"\n".join([*map(verdict_line, outgoing), b""])
         ends = batch.ends.items()
         self._folder.append(
             contents, [replace(delivered[at], lines=end, mark=batch.marks[at].hex()) for at, end in ends]
