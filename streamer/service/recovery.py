@@ -233,27 +233,23 @@ class Unrecovered(Enum):
     RESTORING = auto()
 
 
+@dataclass
 class Recoverer:
-    """Brings newly assigned sources to their starting offsets."""
+    """Brings newly assigned sources to their starting offsets.
 
-    def __init__(
-        self,
-        transport: Transport,
-        index: Index,
-        decoder: Decoder,
-        fingerprinter: Scheme,
-        policy: Recovery,
-        listener: RestoringListener,
-        patience_seconds: float = CLAIMS_SECONDS,
-    ) -> None:
-        """patience_seconds: longest life of a dead worker's claims, see `streamer.service.claims`."""
-        self._transport = transport
-        self._index = index
-        self._decoder = decoder
-        self._fingerprinter = fingerprinter
-        self._policy = policy
-        self._listener = listener
-        self._claims = Claims(transport, index.identity, patience_seconds)
+    patience_seconds  longest life of a dead worker's claims, see `streamer.service.claims`
+    """
+
+    _transport: Transport
+    _index: Index
+    _decoder: Decoder
+    _fingerprinter: Scheme
+    _policy: Recovery
+    _listener: RestoringListener
+    patience_seconds: float = CLAIMS_SECONDS
+
+    def __post_init__(self) -> None:
+        self._claims = Claims(self._transport, self._index.identity, self.patience_seconds)
         self._skipped: dict[Source, int] = {}
         self._restoration: Restoration | None = None
         self._waiting_since: float | None = None
