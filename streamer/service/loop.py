@@ -354,7 +354,7 @@ class PreparingLoop(Loop):
         with stopwatch.step("fingerprint"):
             if tried is None:
                 return None
-            work = Work(whole.first(len(tried.documents)))
+            work = Work(whole.part(0, len(tried.documents)))
             work.documents, work.fingerprints = tried.documents, tried.fingerprints
             return self._ahead.start(work, self._attempts.ahead, self._steps[len(PURE_STEPS) :])
 
