@@ -242,10 +242,7 @@ def clusters(chosen: options.Chosen, out: Path, keep: str | None) -> None:
     settings = chosen.load(over_files=True)
     rank = None if keep is None else rank_by(keep, settings.decode)
     counts = write_clusters(out, settings, rank, tables.progress_bar)
-    rows = PlainTable("what", "count", right=("count",), headed=False)
-    for name, count in counts.items():
-        rows.add_row(name, f"{count:,}")
-    show(counts, rows)
+    show(counts, PlainTable("what", "count", rows=counts.items(), right=("count",), headed=False))
 
 
 @cli.command()
