@@ -116,8 +116,7 @@ def _write_lines(path: Path, lines: Sequence[str]) -> None:
 
 @evaluate.command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def judges(chosen: options.Chosen, folders: Sequence[Path]) -> None:
     """Score the same pairs by cosine, SimHash (64 and 128 bits) and MinHash.
 
@@ -153,8 +152,7 @@ def judges(chosen: options.Chosen, folders: Sequence[Path]) -> None:
 @evaluate.command("time")
 @options.files_argument
 @click.option("--picture", type=options.FILE, help="Plot the times by number of documents on this HTML page.")
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def time_command(chosen: options.Chosen, files: Sequence[Path], picture: Path | None) -> None:
     """Time a decision by the number of documents, with and without the index.
 
@@ -180,8 +178,7 @@ def time_command(chosen: options.Chosen, files: Sequence[Path], picture: Path | 
 @evaluate.command("short")
 @options.files_argument
 @click.option("--picture", type=options.FILE, help="Plot the share of misses by length on this HTML page.")
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def short_command(chosen: options.Chosen, files: Sequence[Path], picture: Path | None) -> None:
     """Show the share of misjudged short texts, by length and threshold.
 
@@ -218,8 +215,7 @@ def short_command(chosen: options.Chosen, files: Sequence[Path], picture: Path |
 @click.command("audit")
 @options.index_option
 @options.since_option
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def audit(chosen: options.Chosen, directory: Path | None, since_ms: int | None) -> None:
     """Show how good the verdicts are, measured on the stream.
 

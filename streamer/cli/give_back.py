@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from streamer.cli.options import json_option, log_as_set, output_log_of, pass_outputs, since_option
+from streamer.cli.options import log_as_set, output_log_of, outputs_and_json, since_option
 from streamer.cli.outputs import EXIT_NO, show
 from streamer.errors import SettingsError
 from streamer.settings.settings import Settings
@@ -29,8 +29,7 @@ from streamer.settings.settings import Settings
     "--once", is_flag=True, help="Only the newest record of each id, for a page that was dropped several times."
 )
 @click.option("--dry-run", is_flag=True, help="Show the matching documents, and change nothing.")
-@json_option
-@pass_outputs
+@outputs_and_json
 def give_back(
     settings: Settings,
     out: Path | None,

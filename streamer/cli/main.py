@@ -152,8 +152,7 @@ keep_option = click.option(
     help="Processes that decode and fingerprint.  [default: one a processor]",
 )
 @options.index_option
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def filter_command(
     chosen: options.Chosen,
     files: Sequence[Path],
@@ -226,8 +225,7 @@ def _complain_of_dead_letters(totals: "Totals") -> None:
 @cli.command()
 @click.argument("out", metavar="DIR", type=options.FOLDER)
 @keep_option
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def clusters(chosen: options.Chosen, out: Path, keep: str | None) -> None:
     """Write clusters.jsonl into an output folder: each document with its duplicates.
 

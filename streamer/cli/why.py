@@ -21,8 +21,7 @@ from streamer.transports.output_log import RecordsAt
 @click.option("--full", is_flag=True, help="Show whole texts, not only differences in context.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Maximum decisions on an id.")
 @click.option("--all", "everything", is_flag=True, help="Show all decisions on an id.")
-@options.json_option
-@options.pass_outputs
+@options.outputs_and_json
 def why(
     settings: Settings, out: Path | None, name: str, no_texts: bool, full: bool, limit: int, everything: bool
 ) -> None:
@@ -61,8 +60,7 @@ def why(
 @options.since_option
 @click.option("--host", default="", help="Only stories that this host has printed.")
 @options.index_option
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def stories(chosen: options.Chosen, top: int, since_ms: int | None, host: str, directory: Path | None) -> None:
     """List the largest stories: kept documents with how many duplicates, and from how many hosts.
 
