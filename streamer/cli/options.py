@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import update_wrapper
 from pathlib import Path
@@ -189,9 +189,6 @@ def output_log_of(settings: Settings, out: Path | None) -> "OutputLog":
 @contextmanager
 def opened_output_log(settings: Settings, out: Path | None, way: "Way | None" = None) -> Iterator["OutputLog"]:
     """The same, open; `way` as in `OutputLog.open`."""
-    output_log = output_log_of(settings, out)
-    try:
+    with closing(output_log_of(settings, out)) as output_log:
         output_log.open(way)
         yield output_log
-    finally:
-        output_log.close()
