@@ -245,7 +245,7 @@ class ConfluentReader:
         self.changes.append((False, lost))
 
     def _note_error(self, error: KafkaError) -> None:
-        if clients.is_about_login(error):
+        if error.code() in clients.CODES_OF_LOGIN:
             self._login_in_doubt = True
 
     def _seek(self, at: TopicPartition) -> None:
