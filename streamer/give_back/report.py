@@ -35,16 +35,11 @@ def survey_as_json(survey: Survey, *, dry_run: bool) -> dict[str, Any]:
 
 def survey_table(survey: Survey, *, dry_run: bool) -> RenderableType:
     """Survey as a table."""
-    totals = PlainTable("name", "value", ids=("name",), headed=False)
-    totals.add_row("matching duplicates", survey.matched)
-    if dry_run:
-        totals.add_row("would be given back", survey.matched - survey.before)
-    else:
-        totals.add_row("given back", survey.given_back)
-    totals.add_row("given back earlier", survey.before)
+    given = ("would be given back", survey.matched - survey.before) if dry_run else ("given back", survey.given_back)
+    totals = [("matching duplicates", survey.matched), given, ("given back earlier", survey.before)]
     if survey.finished:
-        totals.add_row("given back for an earlier command", survey.finished)
-    parts: list[RenderableType] = [totals]
+        totals.append(("given back for an earlier command", survey.finished))
+    parts: list[RenderableType] = [PlainTable("name", "value", rows=totals, ids=("name",), headed=False)]
     for title, counts in (("host", survey.hosts), ("original", survey.originals)):
         if counts:
             parts += [Text(), _counted(title, counts)]
@@ -74,15 +69,12 @@ def description_table(descriptions: Sequence[Mapping[str, Any]]) -> RenderableTy
     """Full contents of dead letters, as tables."""
     parts: list[RenderableType] = []
     for each in descriptions:
-        rows = PlainTable("name", "value", ids=("name",), dim=("name",), headed=False)
-        for name in ("position", "at", "id", "reason", "words", "replayed_from", "key"):
-            if each[name] is not None:
-                rows.add_row(name.replace("_", " "), str(each[name]))
-        rows.add_row("time", time_text(each["timestamp_ms"]) or "unknown")
-        for name, value in each["headers"]:
-            rows.add_row(name, value or "")
-        value = "none" if each["value"] is None else each["value"]
-        parts += [rows, Text(), Text(value), Text()]
+        names = ("position", "at", "id", "reason", "words", "replayed_from", "key")
+        rows = [(name.replace("_", " "), str(each[name])) for name in names if each[name] is not None]
+        rows.append(("time", time_text(each["timestamp_ms"]) or "unknown"))
+        rows += [(name, value or "") for name, value in each["headers"]]
+        shown = PlainTable("name", "value", rows=rows, ids=("name",), dim=("name",), headed=False)
+        parts += [shown, Text(), Text("none" if each["value"] is None else each["value"]), Text()]
     return Group(*parts)
 
 
