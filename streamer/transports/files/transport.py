@@ -65,6 +65,7 @@ class _Reading:
     decided: Applied | None = None
 
 
+@dataclass(eq=False)
 class FileTransport(Transport):
     """Transport over files and standard input. It touches nothing before `open`.
 
@@ -77,33 +78,26 @@ class FileTransport(Transport):
     >>> transport = FileTransport([input_file], folder / "out", Settings().batch, lambda names: {})
     >>> transport.bytes_total, transport.takes_headers
     (12, False)
+
+    known_streams   the indexed streams by these names, each with applied offset and mark
+    hooks           for crash tests
+    standard_input  file descriptor for '-'
+    compression     see `OutputFolder`
+    ahead           reads archives; None: this process does
     """
 
-    def __init__(
-        self,
-        paths: Sequence[Path],
-        out: Path,
-        batch: Batching,
-        known_streams: Callable[[Collection[str]], Mapping[str, list[tuple[str, Applied]]]],
-        *,
-        hooks: DeliveryHooks | None = None,
-        standard_input: int = 0,
-        compression: str | None = None,
-        ahead: ReadAhead | None = None,
-    ) -> None:
-        """
-        known_streams   the indexed streams by these names, each with applied offset and mark
-        hooks           for crash tests
-        standard_input  file descriptor for '-'
-        compression     see `OutputFolder`
-        ahead           reads archives; None: this process does
-        """
-        self._paths = list(paths)
-        self._batch = batch
-        self._known_streams = known_streams
-        self._standard_input = standard_input
-        self._ahead = ahead or ReadAhead([], 0, lambda *_: None)
-        self._folder = OutputFolder(out, hooks or DeliveryHooks(), compression)
+    _paths: Sequence[Path]
+    _out: Path
+    _batch: Batching
+    _known_streams: Callable[[Collection[str]], Mapping[str, list[tuple[str, Applied]]]]
+    hooks: DeliveryHooks | None = None
+    standard_input: int = 0
+    compression: str | None = None
+    ahead: ReadAhead | None = None
+
+    def __post_init__(self) -> None:
+        self._ahead = self.ahead or ReadAhead([], 0, lambda *_: None)
+        self._folder = OutputFolder(self._out, self.hooks or DeliveryHooks(), self.compression)
         self._unread = deque(self._paths)
         self._assigned: dict[Source, _Reading] = {}
         self._peeked: deque[Batch] = deque()
@@ -327,7 +321,7 @@ class FileTransport(Transport):
         if ahead and ahead.offset - offset > TAIL_RECORDS_MAX and self._proven.get(reading.source.stream) != ahead:
             self._prove(reading, ahead)
         with ExitStack() as on_failure:
-            reader = self._ahead.open(reading.path, self._standard_input)
+            reader = self._ahead.open(reading.path, self.standard_input)
             on_failure.callback(reader.close)
             skipped = reader.skip(offset)
             delivered = self._folder.sources[reading.key]
