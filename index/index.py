@@ -7,7 +7,7 @@ nothing, and deciding the batch again gives the same verdicts.
 import os
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Self
@@ -85,7 +85,7 @@ class WatchedHosts(NamedTuple):
     beyond: int
 
 
-class Index:
+class Index(AbstractContextManager["Index"]):
     """An open index. Threads may share it; other processes may open it too, and their writes take turns.
 
     with Index.open(directory, Parameters(bits=64, distance_max=3), map_bytes_max=2**30) as index:
@@ -188,9 +188,6 @@ class Index:
         self._turn.give_back()
         self._stories_turn.give_back()
         self._opened.store.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

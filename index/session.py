@@ -135,16 +135,10 @@ class ReadSession:
     def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
         """Use `OpenIndex.read`."""
         self.transaction = transaction
+        self.opened = opened
         self.parameters = opened.parameters
         self.words = opened.parameters.stored_words
-        self.retention = opened.retention
-        self.guard = opened.guard
-        self.recrawl = opened.recrawl
-        self.equal_reasons = opened.equal_reasons
         self.longer = 0 if opened.longer is None else opened.longer.ten_thousandths
-        self.named_hosts = opened.named_hosts
-        self._tree = opened.tree
-        self._ids = opened.ids
 
     @cached_property
     def counters(self) -> Counters:
@@ -154,14 +148,14 @@ class ReadSession:
     @cached_property
     def tree(self) -> Tree:
         """All NEAR entries filed by blocks."""
-        self._tree.follow(self.transaction)
-        return self._tree
+        self.opened.tree.follow(self.transaction)
+        return self.opened.tree
 
     @cached_property
     def ids(self) -> IdTable:
         """All ids."""
-        self._ids.follow(self.transaction)
-        return self._ids
+        self.opened.ids.follow(self.transaction)
+        return self.opened.ids
 
     @cached_property
     def visibility(self) -> Visibility:

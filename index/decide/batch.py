@@ -117,8 +117,8 @@ class Batch:
         """Log, file, journal and count these rows; filings: uint8 [n], `layout.Filing` values."""
         transaction, counters, numbers = session.transaction, session.counters, outcome.numbers
         rows = replace(rows, host_digests=log.host_digests(rows))
-        if session.named_hosts is not None and rows.hosts is not None and rows.host_digests is not None:
-            host_names.note(transaction, rows.host_digests, rows.hosts, session.named_hosts)
+        if session.opened.named_hosts is not None and rows.hosts is not None and rows.host_digests is not None:
+            host_names.note(transaction, rows.host_digests, rows.hosts, session.opened.named_hosts)
         key = LOG_KEY.pack(counters.next_number, counters.journal_rows)
         columns: dict[str, npt.NDArray[np.generic]] = {
             "number": outcome.originals,

@@ -28,8 +28,8 @@ def _checked(session: ReadSession, entries: Entries, *, are_known: bool) -> Deci
     portions = prepared(entries, np.arange(len(entries)), session.parameters, alone=True)
     count = len(entries)
     # Expired by number, but not yet by a batch: `admit` would advance the horizon first.
-    if session.retention.entries_max is not None:
-        session.visibility.expire_below(session.counters.next_number - session.retention.entries_max)
+    if session.opened.retention.entries_max is not None:
+        session.visibility.expire_below(session.counters.next_number - session.opened.retention.entries_max)
     checked = JournaledDecisions(np.zeros(count, DECISION), np.zeros(count, np.bool_), {})
     candidates = np.zeros(count, np.int64)
     for portion, answer, outcome in decided_portions(session, entries, portions):

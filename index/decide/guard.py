@@ -40,12 +40,12 @@ def guarded(session: WriteSession, portion: Prepared, outcome: Outcome, equal: n
     """
     if not (portion.hosts != NO_HOST).any():
         return Guarded(outcome, [])
-    limits = session.guard.limits
+    limits = session.opened.guard.limits
     before = unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY))
     unequal = _unequal(portion, outcome, equal)
     sketch = before.with_rows(portion.hosts, portion.entries.hosts or (), unequal, limits)
     session.transaction.put(Table.META, HOSTS_KEY, pack_hosts(sketch))
-    if session.guard.suspects and unequal.any():
+    if session.opened.guard.suspects and unequal.any():
         # A document that extends its match is no duplicate, and counts all the same: padding makes floods, too.
         suspects = unequal & (outcome.verdicts == Verdict.DUPLICATE)
         beyond = np.flatnonzero(suspects & before.beyond_before(portion.hosts, unequal, limits))
@@ -57,11 +57,12 @@ def guarded(session: WriteSession, portion: Prepared, outcome: Outcome, equal: n
 
 def foreseen(session: ReadSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> Outcome:
     """Outcome of `guarded` for each row alone; counts nothing."""
-    if not session.guard.suspects or not (portion.hosts != NO_HOST).any():
+    guard, hosts = session.opened.guard, portion.hosts
+    if not guard.suspects or not (hosts != NO_HOST).any():
         return outcome
     before = unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY))
     unequal = _unequal(portion, outcome, equal)
-    beyond = unequal & (outcome.verdicts == Verdict.DUPLICATE) & before.are_beyond(portion.hosts, session.guard.limits)
+    beyond = unequal & (outcome.verdicts == Verdict.DUPLICATE) & before.are_beyond(hosts, guard.limits)
     return _with_suspects(outcome, np.flatnonzero(beyond))
 
 

@@ -57,25 +57,22 @@ class Prepared:
 
 def require_sound(entries: Entries, parameters: Parameters) -> None:
     """Raise ValueError unless the columns fulfil the contract of `Entries`."""
-    count, words = len(entries), parameters.words
-    columns = (entries.source_numbers, entries.kinds, entries.reasons, entries.times_ms, entries.ids)
-    if any(len(column) != count for column in columns):
+    count = len(entries)
+    columns = (entries.source_numbers, entries.kinds, entries.reasons, entries.times_ms, entries.ids, entries.hosts)
+    if any(column is not None and len(column) != count for column in columns):
         raise ValueError("the columns of a batch differ in length")
-    if entries.fingerprints.shape != (count, words) or entries.fingerprints.dtype != np.uint64:
-        raise ValueError(f"fingerprints must be uint64 [{count}, {words}]")
+    for name, values, dtype, *shape in (
+        ("fingerprints", entries.fingerprints, np.uint64, count, parameters.words),
+        ("looks", entries.look_rows, np.uint8, count, parameters.look_bytes),
+        ("digests", entries.digests, np.uint64, count, 2),
+        ("lengths", entries.lengths, np.uint32, count),
+    ):
+        if values is not None and (list(values.shape) != shape or values.dtype != dtype):
+            raise ValueError(f"{name} must be {np.dtype(dtype)} {shape}")
     if count and int(entries.source_numbers.max()) >= len(entries.sources):
         raise ValueError("a row names a source that the batch does not list")
     if len(set(entries.sources)) != len(entries.sources):
         raise ValueError("the batch lists a source twice")
-    looks = entries.look_rows
-    if looks.shape != (count, parameters.look_bytes) or looks.dtype != np.uint8:
-        raise ValueError(f"looks must be uint8 [{count}, {parameters.look_bytes}]")
-    if entries.hosts is not None and len(entries.hosts) != count:
-        raise ValueError("the columns of a batch differ in length")
-    if entries.digests is not None and (entries.digests.shape != (count, 2) or entries.digests.dtype != np.uint64):
-        raise ValueError(f"digests must be uint64 [{count}, 2]")
-    if entries.lengths is not None and (entries.lengths.shape != (count,) or entries.lengths.dtype != np.uint32):
-        raise ValueError(f"lengths must be uint32 [{count}]")
     order = np.argsort(entries.source_numbers, kind="stable")
     numbers, offsets = entries.source_numbers[order], entries.offsets[order]
     # By source, sources [0, 1, 0] with offsets [4, 7, 4] are 0: [4, 4], 1: [7]: unsound.

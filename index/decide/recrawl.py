@@ -105,7 +105,7 @@ class _Versions:
     def __init__(
         self, session: ReadSession, portion: Prepared, walk: Walk, versions: Versions, *, with_texts: bool
     ) -> None:
-        self._session, self._recrawl, self._with_texts = session, session.recrawl, with_texts
+        self._session, self._recrawl, self._with_texts = session, session.opened.recrawl, with_texts
         walk.versions = walk.versions._replace(replacing=not portion.alone)
         self._walk, self._candidates, self._rows, self._columns = walk, walk.documents, walk.rows, walk.versions
         self._versions, self._keys = versions, versions.of_rows.tolist()

@@ -8,23 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index import entry
 from index.decide import retention
 from index.decide.batch import Batch
 from index.decide.forget import remove
 from index.decide.lookup import nearest_judged, nearest_visible
 from index.decide.prepare import prepared, require_sound, stored_form
-from index.entry import (
-    NO_DISTANCE,
-    NO_NUMBER,
-    Entries,
-    Kind,
-    Position,
-    Source,
-    Verdict,
-    given_back_source,
-    naming_originals,
-    standing_for_themselves,
-)
+from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
 from index.frames.hosts import learn_frames, note_kept
 from index.lsm.exact_lookup import exact_lookup_of
 from index.matching.distance import Matches
@@ -62,7 +52,7 @@ def require_restorable(
     require_sound(entries, parameters)
     if len(verdicts) != len(entries) or len(originals) != len(entries):
         raise ValueError("verdicts and originals must have one item per row")
-    if not (naming_originals(verdicts) | standing_for_themselves(verdicts)).all():
+    if not (entry.naming_originals(verdicts) | entry.standing_for_themselves(verdicts)).all():
         raise ValueError("only UNIQUE, TEMPLATE, UPDATE, EXTENDS, DUPLICATE and SUSPECT documents can be restored")
 
 
@@ -84,9 +74,9 @@ def restore(
     decided[entries.kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
     decided[entries.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
 
-    standing = standing_for_themselves(decided)
+    standing = entry.standing_for_themselves(decided)
     of_templates, extends = decided == Verdict.TEMPLATE, decided == Verdict.EXTENDS
-    dropped = naming_originals(decided) & ~standing
+    dropped = entry.naming_originals(decided) & ~standing
     naming = np.flatnonzero(~known & (dropped | of_templates | extends))
     uniques = np.flatnonzero(~known & standing & bool(len(naming)))
     # The journal has no originals from this batch: they are matched by position.
@@ -215,7 +205,9 @@ def numbers_at(
     """
     transaction, words = session.transaction, session.words
     numbers = np.full(len(positions), NO_NUMBER, np.uint64)
-    given_back = [position and position._replace(source=given_back_source(position.source)) for position in positions]
+    given_back = [
+        position and position._replace(source=entry.given_back_source(position.source)) for position in positions
+    ]
     # Given-back sources come last, so that their numbers override those of the drops.
     for asked in (positions, given_back):
         for batch, rows, places in journal.at_positions(transaction, asked, words):
@@ -259,7 +251,7 @@ def _members(
             if is_duplicate and enters[earlier] and roots[portion.rows[row]] == roots[portion.rows[earlier]]:
                 enters[row] = False
         entering[portion.rows] = enters
-    members: npt.NDArray[np.bool_] = entering & naming_originals(decided)
+    members: npt.NDArray[np.bool_] = entering & entry.naming_originals(decided)
     return members
 
 

@@ -49,7 +49,7 @@ def watermark_ms(times: layout.Times, new_ms: npt.NDArray[np.int64]) -> layout.T
 
 def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_]) -> None:
     """Advance record times and horizons by a batch's new rows, bool [n]."""
-    retention, transaction, entries = session.retention, session.transaction, batch.entries
+    retention, transaction, entries = session.opened.retention, session.transaction, batch.entries
     horizon = layout.unpack_horizon(transaction.get(layout.Table.META, layout.HORIZON_KEY))
     number, of_sources = horizon.number, horizon.sources
     if retention.entries_max is not None:
@@ -122,7 +122,7 @@ def _with_source(
 
 def note_ages(session: WriteSession, batch: Batch) -> None:
     """Note the record times of a batch's entries. Call after deciding."""
-    if session.retention.age_max_ms is None:
+    if session.opened.retention.age_max_ms is None:
         return
     transaction, counters = session.transaction, session.counters
     behind = layout.LOG_KEY.pack(counters.next_number, counters.journal_rows)

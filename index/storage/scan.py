@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from index.storage import layout
-from index.storage.codec import Tombstones, unpack_tombstones
 from index.storage.store import Transaction
 
 
@@ -38,12 +37,6 @@ def aside(
 
 def _fingerprints(keys: list[bytes], words: int) -> npt.NDArray[np.uint64]:
     return np.frombuffer(b"".join(keys), "<u8").astype(np.uint64).reshape(-1, words)
-
-
-def tombstones(transaction: Transaction, words: int) -> Iterator[tuple[int, Tombstones]]:
-    """Tombstones that wait for compaction, with their number, ascending."""
-    for key, value in transaction.walk(layout.Table.TOMBSTONES):
-        yield layout.TOMBSTONE_KEY.unpack(key)[0], unpack_tombstones(value, words)
 
 
 def runs(transaction: Transaction) -> Iterator[tuple[int, int, int, layout.JournalRun]]:

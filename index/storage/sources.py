@@ -3,16 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from index.entry import Applied, Source, is_given_back, plain_source
-from index.storage.layout import (
-    NUMBER_KEY,
-    SOURCE_KEY,
-    Table,
-    pack_applied,
-    pack_stream,
-    pack_text,
-    unpack_applied,
-    unpack_stream,
-)
+from index.storage import layout
+from index.storage.layout import NUMBER_KEY, SOURCE_KEY, Table
 from index.storage.store import Transaction
 
 STREAM_BYTES_MAX = 511
@@ -21,7 +13,7 @@ STREAM_BYTES_MAX = 511
 
 def known_number(transaction: Transaction, stream: str) -> int | None:
     """A stream's number; None: unknown."""
-    key = pack_text(stream)
+    key = layout.pack_text(stream)
     value = transaction.get(Table.STREAM_NUMBERS, key) if 0 < len(key) <= STREAM_BYTES_MAX else None
     return None if value is None else int(NUMBER_KEY.unpack(value)[0])
 
@@ -31,13 +23,13 @@ def number_of(transaction: Transaction, stream: str) -> int:
     known = known_number(transaction, stream)
     if known is not None:
         return known
-    key = pack_text(stream)
+    key = layout.pack_text(stream)
     if not 0 < len(key) <= STREAM_BYTES_MAX:
         raise ValueError(f"a stream's id must have 1 to {STREAM_BYTES_MAX} bytes: {stream[:80]!r}")
     last = transaction.floor(Table.STREAMS, NUMBER_KEY.pack(2**32 - 1))
     number = 0 if last is None else int(NUMBER_KEY.unpack(last[0])[0]) + 1
     transaction.put(Table.STREAM_NUMBERS, key, NUMBER_KEY.pack(number))
-    transaction.put(Table.STREAMS, NUMBER_KEY.pack(number), pack_stream(stream, ""))
+    transaction.put(Table.STREAMS, NUMBER_KEY.pack(number), layout.pack_stream(stream, ""))
     return number
 
 
@@ -45,21 +37,22 @@ def streams_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, st
     """Streams by number; a given-back stream counts as the stream it came from. Omits numbers never given."""
     streams = transaction.get_many(Table.STREAMS, [NUMBER_KEY.pack(number) for number in sorted(set(numbers))])
     return {
-        NUMBER_KEY.unpack(key)[0]: plain_source(Source(unpack_stream(value)[0], 0)).stream for key, value in streams
+        NUMBER_KEY.unpack(key)[0]: plain_source(Source(layout.unpack_stream(value)[0], 0)).stream
+        for key, value in streams
     }
 
 
 def set_name(transaction: Transaction, stream: str, name: str) -> None:
     """Store a stream's display name; the latest counts."""
     key = NUMBER_KEY.pack(number_of(transaction, stream))
-    value = pack_stream(stream, name)
+    value = layout.pack_stream(stream, name)
     if transaction.get(Table.STREAMS, key) != value:
         transaction.put(Table.STREAMS, key, value)
 
 
 def named_streams(transaction: Transaction) -> list[tuple[str, str]]:
     """(stream, name) for all streams, oldest first."""
-    return [unpack_stream(bytes(value)) for _, value in transaction.walk(Table.STREAMS)]
+    return [layout.unpack_stream(bytes(value)) for _, value in transaction.walk(Table.STREAMS)]
 
 
 def move_applied(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> None:
@@ -73,16 +66,18 @@ def move_applied(transaction: Transaction, ends: Mapping[Source, int], marks: Ma
             continue
         key = SOURCE_KEY.pack(number_of(transaction, source.stream), source.partition)
         value = transaction.get(Table.APPLIED, key)
-        offset, mark = unpack_applied(value) if value is not None else (-1, b"")
+        offset, mark = layout.unpack_applied(value) if value is not None else (-1, b"")
         if end > offset:
-            transaction.put(Table.APPLIED, key, pack_applied(end, marks.get(source, b"")))
+            transaction.put(Table.APPLIED, key, layout.pack_applied(end, marks.get(source, b"")))
         elif end == offset and marks.get(source, mark) != mark:
-            transaction.put(Table.APPLIED, key, pack_applied(end, marks[source]))
+            transaction.put(Table.APPLIED, key, layout.pack_applied(end, marks[source]))
 
 
 def applied(transaction: Transaction) -> dict[Source, Applied]:
     """Applied offsets and marks, by source."""
-    rows = [(SOURCE_KEY.unpack(key), unpack_applied(bytes(value))) for key, value in transaction.walk(Table.APPLIED)]
+    rows = [
+        (SOURCE_KEY.unpack(key), layout.unpack_applied(bytes(value))) for key, value in transaction.walk(Table.APPLIED)
+    ]
     streams = streams_of(transaction, (number for (number, _), _ in rows))
     return {Source(streams[number], partition): Applied(*row) for (number, partition), row in rows}
 

@@ -9,6 +9,7 @@ import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
 from threading import Lock
@@ -44,6 +45,7 @@ _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 Result = TypeVar("Result")
 
 
+@dataclass(eq=False)
 class Transaction:
     """One LMDB transaction, valid only inside the operation that receives it.
 
@@ -56,20 +58,14 @@ class Transaction:
     (b'1', None)
     """
 
-    def __init__(
-        self,
-        environment: lmdb.Environment,
-        transaction: "lmdb.Transaction[memoryview]",
-        tables: "Mapping[Table, lmdb._Database]",
-        checksums: Checksums,
-        *,
-        writes: bool = False,
-    ) -> None:
-        self._environment, self._transaction, self._tables = environment, transaction, tables
-        self._checksums, self._writes = checksums, writes
-        self._placed: dict[Table, lmdb.Cursor[memoryview]] = {}
-        # Views that callers keep, by name; cleared when this transaction writes.
-        self.kept: dict[str, Any] = {}
+    _environment: lmdb.Environment
+    _transaction: "lmdb.Transaction[memoryview]"
+    _tables: "Mapping[Table, lmdb._Database]"
+    _checksums: Checksums
+    writes: bool = False
+    _placed: "dict[Table, lmdb.Cursor[memoryview]]" = field(default_factory=dict)
+    # Views that callers keep, by name; cleared when this transaction writes.
+    kept: dict[str, Any] = field(default_factory=dict)
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The key's value (the lowest of many), or None."""
@@ -216,7 +212,7 @@ class Transaction:
     def tree_of(self, table: Table) -> TreePlace:
         """A table's place at the last commit, before any write in this transaction."""
         # A writing transaction may have moved the path to the table.
-        with self._environment.begin(buffers=True) if self._writes else nullcontext(self._transaction) as own:
+        with self._environment.begin(buffers=True) if self.writes else nullcontext(self._transaction) as own:
             return tree_place(own.get(table.value, b""), self._environment.stat()["psize"])
 
     def damaged(self, problem: str) -> IndexDamaged:

@@ -42,7 +42,7 @@ def fold(session: WriteSession) -> bool:
     transaction, counters = session.transaction, session.counters
     begin = transaction.get(Table.META, STORIES_KEY) or LOG_KEY_BEGIN
     reached = LOG_KEY.pack(counters.next_number, counters.journal_rows)
-    if session.named_hosts is None or begin == reached:
+    if session.opened.named_hosts is None or begin == reached:
         return False
     batches = list(islice(log.walk(transaction, session.words, begin), FOLDED_MAX + 1))
     joins = np.concatenate([np.empty(0, STORY_JOIN), *(joins_of(session, batch) for batch in batches[:FOLDED_MAX])])

@@ -13,23 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index import entry
 from index.decide.batch import Batch
 from index.decide.prepare import stored_form
 from index.decide.restore import enter_again, next_numbers, numbers_at, origins_of
-from index.entry import (
-    NO_DISTANCE,
-    NO_NUMBER,
-    Applied,
-    Entries,
-    Insert,
-    Kind,
-    Position,
-    Source,
-    Verdict,
-    naming_originals,
-    plain_source,
-    standing_for_themselves,
-)
+from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Entries, Insert, Kind, Position, Source, Verdict
 from index.frames.hosts import enter_samples
 from index.index import Index, internals_of
 from index.matching.outcome import Outcome
@@ -165,7 +153,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
             zip(batch.entered().tolist(), of_batch(transaction, batch, np.arange(len(retired))), strict=True)
         )
         gone = dict(zip(entered, retired.tolist(), strict=True))
-        duplicates = np.flatnonzero(naming_originals(batch.rows["verdict"]))
+        duplicates = np.flatnonzero(entry.naming_originals(batch.rows["verdict"]))
         origins = dict(zip(duplicates.tolist(), batch.origins(duplicates), strict=True))
         own = np.full(len(batch.rows), NO_NUMBER, np.uint64)
         own[batch.entered()] = batch.numbers()
@@ -175,7 +163,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
         in_sequence = (
             held.places(named)[1]
             & (named < np.uint64(batch.end_number))
-            & ((own != named) | standing_for_themselves(batch.rows["verdict"]))
+            & ((own != named) | entry.standing_for_themselves(batch.rows["verdict"]))
         )
         order = _order(batch)
         settled = _settled(batch, order, [later[source].pop() for source in batch.sources.tolist()])
@@ -207,7 +195,9 @@ def _records(session: ReadSession) -> Iterator[Record]:
 
 
 def _original(origin: log.Origin, streams: Mapping[int, str]) -> Original:
-    return Original(origin.id, Position(plain_source(Source(streams[origin.stream], origin.partition)), origin.offset))
+    return Original(
+        origin.id, Position(entry.plain_source(Source(streams[origin.stream], origin.partition)), origin.offset)
+    )
 
 
 def _order(batch: log.Batch) -> npt.NDArray[np.int64]:
@@ -317,7 +307,7 @@ def _enter(session: WriteSession, records: Sequence[Record], entries: Entries) -
     numbers = next_numbers(session, entering)
     verdicts = np.array([record.verdict for record in records], np.uint8)
     named = _originals(session, records, new, numbers)
-    own = standing_for_themselves(verdicts) | ((named == NO_NUMBER) & entering)
+    own = entry.standing_for_themselves(verdicts) | ((named == NO_NUMBER) & entering)
     distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in records], np.int16)
     returns = np.array([record.version.returns for record in records], np.uint8)
     ratios = np.array([record.ratio for record in records], np.uint16)
@@ -352,7 +342,7 @@ def _originals(
             else:
                 earlier.append((row, record.origin.position))
         if number != NO_NUMBER:
-            entered[Position(plain_source(record.source), record.offset)] = number
+            entered[Position(entry.plain_source(record.source), record.offset)] = number
     rows = [row for row, _ in earlier]
     originals[rows] = numbers_at(session, [position for _, position in earlier], own=True)
     for row in rows:

@@ -114,7 +114,7 @@ class Versions:
 
 def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
     """Older versions of the rows; None if ids make no difference: by policy, or if no id is known or repeats."""
-    if session.recrawl.policy == "duplicate":
+    if session.opened.recrawl.policy == "duplicate":
         return None
     decided = (entries.kinds == Kind.NEAR) | (entries.kinds == Kind.EXACT)
     if entries.named is not None:

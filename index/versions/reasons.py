@@ -19,9 +19,9 @@ def with_reasons(session: ReadSession, entries: Entries, outcome: Outcome) -> En
     given = entries.reasons
     reasons = given.copy()
     marked = (
-        (_of_equal_texts(session, entries, outcome), session.equal_reasons),
-        (outcome.versions == RECRAWLED, session.recrawl.reasons),
-        (outcome.versions == MINOR, session.recrawl.minor_reasons),
+        (_of_equal_texts(session, entries, outcome), session.opened.equal_reasons),
+        (outcome.versions == RECRAWLED, session.opened.recrawl.reasons),
+        (outcome.versions == MINOR, session.opened.recrawl.minor_reasons),
     )
     for rows, replacements in marked:
         for row in np.flatnonzero(rows).tolist():
@@ -37,7 +37,7 @@ def _of_equal_texts(session: ReadSession, entries: Entries, outcome: Outcome) ->
     Equal signatures prove no equal texts: 128 bins of 8 bits often miss one changed word in a long text.
     """
     equal: npt.NDArray[np.bool_] = (outcome.verdicts == Verdict.DUPLICATE) & (outcome.distances == 0)
-    rows = np.flatnonzero(equal) if session.equal_reasons else np.empty(0, np.int64)
+    rows = np.flatnonzero(equal) if session.opened.equal_reasons else np.empty(0, np.int64)
     if not len(rows):
         return np.zeros(len(equal), np.bool_)
     digests = entries.digests

@@ -34,7 +34,7 @@ class Texts:
         self.numbers = np.array([number for _, number in pairs], np.uint64)
         """Those documents, by row."""
         rows = np.array([row for row, _ in pairs], np.int64)
-        near, distances = self._comparison(rows, *self._stored(self.numbers))
+        near, distances = self._comparison(rows, self._stored(self.numbers))
         self._compared = dict(zip(pairs, zip(near.tolist(), distances.tolist(), strict=True), strict=True))
 
     def compared(self, row: int, order: int) -> tuple[bool, int]:
@@ -45,7 +45,7 @@ class Texts:
             else:
                 other = [order - ROW_ORDER]
                 columns = self._kinds[other], self._fingerprints[other], self._looks[other]
-            near, distances = self._comparison(np.array([row]), *columns)
+            near, distances = self._comparison(np.array([row]), columns)
             self._compared[row, order] = bool(near[0]), int(distances[0])
         return self._compared[row, order]
 
@@ -54,13 +54,10 @@ class Texts:
         return stored.rows["kind"], stored.fingerprints, stored.looks(self._parameters.look_bytes)
 
     def _comparison(
-        self,
-        rows: npt.NDArray[np.int64],
-        kinds: npt.NDArray[np.uint8],
-        fingerprints: npt.NDArray[np.uint64],
-        looks: npt.NDArray[np.uint8],
+        self, rows: npt.NDArray[np.int64], others: Columns
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int16]]:
         """Compare rows, int64 [m], with other texts: near bool [m], distance int16 [m], NO_DISTANCE unless both are NEAR."""
+        kinds, fingerprints, looks = others
         own, own_looks = self._fingerprints[rows], self._looks[rows]
         both_near = (self._kinds[rows] == kinds) & (kinds == Kind.NEAR)
         distances = self._parameters.distances(own, fingerprints)

@@ -80,7 +80,7 @@ class Answers:
             "check": self._check,
             "document": self._document,
             "pairs": self._pairs,
-            "texts": self._texts,
+            "texts": lambda payload: self._document(payload, full=True),
             "stories": self._stories,
             "audit": lambda _: audit(self._settings),
         }
@@ -103,9 +103,6 @@ class Answers:
     def _check(self, payload: bytes) -> dict[str, object]:
         answers = self._filter.check(parse_documents(payload, self._documents_max))
         return {"answers": [_checked(answer) for answer in answers]}
-
-    def _texts(self, payload: bytes) -> dict[str, object]:
-        return self._document(payload, full=True)
 
     def _document(self, payload: bytes, *, full: bool = False) -> dict[str, object]:
         asked = payload.decode(errors="replace")

@@ -4,7 +4,7 @@ import fcntl
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from threading import Lock
 from typing import Self
@@ -32,7 +32,7 @@ _CHECKED = Source("check", 0)
 """Source of checked documents; the index ignores it."""
 
 
-class Filter:
+class Filter(AbstractContextManager["Filter"]):
     """An open index that decides on documents; a thread-safe context manager.
 
     `check` only reads. `admit` decides, and unique documents enter the index.
@@ -92,9 +92,6 @@ class Filter:
     def close(self) -> None:
         """Close the index; may be repeated."""
         self._closing.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

@@ -157,11 +157,11 @@ def _unanswered(message: str) -> AskReply:
     return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, "", message)
 
 
-def _records_at(settings: Settings, opened: Filter) -> RecordsAt:
+def _records_at(settings: Settings) -> RecordsAt:
     """Reader of records; a short timeout leaves time to answer without texts."""
     timeout_ms = min(settings.kafka.request_timeout_ms, settings.ask.timeout_ms // 4)
     chosen = settings.replaced(kafka={"request_timeout_ms": timeout_ms})
-    return lambda positions: KafkaOutputLog(chosen).records_at(positions, opened.index.stream_names())
+    return KafkaOutputLog(chosen).records_at
 
 
 def answer_questions(settings: Settings, connection: Connection) -> None:
@@ -173,7 +173,7 @@ def answer_questions(settings: Settings, connection: Connection) -> None:
     try:
         # Not read-only: such a filter would continue with a removed or replaced index.
         with Filter.open(settings.index.directory, settings) as opened:
-            answers = Answers(opened, settings, _records_at(settings, opened) if settings.ask.texts else None)
+            answers = Answers(opened, settings, _records_at(settings) if settings.ask.texts else None)
             answers.warm_up()
             # A collection over all imports takes 65 ms, as long as forty answers, and frees nothing.
             gc.collect()

@@ -3,6 +3,7 @@
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import orjson
 
@@ -30,6 +31,7 @@ DAY_SAMPLES_MAX = 289
 _SHOWN = (DOCUMENTS, INDEX_BYTES, INDEX_BYTES_MAX, INDEX_ENTRIES, LAG_RECORDS, LAST_DELIVERY)
 
 
+@dataclass
 class Status:
     """State of the service. One thread calls `sample`, others `as_json`.
 
@@ -38,19 +40,14 @@ class Status:
     'no worker runs'
     """
 
-    def __init__(
-        self,
-        measures: Metrics,
-        ready: Callable[[], tuple[bool, str]],
-        hosts: Callable[[], WatchedHosts | None],
-        *,
-        texts: bool = False,
-    ) -> None:
-        self._measures, self._ready = measures, ready
-        self._hosts, self._texts = hosts, texts
-        self._due_seconds = 0.0
+    _measures: Metrics
+    ready: Callable[[], tuple[bool, str]]
+    hosts: Callable[[], WatchedHosts | None]
+    texts: bool = False
+
+    def __post_init__(self) -> None:
+        self._due_seconds = self._day_due_seconds = 0.0
         self._samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=SAMPLES_MAX)
-        self._day_due_seconds = 0.0
         self._day: deque[tuple[float, dict[str, int]]] = deque(maxlen=DAY_SAMPLES_MAX)
 
     def sample(self) -> None:
@@ -67,8 +64,8 @@ class Status:
     def as_json(self) -> bytes:
         """JSON object, as in docs/api.md."""
         seen = self._measures.seen(_SHOWN)
-        is_ready, message = self._ready()
-        watched = self._hosts()
+        is_ready, message = self.ready()
+        watched = self.hosts()
         reasons = [{**labels, "documents": int(value)} for labels, value in seen[DOCUMENTS.name] if value]
         lags = [{**labels, "records": int(value)} for labels, value in seen[LAG_RECORDS.name]]
         return orjson.dumps(
@@ -89,7 +86,7 @@ class Status:
                 },
                 "hosts": [] if watched is None else [each._asdict() for each in watched.worst],
                 "hosts_beyond": 0 if watched is None else watched.beyond,
-                "texts": self._texts,
+                "texts": self.texts,
             }
         )
 

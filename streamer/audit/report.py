@@ -122,7 +122,7 @@ def tables(values: dict[str, Any]) -> RenderableType:
     for name in ("hour", "day", "all"):
         for what in ("recall", "precision") if name in values else ():
             estimate = estimates.Estimate(**values[name][what])
-            head.add_row(what, name, estimate.in_words(), f"{estimate.seen:,}")
+            head.add_row(what, name, estimate.in_words(), estimate.seen)
     other = PlainTable("similarity_min", "dropped", "recall", "precision")
     for each in values["thresholds"]:
         shares = (estimates.Estimate(**each[name]).in_words() for name in ("dropped", "recall", "precision"))

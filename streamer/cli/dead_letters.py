@@ -24,8 +24,7 @@ _reason_option = click.option("--reason", help="Only dead letters with this reas
 @dead_letters.command("list")
 @_reason_option
 @options.since_option
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def list_command(settings: Settings, reason: str | None, since_ms: int | None) -> None:
     """Count dead letters by reason, with first and last time and examples."""
     from streamer.give_back import report
@@ -39,8 +38,7 @@ def list_command(settings: Settings, reason: str | None, since_ms: int | None) -
 
 @dead_letters.command("show")
 @click.argument("name", metavar="POSITION|ID")
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def show_command(settings: Settings, name: str) -> None:
     """Show a dead letter: headers, the decoder's error, the first 4 KB.
 
@@ -61,8 +59,7 @@ def show_command(settings: Settings, name: str) -> None:
 @_reason_option
 @options.since_option
 @click.option("--dry-run", is_flag=True, help="Count the records to replay, and send nothing.")
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def replay(settings: Settings, reason: str | None, since_ms: int | None, dry_run: bool) -> None:
     """Send dead letters to the input again.
 

@@ -4,14 +4,13 @@ import sys
 
 import click
 
-from streamer.cli.options import json_option, log_as_set, pass_settings
+from streamer.cli.options import log_as_set, settings_and_json
 from streamer.cli.outputs import show
 from streamer.settings.settings import Settings
 
 
 @click.command()
-@json_option
-@pass_settings
+@settings_and_json
 def doctor(settings: Settings) -> None:
     """Check brokers, rights, topics and this machine.
 

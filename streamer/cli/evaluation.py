@@ -116,8 +116,7 @@ def _write_lines(path: Path, lines: Sequence[str]) -> None:
 
 @evaluate.command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def judges(chosen: options.Chosen, folders: Sequence[Path]) -> None:
     """Score the same pairs by cosine, SimHash (64 and 128 bits) and MinHash.
 
@@ -153,8 +152,7 @@ def judges(chosen: options.Chosen, folders: Sequence[Path]) -> None:
 @evaluate.command("time")
 @options.files_argument
 @click.option("--picture", type=options.FILE, help="Plot the times by number of documents on this HTML page.")
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def time_command(chosen: options.Chosen, files: Sequence[Path], picture: Path | None) -> None:
     """Time a decision by the number of documents, with and without the index.
 
@@ -171,18 +169,16 @@ def time_command(chosen: options.Chosen, files: Sequence[Path], picture: Path | 
     parameters = parameters_for(settings, scheme.stamp())
     measured = timings(fingerprint_documents(scheme, documents), parameters)
     columns = ("documents in the index", "with the index", "without")
-    rows = PlainTable(*columns, right=columns, title="Processor time a document, in microseconds.")
-    for each in measured:
-        rows.add_row(f"{each.documents:,}", f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}")
-    show([each._asdict() for each in measured], rows, soft_wrap=False)
+    rows = ((each.documents, f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}") for each in measured)
+    shown = PlainTable(*columns, rows=rows, right=columns, title="Processor time a document, in microseconds.")
+    show([each._asdict() for each in measured], shown, soft_wrap=False)
     write_page(picture, lambda: timing_page(measured, parameters))
 
 
 @evaluate.command("short")
 @options.files_argument
 @click.option("--picture", type=options.FILE, help="Plot the share of misses by length on this HTML page.")
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def short_command(chosen: options.Chosen, files: Sequence[Path], picture: Path | None) -> None:
     """Show the share of misjudged short texts, by length and threshold.
 
@@ -211,7 +207,7 @@ def short_command(chosen: options.Chosen, files: Sequence[Path], picture: Path |
     for each in rates:
         shares = zip(each.missed.tolist(), each.false.tolist(), strict=True)
         cells = (f"{missed:.2f} / {false:.4f}" for missed, false in shares)
-        rows.add_row(f"{each.least}-{each.most}", f"{each.texts:,}", *cells)
+        rows.add_row(f"{each.least}-{each.most}", each.texts, *cells)
     show([each.as_json(thresholds) for each in rates], rows, soft_wrap=False)
     write_page(picture, lambda: short_page(rates, parameters))
 
@@ -219,8 +215,7 @@ def short_command(chosen: options.Chosen, files: Sequence[Path], picture: Path |
 @click.command("audit")
 @options.index_option
 @options.since_option
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def audit(chosen: options.Chosen, directory: Path | None, since_ms: int | None) -> None:
     """Show how good the verdicts are, measured on the stream.
 

@@ -4,12 +4,12 @@ Exit codes: docs/running.md; 1: no match, or earlier decided records are gone; 7
 """
 
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import click
 
-from streamer.cli.options import json_option, log_as_set, output_log_of, pass_outputs, since_option
+from streamer.cli.options import log_as_set, output_log_of, outputs_and_json, since_option
 from streamer.cli.outputs import EXIT_NO, show
 from streamer.errors import SettingsError
 from streamer.settings.settings import Settings
@@ -29,8 +29,7 @@ from streamer.settings.settings import Settings
     "--once", is_flag=True, help="Only the newest record of each id, for a page that was dropped several times."
 )
 @click.option("--dry-run", is_flag=True, help="Show the matching documents, and change nothing.")
-@json_option
-@pass_outputs
+@outputs_and_json
 def give_back(
     settings: Settings,
     out: Path | None,
@@ -69,14 +68,11 @@ def give_back(
     else:
         opened, scheme = tools.open_to_decide(settings)
     only = nullcontext() if dry_run else lock_give_back(settings.index.directory)
-    with opened as index, only, tables.progress_bar("giving back", None) as done:
-        try:
-            require_whole(output_log, index)
-            output_log.open(None if dry_run else GIVE_BACK)
-            command = GiveBack(output_log, index, Decoder(settings.decode), scheme, settings.batch, done)
-            survey = command.preview(selection) if dry_run else command.run(selection)
-        finally:
-            output_log.close()
+    with opened as index, only, tables.progress_bar("giving back", None) as done, closing(output_log):
+        require_whole(output_log, index)
+        output_log.open(None if dry_run else GIVE_BACK)
+        command = GiveBack(output_log, index, Decoder(settings.decode), scheme, settings.batch, done)
+        survey = command.preview(selection) if dry_run else command.run(selection)
     show(report.survey_as_json(survey, dry_run=dry_run), report.survey_table(survey, dry_run=dry_run))
     if survey.gone:
         click.echo(

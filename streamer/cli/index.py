@@ -32,8 +32,7 @@ def index_group(chosen: options.Chosen, directory: Path | None) -> None:
 
 @index_group.command("stats")
 @click.option("--kafka", "with_kafka", is_flag=True, help="Also show the group's committed offsets.")
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def stats(settings: Settings, with_kafka: bool) -> None:
     """Show the index's size, applied offsets, bucket fill and readers."""
     from streamer.index_admin import tables, tools
@@ -61,8 +60,7 @@ def stats(settings: Settings, with_kafka: bool) -> None:
     "--distance", type=click.IntRange(0, 7), help="SimHash: maximum distance.  [default: distance_max of the index]"
 )
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Show at most this many.")
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def query(
     settings: Settings,
     text: str | None,
@@ -120,8 +118,7 @@ def _entries(index: Any) -> int:
 
 
 @index_group.command("verify")
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def verify(settings: Settings) -> None:
     """Check the index; exit code 1 if it is damaged.
 
@@ -143,8 +140,7 @@ def verify(settings: Settings) -> None:
 
 @index_group.command("backup")
 @click.argument("directory", type=options.FOLDER)
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def backup(settings: Settings, directory: Path) -> None:
     """Copy the index into a new DIRECTORY.
 
@@ -155,8 +151,7 @@ def backup(settings: Settings, directory: Path) -> None:
 
 @index_group.command("restore")
 @click.argument("backup_directory", metavar="BACKUP", type=options.FOLDER)
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def restore(settings: Settings, backup_directory: Path) -> None:
     """Copy a BACKUP to the folder of the index.
 
@@ -168,8 +163,7 @@ def restore(settings: Settings, backup_directory: Path) -> None:
 @index_group.command("compact")
 @click.argument("directory", required=False, type=options.FOLDER)
 @click.option("--in-place", is_flag=True, help="Replace the index, unless a process has it open.")
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def compact(settings: Settings, directory: Path | None, in_place: bool) -> None:
     """Release free pages, by a copy to DIRECTORY or --in-place."""
     if in_place == (directory is not None):
@@ -182,8 +176,7 @@ def compact(settings: Settings, directory: Path | None, in_place: bool) -> None:
 
 @index_group.command("switch")
 @click.argument("directory", type=options.FOLDER)
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def switch(settings: Settings, directory: Path) -> None:
     """Replace the index by the one in DIRECTORY.
 
@@ -235,8 +228,7 @@ def key(settings: Settings) -> None:
 @index_group.command("export")
 @click.argument("file", type=EXPORT_FILE)
 @options.force_option
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def export(settings: Settings, file: Path, force: bool) -> None:
     """Write the whole index into a FILE of JSON Lines.
 
@@ -257,8 +249,7 @@ def export(settings: Settings, file: Path, force: bool) -> None:
 
 @index_group.command("seed")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the job has read all entries.")
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def seed(settings: Settings, wait: bool) -> None:
     """Write the index to a topic, as the initial state of a Flink job.
 
@@ -280,8 +271,7 @@ def seed(settings: Settings, wait: bool) -> None:
 
 @index_group.command("import")
 @click.argument("file", type=EXPORT_FILE)
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def import_command(settings: Settings, file: Path) -> None:
     """Import an export into a new or existing index.
 
@@ -330,8 +320,7 @@ def _imported(settings: Settings, file: Path, *, in_place: Settings | None = Non
     help="Read an export; only similarity_min, distance_max and second-look thresholds may differ.",
 )
 @click.option("--switch", "switch_to_it", is_flag=True, help="Then replace the index by the new one.")
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def rebuild(
     settings: Settings,
     directory: Path,
@@ -386,8 +375,7 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 
 @index_group.command("forget")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@options.json_option
-@options.pass_settings
+@options.settings_and_json
 def forget(settings: Settings, ids: Sequence[str]) -> None:
     """Remove documents by ID from the index.
 

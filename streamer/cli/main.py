@@ -152,8 +152,7 @@ keep_option = click.option(
     help="Processes that decode and fingerprint.  [default: one a processor]",
 )
 @options.index_option
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def filter_command(
     chosen: options.Chosen,
     files: Sequence[Path],
@@ -226,8 +225,7 @@ def _complain_of_dead_letters(totals: "Totals") -> None:
 @cli.command()
 @click.argument("out", metavar="DIR", type=options.FOLDER)
 @keep_option
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def clusters(chosen: options.Chosen, out: Path, keep: str | None) -> None:
     """Write clusters.jsonl into an output folder: each document with its duplicates.
 
@@ -242,10 +240,7 @@ def clusters(chosen: options.Chosen, out: Path, keep: str | None) -> None:
     settings = chosen.load(over_files=True)
     rank = None if keep is None else rank_by(keep, settings.decode)
     counts = write_clusters(out, settings, rank, tables.progress_bar)
-    rows = PlainTable("what", "count", right=("count",), headed=False)
-    for name, count in counts.items():
-        rows.add_row(name, f"{count:,}")
-    show(counts, rows)
+    show(counts, PlainTable("what", "count", rows=counts.items(), right=("count",), headed=False))
 
 
 @cli.command()

@@ -110,8 +110,7 @@ def idf_build(chosen: options.Chosen, files: Sequence[Path], out: Path, document
     "--groups", metavar="FIELD", help="Take groups as truth: the field that names a document's topic or cluster."
 )
 @click.option("--picture", type=options.FILE, help="Plot the distances or similarities on this HTML page.")
-@options.json_option
-@options.pass_chosen
+@options.chosen_and_json
 def scores(
     chosen: options.Chosen, folders: Sequence[Path], tries: Sequence[str], groups: str | None, picture: Path | None
 ) -> None:

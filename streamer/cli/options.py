@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import update_wrapper
 from pathlib import Path
@@ -155,14 +155,24 @@ def pass_settings(function: Callable[Concatenate[Settings, Arguments], Result]) 
     return pass_chosen(update_wrapper(command, function))
 
 
-def pass_outputs(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Add --out, --index and these options to a command, and pass the loaded settings and the folder of --out first."""
+def chosen_and_json(function: Callable[Concatenate[Chosen, Arguments], Result]) -> Callable[Arguments, Result]:
+    """As `pass_chosen`, for a command with a result, which it can print as JSON."""
+    return json_option(pass_chosen(function))
+
+
+def settings_and_json(function: Callable[Concatenate[Settings, Arguments], Result]) -> Callable[Arguments, Result]:
+    """As `pass_settings`, for a command with a result, which it can print as JSON."""
+    return json_option(pass_settings(function))
+
+
+def outputs_and_json(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Add --json, --out, --index and these options, and pass the loaded settings and the folder of --out first."""
 
     def command(chosen: Chosen, /, out: Path | None, directory: Path | None, **options: Any) -> Result:
         return function(chosen.load(index=directory, over_files=out is not None), out, **options)
 
     with_chosen: Callable[..., Result] = pass_chosen(update_wrapper(command, function))
-    return out_option(index_option(with_chosen))
+    return json_option(out_option(index_option(with_chosen)))
 
 
 def output_log_of(settings: Settings, out: Path | None) -> "OutputLog":
@@ -179,9 +189,6 @@ def output_log_of(settings: Settings, out: Path | None) -> "OutputLog":
 @contextmanager
 def opened_output_log(settings: Settings, out: Path | None, way: "Way | None" = None) -> Iterator["OutputLog"]:
     """The same, open; `way` as in `OutputLog.open`."""
-    output_log = output_log_of(settings, out)
-    try:
+    with closing(output_log_of(settings, out)) as output_log:
         output_log.open(way)
         yield output_log
-    finally:
-        output_log.close()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamer.cli.options import Chosen, json_option, opened_output_log, out_option, pass_chosen
+from streamer.cli.options import Chosen, chosen_and_json, opened_output_log, out_option
 from streamer.cli.outputs import show
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Show at most this many.")
 @click.option("--lost", is_flag=True, help="Also list dropped pages that the template would keep now.")
 @out_option
-@json_option
-@pass_chosen
+@chosen_and_json
 def templates(chosen: Chosen, limit: int, lost: bool, out: Path | None) -> None:
     """Show the templates of each host, and the pages kept because of them.
 

@@ -4,14 +4,12 @@ Exit codes: docs/running.md, whether texts are readable or not; 1: the index has
 """
 
 import sys
-from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from index import Index
-from streamer.cli.options import Chosen, index_option, json_option, pass_chosen, pass_outputs, since_option
+from streamer.cli import options
 from streamer.cli.outputs import EXIT_NO, json_text, show, wants_json
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
@@ -23,8 +21,7 @@ from streamer.transports.output_log import RecordsAt
 @click.option("--full", is_flag=True, help="Show whole texts, not only differences in context.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Maximum decisions on an id.")
 @click.option("--all", "everything", is_flag=True, help="Show all decisions on an id.")
-@json_option
-@pass_outputs
+@options.outputs_and_json
 def why(
     settings: Settings, out: Path | None, name: str, no_texts: bool, full: bool, limit: int, everything: bool
 ) -> None:
@@ -38,7 +35,12 @@ def why(
     from streamer.index_admin import tools
 
     with tools.open_for_reading(settings) as index:
-        records_at = None if no_texts else _records_at(settings, index, out)
+        records_at: RecordsAt | None = None
+        if not no_texts:
+            output_log = options.output_log_of(settings, out)
+            if out is not None:
+                output_log.open(None)
+            records_at = output_log.records_at
         shown = None if everything else limit
         over_files = out is not None
         answer = explain(index, settings, name, limit=shown, over_files=over_files, records_at=records_at, full=full)
@@ -55,12 +57,11 @@ def why(
 
 @click.command()
 @click.option("--top", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Show at most this many.")
-@since_option
+@options.since_option
 @click.option("--host", default="", help="Only stories that this host has printed.")
-@index_option
-@json_option
-@pass_chosen
-def stories(chosen: Chosen, top: int, since_ms: int | None, host: str, directory: Path | None) -> None:
+@options.index_option
+@options.chosen_and_json
+def stories(chosen: options.Chosen, top: int, since_ms: int | None, host: str, directory: Path | None) -> None:
     """List the largest stories: kept documents with how many duplicates, and from how many hosts.
 
     The index counts them if topics.stories is set. --since takes those with a document from this time on.
@@ -71,15 +72,3 @@ def stories(chosen: Chosen, top: int, since_ms: int | None, host: str, directory
     with tools.open_for_reading(chosen.load(index=directory, over_files=True)) as index:
         values = stories_as_json(index, top, since_ms, host)
     show({"stories": values}, table(values))
-
-
-def _records_at(settings: Settings, index: Index, out: Path | None) -> RecordsAt:
-    if out is not None:
-        from streamer.transports.files.output_log import FileOutputLog
-
-        files = FileOutputLog(out, settings.batch)
-        files.open(None)
-        return files.records_at
-    from streamer.transports.kafka.output_log import KafkaOutputLog
-
-    return partial(KafkaOutputLog(settings).records_at, names=index.stream_names())

@@ -272,10 +272,8 @@ def _differences(outs: Mapping[str, Path], documents_file: Path, settings: Mappi
 def _difference_table(shown: Sequence[Difference], language: str) -> PlainTable:
     said = words("demo", language)
     names = (said["document"], said["original"], *SCHEMES.values())
-    rows = PlainTable(*names, said["truth"], ids=names)
-    for each in shown:
-        rows.add_row(each.id, each.original, *each.in_words(language))
-    return rows
+    rows = ((each.id, each.original, *each.in_words(language)) for each in shown)
+    return PlainTable(*names, said["truth"], rows=rows, ids=names)
 
 
 def _dullness(verdict: dict[str, Any], chosen: Sequence[dict[str, Any]]) -> tuple[bool, ...]:

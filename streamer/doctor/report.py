@@ -20,10 +20,8 @@ _STYLES: Mapping[State, str] = {
 
 def table(findings: Sequence[Finding]) -> Table:
     """Table with one row per finding."""
-    rows = PlainTable("check", "state", "result", "what to do", ids=("check", "state"))
-    for each in findings:
-        rows.add_row(each.check, Text(each.state.value, _STYLES[each.state]), each.result, each.remedy)
-    return rows
+    rows = ((each.check, Text(each.state.value, _STYLES[each.state]), each.result, each.remedy) for each in findings)
+    return PlainTable("check", "state", "result", "what to do", rows=rows, ids=("check", "state"))
 
 
 def as_json(findings: Sequence[Finding], code: int) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def table(evaluations: Sequence[Evaluation]) -> RenderableType:
     for each in evaluations:
         figures = _figures(each.parameters, each.scores, each.cpu_us_per_document, lower_bound=each.lower_bound)
         lost = ", ".join(f"{share:.3f}" for share in (each.lost or {}).values())
-        rows.add_row(each.set_name, each.setting, *figures, f"{each.extends:,}", lost)
+        rows.add_row(each.set_name, each.setting, *figures, each.extends, lost)
         of_row = [f"{loss.document} of {loss.original} {loss.new:.3f}" for loss in each.losses[:SHOWN_MAX]]
         most += [f"Most new text dropped, {each.set_name}, {each.setting}: {', '.join(of_row)}"] if of_row else []
     return Group(rows, *map(Text, most))

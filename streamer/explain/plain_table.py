@@ -1,6 +1,6 @@
 """Tables that keep ids whole, at any width of a terminal."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -13,6 +13,8 @@ from streamer.explain.side_by_side import printable
 _GAP_COLUMNS = 2
 _ANY_COLUMNS = 100_000
 
+Cell = RenderableType | int | None
+
 
 class PlainTable(Table):
     """Table without lines. Texts in cells show as they are: no markup, no emoji, no control characters.
@@ -20,8 +22,7 @@ class PlainTable(Table):
     Prose folds first. If that leaves no room for ids, numbers and the longest words, every row becomes a paragraph with a
     line for each cell. A longer id then goes on in the next line.
 
-    >>> table = PlainTable("id", "why", ids=("id",))
-    >>> table.add_row("https://a.example/1", "as short as this one")
+    >>> table = PlainTable("id", "why", ids=("id",), rows=[("https://a.example/1", "as short as this one")])
     >>> Console(width=25).print(table)
     id  https://a.example/1
     why  as short as this one
@@ -31,6 +32,7 @@ class PlainTable(Table):
     def __init__(
         self,
         *headings: str,
+        rows: Iterable[Sequence[Cell]] = (),
         ids: Collection[str] = (),
         right: Collection[str] = (),
         dim: Collection[str] = (),
@@ -38,6 +40,7 @@ class PlainTable(Table):
         headed: bool = True,
     ) -> None:
         """
+        rows    as for `add_row`
         ids     columns that never fold: ids, positions, hosts, names
         right   right-justified columns, which never fold
         dim     columns in a faint style
@@ -54,10 +57,13 @@ class PlainTable(Table):
                 no_wrap=heading in {*ids, *right},
                 overflow="fold",
             )
+        for row in rows:
+            self.add_row(*row)
 
-    def add_row(self, *renderables: RenderableType | None, **options: Any) -> None:
-        """See `Table.add_row`."""
-        super().add_row(*(Text(printable(each)) if isinstance(each, str) else each for each in renderables), **options)
+    def add_row(self, *cells: Cell, **options: Any) -> None:
+        """See `Table.add_row`. Numbers show with commas."""
+        shown = (f"{each:,}" if isinstance(each, int) else each for each in cells)
+        super().add_row(*(Text(printable(each)) if isinstance(each, str) else each for each in shown), **options)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table, or a paragraph for each row."""

@@ -5,16 +5,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from index import Position, Source
+from streamer.records.route import position_text as position_text
 from streamer.transports.transport import NO_TIMESTAMP_MS
 
 _POSITION = re.compile(r"(.+)/([0-9]{1,9})/([0-9]{1,18})", re.DOTALL)
 _LINE = re.compile(r"(.+):([0-9]{1,18})", re.DOTALL)
-
-
-def position_text(position: Position, names: Mapping[str, str]) -> str:
-    """`name/partition/offset`, with the stream's id for a missing name."""
-    source = position.source
-    return f"{names.get(source.stream) or source.stream}/{source.partition}/{position.offset}"
 
 
 def line_text(where: str) -> str:

@@ -48,11 +48,9 @@ def stories_as_json(index: Index, limit: int, since_ms: int | None = None, host:
 
 def table(stories: Sequence[Mapping[str, Any]]) -> PlainTable:
     """Stories from `stories_as_json`, one a row."""
-    shown = PlainTable("documents", "hosts", "first seen", "last seen", "id", ids=("id",), right=("documents", "hosts"))
-    for each in stories:
-        counts = f"{each['documents']:,}", f"{each['hosts']:,}"
-        shown.add_row(*counts, each["first_seen"] or "", each["last_seen"] or "", each["id"])
-    return shown
+    names = ("documents", "hosts", "first_seen", "last_seen", "id")
+    rows = (["" if each[name] is None else each[name] for name in names] for each in stories)
+    return PlainTable(*(name.replace("_", " ") for name in names), rows=rows, ids=names[-1:], right=names[:2])
 
 
 def story_record(story: Story, names: Mapping[str, str], at: Position) -> Outgoing:

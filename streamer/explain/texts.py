@@ -44,7 +44,7 @@ def with_texts(
     positions = [each.position for each in answer.explanations if _may_be_read(each)]
     positions += [partner[0].position for partner in partners.values() if partner]
     try:
-        records = records_at(list(dict.fromkeys(positions)))
+        records = records_at(list(dict.fromkeys(positions)), index.stream_names())
     except (BrokerUnavailable, SettingsError) as problem:
         return replace(answer, no_texts=str(problem))
     reader = _Reader(index, settings, records, full=full)

@@ -79,7 +79,7 @@ def rules_of(
             value = PRESETS[settings.decode.preset].text
         meaning = type(holder).model_fields[name].description or ""
         place: Literal["index", "settings"] = "index" if key in stamped and stamped[key] == value else "settings"
-        rules.append(Rule(key, _value_text(value), place, meaning))
+        rules.append(Rule(key, f"{value:g}" if isinstance(value, float) else str(value), place, meaning))
     return tuple(rules)
 
 
@@ -109,10 +109,6 @@ def _stamped(parameters: Parameters) -> dict[str, Any]:
         values["second_look.similarity_min"] = look.similarity_min
         values["second_look.content_weight"] = look.content_weight
     return values
-
-
-def _value_text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 _PARTNERS = {OLDER_VERSION: "the version that it replaces", LOOKALIKE: "the page that it resembles"}

@@ -81,14 +81,9 @@ class Scheme(ABC):
     """
 
     def __init__(self, normaliser: Normaliser, key: HashKey) -> None:
-        self._normaliser, self._key = normaliser, key
+        self._normaliser, self.key = normaliser, key
         self.sampled_one_in = 0
         """One text in so many is in the audit's sample; 0: none."""
-
-    @property
-    def key(self) -> HashKey:
-        """The key of the hashes."""
-        return self._key
 
     def fingerprint(
         self, texts: Sequence[str], titles: Sequence[str] | None = None, metadata: Sequence[Sequence[str]] | None = None
@@ -141,9 +136,9 @@ class Scheme(ABC):
             looks[short] = 0
         lanes = min(2, fingerprints.shape[1])
         for row in np.flatnonzero(short & ~empty).tolist():
-            fingerprints[row, :lanes] = hash_text(characters.text(row), lanes, self._key.seed)
-        counts, digests = feature_counts.astype(np.int32), digests_of(characters, self._key)
-        sample = samples(*features, self.sampled_one_in, self._key) if self.sampled_one_in else None
+            fingerprints[row, :lanes] = hash_text(characters.text(row), lanes, self.key.seed)
+        counts, digests = feature_counts.astype(np.int32), digests_of(characters, self.key)
+        sample = samples(*features, self.sampled_one_in, self.key) if self.sampled_one_in else None
         if sample is not None:
             sample[short] = None
         return Fingerprints(kinds, reasons, fingerprints, counts, looks, digests, lengths, sample)

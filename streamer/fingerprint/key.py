@@ -1,7 +1,6 @@
 """The secret key of the hashes. Without it, anyone can compute which letters win every bin in a signature."""
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,11 +54,6 @@ class HashKey:
         return cls(
             numbers[0] | 1, numbers[1], (numbers[2], numbers[3]), numbers[4], _derived(secret, b"digest", 8).hex()
         )
-
-    @staticmethod
-    def digest_in(stamp: Mapping[str, str]) -> str:
-        """A stamp's key digest."""
-        return stamp.get("key", "")
 
     def stamp(self) -> dict[str, str]:
         """The key's part of a scheme's stamp; empty for the public key."""

@@ -35,25 +35,18 @@ def survey_as_json(survey: Survey, *, dry_run: bool) -> dict[str, Any]:
 
 def survey_table(survey: Survey, *, dry_run: bool) -> RenderableType:
     """Survey as a table."""
-    totals = PlainTable("name", "value", ids=("name",), headed=False)
-    totals.add_row("matching duplicates", f"{survey.matched:,}")
-    if dry_run:
-        totals.add_row("would be given back", f"{survey.matched - survey.before:,}")
-    else:
-        totals.add_row("given back", f"{survey.given_back:,}")
-    totals.add_row("given back earlier", f"{survey.before:,}")
+    given = ("would be given back", survey.matched - survey.before) if dry_run else ("given back", survey.given_back)
+    totals = [("matching duplicates", survey.matched), given, ("given back earlier", survey.before)]
     if survey.finished:
-        totals.add_row("given back for an earlier command", f"{survey.finished:,}")
-    parts: list[RenderableType] = [totals]
+        totals.append(("given back for an earlier command", survey.finished))
+    parts: list[RenderableType] = [PlainTable("name", "value", rows=totals, ids=("name",), headed=False)]
     for title, counts in (("host", survey.hosts), ("original", survey.originals)):
         if counts:
             parts += [Text(), _counted(title, counts)]
     if dry_run and survey.examples:
         columns = ("position", "id", "host", "original")
-        rows = PlainTable(*columns, ids=columns)
-        for each in survey.examples:
-            rows.add_row(each["position"], each["id"], each["host"] or "", each["original"] or "")
-        parts += [Text(), rows]
+        rows = ([each[name] or "" for name in columns] for each in survey.examples)
+        parts += [Text(), PlainTable(*columns, rows=rows, ids=columns)]
     return Group(*parts)
 
 
@@ -68,8 +61,7 @@ def summary_table(summaries: Mapping[str, ReasonSummary]) -> RenderableType:
     rows = PlainTable("reason", *counts, *times, "examples", ids=("reason", *times), right=counts)
     for reason, each in summaries.items():
         first, last = time_text(each.first_ms) or "unknown", time_text(each.last_ms) or "unknown"
-        repeated = f"{each.replayed_before:,}" if each.replayed_before else ""
-        rows.add_row(reason, f"{each.count:,}", repeated, first, last, ", ".join(each.examples))
+        rows.add_row(reason, each.count, each.replayed_before or "", first, last, ", ".join(each.examples))
     return rows if summaries else Text("no dead letters")
 
 
@@ -77,15 +69,12 @@ def description_table(descriptions: Sequence[Mapping[str, Any]]) -> RenderableTy
     """Full contents of dead letters, as tables."""
     parts: list[RenderableType] = []
     for each in descriptions:
-        rows = PlainTable("name", "value", ids=("name",), dim=("name",), headed=False)
-        for name in ("position", "at", "id", "reason", "words", "replayed_from", "key"):
-            if each[name] is not None:
-                rows.add_row(name.replace("_", " "), str(each[name]))
-        rows.add_row("time", time_text(each["timestamp_ms"]) or "unknown")
-        for name, value in each["headers"]:
-            rows.add_row(name, value or "")
-        value = "none" if each["value"] is None else each["value"]
-        parts += [rows, Text(), Text(value), Text()]
+        names = ("position", "at", "id", "reason", "words", "replayed_from", "key")
+        rows = [(name.replace("_", " "), str(each[name])) for name in names if each[name] is not None]
+        rows.append(("time", time_text(each["timestamp_ms"]) or "unknown"))
+        rows += [(name, value or "") for name, value in each["headers"]]
+        shown = PlainTable("name", "value", rows=rows, ids=("name",), dim=("name",), headed=False)
+        parts += [shown, Text(), Text("none" if each["value"] is None else each["value"]), Text()]
     return Group(*parts)
 
 
@@ -97,21 +86,17 @@ def replay_as_json(counts: ReplayCounts, *, dry_run: bool) -> dict[str, Any]:
 def replay_table(counts: ReplayCounts, *, dry_run: bool) -> RenderableType:
     """Replay counts as a table."""
     rows = PlainTable("name", "value", ids=("name",), headed=False)
-    rows.add_row("matching dead letters", f"{counts.matched:,}")
-    rows.add_row("would be replayed" if dry_run else "replayed", f"{counts.replayed:,}")
-    rows.add_row("replayed before", f"{counts.replayed_before:,}")
+    rows.add_row("matching dead letters", counts.matched)
+    rows.add_row("would be replayed" if dry_run else "replayed", counts.replayed)
+    rows.add_row("replayed before", counts.replayed_before)
     if counts.refused:
-        rows.add_row("without bytes, not replayable", f"{counts.refused:,}")
+        rows.add_row("without bytes, not replayable", counts.refused)
     return rows
 
 
 def _counted(title: str, counts: Counter[str]) -> Table:
-    rows = PlainTable(title, "duplicates", ids=(title,), right=("duplicates",))
-    for name, count in counts.most_common(ROWS_MAX):
-        rows.add_row(name or "(none)", f"{count:,}")
-    left = len(counts) - ROWS_MAX
-    if left > 0:
-        rows.add_row(
-            f"and {left:,} more", f"{counts.total() - sum(count for _, count in counts.most_common(ROWS_MAX)):,}"
-        )
-    return rows
+    shown = dict(counts.most_common(ROWS_MAX))
+    rows = [(name or "(none)", count) for name, count in shown.items()]
+    if left := len(counts) - len(shown):
+        rows.append((f"and {left:,} more", counts.total() - sum(shown.values())))
+    return PlainTable(title, "duplicates", rows=rows, ids=(title,), right=("duplicates",))

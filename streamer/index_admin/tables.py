@@ -47,33 +47,32 @@ def _sizes(values: Mapping[str, Any]) -> Table:
         matched = f"matched from a similarity of {parameters['similarity_min']:g}"
     else:
         matched = f"matched within a distance of {parameters['distance_max']}"
-    rows.add_row("entries", f"{values['entries']:,}", f"{parameters['scheme']}, {parameters['bits']:,} bits, {matched}")
-    rows.add_row("exact entries", f"{values['exact_entries']:,}", "short texts, matched by equality")
+    rows.add_row("entries", values["entries"], f"{parameters['scheme']}, {parameters['bits']:,} bits, {matched}")
+    rows.add_row("exact entries", values["exact_entries"], "short texts, matched by equality")
     compaction = values["compaction"]
-    rows.add_row("memtable", f"{compaction['memtable_entries']:,}", "newest entries, in no segment yet")
+    rows.add_row("memtable", compaction["memtable_entries"], "newest entries, in no segment yet")
     if compaction["frozen_entries"] or compaction["progress"] < 1:
         moved = f"entries in compaction, {compaction['progress']:.0%} of it done"
-        rows.add_row("frozen memtable", f"{compaction['frozen_entries']:,}", moved)
+        rows.add_row("frozen memtable", compaction["frozen_entries"], moved)
     if compaction["removals"]:
-        rows.add_row("tombstones", f"{compaction['removals']:,}", "no longer matched, still in segments")
-    rows.add_row("segments", f"{compaction['segments']:,}", "")
+        rows.add_row("tombstones", compaction["removals"], "no longer matched, still in segments")
+    rows.add_row("segments", compaction["segments"], "")
     if values["expired_below"]:
-        rows.add_row("expired", f"{values['expired_below']:,}", "documents with lower numbers, no longer matched")
-    rows.add_row("forgotten", f"{values['forgotten']:,}", "no longer matched")
-    rows.add_row("journal rows", f"{values['journal_rows']:,}", "positions decided")
+        rows.add_row("expired", values["expired_below"], "documents with lower numbers, no longer matched")
+    rows.add_row("forgotten", values["forgotten"], "no longer matched")
+    rows.add_row("journal rows", values["journal_rows"], "positions decided")
     share = 100 * values["used_bytes"] / values["map_bytes_max"]
-    rows.add_row("bytes", f"{values['used_bytes']:,}", f"{share:.2g} % of index.map_bytes_max")
+    rows.add_row("bytes", values["used_bytes"], f"{share:.2g} % of index.map_bytes_max")
     readers = ", ".join(str(reader["process"]) for reader in values["readers"])
-    rows.add_row("reading processes", f"{len(values['readers']):,}", readers)
+    rows.add_row("reading processes", len(values["readers"]), readers)
     return rows
 
 
 def _parts(values: Mapping[str, Any]) -> Table:
-    rows = PlainTable("part", "bytes", "bytes an entry", ids=("part",), right=("bytes", "bytes an entry"))
-    for name, size in sorted(values["table_bytes"].items(), key=lambda part: -part[1]):
-        each = values["bytes_per_entry"].get(name)
-        rows.add_row(name, f"{size:,}", "" if each is None else f"{each:,.1f}")
-    return rows
+    sizes, per_entry = ("bytes", "bytes an entry"), values["bytes_per_entry"]
+    largest = sorted(values["table_bytes"].items(), key=lambda part: -part[1])
+    rows = ((name, size, f"{per_entry[name]:,.1f}" if name in per_entry else "") for name, size in largest)
+    return PlainTable("part", *sizes, rows=rows, ids=("part",), right=sizes)
 
 
 def _buckets(buckets: Mapping[str, Any]) -> Table:
@@ -83,9 +82,9 @@ def _buckets(buckets: Mapping[str, Any]) -> Table:
     for level in buckets["histogram"]:
         span = str(level["from"]) if level["from"] == level["to"] else f"{level['from']:,} to {level['to']:,}"
         length = -(-BAR_CHARACTERS * level["buckets"] // most)
-        rows.add_row(span, f"{level['buckets']:,}", "█" * length)
+        rows.add_row(span, level["buckets"], "█" * length)
     rows.add_row("mean", f"{buckets['mean']:,.3f}", "")
-    rows.add_row("largest", f"{buckets['largest']:,}", "")
+    rows.add_row("largest", buckets["largest"], "")
     return rows
 
 
@@ -97,7 +96,7 @@ def _sources(values: Mapping[str, Any]) -> Table:
     )
     for source in values["sources"]:
         cells = [source.get(name) for name in ("applied", *further)]
-        shown = ["-" if each is None else each if isinstance(each, str) else f"{each:,}" for each in cells]
+        shown = ["-" if each is None else each for each in cells]
         rows.add_row(source["name"] or "-", str(source["partition"]), *shown, source["stream"])
     return rows
 
@@ -111,16 +110,15 @@ def answer_table(answer: Mapping[str, Any]) -> RenderableType:
         if "original" in document:
             title.append(f" of {document['original']['id']} at {document['original']['position']}")
     measure = next((key for match in answer["matches"] for key in match), "distance")
-    rows = PlainTable(measure, "id", "position", "time", ids=("id", "position", "time"), right=(measure,))
-    for match in answer["matches"]:
-        rows.add_row(str(match[measure]), match["id"], match["position"], match["time"] or "-")
-    return Group(title, rows if answer["matches"] else Text("nothing like it", style="dim"))
+    names = ("id", "position", "time")
+    rows = [(str(each[measure]), each["id"], each["position"], each["time"] or "-") for each in answer["matches"]]
+    matches = PlainTable(measure, *names, rows=rows, ids=names, right=(measure,))
+    return Group(title, matches if rows else Text("nothing like it", style="dim"))
 
 
 def findings_table(verdict: Mapping[str, Any]) -> RenderableType:
     """Table of `tools.verdict`."""
-    rows = PlainTable("check", "examined", "wrong", "", ids=("check",), right=("examined", "wrong"))
-    for check in verdict["checks"]:
-        examples = Text("\n".join(map(printable, check["examples"])))
-        rows.add_row(check["check"], f"{check['examined']:,}", f"{check['wrong']:,}", examples)
-    return Group(rows, Text("the index is sound" if verdict["sound"] else "the index is not sound"))
+    names = ("check", "examined", "wrong")
+    rows = ((*map(each.get, names), Text("\n".join(map(printable, each["examples"])))) for each in verdict["checks"])
+    checks = PlainTable(*names, "", rows=rows, ids=names[:1], right=names[1:])
+    return Group(checks, Text("the index is sound" if verdict["sound"] else "the index is not sound"))

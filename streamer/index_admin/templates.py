@@ -65,8 +65,7 @@ def table(values: Mapping[str, Any]) -> RenderableType:
     rows = PlainTable("host", *counts, ids=("host",), right=counts)
     for each in values["hosts"]:
         share = f"{each['frame_share']:.0%}" if each["is_known"] else "not known yet"
-        lost = [f"{each['lost']:,}"] if with_lost else []
-        rows.add_row(each["host"], f"{each['pages']:,}", share, f"{each['kept']:,}", *lost)
+        rows.add_row(each["host"], each["pages"], share, each["kept"], *([each["lost"]] if with_lost else []))
     if not values.get("lost"):
         return rows
     lines: list[RenderableType] = [rows, Text()]

@@ -72,7 +72,7 @@ def key_in_place(settings: Settings) -> tuple[HashKey, bytes | None]:
 def key_of_export(settings: Settings, exported: Parameters, name: str) -> tuple[HashKey, bytes | None]:
     """As `key_in_place`. Raises SettingsError for an export, `name`, hashed with another key."""
     key, secret = key_in_place(settings)
-    theirs = HashKey.digest_in(exported.fingerprint)
+    theirs = exported.fingerprint.get("key", "")
     if key.digest != theirs:
         remedy = (
             "set fingerprint.key_file to a file with that key, which `streamer index key` prints where the export was made"

@@ -60,14 +60,9 @@ class PortAuth:
     """
 
     def __init__(self, encryption: _Encryption | None = None, login: tuple[str, str] | None = None) -> None:
-        self._encryption = encryption
+        self.context = None if encryption is None else encryption.context
         self._login = None if login is None else ":".join(login).encode()
         self.scheme = "http" if encryption is None else "https"
-
-    @property
-    def context(self) -> ssl.SSLContext | None:
-        """TLS context, if any."""
-        return None if self._encryption is None else self._encryption.context
 
     def admits(self, authorization: str) -> bool:
         """Whether an `Authorization` header (empty if missing) has the user and password."""

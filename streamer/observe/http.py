@@ -10,6 +10,7 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Self
 
@@ -37,6 +38,7 @@ _STOP_SECONDS = 2
 """Maximum time that `close` waits for open requests."""
 
 
+@dataclass(eq=False)
 class HttpServer:
     """Serves these paths and `routes` from a daemon thread; a context manager.
 
@@ -47,20 +49,18 @@ class HttpServer:
     Probes need no password: Kubernetes sends none.
     """
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        exposition: Callable[[], bytes],
-        health: Check,
-        ready: Check,
-        auth: PortAuth = OPEN,
-        routes: Sequence[Route] = (),
-    ) -> None:
-        self._host, self._auth = host, auth
-        self.port = port
-        """The port; from `start` on the listening one, the system's choice for port 0."""
-        self._application = Application([*_observing(exposition, health, ready, auth), *routes])
+    _host: str
+    port: int
+    """The port; from `start` on the listening one, the system's choice for port 0."""
+    _exposition: Callable[[], bytes]
+    _health: Check
+    _ready: Check
+    _auth: PortAuth = OPEN
+    routes: Sequence[Route] = ()
+
+    def __post_init__(self) -> None:
+        observing = _observing(self._exposition, self._health, self._ready, self._auth)
+        self._application = Application([*observing, *self.routes])
         self._running: tuple[Server, threading.Thread] | None = None
 
     def start(self) -> None:

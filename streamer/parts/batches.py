@@ -7,6 +7,7 @@ search yields the first batch that ends after an offset.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
 from kafka import TopicPartition
@@ -88,7 +89,7 @@ class Batches(Generic[Kind]):
 
     def first_in(self, partition: int, offsets: range) -> Stored[Kind] | None:
         """First batch at these record offsets, except engine heartbeats."""
-        read = (stored for batches in self.read(partition, offsets) for stored in batches)
+        read = chain.from_iterable(self.read(partition, offsets))
         return next((stored for stored in read if not is_of_engine(stored.batch.heading)), None)
 
     def read(self, partition: int, offsets: range) -> Iterator[Sequence[Stored[Kind]]]:
@@ -108,8 +109,7 @@ class Batches(Generic[Kind]):
         for searched in backwards(self.extent(source.partition), 16):
             ends = [
                 stored.batch.heading.end
-                for batches in self.read(source.partition, searched)
-                for stored in batches
+                for stored in chain.from_iterable(self.read(source.partition, searched))
                 if stored.batch.heading.stream == source.stream
             ]
             if ends:
@@ -137,9 +137,8 @@ class Batches(Generic[Kind]):
         Batches that retention removed may reappear after the rest, so this reads all later ones.
         """
         first = self.search(partition, stream, offset)
-        for batches in self.read(partition, range(first, self.extent(partition).stop)):
-            for stored in batches:
-                heading = stored.batch.heading
-                if heading.stream == stream and heading.begin <= offset < heading.end:
-                    return stored.offset
+        for stored in chain.from_iterable(self.read(partition, range(first, self.extent(partition).stop))):
+            heading = stored.batch.heading
+            if heading.stream == stream and heading.begin <= offset < heading.end:
+                return stored.offset
         return first

@@ -53,7 +53,7 @@ class DecidePart(Loop):
                     raise DeliveryDoubtful(
                         f"{record.position}: fingerprints of an input topic that was replaced: a new worker looks into it"
                     )
-            self._decide(_part_of(whole, begin, end), batches[begin:end], stopwatch)
+            self._decide(whole.part(begin, end), batches[begin:end], stopwatch)
 
     def _decide(self, batch: Batch, batches: Sequence[FingerprintBatch], stopwatch: Stopwatch) -> None:
         with stopwatch.step("decide"):
@@ -160,10 +160,3 @@ def _runs(batches: Sequence[FingerprintBatch]) -> Iterator[tuple[int, int]]:
             begin, reached = row, {}
         reached[heading.partition] = heading.stream, heading.end
     yield begin, len(batches)
-
-
-def _part_of(whole: Batch, begin: int, end: int) -> Batch:
-    if (begin, end) == (0, len(whole.records)):
-        return whole
-    records = whole.records[begin:end]
-    return Batch(records, {record.source: record.end for record in records}, snapshot=whole.snapshot)

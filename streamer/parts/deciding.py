@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import chain
 
 from index import Applied, Position, Source
-from streamer.errors import DeliveryDoubtful, RecoveryRefused
+from streamer.errors import RecoveryRefused
 from streamer.parts.batches import Batches
 from streamer.parts.undelivered import read_undelivered
 from streamer.records.fingerprint_batch import FingerprintBatch, unpack_fingerprints
@@ -24,7 +24,7 @@ from streamer.records.record import Batch, Destination, Record
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
-from streamer.transports.kafka.clients import broker_errors, topic_ids
+from streamer.transports.kafka.clients import topic_id
 from streamer.transports.kafka.output_log import read_inputs
 from streamer.transports.kafka.topics import claims_of_group
 from streamer.transports.kafka.transport import KafkaTransport
@@ -159,10 +159,7 @@ class DecidingTransport(KafkaTransport):
         self._delivered = claims_of_group(self._whole)
         self._records.clear()
         name = self._whole.topics.input
-        with broker_errors(self._settings, f"asking for the id of topic {name!r}"):
-            current = topic_ids(self._admin, [name])[name]
-        if current is None:
-            raise DeliveryDoubtful(f"the topic {name!r} was deleted")
+        current = topic_id(self._settings, self._admin, name)
         ours = {source.partition for source in assigned.sources}
         for source in assigned.sources + assigned.others:
             at = source.partition

@@ -13,7 +13,7 @@ Only `decide` sees that an input topic was replaced, because it knows the index.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from index import Source
 from streamer.errors import Rebalancing, RecoveryRefused
@@ -22,22 +22,18 @@ from streamer.settings.settings import Recovery
 from streamer.transports.transport import Assigned, Claim, Transport
 
 
+@dataclass
 class OffsetStarter:
-    """Chooses and seeks the starting offsets of newly assigned sources."""
+    """Chooses and seeks the starting offsets of newly assigned sources.
 
-    def __init__(
-        self,
-        transport: Transport,
-        policy: Recovery,
-        handed_on: Callable[[Source, int], int],
-        delivered: Callable[[], Mapping[Source, Claim]] = dict,
-    ) -> None:
-        """
-        handed_on  offset, at most this one, below which this part has certainly written everything
-        delivered  claims in the whole service's group, if that is another one
-        """
-        self._transport, self._policy = transport, policy
-        self._handed_on, self._delivered = handed_on, delivered
+    handed_on  offset, at most this one, below which this part has certainly written everything
+    delivered  claims in the whole service's group, if that is another one
+    """
+
+    _transport: Transport
+    _policy: Recovery
+    _handed_on: Callable[[Source, int], int]
+    _delivered: Callable[[], Mapping[Source, Claim]] = dict
 
     def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
         """See `StartingOffsets`. Raises RecoveryRefused."""

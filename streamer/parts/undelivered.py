@@ -27,6 +27,15 @@ def read_undelivered(
     """
     topic, name = settings.topics.verdicts, f"{settings.topics.input}/{source.partition}"
     batches: Batches[VerdictBatch] = Batches(settings, topic, unpack_verdicts)
+    inputs = TopicPartition(settings.topics.input, source.partition)
+    measure = measure_of(settings, parameters_for(settings, {}))
+    router = Router(settings.kafka.group, "", shadow=settings.route.shadow, measure=measure)
+
+    def outputs(records: list[Record], fresh: Sequence[VerdictBatch]) -> list[Record]:
+        verdicts, unknown = verdicts_on(records, {source: fresh}), [None] * len(records)
+        outgoing = router.explained(records, verdicts.documents, unknown, verdicts.decisions, verdicts.names)
+        return [replace(each.record, headers=each.headers) for each in outgoing if each.destination in destinations]
+
     with closing(batches), closing(TopicReader(settings, f"{settings.topics.input!r}")) as reader:
         begin = batches.covering(source.partition, source.stream, wanted.start)
         reached = wanted.start
@@ -45,8 +54,9 @@ def read_undelivered(
                 fresh.append(stored.batch)
                 reached = heading.end
             if fresh:
-                decided = range(fresh[0].heading.begin, reached)
-                yield from _outputs(settings, reader, source, decided, wanted, fresh, destinations)
+                offsets = range(max(fresh[0].heading.begin, wanted.start), min(reached, wanted.stop))
+                for records in reader.records({inputs: offsets}, source.stream):
+                    yield outputs(records, fresh) if records else []
             else:
                 yield []
             if reached >= wanted.stop:
@@ -55,27 +65,3 @@ def read_undelivered(
             f"{name}: the index is to be restored, and {topic!r} ends at the verdicts on offset {reached - 1}, though those "
             f"below {wanted.stop} were decided: it lost records. Bring a newer backup of the index back (streamer index restore)."
         )
-
-
-def _outputs(
-    settings: Settings,
-    reader: TopicReader,
-    source: Source,
-    decided: range,
-    wanted: range,
-    batches: Sequence[VerdictBatch],
-    destinations: Sequence[Destination],
-) -> Iterator[list[Record]]:
-    offsets = range(max(decided.start, wanted.start), min(decided.stop, wanted.stop))
-    at = TopicPartition(settings.topics.input, source.partition)
-    measure = measure_of(settings, parameters_for(settings, {}))
-    router = Router(settings.kafka.group, "", shadow=settings.route.shadow, measure=measure)
-    for records in reader.records({at: offsets}, source.stream):
-        if not records:
-            yield []
-            continue
-        verdicts = verdicts_on(records, {source: batches})
-        outgoing = router.explained(
-            records, verdicts.documents, [None] * len(records), verdicts.decisions, verdicts.names
-        )
-        yield [replace(each.record, headers=each.headers) for each in outgoing if each.destination in destinations]

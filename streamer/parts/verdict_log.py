@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from kafka import KafkaAdminClient, TopicPartition
 
 from index import Source
-from streamer.errors import DeliveryDoubtful, RecoveryRefused, SettingsError
+from streamer.errors import RecoveryRefused, SettingsError
 from streamer.parts.batches import Batches, Stored, readable
 from streamer.records.envelope import differing
 from streamer.records.verdict_batch import VerdictBatch, unpack_verdicts
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import broker_errors, topic_ids
+from streamer.transports.kafka.clients import broker_errors, topic_id
 from streamer.transports.kafka.topic_reader import TopicReader
 from streamer.transports.transport import Place
 
@@ -61,11 +61,7 @@ class VerdictLog:
 
     def open(self, admin: KafkaAdminClient) -> None:
         """Note the topic's id: places in an earlier topic with its name are void."""
-        with broker_errors(self._settings, f"asking for the id of topic {self._topic!r}"):
-            stream = topic_ids(admin, [self._topic])[self._topic]
-        if stream is None:
-            raise DeliveryDoubtful(f"the topic {self._topic!r} was deleted")
-        self._stream = stream
+        self._stream = topic_id(self._settings, admin, self._topic)
 
     def close(self) -> None:
         """Release every resource; never raises."""

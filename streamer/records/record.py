@@ -154,7 +154,7 @@ class Batch:
               of membership in the group
 
     >>> records = [Record(Source("stream", 0), "pages", offset, None, b"{}", 0) for offset in (7, 8)]
-    >>> Batch(records, {Source("stream", 0): 9}).first(1).ends
+    >>> Batch(records, {Source("stream", 0): 9}).part(0, 1).ends
     {Source(stream='stream', partition=0): 8}
     """
 
@@ -163,9 +163,9 @@ class Batch:
     marks: Mapping[Source, bytes] = field(default_factory=dict)
     snapshot: object = None
 
-    def first(self, count: int) -> "Batch":
-        """The batch with its first `count` records, at least one, without marks; itself if it has no more."""
-        if count == len(self.records):
+    def part(self, begin: int, end: int) -> "Batch":
+        """The batch with these of its records, at least one, without marks; itself if these are all."""
+        if end - begin == len(self.records):
             return self
-        kept = self.records[:count]
+        kept = self.records[begin:end]
         return Batch(kept, {record.source: record.end for record in kept}, snapshot=self.snapshot)

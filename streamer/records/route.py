@@ -108,7 +108,7 @@ def explain(
                     fingerprint,
                     distance if is_measured and not measure.by_similarity else None,
                     original_id,
-                    None if original is None else _position_text(original, stream_names),
+                    None if original is None else position_text(original, stream_names),
                     None,
                     replayed,
                     None if original is None else original.source.stream,
@@ -316,9 +316,10 @@ def _verdict_headers(verdict: Verdict, reason: str) -> Headers:
     return ((VERDICT, verdict.label.encode()), (REASON, reason.encode()))
 
 
-def _position_text(position: Position, stream_names: Mapping[str, str]) -> str:
+def position_text(position: Position, names: Mapping[str, str]) -> str:
+    """`name/partition/offset`, with the stream's id for a missing name."""
     stream, partition = position.source
-    return f"{stream_names.get(stream, stream)}/{partition}/{position.offset}"
+    return f"{names.get(stream) or stream}/{partition}/{position.offset}"
 
 
 def _gained(record: Record, decision: Decision, position: Header, stream: Header) -> Headers:

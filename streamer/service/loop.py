@@ -122,14 +122,9 @@ class Loop(ABC):
 
     def __init__(self, transport: Transport, recoverer: StartingOffsets, listener: Listener) -> None:
         self._transport, self._recoverer, self._listener = transport, recoverer, listener
-        self._state = State.STARTING
+        self.state = State.STARTING
         self._has_begun = False
         self._stop_asked = False
-
-    @property
-    def state(self) -> State:
-        """Current state."""
-        return self._state
 
     def stop(self) -> None:
         """Ask the loop to end after the current batch. Safe in a signal handler."""
@@ -137,7 +132,7 @@ class Loop(ABC):
 
     def run(self) -> None:
         """Walk batches until the input ends or `stop`. Raises the errors of transport, index and recovery."""
-        self._listener.state(self._state)
+        self._listener.state(self.state)
         try:
             with self._resources(), gc_less_often():
                 self._transport.open()
@@ -145,7 +140,7 @@ class Loop(ABC):
                     self._listener.progress()
                 if self._stop_asked and self._owes():
                     self._step()
-            if self._state is State.RUNNING:
+            if self.state is State.RUNNING:
                 self._enter(State.DRAINING)
         finally:
             self._recoverer.close()
@@ -179,9 +174,9 @@ class Loop(ABC):
         return 0.0
 
     def _enter(self, state: State) -> None:
-        if state not in TRANSITIONS[self._state]:
-            raise AssertionError(f"no way from {self._state} to {state}")
-        self._state = state
+        if state not in TRANSITIONS[self.state]:
+            raise AssertionError(f"no way from {self.state} to {state}")
+        self.state = state
         self._listener.state(state)
 
     def _enter_step(self, name: str) -> None:
@@ -203,7 +198,7 @@ class Loop(ABC):
         return True
 
     def _rest(self, _idle: Batch) -> None:
-        if self._state in (State.STARTING, State.RESTORING):
+        if self.state in (State.STARTING, State.RESTORING):
             # A member without a source is a spare, and counts as ready.
             self._enter(State.RUNNING)
 
@@ -223,14 +218,14 @@ class Loop(ABC):
                 log.warning("offsets skipped", input=name, partition=source.partition, count=plan.skipped)
             # Zero too: Prometheus sees an increase only of a counter shown at zero before.
             self._listener.skipped(name, source.partition, plan.skipped)
-        if self._state is not State.RUNNING:
+        if self.state is not State.RUNNING:
             self._enter(State.RUNNING)
 
     def _wait_for_restoring(self) -> None:
         if self._has_begun:
             # Its sources began on a whole index: a person moved offsets, or replaced the index by an old one.
             raise DeliveryDoubtful("the index is being restored while this worker reads: it starts over")
-        if self._state is not State.RESTORING:
+        if self.state is not State.RESTORING:
             self._enter(State.RESTORING)
 
     def _report_lost(self, batch: Batch) -> None:
@@ -359,7 +354,7 @@ class PreparingLoop(Loop):
         with stopwatch.step("fingerprint"):
             if tried is None:
                 return None
-            work = Work(whole.first(len(tried.documents)))
+            work = Work(whole.part(0, len(tried.documents)))
             work.documents, work.fingerprints = tried.documents, tried.fingerprints
             return self._ahead.start(work, self._attempts.ahead, self._steps[len(PURE_STEPS) :])
 

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
@@ -130,7 +131,7 @@ class Prepared(NamedTuple):
 _NONE = Document("", "")
 
 
-class Processes:
+class Processes(AbstractContextManager["Processes"]):
     """Processes for the batches of a file job.
 
     >>> Processes(Settings(), count=4).batches_ahead, Processes(Settings(), count=1).batches_ahead
@@ -218,9 +219,6 @@ class Processes:
     def call(self, function: Callable[..., Any], *arguments: object) -> Future[Any] | None:
         """Call a function in a process; None if none has started. At most `readers` calls may wait for this process."""
         return None if self._pool is None else self._submitted(function, *arguments)
-
-    def __enter__(self) -> "Processes":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.end()

@@ -30,6 +30,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from typing import NamedTuple
 
 import structlog
 
@@ -218,6 +219,17 @@ def _plan_offsets_gone(offsets: SourceOffsets, policy: Recovery, where: str) -> 
     return Plan(offsets.first, restore=range(offsets.applied or 0, offsets.committed), commit=True, skipped=gone)
 
 
+class _Known(NamedTuple):
+    """All sources' offsets: in the group, the index's, and what is known on the foreign ones."""
+
+    committed: Mapping[Source, int | None]
+    applied: Mapping[Source, Applied]
+    foreign: Mapping[Source, Foreign]
+
+    def applied_to(self, source: Source) -> int | None:
+        return self.applied[source].offset if source in self.applied else None
+
+
 class Unrecovered(Enum):
     """Why the assigned sources cannot begin yet.
 
@@ -233,27 +245,23 @@ class Unrecovered(Enum):
     RESTORING = auto()
 
 
+@dataclass
 class Recoverer:
-    """Brings newly assigned sources to their starting offsets."""
+    """Brings newly assigned sources to their starting offsets.
 
-    def __init__(
-        self,
-        transport: Transport,
-        index: Index,
-        decoder: Decoder,
-        fingerprinter: Scheme,
-        policy: Recovery,
-        listener: RestoringListener,
-        patience_seconds: float = CLAIMS_SECONDS,
-    ) -> None:
-        """patience_seconds: longest life of a dead worker's claims, see `streamer.service.claims`."""
-        self._transport = transport
-        self._index = index
-        self._decoder = decoder
-        self._fingerprinter = fingerprinter
-        self._policy = policy
-        self._listener = listener
-        self._claims = Claims(transport, index.identity, patience_seconds)
+    patience_seconds  longest life of a dead worker's claims, see `streamer.service.claims`
+    """
+
+    _transport: Transport
+    _index: Index
+    _decoder: Decoder
+    _fingerprinter: Scheme
+    _policy: Recovery
+    _listener: RestoringListener
+    patience_seconds: float = CLAIMS_SECONDS
+
+    def __post_init__(self) -> None:
+        self._claims = Claims(self._transport, self._index.identity, self.patience_seconds)
         self._skipped: dict[Source, int] = {}
         self._restoration: Restoration | None = None
         self._waiting_since: float | None = None
@@ -312,10 +320,11 @@ class Recoverer:
         committed |= {source: claim.offset for source, claim in claims.items() if claim is not None}
         mended = self._mended(assigned, claims, applied)
         committed |= mended
-        offsets_by_source = self._offsets_of(assigned, committed, applied, foreign)
+        known = _Known(committed, applied, foreign)
+        offsets_by_source = self._offsets_of(assigned, known)
         plans = {source: plan(offsets, self._policy) for source, offsets in offsets_by_source.items()}
         behind = {source: planned.restore for source, planned in plans.items()}
-        behind |= self._others_behind(assigned, committed, applied, foreign)
+        behind |= self._others_behind(assigned, known)
         if any(behind.values()):
             delivered = {source: offset or 0 for source, offset in committed.items()}
             self._restoration = Restoration(
@@ -397,21 +406,14 @@ class Recoverer:
                     return each.position.offset
         return offsets.stop
 
-    def _others_behind(
-        self,
-        assigned: Assigned,
-        committed: Mapping[Source, int | None],
-        applied: Mapping[Source, Applied],
-        foreign: Mapping[Source, Foreign],
-    ) -> dict[Source, range]:
+    def _others_behind(self, assigned: Assigned, known: _Known) -> dict[Source, range]:
         behind: dict[Source, range] = {}
         for source in assigned.others:
-            if (offset := committed[source]) is not None:
-                at = applied[source].offset if source in applied else None
+            if (offset := known.committed[source]) is not None:
                 where = f"{assigned.names[source.stream]}/{source.partition}"
-                if source in foreign and self._policy.foreign_offsets == "stop":
-                    _require_delivered(offset, foreign[source], where)
-                behind[source] = _behind(offset, at, self._policy, where)
+                if source in known.foreign and self._policy.foreign_offsets == "stop":
+                    _require_delivered(offset, known.foreign[source], where)
+                behind[source] = _behind(offset, known.applied_to(source), self._policy, where)
         return behind
 
     def _begin_at_end(self, assigned: Assigned) -> bool:
@@ -439,16 +441,10 @@ class Recoverer:
         committed = self._transport.committed(assigned.sources + assigned.others)
         return any(offset is not None for offset in committed.values())
 
-    def _offsets_of(
-        self,
-        assigned: Assigned,
-        committed: Mapping[Source, int | None],
-        applied: Mapping[Source, Applied],
-        foreign: Mapping[Source, Foreign],
-    ) -> dict[Source, SourceOffsets]:
+    def _offsets_of(self, assigned: Assigned, known: _Known) -> dict[Source, SourceOffsets]:
         first = self._transport.first_offsets(assigned.sources)
         end = self._transport.end_offsets(assigned.sources)
-        begun = self._policy.first_start == "latest" and self._begun_of(assigned, applied)
+        begun = self._policy.first_start == "latest" and self._begun_of(assigned, known.applied)
         streams: dict[str, list[str]] = {}
         for stream, name in self._index.stream_names().items():
             streams.setdefault(name, []).append(stream)
@@ -456,17 +452,17 @@ class Recoverer:
             source: SourceOffsets(
                 name=assigned.names[source.stream],
                 partition=source.partition,
-                committed=committed[source],
-                applied=applied[source].offset if source in applied else None,
+                committed=known.committed[source],
+                applied=known.applied_to(source),
                 first=first[source],
                 end=end[source],
                 recreated=any(
-                    Source(stream, source.partition) in applied
+                    Source(stream, source.partition) in known.applied
                     for stream in streams.get(assigned.names[source.stream], ())
                     if stream != source.stream
                 ),
                 begun=begun,
-                foreign=foreign.get(source),
+                foreign=known.foreign.get(source),
             )
             for source in assigned.sources
         }

@@ -81,7 +81,7 @@ class Totals:
 def table(totals: Totals, out: Path) -> PlainTable:
     """The totals for people."""
     rows = PlainTable("what", "count", "more", ids=("what",), right=("count",), dim=("more",), headed=False)
-    rows.add_row("documents", f"{totals.records:,}", "")
+    rows.add_row("documents", totals.records, "")
     for verdict in _SHOWN:
         if verdict in _SHOWN_IF_ANY and not totals.verdict(verdict):
             continue
@@ -90,12 +90,11 @@ def table(totals: Totals, out: Path) -> PlainTable:
             for (label, reason), count in sorted(totals.outcomes.items())
             if label == verdict.label
         )
-        rows.add_row(_words(verdict), f"{totals.verdict(verdict):,}", reasons)
-    known = totals.before + totals.replayed
-    if known:
-        rows.add_row("already decided", f"{known:,}", "by an earlier run: same verdicts, nothing changed")
+        rows.add_row(_words(verdict), totals.verdict(verdict), reasons)
+    if known := totals.before + totals.replayed:
+        rows.add_row("already decided", known, "by an earlier run: same verdicts, nothing changed")
     if totals.left_out:
-        rows.add_row("no documents", f"{totals.left_out.total():,}", left_out_in_words(totals.left_out))
+        rows.add_row("no documents", totals.left_out.total(), left_out_in_words(totals.left_out))
     for measured in ("recall", "precision"):
         if totals.audit and totals.audit[measured]["estimate"] is not None:
             estimate = Estimate(**totals.audit[measured])
@@ -104,7 +103,7 @@ def table(totals: Totals, out: Path) -> PlainTable:
             )
     if totals.clusters:
         counts = ", ".join(f"{name} {count:,}" for name, count in totals.clusters.items() if name != "clusters")
-        rows.add_row("clusters", f"{totals.clusters['clusters']:,}", counts)
+        rows.add_row("clusters", totals.clusters["clusters"], counts)
     rows.add_row("documents/s", f"{totals.records_per_second:,.0f}", f"{totals.seconds:.1f} s in all")
     for verdict, name in _FILES.items():
         if totals.shadow and verdict is Verdict.DUPLICATE:

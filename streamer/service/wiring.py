@@ -9,16 +9,8 @@ from dataclasses import replace
 from index import Guard, Index, Parameters, Recrawl, Retention, errors
 from streamer.audit.auditor import Auditor
 from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
-from streamer.fingerprint.scheme import (
-    Scheme,
-    key_for,
-    knows_key,
-    longer_of,
-    measure_of,
-    parameters_for,
-    scheme_for,
-    settings_digest,
-)
+from streamer.fingerprint import scheme as schemes
+from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.first_look import MissingHosts
 from streamer.records.reason import AS_NEW, MINOR, SAME
@@ -39,7 +31,7 @@ from streamer.transports.transport import Transport
 
 def open_index(settings: Settings, fingerprinter: Scheme, *, read_only: bool = False) -> Index:
     """Open the configured index, stamped with all that changes a fingerprint. Raises IndexProblem, SettingsError."""
-    return _open(settings, parameters_for(settings, fingerprinter.stamp()), read_only=read_only)
+    return _open(settings, schemes.parameters_for(settings, fingerprinter.stamp()), read_only=read_only)
 
 
 def open_with_scheme(settings: Settings, *, read_only: bool = False) -> tuple[Index, Scheme]:
@@ -47,14 +39,14 @@ def open_with_scheme(settings: Settings, *, read_only: bool = False) -> tuple[In
 
     Raises IndexProblem, SettingsError.
     """
-    if knows_key(settings):
-        scheme = scheme_for(settings, key_for(settings, None))
+    if schemes.knows_key(settings):
+        scheme = schemes.scheme_for(settings, schemes.key_for(settings, None))
         return open_index(settings, scheme, read_only=read_only), scheme
     made: list[Scheme] = []
 
     def parameters(secret: bytes | None) -> Parameters:
-        made.append(scheme_for(settings, key_for(settings, secret)))
-        return parameters_for(settings, made[0].stamp())
+        made.append(schemes.scheme_for(settings, schemes.key_for(settings, secret)))
+        return schemes.parameters_for(settings, made[0].stamp())
 
     return _open(settings, parameters, read_only=read_only), made[0]
 
@@ -71,7 +63,7 @@ def _open(
             retention=retention_of(settings.index),
             guard=guard_of(settings.guard),
             recrawl=recrawl_of(settings.index),
-            longer=longer_of(settings.index),
+            longer=schemes.longer_of(settings.index),
             stories=settings.topics.stories is not None,
             equal_reasons={int(own): int(same) for own, same in SAME.items()},
         )
@@ -137,7 +129,7 @@ def build_service(
     # Over files stories stay in the index.
     stories = Stories(index) if settings.topics.stories is not None and transport.takes_headers else None
     preparation = preparation_of(settings, fingerprinter, by_index, supervised=supervised, processes=processes)
-    return Service(transport, recoverer, preparation, listener, measure_of(settings, index.parameters), stories)
+    return Service(transport, recoverer, preparation, listener, schemes.measure_of(settings, index.parameters), stories)
 
 
 def recoverer_of(
@@ -180,9 +172,9 @@ def router_of(settings: Settings, fingerprinter: Scheme, task_id: str) -> Router
     return Router(
         connector_name=settings.kafka.group,
         task_id=task_id,
-        settings_digest=settings_digest(settings, stamp),
+        settings_digest=schemes.settings_digest(settings, stamp),
         shadow=settings.route.shadow,
-        measure=measure_of(settings, parameters_for(settings, stamp)),
+        measure=schemes.measure_of(settings, schemes.parameters_for(settings, stamp)),
     )
 
 

@@ -29,8 +29,8 @@ class Absent(NamedTuple):
 
 RecordsByPosition = Mapping[Position, Record | Absent]
 
-RecordsAt = Callable[[Sequence[Position]], RecordsByPosition]
-"""The record at each position, or why there is none. Each position takes a request, so ask for a handful.
+RecordsAt = Callable[[Sequence[Position], Mapping[str, str]], RecordsByPosition]
+"""The record at each position, given stream names, or why there is none. Each position takes a request, so ask for a handful.
 
 A file may have changed since its first read.
 """
@@ -147,6 +147,9 @@ class OutputLog(Protocol):
         self, destinations: Sequence[Destination] = ALL_OUTPUTS, since_ms: int | None = None, /
     ) -> Iterator[list[Output]]:
         """Committed output records in batches, in offset order within a log. `since_ms`: as in `inputs`."""
+
+    def records_at(self, positions: Sequence[Position], names: Mapping[str, str], /) -> RecordsByPosition:
+        """See `RecordsAt`."""
 
     def append(self, records: Sequence[Record]) -> None:
         """Append all records with exactly these headers, or none.

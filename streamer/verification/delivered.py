@@ -103,11 +103,11 @@ class DeliveredCheck:
             self._findings.counts["in flight"] += len(offsets) - places
             excused_below = 0 if strict_start else self._begun.get(source, committed)
             trimmed_below = self._trimmed_below(source)
-            for part in chunks(places):
+            for part in chunks(len(offsets)):
                 rows = np.arange(part.start, part.stop) + base
                 counts = self.ledger.state["outputs"][rows]
                 self.ledger.note("doubled", rows[counts > 1])
-                silent = rows[counts == 0]
+                silent = rows[(counts == 0) & (rows < base + places)]
                 accounted = within(self._placeholders, source, offsets[silent - base])
                 self._findings.leave_out(
                     "records that could not be read, with a dead letter that stands for them", accounted
@@ -119,9 +119,6 @@ class DeliveredCheck:
                 self._findings.leave_out("before the first output (recovery.first_start)", before)
                 self._findings.leave_out("older than what is left of the outputs", trimmed)
                 self.ledger.note("missing", silent[~before & ~trimmed])
-            for part in chunks(len(offsets) - places):
-                rows = np.arange(part.start, part.stop) + places + base
-                self.ledger.note("doubled", rows[self.ledger.state["outputs"][rows] > 1])
             self._findings.examine("doubled", len(offsets))
             self._check_given_back(base, offsets, trimmed_below)
         for source in self.ledger.unreadable:

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from index import Position, Source
+from index import Position, Source, naming_originals
 from streamer.records.record import Headers, Record
 from streamer.records.route import PREFIX
+from streamer.verification import position_table
 from streamer.verification.findings import EXAMPLES_MAX, Findings
-from streamer.verification.position_table import NO_VERDICT, NONE, Flags, PositionTable, Rows, Words, column, mapped
+from streamer.verification.position_table import NO_VERDICT, NONE, Flags, PositionTable, Rows, Words
 
 ELSEWHERE = -2
 """Row value for a record that can no longer be read, or is from another stream."""
@@ -154,7 +155,7 @@ class LedgerWriter:
         """The ledger with all added records. `names`: stream -> name."""
         self._files.close()
         columns = {
-            source: (mapped(offsets, "<u8"), mapped(digests, DIGEST))
+            source: (position_table.mapped(offsets, "<u8"), position_table.mapped(digests, DIGEST))
             for source, (offsets, digests) in self._names.items()
         }
         return Ledger(self._folder, columns, names, self._unreadable, findings)
@@ -192,7 +193,7 @@ class Ledger(PositionTable):
             self._bases[source] = rows
             rows += len(offsets)
         self.rows = rows
-        self.state: npt.NDArray[np.void] = column(folder / "state", STATE, rows)
+        self.state: npt.NDArray[np.void] = position_table.column(folder / "state", STATE, rows)
         blank = np.zeros((), STATE)
         blank["verdict"] = blank["journaled"] = NO_VERDICT
         blank["original"] = blank["rank"] = NONE
@@ -206,6 +207,13 @@ class Ledger(PositionTable):
         """Every source with its first row and its rows' offsets, uint64 [n] ascending."""
         for source, (offsets, _) in self._columns.items():
             yield source, self._bases[source], offsets
+
+    def naming(self) -> Iterator[tuple[Rows, Rows]]:
+        """Rows whose output names an original that has a row, with these originals; some of them at a time, in order."""
+        for part in position_table.chunks(len(self)):
+            state = self.state[part]
+            rows = np.flatnonzero(naming_originals(state["verdict"]) & (state["original"] >= 0)) + part.start
+            yield rows, self.state["original"][rows]
 
     def are_of_one_source(self, rows: Rows, others: Rows) -> Flags:
         """Whether each pair of rows has one source: int64 [n] twice -> bool [n]."""

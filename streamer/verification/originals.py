@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from index import Insert, Verdict, naming_originals, standing_for_themselves
 from streamer.verification.ledger import Ledger
-from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows, chunks
+from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows
 
 
 def check_originals(ledger: Ledger, insert: Insert) -> None:
@@ -14,10 +14,7 @@ def check_originals(ledger: Ledger, insert: Insert) -> None:
     insert  not "unique": an original may be an entered duplicate without a live original
     """
     state = ledger.state
-    for part in chunks(len(ledger)):
-        rows = np.arange(part.start, part.stop)
-        rows = rows[(state["original"][part] >= 0) & naming_originals(state["verdict"][part])]
-        originals = state["original"][rows]
+    for rows, originals in ledger.naming():
         itself = originals == rows
         of_original = _verdicts(ledger, originals)
         silent = of_original == NO_VERDICT

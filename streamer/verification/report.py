@@ -23,17 +23,12 @@ def report(findings: Findings) -> RenderableType:
 
 
 def _counts(findings: Findings) -> Table:
-    rows = PlainTable("name", "count", right=("count",), headed=False)
-    for name, count in findings.counts.items():
-        rows.add_row(name, f"{count:,}")
-    for name, count in findings.unchecked.items():
-        if count:
-            rows.add_row(f"not checked: {name}", f"{count:,}")
-    return rows
+    unchecked = ((f"not checked: {name}", count) for name, count in findings.unchecked.items() if count)
+    rows = [*findings.counts.items(), *unchecked]
+    return PlainTable("name", "count", rows=rows, right=("count",), headed=False)
 
 
 def _checks(findings: Findings) -> Table:
-    rows = PlainTable("check", "examined", "wrong", "wrong are", ids=("check",), right=("examined", "wrong"))
-    for finding in findings:
-        rows.add_row(finding.check, f"{finding.examined:,}", f"{finding.wrong:,}", CHECKS[finding.check])
-    return rows
+    rows = ((each.check, each.examined, each.wrong, CHECKS[each.check]) for each in findings)
+    counts = ("examined", "wrong")
+    return PlainTable("check", *counts, "wrong are", rows=rows, ids=("check",), right=counts)

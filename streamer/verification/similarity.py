@@ -129,10 +129,8 @@ def check_lengths(ledger: Ledger, comparison: Comparison, measure: Measure, *, p
     passes  whether longer versions pass: `index.longer`
     """
     state, letters = ledger.state, comparison.prints.letters
-    for part in chunks(len(ledger)):
-        rows = np.arange(part.start, part.stop)
-        rows = rows[naming_originals(state["verdict"][part]) & (state["original"][part] >= 0)]
-        originals, reported = state["original"][rows], state["length"][rows]
+    for rows, originals in ledger.naming():
+        reported = state["length"][rows]
         by_now = (state["by_other_settings"][rows] == 0) & (state["by_other_settings"][originals] == 0)
         read = by_now & (letters[rows] > 0) & (letters[originals] > 0)
         lengths = np.where(read, letters[rows] / np.maximum(letters[originals], 1), reported)

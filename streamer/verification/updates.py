@@ -1,20 +1,17 @@
 """Every update replaced an older version: a retired document with its id and another text."""
 
-import numpy as np
-
 from index import NO_DISTANCE, Verdict, standing_for_themselves
 from streamer.verification.comparison import Comparison
 from streamer.verification.ledger import Ledger
-from streamer.verification.position_table import NONE, chunks
+from streamer.verification.position_table import NONE
 
 
 def check_updates(ledger: Ledger, comparison: Comparison) -> None:
     """Check every delivered update; after the outputs and the index are in the ledger."""
     state, prints = ledger.state, comparison.prints
-    for part in chunks(len(ledger)):
-        rows = np.arange(part.start, part.stop)
-        rows = rows[(state["verdict"][part] == Verdict.UPDATE) & (state["original"][part] >= 0)]
-        older = state["original"][rows]
+    for named, originals in ledger.naming():
+        is_update = state["verdict"][named] == Verdict.UPDATE
+        rows, older = named[is_update], originals[is_update]
         ledger.check("update-id", rows, state["id"][rows] != state["original_id"][rows], "replaces", older)
         # A version that was dropped as a copy, or given back, has no entry to retire.
         indexed = standing_for_themselves(state["verdict"][older])

@@ -38,8 +38,8 @@ def _verdicts(values: Mapping[str, Any]) -> Table:
         delivered, other = (values[side].get(verdict, 0) for side in ("delivered", "other"))
         if delivered or other:
             change = "" if other == delivered else f"{other - delivered:+,}"
-            rows.add_row(verdict, f"{delivered:,}", f"{other:,}", change)
-    rows.add_row("documents", f"{values['documents']:,}", f"{values['documents']:,}", "")
+            rows.add_row(verdict, delivered, other, change)
+    rows.add_row("documents", values["documents"], values["documents"], "")
     return rows
 
 

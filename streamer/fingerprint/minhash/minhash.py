@@ -80,13 +80,13 @@ class MinHasher(Scheme):
             }
         numbers = {name: str(getattr(settings, name)) for name in ("bins", "bin_bits", "features_min")}
         head = {"scheme": "minhash", "format": str(FORMAT_VERSION), **numbers}
-        return {**head, **self._stamp_of_texts(), **shingles, **self._key.stamp()}
+        return {**head, **self._stamp_of_texts(), **shingles, **self.key.stamp()}
 
     def _shingles(self, characters: Characters) -> Shingles:
         if self._word_shingles is not None:
             return self._word_shingles.of(characters)
         wide_size, narrow_size = self._settings.shingle_characters_wide, self._settings.shingle_characters_narrow
-        return shingle_characters(characters, wide_size, narrow_size, self._key)
+        return shingle_characters(characters, wide_size, narrow_size, self.key)
 
     def _slice(
         self, texts: Sequence[str], _titles: Sequence[str] | None, _metadata: Sequence[Sequence[str]] | None

@@ -100,7 +100,7 @@ class Fingerprinter(Scheme):
             "hash": "xxh3_64" if self._lanes == 1 else "xxh3_128",
         }
         look = {} if self._look is None else {"second_look": f"{self._look.kind}, format {second_look.FORMAT_VERSION}"}
-        return {**head, **self._stamp_of_texts(), **self._factors.stamp(), **self._key.stamp(), **look}
+        return {**head, **self._stamp_of_texts(), **self._factors.stamp(), **self.key.stamp(), **look}
 
     def _slice(
         self, texts: Sequence[str], titles: Sequence[str] | None, metadata: Sequence[Sequence[str]] | None
@@ -108,7 +108,7 @@ class Fingerprinter(Scheme):
         characters = self._normaliser.characters(texts)
         weighted, weighty = self._weighted(characters, titles)
         fingerprints = simhash(*weighted)
-        looks = second_look.looks_of(self._look, *weighted, metadata, self._key)
+        looks = second_look.looks_of(self._look, *weighted, metadata, self.key)
         features_min, lengths = self._settings.features_min, letters(characters)
         features = weighted[0][:, 0], weighted[2]
         return self._classified(characters, fingerprints, weighty, features_min, lengths, features, looks)
@@ -148,11 +148,11 @@ class Fingerprinter(Scheme):
             bounds = np.concatenate([[0], np.cumsum(kept)])[bounds]
             hashes, weights = hashes[kept], None if weights is None else weights[kept]
         if settings.features == "words":
-            return self._key.keyed(hashes), bounds, weights
+            return self.key.keyed(hashes), bounds, weights
         if weights is not None:
             weights = shingle_weights(weights, bounds, settings.shingle_words)
         hashes, bounds = shingle(hashes, bounds, settings.shingle_words)
-        return self._key.keyed(hashes), bounds, weights
+        return self.key.keyed(hashes), bounds, weights
 
     def _split(self, characters: Characters) -> Words:
         return split(characters, self._segmenter, self._settings.character_shingle_size)

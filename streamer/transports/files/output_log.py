@@ -125,8 +125,8 @@ class FileOutputLog:
         """See `Transport.changelog`. Raises RecoveryRefused for contradictory files."""
         return filter(None, portions(self._delivered_in(ranges, destinations), self._batch))
 
-    def records_at(self, positions: Sequence[Position]) -> RecordsByPosition:
-        """See `RecordsAt`. Reads each input up to the last requested line, and missing records from the outputs."""
+    def records_at(self, positions: Sequence[Position], _names: Mapping[str, str] | None = None) -> RecordsByPosition:
+        """See `OutputLog`. Reads each input up to the last requested line, and missing records from the outputs."""
         inputs = {each.stream: each for each in self._delivered()[1]}
         records: dict[Position, Record | Absent] = {}
         for stream in dict.fromkeys(position.source.stream for position in positions):

@@ -30,14 +30,9 @@ from streamer.errors import InputChanged, InputUnreadable, RecoveryRefused, Sett
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.records.route import verdict_line
 from streamer.settings.settings import Batching
+from streamer.transports.files import output_folder
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
-from streamer.transports.files.output_folder import (
-    OUTPUT_FILES,
-    VERDICTS,
-    Delivered,
-    DeliveryHooks,
-    OutputFolder,
-)
+from streamer.transports.files.output_folder import Delivered, DeliveryHooks, OutputFolder
 from streamer.transports.files.output_log import FileOutputLog
 from streamer.transports.files.read_ahead import ReadAhead
 from streamer.transports.transport import FINISHED, NO_TIMESTAMP_MS, Assigned, Finished, Transport
@@ -70,6 +65,7 @@ class _Reading:
     decided: Applied | None = None
 
 
+@dataclass(eq=False)
 class FileTransport(Transport):
     """Transport over files and standard input. It touches nothing before `open`.
 
@@ -82,33 +78,26 @@ class FileTransport(Transport):
     >>> transport = FileTransport([input_file], folder / "out", Settings().batch, lambda names: {})
     >>> transport.bytes_total, transport.takes_headers
     (12, False)
+
+    known_streams   the indexed streams by these names, each with applied offset and mark
+    hooks           for crash tests
+    standard_input  file descriptor for '-'
+    compression     see `OutputFolder`
+    ahead           reads archives; None: this process does
     """
 
-    def __init__(
-        self,
-        paths: Sequence[Path],
-        out: Path,
-        batch: Batching,
-        known_streams: Callable[[Collection[str]], Mapping[str, list[tuple[str, Applied]]]],
-        *,
-        hooks: DeliveryHooks | None = None,
-        standard_input: int = 0,
-        compression: str | None = None,
-        ahead: ReadAhead | None = None,
-    ) -> None:
-        """
-        known_streams   the indexed streams by these names, each with applied offset and mark
-        hooks           for crash tests
-        standard_input  file descriptor for '-'
-        compression     see `OutputFolder`
-        ahead           reads archives; None: this process does
-        """
-        self._paths = list(paths)
-        self._batch = batch
-        self._known_streams = known_streams
-        self._standard_input = standard_input
-        self._ahead = ahead or ReadAhead([], 0, lambda *_: None)
-        self._folder = OutputFolder(out, hooks or DeliveryHooks(), compression)
+    _paths: Sequence[Path]
+    _out: Path
+    _batch: Batching
+    _known_streams: Callable[[Collection[str]], Mapping[str, list[tuple[str, Applied]]]]
+    hooks: DeliveryHooks | None = None
+    standard_input: int = 0
+    compression: str | None = None
+    ahead: ReadAhead | None = None
+
+    def __post_init__(self) -> None:
+        self._ahead = self.ahead or ReadAhead([], 0, lambda *_: None)
+        self._folder = OutputFolder(self._out, self.hooks or DeliveryHooks(), self.compression)
         self._unread = deque(self._paths)
         self._assigned: dict[Source, _Reading] = {}
         self._peeked: deque[Batch] = deque()
@@ -157,7 +146,7 @@ class FileTransport(Transport):
         keys = Counter(map(_key, self._paths))
         if twice := [key for key, count in keys.items() if count > 1]:
             raise SettingsError(f"Named more than once: {', '.join(twice)}.")
-        if both := keys.keys() & {_text((self._folder.folder / name).resolve()) for name in OUTPUT_FILES}:
+        if both := keys.keys() & {_text((self._folder.folder / name).resolve()) for name in output_folder.OUTPUT_FILES}:
             raise SettingsError(f"Both input and output: {', '.join(sorted(both))}.")
         self._folder.open()
 
@@ -234,7 +223,7 @@ class FileTransport(Transport):
         for each in outgoing:
             lines[each.destination].append(each.record.value or b"")
         contents = {f"{name}.jsonl": b"\n".join([*values, b""]) for name, values in lines.items() if values}
-        contents[VERDICTS] = b"\n".join([*map(verdict_line, outgoing), b""])
+        contents[output_folder.VERDICTS] = b"\n".join([*map(verdict_line, outgoing), b""])
         ends = batch.ends.items()
         self._folder.append(
             contents, [replace(delivered[at], lines=end, mark=batch.marks[at].hex()) for at, end in ends]
@@ -332,7 +321,7 @@ class FileTransport(Transport):
         if ahead and ahead.offset - offset > TAIL_RECORDS_MAX and self._proven.get(reading.source.stream) != ahead:
             self._prove(reading, ahead)
         with ExitStack() as on_failure:
-            reader = self._ahead.open(reading.path, self._standard_input)
+            reader = self._ahead.open(reading.path, self.standard_input)
             on_failure.callback(reader.close)
             skipped = reader.skip(offset)
             delivered = self._folder.sources[reading.key]

@@ -8,7 +8,7 @@ import importlib.util
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from streamer.errors import SettingsError
 from streamer.records.record import Headers, Record
@@ -38,6 +38,11 @@ class Member:
 
     id: str
     proof: object
+
+
+def numbers_of(partitions: Iterable[Any]) -> frozenset[int]:
+    """The numbers of either client's partitions."""
+    return frozenset(at.partition for at in partitions)
 
 
 def require_client(kafka: Kafka) -> None:

@@ -297,6 +297,15 @@ def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | N
     return {name: str(existing[name]["topic_id"]) if name in existing else None for name in names}
 
 
+def topic_id(settings: Settings, admin: KafkaAdminClient, name: str) -> str:
+    """A topic's id. Raises DeliveryDoubtful for a missing topic, SettingsError, BrokerUnavailable."""
+    with broker_errors(settings, f"asking for the id of topic {name!r}"):
+        identity = topic_ids(admin, [name])[name]
+    if identity is None:
+        raise DeliveryDoubtful(f"the topic {name!r} was deleted")
+    return identity
+
+
 def existing_topics(admin: KafkaAdminClient, names: list[str]) -> dict[str, Any]:
     """The client's description of each existing topic, by name. Raises AuthorizationError."""
     described = {topic["name"]: topic for topic in admin.describe_topics(names)}

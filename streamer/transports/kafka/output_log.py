@@ -110,7 +110,7 @@ class KafkaOutputLog:
                         yield [self._output(destination, at, record) for record in records]
 
     def records_at(self, positions: Sequence[Position], names: Mapping[str, str]) -> RecordsByPosition:
-        """See `RecordsAt`.
+        """See `OutputLog`.
 
         Raises BrokerUnavailable without a timely answer, and SettingsError for a refusal.
         """

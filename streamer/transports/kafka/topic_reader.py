@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 
 from kafka import TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
@@ -21,27 +22,23 @@ Ranges = dict[TopicPartition, range]
 Skipped = Callable[[TopicPartition, Damage, int], None]
 
 
+@dataclass
 class TopicReader:
-    """Reader of any topic ranges. Calls raise BrokerUnavailable and SettingsError, and connect on first use."""
+    """Reader of any topic ranges. Calls raise BrokerUnavailable and SettingsError, and connect on first use.
 
-    def __init__(
-        self,
-        settings: Settings,
-        what: str = "the outputs back",
-        *,
-        committed_only: bool = True,
-        timeout_ms: int | None = None,
-    ) -> None:
-        """
-        what            completes "reading ...", for error messages
-        committed_only  skip records of open and aborted transactions
-        timeout_ms      longest wait for offsets; None: that of a request
-        """
-        self._settings = settings
-        self._what = what
-        self._committed_only = committed_only
-        self._timeout_ms = settings.kafka.request_timeout_ms if timeout_ms is None else timeout_ms
-        self._consumer: TolerantConsumer | None = None
+    what            completes "reading ...", for error messages
+    committed_only  skip records of open and aborted transactions
+    timeout_ms      longest wait for offsets; None: that of a request
+    """
+
+    _settings: Settings
+    _what: str = "the outputs back"
+    committed_only: bool = True
+    timeout_ms: int | None = None
+    _consumer: TolerantConsumer | None = None
+
+    def __post_init__(self) -> None:
+        self._timeout_ms = self._settings.kafka.request_timeout_ms if self.timeout_ms is None else self.timeout_ms
 
     def close(self) -> None:
         """Release the consumer; never raises. The next call reconnects."""
@@ -54,7 +51,7 @@ class TopicReader:
         """The client."""
         if self._consumer is None:
             with broker_errors(self._settings, f"connecting for reading {self._what}"):
-                self._consumer = make_detached_consumer(self._settings, committed_only=self._committed_only)
+                self._consumer = make_detached_consumer(self._settings, committed_only=self.committed_only)
         return self._consumer
 
     def partitions(self, topic: str) -> list[TopicPartition]:

@@ -35,7 +35,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 from kafka import KafkaAdminClient, TopicPartition, errors
@@ -77,37 +77,32 @@ _ANSWER_SECONDS = 1.0
 """Time in which healthy brokers answer a look at the group."""
 
 
+@dataclass(eq=False)
 class KafkaTransport:
     """Group member that reads the input topic, and delivers in transactions.
 
-    `instance`: this worker's name within the group, the same after a restart. `index`: id of the deciding index;
-    "" claims nothing.
+    settings  of the part, if there is one
+    instance  this worker's name within the group, the same after a restart
+    index     id of the deciding index; "" claims nothing
+    gate      see `RecordBuffer`
+    part      None: the whole service
     """
 
     takes_headers = True
 
-    def __init__(
-        self,
-        settings: Settings,
-        instance: str,
-        index: str = "",
-        gate: Callable[[Source], int] | None = None,
-        part: Part | None = None,
-    ) -> None:
-        """
-        settings  of the part, if there is one
-        gate      see `RecordBuffer`
-        part      None: the whole service
-        """
-        self._settings = settings
-        self._instance = instance
-        self._part = part
-        self._index = index
+    _settings: Settings
+    _instance: str
+    _index: str = ""
+    gate: Callable[[Source], int] | None = None
+    part: Part | None = None
+
+    def __post_init__(self) -> None:
+        settings = self._settings
         self._stream = ""
-        self._ownership = OwnershipWatch(settings, instance, part)
+        self._ownership = OwnershipWatch(settings, self._instance, self.part)
         self._again = TopicReader(settings, "the input again", timeout_ms=settings.kafka.delivery_timeout_ms)
         self._continuity = Continuity(settings, self._again)
-        self._buffer = RecordBuffer(settings.batch, gate)
+        self._buffer = RecordBuffer(settings.batch, self.gate)
         self._begun: set[int] = set()
         self._unsought: set[int] = set()
         self._admin: KafkaAdminClient
@@ -124,7 +119,7 @@ class KafkaTransport:
         Also raises SettingsError and TransactionHanging.
         """
         require_fast_checksums()
-        self._stream = require_topics(self._settings, self._part)
+        self._stream = require_topics(self._settings, self.part)
         with broker_errors(self._settings, "connecting"):
             self._admin = make_admin(self._settings)
         self._resources.callback(close_quickly, self._admin)
@@ -134,11 +129,11 @@ class KafkaTransport:
             self._instance,
             self._admin,
             make_producer,
-            outputs_of(self._settings, self._part).values(),
+            outputs_of(self._settings, self.part).values(),
             note_path(self._settings, self._instance),
-            part=self._part,
+            part=self.part,
         )
-        folder = self._settings.index.directory if self._part is None else None
+        folder = self._settings.index.directory if self.part is None else None
         note = DeliveryNote(folder, self._settings.kafka, self._instance, self._stream)
         self._delivery_note = self._resources.enter_context(closing(note))
         self._reader = self._resources.enter_context(closing(open_reader(self._settings, self._instance, self._stream)))

@@ -6,6 +6,7 @@ batch
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 
 from kafka import KafkaAdminClient, KafkaProducer, errors
@@ -25,6 +26,7 @@ MakeProducer = Callable[[Settings, str, KafkaAdminClient, KafkaProducer, int], P
 """Makes an instance's producer from the client that took over, and the batch size in bytes."""
 
 
+@dataclass
 class Writer:
     """Writer under an instance's transactional id; a new one fences its predecessor.
 
@@ -35,26 +37,21 @@ class Writer:
     Raises BrokerUnavailable, SettingsError, TransactionHanging.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        instance: str,
-        admin: KafkaAdminClient,
-        make: MakeProducer,
-        topics: Collection[str],
-        note: Path | None,
-        *,
-        part: Part | None = None,
-        by_coordinator: bool = False,
-    ) -> None:
-        self._settings = settings
-        self._admin = admin
-        self._part = part
-        self._topics = topics
+    _settings: Settings
+    _instance: str
+    _admin: KafkaAdminClient
+    _make: MakeProducer
+    _topics: Collection[str]
+    note: InitVar[Path | None]
+    part: Part | None = None
+    by_coordinator: bool = False
+
+    def __post_init__(self, note: Path | None) -> None:
+        settings, instance, topics = self._settings, self._instance, self._topics
         with broker_errors(settings, f"taking over the transactions of instance {instance!r}"):
-            taken = take_over(settings, instance, admin, topics, by_coordinator=by_coordinator)
-            self._batch_bytes = min(BATCH_BYTES_MAX, output_bytes_max(admin, topics) or BATCH_BYTES_MAX)
-            self.producer = make(settings, instance, admin, taken, self._batch_bytes)
+            taken = take_over(settings, instance, self._admin, topics, by_coordinator=self.by_coordinator)
+            self._batch_bytes = min(BATCH_BYTES_MAX, output_bytes_max(self._admin, topics) or BATCH_BYTES_MAX)
+            self.producer = self._make(settings, instance, self._admin, taken, self._batch_bytes)
         self._note = CommitNote(note)
 
     def deliver(self, sends: Sequence[Send], commits: Commits, proof: object) -> None:
@@ -98,7 +95,7 @@ class Writer:
                 if isinstance(error, errors.TopicAuthorizationFailedError):
                     # confluent-kafka does not name the topic.
                     with broker_errors(self._settings, "asking what is allowed"):
-                        require_rights_on_topics(self._settings, self._admin, self._part)
+                        require_rights_on_topics(self._settings, self._admin, self.part)
                 withheld = withheld_in(self._settings, error, "delivering")
                 raise SettingsError(refusal(self._settings, withheld)) from raised
             raise DeliveryDoubtful(str(raised)) from raised

@@ -1,6 +1,6 @@
 """A question is answered in JSON, or refused by the name of what is wrong with it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 
@@ -89,7 +89,7 @@ def test_words_are_told_only_where_there_is_a_reader_of_records(known: Filter) -
     known.admit(documents)
     assert "texts" not in told(known, "document", b"b")[1]["decisions"][0]  # type: ignore[index]
 
-    def records_at(positions: Sequence[Position]) -> RecordsByPosition:
+    def records_at(positions: Sequence[Position], _names: Mapping[str, str]) -> RecordsByPosition:
         return {
             at: Record(at.source, "known", at.offset, None, orjson.dumps(documents[at.offset]), 0) for at in positions
         }
@@ -128,7 +128,7 @@ def test_whole_texts_have_all_places_that_differ(known: Filter) -> None:
     documents = [{"id": name, "text": "\n".join(line.format(name) for line in lines)} for name in ("old", "new")]
     known.admit(documents)
 
-    def records_at(positions: Sequence[Position]) -> RecordsByPosition:
+    def records_at(positions: Sequence[Position], _names: Mapping[str, str]) -> RecordsByPosition:
         return {
             at: Record(at.source, "known", at.offset, None, orjson.dumps(documents[at.offset]), 0) for at in positions
         }

@@ -49,7 +49,7 @@ class World:
         self.now: dict[Position, Record | Absent] = {Position(SOURCE, each.offset): each for each in records}
         self.asked: list[Position] = []
 
-    def read(self, positions: Sequence[Position]) -> RecordsByPosition:
+    def read(self, positions: Sequence[Position], _names: Mapping[str, str]) -> RecordsByPosition:
         self.asked += positions
         return {position: self.now[position] for position in positions}
 
@@ -164,7 +164,7 @@ def test_markup_that_is_not_compared_is_not_shown(tmp_path: Path) -> None:
 def test_brokers_that_do_not_answer_leave_what_the_index_knows(tmp_path: Path) -> None:
     world = World(tmp_path, PAIR)
 
-    def silent(_: Sequence[Position]) -> Mapping[Position, Record | Absent]:
+    def silent(_: Sequence[Position], _names: Mapping[str, str]) -> Mapping[Position, Record | Absent]:
         raise BrokerUnavailable("no answer from 127.0.0.1:9")
 
     before = explain(world.index, world.settings, "copy")

@@ -33,7 +33,8 @@ _QUEUE_BACKOFF_MS = 20
 """Pause after a full prefetch; the default, a second, would stall a fast worker."""
 
 _CODES_OF_SILENCE = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
-_CODES_OF_LOGIN = {KafkaError._AUTHENTICATION, KafkaError._SSL}
+CODES_OF_LOGIN = {KafkaError._AUTHENTICATION, KafkaError._SSL}
+"""A broker may have refused the certificate or the password."""
 
 _METADATA_MAGIC = b"CGMDv2:"
 
@@ -71,11 +72,6 @@ class Lines:
             _log.log(level, "%s: %s", facility, line)
 
 
-def is_about_login(error: KafkaError) -> bool:
-    """Whether a broker may have refused the certificate or the password."""
-    return error.code() in _CODES_OF_LOGIN
-
-
 def is_passing(error: KafkaError) -> bool:
     """Whether the client recovers by itself."""
     return error.code() < 0 or error.retriable() or isinstance(as_broker_error(error), RetriableError)
@@ -100,7 +96,7 @@ def translated() -> Iterator[None]:
 def as_broker_error(error: KafkaError) -> BrokerError:
     """The same error in kafka-python."""
     words = error.str()
-    if error.code() in _CODES_OF_SILENCE | _CODES_OF_LOGIN:
+    if error.code() in _CODES_OF_SILENCE | CODES_OF_LOGIN:
         return KafkaTimeoutError(words)
     if error.code() == KafkaError._INVALID_ARG:
         return KafkaConfigurationError(words)

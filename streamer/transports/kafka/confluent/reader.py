@@ -34,7 +34,7 @@ from index import Source
 from streamer.errors import DeliveryDoubtful, RecordsUnreadable
 from streamer.records.record import Record
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.client import Changes, Commits, Member
+from streamer.transports.kafka.client import Changes, Commits, Member, numbers_of
 from streamer.transports.kafka.clients import within_timeout
 from streamer.transports.kafka.confluent import clients
 from streamer.transports.kafka.handshake import require_login
@@ -231,13 +231,13 @@ class ConfluentReader:
         if held:
             consumer.pause(held)
         consumer.incremental_assign(held)
-        gained = _numbers(assigned)
+        gained = numbers_of(assigned)
         self._owned |= gained
         self._is_assigned = True
         self.changes.append((True, gained))
 
     def _revoke(self, _consumer: Consumer, revoked: list[TopicPartition]) -> None:
-        lost = _numbers(revoked)
+        lost = numbers_of(revoked)
         self.taken += 1
         self.taken_at.update(dict.fromkeys(lost, self.taken))
         self._owned -= lost
@@ -245,7 +245,7 @@ class ConfluentReader:
         self.changes.append((False, lost))
 
     def _note_error(self, error: KafkaError) -> None:
-        if clients.is_about_login(error):
+        if error.code() in clients.CODES_OF_LOGIN:
             self._login_in_doubt = True
 
     def _seek(self, at: TopicPartition) -> None:
@@ -344,7 +344,3 @@ def _note_of(at: TopicPartition) -> str:
         return at.metadata or ""
     except UnicodeDecodeError as error:
         return error.object.decode(errors="replace")
-
-
-def _numbers(partitions: Iterable[TopicPartition]) -> frozenset[int]:
-    return frozenset(at.partition for at in partitions)

@@ -33,7 +33,6 @@ class Continuity:
     """Expected offset per partition, compared with its records."""
 
     def __init__(self, settings: Settings, reader: TopicReader) -> None:
-        self._settings = settings
         self._topic = settings.topics.input
         self._next: dict[int, int] = {}
         self._fresh: set[int] = set()

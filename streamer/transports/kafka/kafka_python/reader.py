@@ -11,7 +11,7 @@ from index import Source
 from streamer.errors import DeliveryDoubtful
 from streamer.records.record import Record
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.client import NOTE_END, Changes, Commits, Member
+from streamer.transports.kafka.client import NOTE_END, Changes, Commits, Member, numbers_of
 from streamer.transports.kafka.clients import CLOSE_MS_MAX, ask_for_rejoin, broker_errors, close_quickly, make_consumer
 from streamer.transports.kafka.unreadable import TolerantConsumer
 
@@ -24,11 +24,11 @@ class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Note gained partitions."""
-        self.changes.append((True, _numbers(assigned)))
+        self.changes.append((True, numbers_of(assigned)))
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """Note partitions to give up, or lost."""
-        self.changes.append((False, _numbers(revoked)))
+        self.changes.append((False, numbers_of(revoked)))
 
 
 class KafkaPythonReader:
@@ -108,7 +108,7 @@ class KafkaPythonReader:
 
     def assignment(self) -> frozenset[int]:
         """See `Reader`."""
-        return _numbers(self.consumer.assignment())
+        return numbers_of(self.consumer.assignment())
 
     def committed(self, partition: int) -> tuple[int, str] | None:
         """See `Reader`."""
@@ -149,7 +149,7 @@ class KafkaPythonReader:
             except errors.FencedInstanceIdError as error:
                 raise DeliveryDoubtful(f"another worker runs as instance {self._instance!r} of this group") from error
             except errors.OffsetOutOfRangeError as error:
-                self._gone = _numbers(error.args[0])
+                self._gone = numbers_of(error.args[0])
                 return {}
             except errors.LogTruncationError as error:
                 raise DeliveryDoubtful(f"the input changed under the reader: {error}") from error
@@ -172,10 +172,6 @@ def offsets_of(topic: str, commits: Commits) -> dict[TopicPartition, OffsetAndMe
         TopicPartition(topic, number): OffsetAndMetadata(offset, note + NOTE_END, -1)
         for number, (offset, note) in commits.items()
     }
-
-
-def _numbers(partitions: Iterable[TopicPartition]) -> frozenset[int]:
-    return frozenset(at.partition for at in partitions)
 
 
 def _is_member(snapshot: ConsumerGroupMetadata) -> bool:
