@@ -5,10 +5,11 @@ uses them.
 """
 
 import platform
+import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -118,7 +119,15 @@ def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
         if isinstance(error, errors.RetriableError):
             # The client reports nothing more about a refused certificate or password.
             require_login(settings.kafka, everywhere=True)
+        _require_files()
         raise BrokerUnavailable(f"no answer from {servers} while {doing}: {error}") from error
+
+
+def _require_files() -> None:
+    """Raise OSError if a client's eight files are too many: it says only that nothing answered."""
+    with ExitStack() as files:
+        for _ in range(8):
+            files.enter_context(socket.socket())
 
 
 def _connection(kafka: Kafka) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """The client's errors in plain words."""
 
 import logging
+import resource
 import time
+from collections.abc import Callable
 
 import pytest
 from kafka.errors import (
@@ -64,3 +66,19 @@ def test_a_busy_machine_makes_the_client_warn_of_nothing(
 def test_errors_of_the_client_become_ours(raised: Exception, expected: type[Exception], message: str) -> None:
     with pytest.raises(expected, match=message), broker_errors(make_settings(), "testing"):
         raise raised
+
+
+def test_a_client_without_a_file_for_its_connection_blames_the_limit_and_not_the_broker() -> None:
+    files, limits = resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)
+    with pytest.raises(OSError, match="Too many open files"):
+        asked_with(lambda: resource.setrlimit(files, (3, limits[1])), lambda: resource.setrlimit(files, limits))
+
+
+def asked_with(before: Callable[[], None], after: Callable[[], None]) -> None:
+    """A question without an answer, amid what comes before and after it."""
+    try:
+        with broker_errors(make_settings(), "testing"):
+            before()
+            raise KafkaError("no answer")
+    finally:
+        after()
