@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.structs import OffsetAndMetadata
@@ -94,6 +95,24 @@ def test_2_a_record_that_the_broker_refuses_takes_its_whole_batch_along(
     assert unique_values(settings) == []
 
 
+def test_2_a_record_that_is_refused_while_the_offsets_are_sent_is_the_cause(
+    world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    """The client says only that its state is wrong. Asked again, it names the refusal."""
+    settings = impatient(world.settings, compression="none")
+    limit_output(settings, 2_000)
+    world.write([b"small", b"x" * 6_000])
+    transport = open_transport(settings)
+    begin(transport)
+    producer = transport._writer.producer
+    refusing = _RefusingOnce(producer.client)
+    producer.client = refusing
+    with pytest.raises(SettingsError, match=r"max\.message\.bytes"):
+        deliver_all(transport, read_batch(transport))
+    assert refusing.calls == 2
+    assert unique_values(settings) == []
+
+
 def test_2_a_record_that_the_client_refuses_is_named(
     world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
@@ -102,6 +121,24 @@ def test_2_a_record_that_the_client_refuses_is_named(
     begin(transport)
     with pytest.raises(SettingsError, match=r"has 6\d\d\d bytes.*kafka\.request_bytes_max.*nothing is lost"):
         deliver_all(transport, read_batch(transport))
+
+
+class _RefusingOnce:
+    """A client whose first call with offsets meets a transaction that just failed."""
+
+    def __init__(self, client: Producer) -> None:
+        self._client = client
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._client, name)
+
+    def send_offsets_to_transaction(self, *arguments: object) -> None:
+        self.calls += 1
+        if self.calls == 1:
+            self._client.flush()
+            raise KafkaException(KafkaError(KafkaError._STATE))
+        self._client.send_offsets_to_transaction(*arguments)
 
 
 def limit_output(settings: Settings, size: int) -> None:

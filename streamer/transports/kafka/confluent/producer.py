@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import IllegalGenerationError
 
@@ -69,7 +69,13 @@ class ConfluentProducer:
 
         def send_offsets() -> None:
             with translated():
-                self.client.send_offsets_to_transaction(offsets, metadata, -1)
+                try:
+                    self.client.send_offsets_to_transaction(offsets, metadata, -1)
+                except KafkaException as error:
+                    if error.args[0].code() != KafkaError._STATE:
+                        raise
+                    # A record was refused during the call. Only the next call names that error.
+                    self.client.send_offsets_to_transaction(offsets, metadata, -1)
 
         sending = Attempt(send_offsets, "offsets")
         with translated():
