@@ -11,6 +11,8 @@ CHAOS_PARTS ?=
 SOAK_MINUTES ?= 30
 PACKAGES_FLINK := .venv-flink/packages
 INSTALLED_FLINK := .venv-flink/installed
+FLINK_ADDRESS ?=
+FLINK_DAY_DOCUMENTS ?= 6000
 FLINK_DOCUMENTS ?= 6000
 # Tests mostly wait for processes to die and for brokers to notice, so three run at once; those of a file one after the other.
 TEST_PROCESSES ?= 3
@@ -18,7 +20,7 @@ TESTS ?=
 RELEASE := build/release
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test check docs kafka flink-setup flink test-flink dashboard-check page-check pictures \
+.PHONY: help setup setup-dev demo test check docs kafka flink-setup flink flink-status flink-day test-flink dashboard-check page-check pictures \
         clean-run clusters-check image-check sbom audit chaos soak clean
 
 help: ## list the targets
@@ -87,6 +89,12 @@ flink-setup: $(INSTALLED_DEV) $(INSTALLED_FLINK) ## make the environment of Flin
 
 flink: flink-setup ## the whole service on this machine with a real Flink cluster that decides; Ctrl-C stops it
 	@$(BIN)/python -m deploy.flink_service --directory .flink --port $(KAFKA_PORT)
+
+flink-status: $(INSTALLED_DEV) ## what the job on Flink does: lag, checkpoints, and how busy each operator is (FLINK_ADDRESS=URL)
+	@$(BIN)/python -m deploy.flink_status $(if $(FLINK_ADDRESS),--address $(FLINK_ADDRESS))
+
+flink-day: flink-setup ## a day in production: seed, rescale, kills, a lost state, an upgrade and the way back, each step checked
+	@$(BIN)/python -m deploy.flink_day --documents $(FLINK_DAY_DOCUMENTS)
 
 test-flink: flink-setup ## decide FLINK_DOCUMENTS fingerprints on a real Flink cluster, with kills and a rescale
 	@FLINK_DOCUMENTS=$(FLINK_DOCUMENTS) $(BIN)/pytest --flink tests/flink

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from deploy.flink_service import set_options
 from deploy.local_flink import LocalFlink, LocalFlinkError
 from deploy.local_kafka import LocalKafka
 from deploy.planted_fingerprints import (
@@ -125,7 +126,7 @@ def on_flink(scheme: str, parameters: Parameters, contents: Sequence[bytes], doc
         Verdicts(kafka.bootstrap_servers, "verdicts") as verdicts,
     ):
         feeder.feed(contents)
-        job = flink.submit(*_options(chosen), "--shards", str(shards))
+        job = flink.submit(*set_options(chosen), "--shards", str(shards))
         rate = _rate(verdicts, documents)
         wanted = flink.checkpoints_completed(job) + 2
         flink.wait(lambda: flink.checkpoints_completed(job) >= wanted, "checkpoints", TIMEOUT_SECONDS)
@@ -158,13 +159,13 @@ def seeded(scheme: str, contents: Sequence[bytes]) -> None:
             written = seed(settings, index, lambda _: None)
             writing = time.perf_counter() - begin
         with _taking(flink, f"{scheme} seeded", documents_in(contents[:cut])):
-            job = flink.submit(*_options(chosen), "--seed")
+            job = flink.submit(*set_options(chosen), "--seed")
             while not taken_in(settings, written):
                 _require_sound(flink, job)
                 time.sleep(0.5)
         begin = time.perf_counter()
         savepoint = flink.stop_with_savepoint(job, TIMEOUT_SECONDS)
-        flink.submit(*_options(chosen), since=savepoint, seeded=True)
+        flink.submit(*set_options(chosen), since=savepoint, seeded=True)
         going_on = time.perf_counter() - begin
         feeder.feed(contents[cut:])
         verdicts.wait_for(documents_in(contents[cut:]), TIMEOUT_SECONDS)
@@ -188,7 +189,7 @@ def replayed(scheme: str, contents: Sequence[bytes]) -> None:
     ):
         feeder.feed(contents[:cut])
         with _taking(flink, f"{scheme} replayed", documents):
-            job = flink.submit(*_options(chosen))
+            job = flink.submit(*set_options(chosen))
             verdicts.wait_for(documents, TIMEOUT_SECONDS, lambda: _require_sound(flink, job))
             wanted = flink.checkpoints_completed(job) + 1
             flink.wait(lambda: flink.checkpoints_completed(job) >= wanted, "a checkpoint", TIMEOUT_SECONDS)
@@ -218,10 +219,6 @@ def _rate(verdicts: Verdicts, documents: int) -> float:
     begin, first = time.perf_counter(), verdicts.documents
     verdicts.wait_for(documents, TIMEOUT_SECONDS)
     return (documents - first) / (time.perf_counter() - begin)
-
-
-def _options(chosen: Sequence[str]) -> list[str]:
-    return [part for each in chosen for part in ("--set", each)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

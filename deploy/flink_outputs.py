@@ -1,14 +1,14 @@
 """A service's delivered verdicts, and one index's verdicts on the same fingerprints."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 
 from kafka import KafkaConsumer, TopicPartition
 
 from deploy.flink_service import PARTITIONS
-from deploy.planted_fingerprints import sequential
+from deploy.planted_fingerprints import BatchVerdicts, OneIndex
 from index import Verdict
 from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
 from streamer.settings.settings import Settings
@@ -26,10 +26,28 @@ class Records:
 
     def wait_for(self, count: int, timeout_seconds: float = 240.0) -> None:
         """Read until there are `count` records. Raises TimeoutError."""
+        self._read(lambda: max(0, count - len(self.headers)), count, timeout_seconds, bool)
+
+    def wait_for_all(
+        self, positions: Set[str], timeout_seconds: float = 240.0, alive: Callable[[], object] = bool
+    ) -> None:
+        """Read until each position has an output. Raises TimeoutError; `alive` may raise earlier."""
+        missing, read = set(positions), 0
+
+        def count() -> int:
+            nonlocal read
+            missing.difference_update(each["neardup.position"] for each in self.headers[read:])
+            read = len(self.headers)
+            return len(missing)
+
+        self._read(count, len(positions), timeout_seconds, alive)
+
+    def _read(self, missing: Callable[[], int], of: int, timeout_seconds: float, alive: Callable[[], object]) -> None:
         deadline = time.monotonic() + timeout_seconds
-        while len(self.headers) < count:
+        while count := missing():
+            alive()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{len(self.headers)} of {count} outputs after {timeout_seconds:g} s")
+                raise TimeoutError(f"{of - count} of {of} outputs after {timeout_seconds:g} s")
             for records in self._consumer.poll(timeout_ms=500).values():
                 for record in records:
                     self.headers.append({name: value.decode() for name, value in record.headers})
@@ -57,12 +75,27 @@ def delivered(headers: Sequence[Mapping[str, str]]) -> VerdictsByPosition:
     return verdicts
 
 
+def one_index(settings: Settings, directory: Path) -> OneIndex:
+    """One index that decides a service's fingerprints. It stays in the directory."""
+    return OneIndex(
+        settings.kafka.bootstrap_servers[0],
+        settings.topics.fingerprints,
+        parameters_for(settings, scheme_for(settings).stamp()),
+        directory,
+        longer=longer_of(settings.index),
+    )
+
+
+def by_position(settings: Settings, verdicts: Mapping[tuple[int, int], BatchVerdicts]) -> VerdictsByPosition:
+    """One index's verdicts in the form of delivered ones."""
+    return {
+        f"{settings.topics.input}/{partition}/{offset}": (Verdict(verdict).label, original)
+        for (partition, _), batch in verdicts.items()
+        for offset, verdict, original in zip(batch.offsets, batch.verdicts, batch.original_ids, strict=True)
+    }
+
+
 def decided_by_one_index(settings: Settings, directory: Path) -> VerdictsByPosition:
     """One index's verdicts on the topic's new fingerprints. The index stays in the directory."""
-    parameters = parameters_for(settings, scheme_for(settings).stamp())
-    servers, topics, longer = settings.kafka.bootstrap_servers[0], settings.topics, longer_of(settings.index)
-    verdicts = {}
-    for (partition, _), batch in sequential(servers, topics.fingerprints, parameters, directory, longer=longer).items():
-        for offset, verdict, original in zip(batch.offsets, batch.verdicts, batch.original_ids, strict=True):
-            verdicts[f"{topics.input}/{partition}/{offset}"] = Verdict(verdict).label, original
-    return verdicts
+    with one_index(settings, directory) as index:
+        return by_position(settings, index.decide())

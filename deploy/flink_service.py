@@ -46,16 +46,32 @@ class SplitService:
     @property
     def options(self) -> list[str]:
         """Settings as command line options."""
-        return _set(self.chosen)
+        return set_options(self.chosen)
+
+    def command(self, part: str, *words: str) -> list[str]:
+        """`streamer` command line with a part's data folder."""
+        chosen = [*self.chosen, f"index.directory={self.directory / part}"]
+        return [sys.executable, "-m", "streamer", *set_options(chosen), *words]
 
     def begin(self, *parts: str) -> None:
         """Start parts, each with its data in a folder with its name."""
         for part in parts:
-            (self.directory / part).mkdir(parents=True, exist_ok=True)
-            chosen = [*self.chosen, f"index.directory={self.directory / part}"]
-            with (self.directory / f"{part}.log").open("ab") as output:
-                command = [sys.executable, "-m", "streamer", *_set(chosen), "run", "--part", part]
-                self.parts[part] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output)
+            self._start(part, self.command(part, "run", "--part", part))
+
+    def begin_whole(self) -> None:
+        """Start the whole service as one part, "service", with the index of `decide`."""
+        self._start("service", self.command("decide", "run"))
+
+    def _start(self, name: str, command: Sequence[str]) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / f"{name}.log").open("ab") as output:
+            self.parts[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output)
+
+    def require_running(self) -> None:
+        """Raise LocalFlinkError if a part ended by itself."""
+        for part, process in self.parts.items():
+            if process.poll() is not None:
+                raise LocalFlinkError(f"{part} ended: see {self.directory / part}.log, and start again")
 
     def end(self, *parts: str) -> None:
         """Stop these parts, or all."""
@@ -87,9 +103,7 @@ class Watch:
 
     def look(self) -> None:
         """Look once. Raises LocalFlinkError for an end that nothing here mends: of the job, the JobManager or a part."""
-        for part, process in self._service.parts.items():
-            if process.poll() is not None:
-                raise LocalFlinkError(f"{part} ended: see {self._service.directory / part}.log, and start again")
+        self._service.require_running()
         if not self._flink.job_manager_runs():
             raise LocalFlinkError(f"the JobManager ended: see {self._flink.directory}/jobmanager.out, and start again")
         replaced = self._flink.replace_dead_task_managers()
@@ -128,7 +142,8 @@ def flink_service(
         yield service.settings, flink, Watch(service, flink, job)
 
 
-def _set(chosen: Sequence[str]) -> list[str]:
+def set_options(chosen: Sequence[str]) -> list[str]:
+    """Settings as options of `streamer` and of the job."""
     return [part for each in chosen for part in ("--set", each)]
 
 

@@ -38,6 +38,19 @@ SUBMITTER = Path(__file__).with_name("flink") / "submitter.py"
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options for a JVM that lives seconds or minutes, too short to benefit from the optimizing compiler."""
 
+QUICK = {
+    # A TaskManager that is gone is noticed by the second call that fails; the JobManager's end by its silence alone.
+    "heartbeat.interval": "500",
+    "heartbeat.timeout": "6000",
+    "cluster.registration.error-delay": "500 ms",
+    "cluster.registration.refused-registration-delay": "1 s",
+    "restart-strategy.fixed-delay.delay": "500 ms",
+    # Every job has tasks in every TaskManager: a kill strikes all of them.
+    "taskmanager.load-balance.mode": "SLOTS",
+    **{f"env.java.opts.{process}": SHORT_LIVED for process in ("jobmanager", "taskmanager")},
+}
+"""Settings for a cluster that lives minutes, and whose processes are killed."""
+
 REMEDY = "Make the environment with `make flink-setup`; the first time it needs the network."
 
 _REPORTER = re.compile(r"PrometheusReporter HTTP server on port (\d+)")
@@ -74,7 +87,7 @@ class LocalFlink:
 
     def __init__(self, directory: Path, task_managers: int = 2, settings: dict[str, str] | None = None) -> None:
         self.directory = directory.resolve()
-        self.checkpoints = self.directory / "checkpoints"
+        self.checkpoints, self.savepoints = self.directory / "checkpoints", self.directory / "savepoints"
         self.task_manager_count = task_managers
         self._settings = settings or {}
         self._home = _home()
@@ -144,12 +157,18 @@ class LocalFlink:
         return job
 
     def hand_in(
-        self, *options: str, parallelism: int | None = None, since: str | None = None, seeded: bool = False
+        self,
+        *options: str,
+        parallelism: int | None = None,
+        since: str | None = None,
+        seeded: bool = False,
+        program: Path = JOB,
     ) -> str:
         """Submit the job; returns its id without waiting for its tasks.
 
-        since   checkpoint or savepoint path to continue from
-        seeded  whether that one is from the seeding job, which has another source
+        since    checkpoint or savepoint path to continue from
+        seeded   whether that one is from the seeding job, which has another source
+        program  the job's script
         """
         settings = {
             "execution.target": "remote",
@@ -160,7 +179,7 @@ class LocalFlink:
             "execution.state-recovery.ignore-unclaimed-state": json.dumps(seeded),
             **({"execution.state-recovery.path": since} if since else {}),
         }
-        request = json.dumps({"script": str(JOB), "arguments": options, "settings": settings})
+        request = json.dumps({"script": str(program), "arguments": options, "settings": settings})
         with self._asking:
             self._submitter = self._submitter or self._start_submitter()
             assert self._submitter.stdin is not None
@@ -185,12 +204,17 @@ class LocalFlink:
             )
 
     def _run_by_command(
-        self, *options: str, parallelism: int | None = None, since: str | None = None, seeded: bool = False
+        self,
+        *options: str,
+        parallelism: int | None = None,
+        since: str | None = None,
+        seeded: bool = False,
+        program: Path = JOB,
     ) -> str:
         flink = ["run", "--detached", "--parallelism", str(parallelism or self.task_manager_count)]
         flink += ["--fromSavepoint", since] if since else []
         flink += ["--allowNonRestoredState"] if seeded else []
-        flink += ["-pyclientexec", str(PYTHON), "-pyexec", str(PYTHON), "--python", str(JOB)]
+        flink += ["-pyclientexec", str(PYTHON), "-pyexec", str(PYTHON), "--python", str(program)]
         output = self._flink(*flink, *options)
         match = re.search(r"JobID ([0-9a-f]{32})", output)
         if match is None:
@@ -212,7 +236,7 @@ class LocalFlink:
 
     def stop_with_savepoint(self, job: str, timeout_seconds: float = 600.0) -> str:
         """Stop a job with a savepoint, as `flink stop` does but without a JVM; returns the savepoint's path."""
-        options = {"targetDirectory": f"file://{self.directory / 'savepoints'}", "drain": False}
+        options = {"targetDirectory": f"file://{self.savepoints}", "drain": False}
         request = self._ask("POST", f"/jobs/{job}/stop", options)["request-id"]
 
         def completed() -> dict[str, Any]:
@@ -225,8 +249,9 @@ class LocalFlink:
         return str(operation["location"])
 
     def cancel(self, job: str) -> None:
-        """Cancel a job; its checkpoints stay."""
+        """Cancel a job; its checkpoints stay. Returns when it has ended."""
         self._ask("PATCH", f"/jobs/{job}?mode=cancel")
+        self.wait(lambda: self.get(f"/jobs/{job}")["state"] == "CANCELED", "the job's end", 60.0)
 
     def failures(self, job: str) -> str:
         """Stack traces for a job's failures so far, newest first, or ""."""

@@ -8,8 +8,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -163,32 +164,52 @@ def create_topics(bootstrap_servers: str, *topics: str) -> None:
         consumer.committed(TopicPartition(topics[0], 0))
 
 
-def sequential(
-    bootstrap_servers: str,
-    topic: str,
-    parameters: Parameters,
-    directory: Path | None = None,
-    *,
-    longer: Longer | None = None,
-) -> dict[tuple[int, int], BatchVerdicts]:
-    """One index's verdicts on the batches in timestamp order, by partition and first offset.
+class OneIndex:
+    """One index that decides a topic's batches in timestamp order."""
 
-    longer     as in `Index.open`
-    directory  an index to continue, without its earlier batches; None: a temporary index
-    """
-    arrived, latest = [], [0] * PARTITIONS
-    for record in _records(bootstrap_servers, topic):
-        latest[record.partition] = max(latest[record.partition], record.timestamp)
-        content = unpack_fingerprints(record.value, topic)
-        if len(content.entries):
-            arrived.append((latest[record.partition], record.partition, content.heading.begin, content))
-    verdicts = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="sequential-") as new,
-        Index.open(directory or Path(new), parameters, map_bytes_max=2**36, longer=longer) as index,
-    ):
-        for _, partition, begin, content in sorted(arrived, key=lambda each: each[:3]):
-            decisions = index.admit(content.entries, {content.entries.sources[0]: content.heading.end})
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        parameters: Parameters,
+        directory: Path,
+        *,
+        longer: Longer | None = None,
+    ) -> None:
+        """directory: of an index to continue, without its earlier batches, or of a new one; longer: as in `Index.open`."""
+        self._bootstrap_servers, self._topic = bootstrap_servers, topic
+        self._open = partial(Index.open, directory, parameters, map_bytes_max=2**36, longer=longer)
+        self._partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+        self._waiting: list[tuple[int, int, int, FingerprintBatch]] = []
+        self._latest_ms = [0] * PARTITIONS
+
+    def __enter__(self) -> Self:
+        # It reads what the job reads.
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=self._bootstrap_servers, isolation_level="read_committed", max_poll_records=5_000
+        )
+        self._consumer.assign(self._partitions)
+        self._consumer.seek_to_beginning()
+        self._index = self._open()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._index.close()
+        self._consumer.close()
+
+    def decide(self, *, to_the_end: bool = True) -> dict[tuple[int, int], BatchVerdicts]:
+        """Verdicts since the last call, by partition and first offset.
+
+        to_the_end  False: leave batches that an earlier one could still precede, as their time is not over in all partitions
+        """
+        self._read()
+        self._waiting.sort(key=lambda each: each[:3])
+        horizon_ms = min(self._latest_ms)
+        over = len(self._waiting) if to_the_end else sum(each[0] < horizon_ms for each in self._waiting)
+        now, self._waiting = self._waiting[:over], self._waiting[over:]
+        verdicts = {}
+        for _, partition, begin, content in now:
+            decisions = self._index.admit(content.entries, {content.entries.sources[0]: content.heading.end})
             if decisions.replayed.all():
                 continue
             verdicts[partition, begin] = BatchVerdicts(
@@ -199,7 +220,36 @@ def sequential(
                 decisions.original_positions,
                 decisions.ratios.tolist(),
             )
-    return verdicts
+        return verdicts
+
+    def _read(self) -> None:
+        ends = self._consumer.end_offsets(self._partitions)
+        while any(self._consumer.position(each) < ends[each] for each in self._partitions):
+            for records in self._consumer.poll(timeout_ms=500).values():
+                for record in records:
+                    self._take(record.partition, record.timestamp, record.value)
+
+    def _take(self, partition: int, time_ms: int, value: bytes) -> None:
+        self._latest_ms[partition] = max(self._latest_ms[partition], time_ms)
+        content = unpack_fingerprints(value, self._topic)
+        if len(content.entries):
+            self._waiting.append((self._latest_ms[partition], partition, content.heading.begin, content))
+
+
+def sequential(
+    bootstrap_servers: str,
+    topic: str,
+    parameters: Parameters,
+    directory: Path | None = None,
+    *,
+    longer: Longer | None = None,
+) -> dict[tuple[int, int], BatchVerdicts]:
+    """Verdicts of `OneIndex` on all batches; without a directory its index is temporary."""
+    with (
+        tempfile.TemporaryDirectory(prefix="sequential-") as new,
+        OneIndex(bootstrap_servers, topic, parameters, directory or Path(new), longer=longer) as index,
+    ):
+        return index.decide()
 
 
 @dataclass
@@ -292,18 +342,3 @@ def mismatches(expected: dict[tuple[int, int], BatchVerdicts], actual: dict[tupl
                 one != two for one, two in zip(zip(*of_batch, strict=True), zip(*other, strict=True), strict=True)
             )
     return wrong + sum(len(other.offsets) for key, other in actual.items() if key not in expected)
-
-
-def _records(bootstrap_servers: str, topic: str) -> Iterator[NamedTuple]:
-    """A topic's current records, by partition."""
-    partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers)
-    try:
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        consumer.seek_to_beginning()
-        while any(consumer.position(each) < ends[each] for each in partitions):
-            for records in consumer.poll(timeout_ms=500, max_records=5_000).values():
-                yield from records
-    finally:
-        consumer.close()

@@ -47,7 +47,10 @@ class Dataflow:
 
     @property
     def stamp(self) -> Mapping[str, str]:
-        """Everything that must not change while the state lives, by name. Slots and chunks may."""
+        """Everything that must not change while the state lives, by name. Chunks may, and slots may grow to a multiple.
+
+        Shorter slots would decide new documents before waiting ones.
+        """
         longer = "none" if self.longer is None else self.longer.ten_thousandths
         own = {"format": FORMAT_VERSION, "shards": self.shards, "band_bits": self.band_bits, "longer": longer}
         return {name: str(value) for name, value in own.items()} | replace(self.parameters, fingerprint={}).by_name()

@@ -29,6 +29,12 @@ def test_alerts_on_flink_are_whole_and_their_queries_can_be_parsed(alert: dict[s
     assert set(alert["annotations"]) == {"summary", "description", "action", "runbook_url"}  # type: ignore[call-overload]
 
 
+def test_every_alert_on_flink_has_a_test_in_which_it_fires() -> None:
+    tests = yaml.safe_load((FOLDER / "rules_test.yml").read_text(encoding="utf-8"))["tests"]
+    fired = {alert["alertname"] for test in tests for alert in test.get("alert_rule_test", ()) if alert["exp_alerts"]}
+    assert fired == {alert["alert"] for alert in ALERTS}
+
+
 def test_the_versions_that_are_installed_are_those_that_are_told() -> None:
     pins = (FOLDER / "constraints.txt").read_text(encoding="utf-8")
     assert f"apache-flink=={FLINK_VERSION}\n" in pins

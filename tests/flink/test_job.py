@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from deploy.dashboard_check import dashboard_queries
+from deploy.flink_service import set_options
 from deploy.local_flink import LocalFlink, LocalFlinkError
 from deploy.planted_fingerprints import (
     BatchVerdicts,
@@ -75,7 +76,7 @@ class World:
     @property
     def options(self) -> list[str]:
         """Its settings, as the job takes them."""
-        return [part for each in self.chosen for part in ("--set", each)]
+        return set_options(self.chosen)
 
     def submit(self, *options: str, parallelism: int = 2, since: str | None = None, seeded: bool = False) -> None:
         self.job = self.flink.submit(*self.options, *options, parallelism=parallelism, since=since, seeded=seeded)

@@ -1,21 +1,26 @@
 """Documents in, documents out: with `fingerprint` and `route` in processes of their own, and `decide` on Flink."""
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import astuple
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
 import orjson
 import pytest
 
+from deploy.flink_flow import copies
 from deploy.flink_outputs import decided_by_one_index, delivered, reading
 from deploy.flink_service import Watch, split_service
+from deploy.flink_status import asking, status
 from deploy.local_flink import LocalFlink
 from streamer.demo.demo import documents
 from streamer.transports.kafka.topics import produce
 from tests.support.services import workers_of
 
 DOCUMENTS = 1_500
+STAGES = ["order", "frame", "claim", "recall", "verify", "resolve", "name", "join"]
 
 
 def readable(record: bytes) -> bool:
@@ -26,9 +31,12 @@ def readable(record: bytes) -> bool:
         return False
 
 
-def copies(given: Sequence[bytes]) -> list[bytes]:
-    """The same documents under other ids."""
-    return [orjson.dumps(orjson.loads(each) | {"id": f"copy-{place}"}) for place, each in enumerate(given)]
+def is_known(flink: LocalFlink, job: str) -> bool:
+    """Whether `make flink-status` knows every number about a job and its operators."""
+    (found,) = (each for each in status(asking(flink.address), time.time()) if each.id == job)
+    own = [each for each in found.operators if each.name in STAGES]
+    assert [each.name for each in own] == STAGES
+    return None not in (*astuple(found)[:-1], *(number for each in own for number in astuple(each)))
 
 
 @pytest.mark.timeout(600)
@@ -55,7 +63,7 @@ def test_documents_come_out_as_by_one_index_though_workers_die_and_so_they_do_wh
             # And back: an index of one host is made from what was delivered, and goes on.
             flink.cancel(job)
             service.begin("decide")
-            again = copies(given[: DOCUMENTS // 2])
+            again = list(islice(copies(given[: DOCUMENTS // 2]), DOCUMENTS // 2))
             produce(settings, settings.topics.input, again)
             records.wait_for(DOCUMENTS + len(again))
             expected = decided_by_one_index(settings, one)
@@ -68,7 +76,8 @@ def test_a_task_manager_that_dies_is_replaced_and_the_job_goes_on(
 ) -> None:
     with split_service(tmp_path, kafka.bootstrap_servers) as service, caplog.at_level("INFO", "deploy.flink_service"):
         settings, count = service.settings, len(flink.task_managers)
-        watch = Watch(service, flink, flink.submit(*service.options, command=True))
+        job = flink.submit(*service.options, command=True)
+        watch = Watch(service, flink, job)
         service.begin("fingerprint", "route")
         watch.look()
         given = [each for each in documents(100, 3) if readable(each)]
@@ -83,5 +92,6 @@ def test_a_task_manager_that_dies_is_replaced_and_the_job_goes_on(
             produce(settings, settings.topics.input, given[40:])
             records.wait_for(len(given))
             watch.look()
+            flink.wait(lambda: is_known(flink, job), "status with every number", 30.0)
     assert f"{count} TaskManager(s) died; started as many" in caplog.text
     assert "the job: running, " in caplog.text

@@ -1,0 +1,342 @@
+"""A day in production with Flink, on this machine: each step has to leave every document with one right verdict.
+
+    python -m deploy.flink_day [--documents N] [--directory FOLDER] [--json]
+
+Kafka, a JobManager, two TaskManagers and the other parts run in processes of their own, and documents with planted
+near-duplicates flow in all the time. After each step all that was written until then comes out exactly once, and the
+verdicts are those of one index that reads the log in order. In the end `streamer verify` reads everything.
+"""
+
+import argparse
+import json
+import logging
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from deploy.flink_flow import Flow, written
+from deploy.flink_outputs import Records, VerdictsByPosition, by_position, delivered, one_index, reading
+from deploy.flink_service import SplitService, Watch, split_service
+from deploy.local_flink import JOB, QUICK, LocalFlink, LocalFlinkError
+from deploy.local_kafka import LocalKafka, LocalKafkaError
+from deploy.planted_fingerprints import OneIndex, Verdicts
+from index.errors import IndexProblem
+from streamer.errors import StreamerError
+from streamer.settings.parts import settings_of
+from streamer.transports.kafka.topics import committed_offsets, seed_topic
+
+SETTINGS_OF_SEED = ("index.templates=false",)
+"""What a seed needs besides the settings of every job on Flink."""
+
+CLUSTER = {"taskmanager.numberOfTaskSlots": "2", "execution.checkpointing.interval": "2 s"}
+UPGRADED_JOB = Path(__file__).with_name("flink") / "upgraded_job.py"
+
+FLOWING_SECONDS = 300
+"""Time in which `--documents` flow in; a day takes longer."""
+
+SEEDED_SHARES = 5
+"""One of so many shares is there at the beginning, for the index that seeds the job."""
+
+SHARES = 40
+"""A step ends after one of so many shares of the documents has followed it."""
+
+log = logging.getLogger("deploy.flink_day")
+
+
+class DayFailed(Exception):
+    """A step failed; the message names it, and the folder with the logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step that passed.
+
+    seconds           until the service was at work again, and a share of the documents had followed
+    checking_seconds  until all documents had come out and were compared
+    documents         that came out so far
+    """
+
+    step: str
+    seconds: float
+    checking_seconds: float
+    documents: int
+
+
+class Day:
+    """A service between its steps: its processes, the documents that flow in, and what came out."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        service: SplitService,
+        flink: LocalFlink,
+        flow: Flow,
+        records: Records,
+        verdicts: Verdicts,
+        documents: int,
+    ) -> None:
+        self._service, self._flink, self._flow, self._records = service, flink, flow, records
+        self._verdicts, self._documents = verdicts, documents
+        self._timeout_seconds = 240 + documents / 500
+        self._tasks, self._seeds, self._job = 1, 0, ""
+        self._watch: Watch | None = None
+        self._before: set[str] = set()
+        self._one_index: OneIndex | None = None
+        self._expected: VerdictsByPosition = {}
+        self._stack = stack
+
+    def steps(self) -> Iterable[Step]:
+        """Take all steps, and check each. Raises DayFailed."""
+        for name, take in (
+            ("one service with an index decides", self._decide_on_one_host),
+            ("the index seeds the job", self._go_to_flink),
+            ("rescale from 1 task to 2", lambda: self._go_on_from_savepoint(tasks=2)),
+            ("rescale from 2 tasks to 4", lambda: self._go_on_from_savepoint(tasks=4)),
+            ("kill -9 a TaskManager", self._kill_a_task_manager),
+            ("kill -9 the JobManager", self._kill_the_job_manager),
+            ("lose the state: seed and replay", self._lose_the_state),
+            ("upgrade the job", lambda: self._go_on_from_savepoint(program=UPGRADED_JOB)),
+            ("go back to one host", self._go_back),
+        ):
+            yield self._passed(name, take)
+        yield self._passed("streamer verify --all", self._verify)
+
+    def _passed(self, name: str, take: Callable[[], None]) -> Step:
+        begin = time.monotonic()
+        try:
+            take()
+            taken = time.monotonic()
+            documents = self._checked()
+        except (
+            LocalFlinkError,
+            StreamerError,
+            IndexProblem,
+            KafkaError,
+            OSError,
+            ValueError,
+            subprocess.SubprocessError,
+        ) as error:
+            logs = f"{self._service.directory}/*.log and {self._flink.directory}/*.out"
+            raise DayFailed(f"{name}: {error}\nLogs: {logs}") from error
+        return Step(name, taken - begin, time.monotonic() - taken, documents)
+
+    # --- steps ---
+
+    def _decide_on_one_host(self) -> None:
+        self._flow.send(self._documents // SEEDED_SHARES)
+        self._service.begin_whole()
+        self._let_flow()
+        self._records.wait_for_all(written(self._service.settings), self._timeout_seconds, self._require_sound)
+        self._service.end()
+        committed = committed_offsets(self._service.settings)
+        topic = self._service.settings.topics.input
+        self._before = {
+            f"{topic}/{source.partition}/{offset}" for source, end in committed.items() for offset in range(end)
+        }
+        copied = shutil.copytree(self._service.directory / "decide", self._service.directory / "one-index")
+        self._one_index = self._stack.enter_context(one_index(self._service.settings, copied))
+
+    def _go_to_flink(self) -> None:
+        self._seed()
+        self._service.begin("fingerprint", "route")
+        self._let_flow()
+
+    def _go_on_from_savepoint(self, tasks: int | None = None, program: Path = JOB) -> None:
+        savepoint = self._flink.stop_with_savepoint(self._job)
+        self._tasks = tasks or self._tasks
+        self._submit(since=savepoint, program=program)
+        self._let_flow()
+
+    def _kill_a_task_manager(self) -> None:
+        restored = self._flink.times_restored(self._job)
+        self._flink.kill_task_manager()
+        self._flink.start_task_manager()
+        self._flink.wait(
+            lambda: self._flink.times_restored(self._job) > restored, "return to a checkpoint", self._timeout_seconds
+        )
+        self._flink.wait_until_running(self._job)
+        self._let_flow()
+
+    def _kill_the_job_manager(self) -> None:
+        self._flink.wait(lambda: self._flink.checkpoints_completed(self._job), "checkpoint", self._timeout_seconds)
+        self._flink.kill_job_manager()
+        self._flink.start_job_manager()
+        self._flink.wait_for_task_managers(self._flink.task_manager_count)
+        self._submit(since=self._flink.latest_checkpoint(self._job))
+        self._let_flow()
+
+    def _lose_the_state(self) -> None:
+        repeated = self._verdicts.repeated
+        self._flink.cancel(self._job)
+        for state in (self._flink.checkpoints, self._flink.savepoints):
+            shutil.rmtree(state)
+        with KafkaAdminClient(bootstrap_servers=self._service.settings.kafka.bootstrap_servers) as admin:
+            admin.delete_topics([seed_topic(self._service.settings)])
+        self._seed()
+        self._let_flow()
+        self._checked()
+        if self._verdicts.repeated == repeated:
+            raise ValueError("the job repeated no verdict: it replayed nothing")
+
+    def _go_back(self) -> None:
+        # One host reads partitions in its own order, and copies have the same verdicts in any order.
+        self._flow.wait_for(self._documents, self._timeout_seconds)
+        self._flow.repeat()
+        self._checked()
+        self._service.end("fingerprint")
+        self._flink.wait(self._is_delivered, "delivery of all fingerprints", self._timeout_seconds)
+        self._flink.cancel(self._job)
+        self._watch = None
+        self._service.begin("decide", "fingerprint")
+        self._let_flow()
+
+    def _verify(self) -> None:
+        command = self._service.command("decide", "verify", "--all", "--json")
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ValueError(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+
+    # --- what steps share ---
+
+    def _seed(self) -> None:
+        """Start a job from the index's entries, with the commands of docs/flink.md."""
+        self._seeds += 1
+        output = self._service.directory / f"seed-{self._seeds}.log"
+        with output.open("wb") as stream:
+            seeding = subprocess.Popen(
+                self._service.command("decide", "index", "seed"), stdout=stream, stderr=stream, stdin=subprocess.DEVNULL
+            )
+        try:
+            self._flink.wait(lambda: _ended(seeding, output) or "--seed now" in output.read_text(), "seed", 60)
+            job = self._flink.submit(*self._service.options, "--seed", parallelism=self._tasks)
+            self._flink.wait(lambda: _ended(seeding, output), "end of `streamer index seed`", self._timeout_seconds)
+        finally:
+            seeding.kill()
+            seeding.wait()
+        self._submit(since=self._flink.stop_with_savepoint(job), seeded=True)
+
+    def _submit(self, **how: Any) -> None:
+        self._job = self._flink.submit(*self._service.options, parallelism=self._tasks, **how)
+        self._watch = Watch(self._service, self._flink, self._job)
+
+    def _let_flow(self) -> None:
+        """Wait until a share of the documents was sent."""
+        self._flow.wait_for(len(self._flow.sent) + max(1, self._documents // SHARES), self._timeout_seconds)
+
+    def _require_sound(self) -> None:
+        self._service.require_running()
+        if self._watch is not None:
+            self._watch.look()
+
+    def _is_delivered(self) -> bool:
+        """Whether `route` has delivered all that `fingerprint` has read."""
+        settings = self._service.settings
+        return committed_offsets(settings) == committed_offsets(settings_of(settings, "fingerprint"))
+
+    def _checked(self) -> int:
+        """How many documents came out, each once and as by one index; those written before the call among them.
+
+        Raises ValueError for a document that came out twice, or with another verdict; TimeoutError.
+        """
+        settings = self._service.settings
+        awaited = written(settings) if self._service.parts else self._before
+        self._records.wait_for_all(awaited, self._timeout_seconds, self._require_sound)
+        outputs = delivered(self._records.headers)
+        if self._one_index is not None:
+            # Without a job there are no signs of life, so time stands in a partition after its last document.
+            verdicts = self._one_index.decide(to_the_end=self._watch is None)
+            self._expected |= by_position(settings, verdicts)
+        require_same({at: verdict for at, verdict in outputs.items() if at not in self._before}, self._expected)
+        if self._watch is not None:
+            self._verdicts.wait_for(len(outputs) - len(self._before), self._timeout_seconds)
+            if self._verdicts.changed:
+                raise ValueError(f"{self._verdicts.changed} batches were decided again, and otherwise")
+        return len(outputs)
+
+
+def require_same(found: VerdictsByPosition, expected: VerdictsByPosition) -> None:
+    """Raise ValueError unless each verdict is the expected one. There may be more expected ones."""
+    wrong = [
+        f"{position}: {verdict}, by one index {expected.get(position)}"
+        for position, verdict in found.items()
+        if verdict != expected.get(position)
+    ]
+    if wrong:
+        raise ValueError(f"{len(wrong)} of {len(found)} verdicts are wrong; {wrong[0]}")
+
+
+def _ended(process: "subprocess.Popen[bytes]", output: Path) -> bool:
+    """Whether a command has ended well. Raises LocalFlinkError if it failed."""
+    if process.poll():
+        raise LocalFlinkError(f"`streamer index seed` ended with {process.returncode}: see {output}")
+    return process.returncode == 0
+
+
+def run(directory: Path, documents: int) -> list[Step]:
+    """Run a day in a new folder, and log each step. Raises DayFailed, LocalKafkaError, LocalFlinkError."""
+    with ExitStack() as stack:
+        kafka = stack.enter_context(LocalKafka(directory / "kafka"))
+        service = stack.enter_context(split_service(directory / "service", kafka.bootstrap_servers, SETTINGS_OF_SEED))
+        flink = stack.enter_context(LocalFlink(directory / "flink", settings=QUICK | CLUSTER))
+        records = stack.enter_context(reading(service.settings))
+        verdicts = stack.enter_context(Verdicts(kafka.bootstrap_servers, service.settings.topics.verdicts))
+        flow = stack.enter_context(Flow(service.settings, documents / FLOWING_SECONDS))
+        log.info("Flink's page: %s; logs in %s", flink.address, directory)
+        steps = []
+        for step in Day(stack, service, flink, flow, records, verdicts, documents).steps():
+            log.info(
+                "%-36s %6.1f s, checked in %5.1f s: %7s documents came out once, as by one index",
+                step.step,
+                step.seconds,
+                step.checking_seconds,
+                f"{step.documents:,}",
+            )
+            steps.append(step)
+        return steps
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a day; exit code 0 if every check held."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--documents", type=int, default=6_000, help="documents in all, at least")
+    parser.add_argument(
+        "--directory", type=Path, help="new folder for all data, which stays; without it the data of a failed day stay"
+    )
+    parser.add_argument("--json", action="store_true", help="write the steps to standard output as JSON")
+    options = parser.parse_args(arguments)
+    if options.directory is not None and options.directory.exists():
+        parser.error(f"--directory: {options.directory} exists: name a new folder")
+    log.addHandler(logging.StreamHandler())
+    log.setLevel(logging.INFO)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    directory = (options.directory or Path(tempfile.mkdtemp(prefix="flink-day-"))).resolve()
+    begin = time.monotonic()
+    try:
+        steps = run(directory, options.documents)
+    except (DayFailed, LocalKafkaError, LocalFlinkError) as error:
+        log.error("%s\nAll data: %s", error, directory)
+        return 1
+    except KeyboardInterrupt:
+        log.info("stopped; all data: %s", directory)
+        return 1
+    log.info("every check held; %.0f s in all", time.monotonic() - begin)
+    if options.directory is None:
+        shutil.rmtree(directory)
+    if options.json:
+        print(json.dumps({"steps": [asdict(step) for step in steps]}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

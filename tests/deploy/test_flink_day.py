@@ -1,0 +1,87 @@
+"""What a day on Flink checks, and the documents that flow in; `make flink-day` runs the day itself."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import orjson
+import pytest
+from kafka import KafkaConsumer
+
+from deploy.flink_day import Day, DayFailed, require_same
+from deploy.flink_flow import BROKEN, WORDS, copies, made_up
+from deploy.flink_outputs import Records, delivered
+from deploy.flink_service import SplitService
+
+VERDICTS: dict[str, tuple[str, str | None]] = {
+    "documents/0/0": ("unique", None),
+    "documents/1/0": ("duplicate", "a"),
+}
+
+
+def records_of(*lots: Sequence[str]) -> Records:
+    """Outputs with these positions, one lot a poll."""
+    polls = [{0: [SimpleNamespace(headers=[("neardup.position", at.encode())]) for at in lot]} for lot in lots]
+    consumer = SimpleNamespace(poll=lambda timeout_ms: polls.pop(0) if polls else {})
+    return Records(cast(KafkaConsumer, consumer))
+
+
+def test_another_verdict_another_original_and_an_unknown_document_end_a_day() -> None:
+    require_same(VERDICTS, VERDICTS | {"documents/2/0": ("unique", None)})
+    wrong: tuple[dict[str, tuple[str, str | None]], ...] = (
+        {"documents/0/0": ("duplicate", "b")},
+        {"documents/1/0": ("duplicate", "b")},
+        {"documents/3/0": ("unique", None)},
+    )
+    for each in wrong:
+        with pytest.raises(ValueError, match=r"1 of \d verdicts are wrong; documents/"):
+            require_same(VERDICTS | each, VERDICTS)
+
+
+def test_outputs_are_awaited_by_position_and_not_by_number() -> None:
+    records = records_of(["documents/0/0", "documents/0/1"], ["documents/1/0"])
+    records.wait_for_all({"documents/0/0", "documents/1/0"}, 60)
+    assert len(records.headers) == 3
+    with pytest.raises(TimeoutError, match=r"1 of 2 outputs after 0\.01 s"):
+        records_of(["documents/0/0", "documents/0/2"]).wait_for_all({"documents/0/0", "documents/0/1"}, 0.01)
+
+
+def test_a_document_that_comes_out_twice_is_noticed() -> None:
+    headers = [{"neardup.position": "documents/0/0", "neardup.verdict": "unique"}] * 2
+    with pytest.raises(ValueError, match="1 documents were delivered twice"):
+        delivered(headers)
+
+
+def test_a_step_that_fails_is_named_with_the_folders_of_the_logs() -> None:
+    service, flink = SplitService(Path("data/service"), []), SimpleNamespace(directory=Path("data/flink"))
+    day = Day(ExitStack(), service, *cast(Any, (flink, None, None, None)), documents=1)
+
+    def fail() -> None:
+        raise TimeoutError("3 of 4 outputs after 240 s")
+
+    with pytest.raises(DayFailed, match=r"(?s)upgrade: 3 of 4 outputs.*data/service/\*\.log and data/flink/\*\.out"):
+        day._passed("upgrade", fail)
+
+
+def test_documents_that_flow_in_resemble_earlier_ones_and_some_are_longer_or_broken() -> None:
+    made = list(islice(made_up(1), 400))
+    assert made == list(islice(made_up(1), 400))
+    texts = [set(orjson.loads(each)["text"].split()) for each in made if each != BROKEN]
+    near = [
+        at
+        for at, words in enumerate(texts)
+        if any(len(words & other) > 0.7 * len(words | other) for other in texts[:at])
+    ]
+    assert 0.2 * len(texts) < len(near) < 0.4 * len(texts)
+    assert sum(len(texts[at]) > 1.1 * WORDS for at in near) > 1
+    assert 0 < len(made) - len(texts) < 20
+
+
+def test_copies_have_ids_of_their_own_and_are_whole() -> None:
+    given = [BROKEN, orjson.dumps({"id": "a", "text": "one"}), orjson.dumps({"id": "b", "text": "two"})]
+    made = [orjson.loads(each) for each in islice(copies(given), 3)]
+    assert [each["text"] for each in made] == ["one", "two", "one"]
+    assert len({each["id"] for each in made}) == 3
