@@ -73,7 +73,7 @@ def verdict_batch(decided: Decided, decider: str) -> bytes:
             replayed=decided.verdicts == -1,
             kinds=entries.kinds[rows],
             fingerprints=entries.fingerprints[rows],
-            ids=list(entries.ids)[rows],
+            ids=batch.output_ids[rows],
             details=list(batch.details)[rows],
             original_ids=decided.original_ids,
             original_positions=decided.original_positions,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from index import Decisions, Index, Kind
+from index import Decisions, Index
 from streamer.audit.auditor import Auditor
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.observe.batch_report import Stopwatch, report
@@ -121,10 +121,9 @@ class DecidePart(Loop):
 def _verdicts(
     batch: FingerprintBatch, decisions: Decisions, rows: slice, decider: str, names: dict[str, str]
 ) -> VerdictBatch:
-    entries, heading = batch.entries, batch.heading
-    prefix = f"{heading.topic}/{heading.partition}/"
+    entries = batch.entries
     return VerdictBatch(
-        heading,
+        batch.heading,
         decider,
         entries.offsets,
         decisions.verdicts[rows],
@@ -134,11 +133,7 @@ def _verdicts(
         decisions.replayed[rows],
         entries.kinds,
         entries.fingerprints,
-        [
-            # The index knows a dead letter without an id by its position; outputs then have no id.
-            None if kind == Kind.DEAD_LETTER and given == f"{prefix}{offset}" else given
-            for given, kind, offset in zip(entries.ids, entries.kinds.tolist(), entries.offsets.tolist(), strict=True)
-        ],
+        batch.output_ids,
         batch.details,
         decisions.original_ids[rows],
         decisions.original_positions[rows],

@@ -41,6 +41,13 @@ class FingerprintBatch:
     details: Sequence[str | None]
     samples: Samples = field(default_factory=dict)
 
+    @property
+    def output_ids(self) -> list[str | None]:
+        """Ids as outputs have them: None for a dead letter without one, which an index knows by its position."""
+        entries = self.entries
+        columns = entries.ids, _positions(self.heading, entries.offsets.tolist()), entries.kinds.tolist()
+        return [None if kind == Kind.DEAD_LETTER and id_ == at else id_ for id_, at, kind in zip(*columns, strict=True)]
+
 
 def pack_fingerprints(batch: FingerprintBatch) -> bytes:
     """A batch's bytes; ids that are the record's position are omitted."""

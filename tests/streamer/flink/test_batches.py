@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ SOURCE = Source("stream", 3)
 OFFSETS = [10, 11, 14, 15]
 
 
-def packed() -> bytes:
+def packed(ids: Sequence[str] = ("id-10", "id-11", "documents/3/14", "id-15")) -> bytes:
     count = len(OFFSETS)
     numbers = np.arange(count, dtype=np.uint8)
     entries = Entries(
@@ -23,7 +25,7 @@ def packed() -> bytes:
         numbers + np.uint8(20),
         np.arange(count, dtype=np.uint64)[:, None],
         np.zeros(count, np.int64),
-        [f"id-{offset}" for offset in OFFSETS],
+        ids,
         lengths=np.array([90, 110, 0, 0], np.uint32),
     )
     return pack_fingerprints(
@@ -69,9 +71,19 @@ def test_verdicts_take_all_else_from_the_batch_from_their_first_row_on() -> None
     assert found.reasons.tolist() == [21, 22, 23]
     assert found.kinds.tolist() == [1, 2, 3]
     assert found.fingerprints[:, 0].tolist() == [1, 2, 3]
-    assert list(found.ids) == ["id-11", "id-14", "id-15"]
+    assert list(found.ids) == ["id-11", "documents/3/14", "id-15"]
     assert list(found.details) == [None, None, "broken"]
     assert list(found.original_positions) == [original, None, None]
     assert found.names == {"older": "documents-of-then"}
     assert found.ratios.tolist() == [1_100, 0, 0]
     assert not found.replayed.any()
+
+
+def test_the_output_of_a_dead_letter_without_an_id_has_none() -> None:
+    """The state knows it by its position, as an index does."""
+    nothing = np.zeros(4, np.int16), [None] * 4, [None] * 4, np.zeros(4, np.uint32), {}
+    content = packed(["id-10", "id-11", "id-14", "documents/3/15"])
+    found = unpack_verdicts(
+        verdict_batch(Decided(3, 8, 0, np.zeros(4, np.uint8), *nothing, content), "flink"), "verdicts"
+    )
+    assert list(found.ids) == ["id-10", "id-11", "id-14", None]
