@@ -129,7 +129,7 @@ class Day:
         ) as error:
             logs = f"{self._service.directory}/*.log and {self._flink.directory}/*.out"
             raise DayFailed(f"{name}: {error}\nLogs: {logs}") from error
-        return Step(name, taken - begin, time.monotonic() - taken, documents)
+        return Step(name, round(taken - begin, 1), round(time.monotonic() - taken, 1), documents)
 
     # --- steps ---
 

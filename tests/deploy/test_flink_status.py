@@ -91,8 +91,10 @@ def test_numbers_are_those_of_flink() -> None:
     assert claim.records_in_per_second == told["numRecordsInPerSecond"]["sum"]
 
 
-def test_columns_line_up() -> None:
-    _, _, *table = lines(status(RECORDED.__getitem__, NOW))
+def test_columns_line_up_as_the_page_shows_them() -> None:
+    shown = lines(status(RECORDED.__getitem__, NOW))
+    assert "\n".join(["```", *shown, "```"]) in (ROOT / "docs" / "flink.md").read_text()
+    table = shown[2:]
     assert len({len(line) for line in table}) == 1
     ends = [line.index("tasks") + len("tasks") for line in table[:1]]
     assert all(line[end - 1].isdigit() for line in table[1:] for end in ends)
