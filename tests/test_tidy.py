@@ -51,7 +51,7 @@ CODE_LINES_MAX = {
     "streamer/settings": 810,
     "streamer/text": 1475,
     "streamer/transports": 5066,
-    "streamer/verification": 1347,
+    "streamer/verification": 1334,
     "streamer/what_if": 451,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
