@@ -35,12 +35,12 @@ CODE_LINES_MAX = {
     "streamer/ask": 708,
     "streamer/audit": 426,
     "streamer/clusters": 208,
-    "streamer/cli": 1567,
+    "streamer/cli": 1565,
     "streamer/demo": 493,
     "streamer/doctor": 451,
-    "streamer/evaluation": 1131,
+    "streamer/evaluation": 1130,
     "streamer/explain": 1098,
-    "streamer/fingerprint": 1313,
+    "streamer/fingerprint": 1316,
     "streamer/flink": 484,
     "streamer/give_back": 425,
     "streamer/index_admin": 700,
@@ -51,8 +51,8 @@ CODE_LINES_MAX = {
     "streamer/settings": 810,
     "streamer/text": 1475,
     "streamer/transports": 5061,
-    "streamer/verification": 1334,
-    "streamer/what_if": 451,
+    "streamer/verification": 1333,
+    "streamer/what_if": 450,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
