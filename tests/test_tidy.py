@@ -46,13 +46,13 @@ CODE_LINES_MAX = {
     "streamer/index_admin": 700,
     "streamer/observe": 1036,
     "streamer/parts": 955,
-    "streamer/records": 1504,
-    "streamer/service": 2594,
+    "streamer/records": 1501,
+    "streamer/service": 2591,
     "streamer/settings": 810,
     "streamer/text": 1475,
     "streamer/transports": 5061,
     "streamer/verification": 1333,
-    "streamer/what_if": 450,
+    "streamer/what_if": 449,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""
 
