@@ -63,7 +63,8 @@ def _admitted(
     for portion, answer, outcome in decided_portions(session, entries, portions):
         outcome, crossed = guarded(session, portion, with_ratios(session, portion.entries, outcome), answer.equal)
         crossings += crossed
-        portion = replace(portion, entries=with_reasons(session, portion.entries, outcome))
+        reasoned = with_reasons(session, portion.entries, outcome)
+        portion = portion if reasoned is portion.entries else replace(portion, entries=reasoned)
         origins = _enter(session, batch, portion, outcome, answer)
         note_kept(session, portion.hosts[outcome.verdicts == Verdict.TEMPLATE])
         candidates[portion.rows] = answer.compared

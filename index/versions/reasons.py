@@ -26,6 +26,8 @@ def with_reasons(session: ReadSession, entries: Entries, outcome: Outcome) -> En
     for rows, replacements in marked:
         for row in np.flatnonzero(rows).tolist():
             reasons[row] = replacements.get(int(given[row]), int(given[row]))
+    if np.array_equal(reasons, given):
+        return entries
     return replace(entries, reasons=reasons)
 
 
