@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from index.decide.forget import remove
 from index.decide.lookup import Answer
+from index.decide.retire import remove
 from index.entry import NO_NUMBER, Entries, Kind, Verdict, naming_originals
 from index.lsm.lookup import first_of_equals
 from index.matching.distance import Matches

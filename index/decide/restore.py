@@ -11,9 +11,9 @@ import numpy.typing as npt
 from index import entry
 from index.decide import retention
 from index.decide.batch import Batch
-from index.decide.forget import remove
 from index.decide.lookup import nearest_judged, nearest_visible
 from index.decide.prepare import prepared, require_sound, stored_form
+from index.decide.retire import remove
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
 from index.frames.hosts import learn_frames, note_kept
 from index.lsm.exact_lookup import exact_lookup_of
