@@ -25,7 +25,7 @@ class Prepared:
     rows      int64 [n], rows of the batch
     near      int64 [m], NEAR rows
     lookup    of the NEAR rows; its row i is near[i]
-    pairs     matches among these rows, as `Lookup.pairs`; with a second look only those that count; with frames none,
+    pairs     matches among these rows, as `NearLookup.pairs`; with a second look only those that count; with frames none,
               as the rule meets them by `hashes`
     compared  int64 [n], comparisons for the pairs
     exact     int64 [e], EXACT rows
