@@ -42,11 +42,43 @@ if TYPE_CHECKING:
     from index.storage.parameters import DISTANCE_MAX, Parameters
     from index.stories.listing import Named, Story
 
-__all__ = ["DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "RATIO_MAX", "errors", "minhash", "second_look"]
-__all__ += ["Applied", "Decided", "Decisions", "Document", "Entries", "EntryState", "FrameRule", "Guard", "HostShare"]
-__all__ += ["Index", "Insert", "Kind", "Longer", "Match", "Named", "Parameters", "Position", "Recrawl", "RecrawlPolicy"]
-__all__ += ["Retention", "RootRule", "Source", "Story", "Verdict", "WatchedHosts"]
-__all__ += ["naming_originals", "plain_source", "standing_for_themselves"]
+__all__ = [
+    "DISTANCE_MAX",
+    "NO_DISTANCE",
+    "NO_NUMBER",
+    "RATIO_MAX",
+    "Applied",
+    "Decided",
+    "Decisions",
+    "Document",
+    "Entries",
+    "EntryState",
+    "FrameRule",
+    "Guard",
+    "HostShare",
+    "Index",
+    "Insert",
+    "Kind",
+    "Longer",
+    "Match",
+    "Named",
+    "Parameters",
+    "Position",
+    "Recrawl",
+    "RecrawlPolicy",
+    "Retention",
+    "RootRule",
+    "Source",
+    "Story",
+    "Verdict",
+    "WatchedHosts",
+    "errors",
+    "minhash",
+    "naming_originals",
+    "plain_source",
+    "second_look",
+    "standing_for_themselves",
+]
 
 _MODULES = {"errors": "index.errors", "minhash": "index.matching.minhash", "second_look": "index.matching.second_look"}
 _HOMES = (

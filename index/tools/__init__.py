@@ -18,8 +18,37 @@ from index.tools.survey import Survey, readers, survey
 from index.tools.verify import verify
 from index.tools.warm_up import compile_first, compile_kernels, temporary_index
 
-__all__ = ["DATA_FILE", "FORMAT_VERSION", "FORMER_FILE", "Age", "BucketSizes", "BulkLoader", "Finding"]
-__all__ += ["HostFrame", "HostSample", "Imported", "Importer", "Original", "Record", "Snapshot", "Survey"]
-__all__ += ["VersionDigests", "Writer", "compile_first", "compile_kernels", "copy", "frames_of", "has_index"]
-__all__ += ["kept_by_frames", "portions", "readers", "remove_unused", "replace", "snapshot", "survey"]
-__all__ += ["temporary_index", "verify", "writer_of"]
+__all__ = [
+    "DATA_FILE",
+    "FORMAT_VERSION",
+    "FORMER_FILE",
+    "Age",
+    "BucketSizes",
+    "BulkLoader",
+    "Finding",
+    "HostFrame",
+    "HostSample",
+    "Imported",
+    "Importer",
+    "Original",
+    "Record",
+    "Snapshot",
+    "Survey",
+    "VersionDigests",
+    "Writer",
+    "compile_first",
+    "compile_kernels",
+    "copy",
+    "frames_of",
+    "has_index",
+    "kept_by_frames",
+    "portions",
+    "readers",
+    "remove_unused",
+    "replace",
+    "snapshot",
+    "survey",
+    "temporary_index",
+    "verify",
+    "writer_of",
+]
