@@ -34,6 +34,7 @@ from deploy.planted_fingerprints import (
     documents_in,
     mismatches,
     planted,
+    put_on_hosts,
     sequential,
 )
 from index import Index, Longer, Parameters
@@ -45,7 +46,7 @@ from streamer.index_admin.seed import seed, taken_in
 from streamer.records.envelope import stamp_text
 from streamer.settings.settings import load
 
-CARRIED = ["index.recrawl=duplicate", "index.templates=false", "fingerprint.key=public"]
+CARRIED = ["index.recrawl=duplicate", "fingerprint.key=public"]
 SCHEMES = {
     "simhash": [
         "fingerprint.scheme=simhash",
@@ -226,6 +227,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--documents", type=int, default=200_000)
     parser.add_argument("--schemes", nargs="+", choices=sorted(SCHEMES), default=sorted(SCHEMES, reverse=True))
     parser.add_argument("--shards", type=int, nargs="+", default=[64])
+    parser.add_argument(
+        "--hosts", action="store_true", help="put most documents on four hosts, whose pages share templates"
+    )
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--alone", action="store_true", help="the operators alone")
     only.add_argument("--cluster", action="store_true", help="the cluster alone")
@@ -235,7 +239,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = load(None, [*SCHEMES[scheme], *CARRIED], {})
         parameters = parameters_for(settings, scheme_for(settings).stamp())
         stamp = stamp_text(parameters.fingerprint)
-        contents = list(batches_of(planted(parameters, options.documents, seed=1), seed=2, stamp=stamp))
+        fingerprints = planted(parameters, options.documents, seed=1)
+        hosts = put_on_hosts(fingerprints, seed=3) if options.hosts else None
+        contents = list(batches_of(fingerprints, seed=2, stamp=stamp, hosts=hosts))
         print(f"load average {os.getloadavg()[0]:.2f}, {os.cpu_count()} processors", flush=True)
         if options.seeded:
             seeded(scheme, contents)

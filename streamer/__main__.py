@@ -15,7 +15,10 @@ INDEX = Path(__file__).resolve().parents[1] / "index" / "__init__.py"
 
 
 def main() -> None:
-    """Run the command line, unless Python would import somebody else's `index`: then say so and exit with 78."""
+    """Run the command line. On another system than Linux, or if Python would import somebody else's `index`, exit with 78."""
+    if sys.platform != "linux":
+        print("streamer: runs on Linux alone; elsewhere use its container image (deploy/Dockerfile)", file=sys.stderr)
+        sys.exit(os.EX_CONFIG)
     if sys.stderr is not None:
         # A document that crashes a parser leaves a line for each frame; the next run names the suspected documents.
         faulthandler.enable()

@@ -6,6 +6,7 @@
 """
 
 from index.dataflow.flow import Dataflow
+from index.dataflow.frame import samples_of
 from index.dataflow.message import KEPT_AT_ONCE, Arrival, Decided, Keeper, Kind, Message, Operator, Seeds, Stage, Task
 from index.dataflow.rows import document_keys
 
@@ -22,4 +23,5 @@ __all__ = [
     "Stage",
     "Task",
     "document_keys",
+    "samples_of",
 ]

@@ -4,13 +4,13 @@ A host's frame depends on the earlier documents in its group alone (`index.frame
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from index.dataflow.filing import Filing
-from index.dataflow.message import Decided, Message, Task
+from index.dataflow.message import Decided, Kind, Message, Task
 from index.dataflow.rows import Layout, rows_of
 from index.frames.samples import NOTHING_TAKEN, admit_hosts, counting_by, framed
 from index.storage import layout as stored
@@ -34,7 +34,8 @@ class Frame:
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
         """Set frames for a slot's pages, and sample the pages."""
-        pages = rows_of((each.content for each in messages), self._layout.page)
+        task.put_all(dict(_named(each.content) for each in messages if each.kind == Kind.SAMPLE))
+        pages = rows_of((each.content for each in messages if each.kind == Kind.PAGES), self._layout.page)
         pages = np.take(pages, np.lexsort((pages["low"], pages["high"])))
         groups = stored.unpack_host_groups([task.get(_GROUP)])
         of_groups = np.zeros(len(pages), np.int64)
@@ -56,3 +57,25 @@ class Frame:
         signatures["high"], signatures["low"], signatures["whole"] = pages["high"], pages["low"], pages["whole"]
         signatures["whole"]["fingerprint"] = prints
         yield from self._filing.filed(signatures, slot)
+
+
+def samples_of(
+    groups: stored.HostGroups, samples: Iterable[tuple[int, stored.HostSample]]
+) -> Iterator[tuple[int, bytes]]:
+    """What an index knows about hosts, as this operator's state: groups' numbers, and contents of messages.
+
+    samples  with their host keys
+    """
+    places: dict[int, tuple[int, int]] = {}
+    for group, value in enumerate(stored.pack_host_groups(groups)):
+        yield group, _GROUP + value
+        places |= {host: (group, place) for place, host in enumerate(groups.hosts[group].tolist())}
+    for host, sample in samples:
+        group, place = places[host]
+        yield group, _PLACE.pack(place) + stored.pack_sample(sample)
+
+
+def _named(content: bytes) -> tuple[bytes, bytes]:
+    """Name and value of a state's content: no place begins as the group's name does."""
+    end = len(_GROUP) if content.startswith(_GROUP) else _PLACE.size
+    return content[:end], content[end:]

@@ -54,6 +54,8 @@ class Kind(IntEnum):
     """NEAR documents with a host, to be given a frame."""
     PARTS = 12
     """Fingerprints with frames, for parts of batches."""
+    SAMPLE = 13
+    """A sample of an index's host, or its group: see `frame.samples_of`."""
 
 
 class Message(NamedTuple):
@@ -110,6 +112,7 @@ class Seeds:
     looks         of the roots, uint8 [m, look bytes]
     letters       of the roots, uint32 [m]
     ends          with a partition's last batch: by stream, the exclusive end of the decided offsets; else None
+    sample        in a batch without rows: a host group, and one of its contents from `frame.samples_of`
     """
 
     members: npt.NDArray[np.int64]
@@ -118,6 +121,7 @@ class Seeds:
     looks: npt.NDArray[np.uint8]
     letters: npt.NDArray[np.uint32]
     ends: Mapping[str, int] | None = None
+    sample: tuple[int, bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,15 +112,17 @@ class Order:
         known = self._of_settings(known, arrival)
         ends = dict(seeds.ends or {})
         self._record(task, known._replace(ends=ends, time_ms=arrival.time_ms, seeding=seeds.ends is None))
+        if seeds.sample is not None:
+            yield Message(Stage.FRAME, seeds.sample[0], self._slot_of(arrival.time_ms), Kind.SAMPLE, seeds.sample[1])
         if len(arrival.entries):
-            require_sound(arrival.entries, self._parameters)
+            require_sound(arrival.entries, self._parameters, stored=True)
             yield from self._handed_out(arrival, arrival.entries, arrival.begin, 0, arrival.time_ms)
 
     def _handed_out(
         self, arrival: Arrival, entries: Entries, begin: int, first: int, time_ms: int
     ) -> Iterator[Message]:
         partition, seeds = arrival.source.partition, arrival.seeds
-        slot = -(-time_ms // self._slot_ms) * self._slot_ms
+        slot = self._slot_of(time_ms)
         high, low = document_keys(time_ms, partition, begin, len(entries))
         heading = np.array([high, begin, first, len(entries)], "<u8").tobytes()
         if seeds is None:
@@ -142,6 +144,9 @@ class Order:
             yield from self._pages(near[hosts != NO_HOST], hosts[hosts != NO_HOST], slot)
             near = near[hosts == NO_HOST]
         yield from self._filing.filed(near, slot, exact, seeded=seeds is not None)
+
+    def _slot_of(self, time_ms: int) -> int:
+        return -(-time_ms // self._slot_ms) * self._slot_ms
 
     def _signatures(self, entries: Entries, kind: EntryKind, high: int, low: npt.NDArray[np.uint64]) -> Rows:
         """The documents of a kind, as `Layout.signature`; EXACT ones are compared by their fingerprints alone."""

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from index.decide import give_back, retention
 from index.decide.batch import Batch
-from index.decide.forget import remove
 from index.decide.guard import guarded
 from index.decide.lookup import Answer, nearest_and_all, nearest_judged, nearest_visible, resembling, with_equals
 from index.decide.prepare import Prepared, prepared, prepared_batch
 from index.decide.recrawl import decide_versions, pairs_of_versions
+from index.decide.retire import remove
 from index.decide.rule import Rows, Walk
 from index.entry import NO_NUMBER, Decisions, Entries, HostShare, Position, Source, Verdict
 from index.frames.hosts import learn_frames, note_kept

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.decide.lookup import Answer
-from index.decide.retire import Leaving, retire
+from index.decide.retire import remove
 from index.entry import NO_NUMBER, Entries, Kind, Verdict, naming_originals
 from index.lsm.lookup import first_of_equals
 from index.matching.distance import Matches
@@ -19,7 +19,7 @@ from index.matching.outcome import Outcome
 from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log, sources
 from index.storage.journal import JournaledDecisions
-from index.storage.layout import LOG_KEY, Change, Filing, Table, pack_fingerprints, pack_numbers
+from index.storage.layout import LOG_KEY, Filing, Table, pack_fingerprints, pack_numbers
 from index.storage.log import Origin
 from index.stories import host_names
 
@@ -73,16 +73,16 @@ class Batch:
         outcome: Outcome,
         answer: Answer,
         *,
+        leaving: npt.NDArray[np.bool_],
         origins: Sequence[Origin] | None = None,
-        leaving: npt.NDArray[np.bool_] | None = None,
         hashes: npt.NDArray[np.uint64] | None = None,
     ) -> dict[int, Origin]:
         """Log decided rows, file those that enter, journal their positions, and count them.
 
         rows     rows unknown to the journal; their numbers follow the last ones
         answer   only `equal` and `stale` are read
-        origins  originals of the rows that name one, in order; None: the log or this batch has them
         leaving  bool [n], rows about to be forgotten, which skip the blocks
+        origins  originals of the rows that name one, in order; None: the log or this batch has them
         hashes   uint64 [n, tables], the rows' `Shape.hashes`, if known
 
         Returns the original of every row that names one, by row.
@@ -90,7 +90,7 @@ class Batch:
         duplicates = np.flatnonzero(naming_originals(outcome.verdicts)).tolist()
         if origins is None:
             origins = origins_of(session, outcome, duplicates, partial(self.origin_of, rows))
-        staying = outcome.entering if leaving is None else outcome.entering & ~leaving
+        staying = outcome.entering & ~leaving
         filings = _filings(rows, staying, answer.equal)
         filings[outcome.entering & ~staying] = Filing.ASIDE
         if len(answer.stale):
@@ -192,12 +192,5 @@ def _retire_stale(session: WriteSession, stale: Matches, filings: npt.NDArray[np
     The blocks hold at most one entry per fingerprint, because entries leave them by fingerprint.
     """
     stale = stale.take(filings[stale.rows] == Filing.BLOCKS)
-    stale = stale.take(~session.visibility.are_retired(stale.numbers))
-    if not len(stale):
-        return
-    numbers = np.unique(stale.numbers)
     # Entries missing from the log left the tables with their batch. An equal one may have another frame.
-    stored = log.documents(session.transaction, numbers, session.words)
-    kinds, blocks = np.full_like(stored.there, Kind.NEAR, np.uint8), np.full_like(stored.there, Filing.BLOCKS, np.uint8)
-    columns = numbers, stored.fingerprints, kinds, blocks
-    retire(session, Leaving._make(column[stored.there] for column in columns), Change.FORGOTTEN)
+    remove(session, np.unique(stale.numbers[~session.visibility.are_retired(stale.numbers)]))

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from index.decide import find
-from index.decide.retire import Leaving, retire
+from index.decide.retire import remove
 from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, log
 from index.storage.documents import Document
-from index.storage.layout import Change
 from index.stories import fold as stories
 
 PORTION_BATCHES = 16
@@ -106,10 +105,3 @@ def _removed(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> list[Doc
     remove(session, visible)
     stories.forget(session, numbers)
     return sorted(removed.values())
-
-
-def remove(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> None:
-    """Remove documents, uint64 [n] ascending, none retired, from the entry tables."""
-    stored = log.documents(session.transaction, numbers, session.words)
-    columns = numbers, stored.fingerprints, stored.rows["kind"], stored.rows["filing"]
-    retire(session, Leaving._make(column[stored.there] for column in columns), Change.FORGOTTEN)

@@ -66,7 +66,7 @@ def give_back(session: WriteSession, entries: Entries, *, delivered: bool) -> np
     verdicts, unnamed = np.full(len(new), Verdict.GIVEN_BACK, np.uint8), np.full(len(new), NO_NUMBER, np.uint64)
     distances = np.full(len(new), NO_DISTANCE, np.int16)
     outcome = Outcome(verdicts, distances, entering, counters.next_number, unnamed)
-    enter_again(session, batch, entries, new, outcome, (), NO_ENDS)
+    enter_again(session, batch, entries, new, outcome, (), NO_ENDS, leaving=np.zeros_like(new))
     recount(session, roots[new])
     return new
 

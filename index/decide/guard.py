@@ -5,7 +5,6 @@ processes agree on it.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,20 +17,10 @@ from index.session import ReadSession, WriteSession
 from index.storage.layout import HOSTS_KEY, Table, pack_hosts, unpack_hosts
 
 
-class Guarded(NamedTuple):
-    """Outcome of the rows and the hosts that crossed the limits.
-
-    >>> crossing = HostShare("a.example", 200, 150, beyond=True)
-    >>> [host.host for host in Guarded(outcome=None, crossings=[crossing]).crossings if host.beyond]
-    ['a.example']
-    """
-
-    outcome: Outcome
-    crossings: list[HostShare]
-
-
-def guarded(session: WriteSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> Guarded:
-    """Count decided rows by host; does nothing for rows without hosts.
+def guarded(
+    session: WriteSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]
+) -> tuple[Outcome, list[HostShare]]:
+    """Count decided rows by host; does nothing for rows without hosts. Returns also the hosts that crossed the limits.
 
     With `Guard.suspects` an unequal duplicate becomes SUSPECT if its host was already beyond the limits. A suspect
     enters, so its copies equal an entry. Suspects count as the duplicates they would have been.
@@ -39,7 +28,7 @@ def guarded(session: WriteSession, portion: Prepared, outcome: Outcome, equal: n
     equal  bool [n], NEAR rows with the fingerprint of an entry that is not retired
     """
     if not (portion.hosts != NO_HOST).any():
-        return Guarded(outcome, [])
+        return outcome, []
     limits = session.opened.guard.limits
     before = unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY))
     unequal = _unequal(portion, outcome, equal)
@@ -52,7 +41,7 @@ def guarded(session: WriteSession, portion: Prepared, outcome: Outcome, equal: n
         # Copies of one suspect stay duplicates: only the first row of equals enters.
         _, places = np.unique(portion.firsts[beyond], return_index=True)
         outcome = _with_suspects(outcome, beyond[places])
-    return Guarded(outcome, sketch.crossed(before))
+    return outcome, sketch.crossed(before)
 
 
 def foreseen(session: ReadSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> Outcome:

@@ -25,7 +25,7 @@ class Prepared:
     rows      int64 [n], rows of the batch
     near      int64 [m], NEAR rows
     lookup    of the NEAR rows; its row i is near[i]
-    pairs     matches among these rows, as `Lookup.pairs`; with a second look only those that count; with frames none,
+    pairs     matches among these rows, as `NearLookup.pairs`; with a second look only those that count; with frames none,
               as the rule meets them by `hashes`
     compared  int64 [n], comparisons for the pairs
     exact     int64 [e], EXACT rows
@@ -55,14 +55,14 @@ class Prepared:
     alone: bool = False
 
 
-def require_sound(entries: Entries, parameters: Parameters) -> None:
-    """Raise ValueError unless the columns fulfil the contract of `Entries`."""
-    count = len(entries)
+def require_sound(entries: Entries, parameters: Parameters, *, stored: bool = False) -> None:
+    """Raise ValueError unless the columns fulfil the contract of `Entries`; stored: with frames."""
+    count, words = len(entries), parameters.stored_words if stored else parameters.words
     columns = (entries.source_numbers, entries.kinds, entries.reasons, entries.times_ms, entries.ids, entries.hosts)
     if any(column is not None and len(column) != count for column in columns):
         raise ValueError("the columns of a batch differ in length")
     for name, values, dtype, *shape in (
-        ("fingerprints", entries.fingerprints, np.uint64, count, parameters.words),
+        ("fingerprints", entries.fingerprints, np.uint64, count, words),
         ("looks", entries.look_rows, np.uint8, count, parameters.look_bytes),
         ("digests", entries.digests, np.uint64, count, 2),
         ("lengths", entries.lengths, np.uint32, count),

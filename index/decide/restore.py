@@ -11,9 +11,9 @@ import numpy.typing as npt
 from index import entry
 from index.decide import retention
 from index.decide.batch import Batch
-from index.decide.forget import remove
 from index.decide.lookup import nearest_judged, nearest_visible
 from index.decide.prepare import prepared, require_sound, stored_form
+from index.decide.retire import remove
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
 from index.frames.hosts import learn_frames, note_kept
 from index.lsm.exact_lookup import exact_lookup_of
@@ -109,7 +109,7 @@ def restore(
     outcome = Outcome(decided, distances, entering, session.counters.next_number, named)
     outcome = with_ratios(session, entries, outcome)
     entries = with_reasons(session, entries, outcome)
-    enter_again(session, batch, entries, new, outcome, originals, ends)
+    enter_again(session, batch, entries, new, outcome, originals, ends, leaving=np.zeros_like(new))
     note_kept(session, host_keys(entries.hosts or [None] * len(entries))[new & of_templates])
     return Restored(int(new.sum()), int(known.sum()), int(lost.sum()))
 
@@ -130,15 +130,15 @@ def enter_again(
     originals: Sequence[Position | None],
     ends: Mapping[Source, int],
     *,
+    leaving: npt.NDArray[np.bool_],
     origins: Sequence[Origin] | None = None,
-    leaving: npt.NDArray[np.bool_] | None = None,
 ) -> None:
     """Enter new rows, bool [n], with known verdicts; looks up only equal entries, and the older versions of UPDATE rows.
 
     originals  of all n rows; an UPDATE row retires its older version, even if the row is not new
     ends       applied offsets
-    origins    see `Batch.enter`
     leaving    bool [n], rows that are forgotten at once
+    origins    see `Batch.enter`
     """
     updates, places = np.flatnonzero(outcome.verdicts == Verdict.UPDATE), np.flatnonzero(new)
     replaced = updates[new[updates]]
@@ -146,10 +146,8 @@ def enter_again(
     of_rows = dict(zip(np.searchsorted(places, replaced).tolist(), origins_of(session, older), strict=True))
     rows = entries if new.all() else entries.take(places)
     columns = {name: column[places] for name in _COLUMNS if (column := getattr(outcome, name)).ndim}
-    entered, skipping = replace(outcome, former=of_rows, **columns), None if leaving is None else leaving[places]
-    near = np.flatnonzero(
-        (rows.kinds == Kind.NEAR) & (entered.entering if skipping is None else entered.entering & ~skipping)
-    )
+    entered, skipping = replace(outcome, former=of_rows, **columns), leaving[places]
+    near = np.flatnonzero((rows.kinds == Kind.NEAR) & entered.entering & ~skipping)
     # Filing depends on equal entries alone: no near ones are looked up.
     answer = nearest_visible(session, exact_lookup_of(rows.fingerprints[near], session.parameters))
     equal = np.zeros(len(rows), np.bool_)
@@ -157,7 +155,7 @@ def enter_again(
     stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
     answer = replace(answer, equal=equal, stale=stale)
     batch.enter(session, rows, entered, answer, origins=origins, leaving=skipping)
-    if leaving is not None:
+    if leaving.any():
         remove(session, outcome.numbers[new & leaving])
     _retire_replaced(session, entries, updates, originals)
     retention.move_horizons(session, batch, new)

@@ -157,10 +157,8 @@ def _clean(session: WriteSession) -> None:
     if expired:
         _drop(session, [log.copied(transaction, key, words) for key in expired])
     if cleaned_to != visibility.horizon.cleaned_to:
-        horizon = layout.unpack_horizon(transaction.get(layout.Table.META, layout.HORIZON_KEY))
-        transaction.put(
-            layout.Table.META, layout.HORIZON_KEY, layout.pack_horizon(horizon._replace(cleaned_to=cleaned_to))
-        )
+        horizon = visibility.horizon._replace(cleaned_to=cleaned_to)
+        transaction.put(layout.Table.META, layout.HORIZON_KEY, layout.pack_horizon(horizon))
 
 
 def _drop(session: WriteSession, batches: Sequence[log.Batch]) -> None:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Kind
 from index.session import WriteSession
+from index.storage import log
 from index.storage.codec import Tombstones
 from index.storage.documents import earliest_equals
 from index.storage.layout import Change, Filing, Table, pack_fingerprints, pack_numbers
@@ -29,6 +30,13 @@ class Leaving(NamedTuple):
     fingerprints: npt.NDArray[np.uint64]
     kinds: npt.NDArray[np.uint8]
     filings: npt.NDArray[np.uint8]
+
+
+def remove(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> None:
+    """Remove documents, uint64 [n] ascending, none retired, from the entry tables."""
+    stored = log.documents(session.transaction, numbers, session.words)
+    columns = numbers, stored.fingerprints, stored.rows["kind"], stored.rows["filing"]
+    retire(session, Leaving._make(column[stored.there] for column in columns), Change.FORGOTTEN)
 
 
 def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:

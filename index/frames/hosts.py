@@ -95,20 +95,24 @@ def write_samples(transaction: Transaction, samples: Mapping[int, layout.HostSam
 
 def enter_samples(transaction: Transaction, samples: Mapping[int, layout.HostSample]) -> None:
     """Store samples in an index without any, by key, at most HOSTS_MAX a group."""
-    keys, numbers = np.sort(np.array(list(samples), np.uint64)), list(range(layout.HOST_GROUPS))
-    groups = _groups(transaction, numbers)
-    for group in numbers:
+    keys, groups = np.sort(np.array(list(samples), np.uint64)), host_groups(transaction)
+    for group in range(layout.HOST_GROUPS):
         hosts = keys[groups_of(keys) == group][: layout.HOSTS_MAX]
         groups.hosts[group, : len(hosts)] = hosts
         groups.counted[group] += np.uint64(1)
         groups.seen[group, : len(hosts)] = groups.counted[group]
-    _put_groups(transaction, numbers, groups)
+    _put_groups(transaction, list(range(layout.HOST_GROUPS)), groups)
     write_samples(transaction, {key: samples[key] for key in groups.hosts[groups.hosts != NO_HOST].tolist()})
+
+
+def host_groups(transaction: Transaction) -> layout.HostGroups:
+    """All host groups."""
+    return _groups(transaction, list(range(layout.HOST_GROUPS)))
 
 
 def hosts_with_samples(transaction: Transaction) -> npt.NDArray[np.uint64]:
     """Keys for the hosts that have a place for a sample, ascending, uint64 [n]."""
-    hosts = _groups(transaction, list(range(layout.HOST_GROUPS))).hosts
+    hosts = host_groups(transaction).hosts
     return np.sort(hosts[hosts != NO_HOST])
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from index.lsm.lookup import first_of_equals, stored_fingerprints
+from index.lsm.lookup import stored_fingerprints
 from index.lsm.memtable import Memtable
 from index.lsm.segments import Segments
 from index.lsm.shape import Shape, shape_of
@@ -20,8 +20,8 @@ class ExactLookup:
     """A `Lookup` at distance 0 for fingerprints uint64 [n, words]. Equals share every hash: one table is enough.
 
     >>> lookup = exact_lookup_of(np.array([[5], [9], [5]], np.uint64), Parameters())
-    >>> lookup.pairs(nearest_only=True)[0].rows
-    array([2])
+    >>> len(lookup), lookup.shape.tables
+    (3, 1)
     """
 
     fingerprints: npt.NDArray[np.uint64]
@@ -29,12 +29,6 @@ class ExactLookup:
 
     def __len__(self) -> int:
         return len(self.fingerprints)
-
-    def pairs(self, *, nearest_only: bool) -> Portion:  # noqa: ARG002
-        """Every row that equals an earlier one, with the first equal row."""
-        firsts = first_of_equals(self.fingerprints)
-        rows = np.flatnonzero(firsts != np.arange(len(self)))
-        return self._portion(rows, firsts[rows].astype(np.uint64), None)
 
     def matches(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments, limit: int | None

@@ -32,12 +32,6 @@ class Lookup(Protocol):
 
     def __len__(self) -> int: ...
 
-    def pairs(self, *, nearest_only: bool) -> Portion:
-        """Matches among the n fingerprints; `numbers` are rows, each below its matching row. One a row if `nearest_only`.
-
-        Ordered by row, distance, number.
-        """
-
     def matches(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments, limit: int | None
     ) -> Iterator[Portion]:
@@ -70,7 +64,11 @@ class NearLookup:
         return len(self.fingerprints)
 
     def pairs(self, *, nearest_only: bool) -> Portion:
-        """As `Lookup`. Equal fingerprints with equal looks have equal matches, so only the first is a match."""
+        """Matches among the n fingerprints; `numbers` are rows, each below its matching row. One a row if `nearest_only`.
+
+        Ordered by row, distance, number. Equal fingerprints with equal looks have equal matches, so only the first is a
+        match.
+        """
         count, limit = len(self), 1 if nearest_only else None
         alike = self.fingerprints if self.looks is None else with_looks(self.fingerprints, self.looks)
         parts, compared = [no_matches()], np.zeros(count, np.int64)

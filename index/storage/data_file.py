@@ -48,9 +48,9 @@ MAGIC, _VERSION = 0xBEEFC0DE, 1
 _BRANCH, _LEAF, _META_PAGE, _FIXED = 0x01, 0x02, 0x08, 0x20
 _IN_OVERFLOW, _OWN_TREE, _MANY_VALUES = 0x01, 0x02, 0x04
 _TABLE_FLAGS = {0, 0x14}
-_TREE = struct.Struct("<IHHQQQQQ")
+TREE = struct.Struct("<IHHQQQQQ")
 _INTEGER_KEYS, _NO_SUBFOLDER = 0x08, 0x4000
-_NO_ROOT = 2**64 - 1
+NO_ROOT = 2**64 - 1
 _DEPTH_MAX = 32
 _MAP_BYTES_LIMIT = 2**46
 _PAGE_BYTES = {2**power for power in range(8, 17)}
@@ -209,7 +209,7 @@ def _is_sound(fields: tuple[int, ...], number: int, page_bytes: int) -> bool:
         and map_bytes < _MAP_BYTES_LIMIT
         and (meta.transaction == 0 or meta.transaction % 2 == number)
         and all(
-            (tree.root == _NO_ROOT and tree.depth == 0)
+            (tree.root == NO_ROOT and tree.depth == 0)
             or (2 <= tree.root <= meta.last_page and 0 < tree.depth <= _DEPTH_MAX)
             for tree in meta.trees
         )
@@ -222,7 +222,7 @@ def _meta_of(fields: tuple[int, ...]) -> _Meta:
 
 
 def _has_root(descriptor: int, tree: _Tree, page_bytes: int) -> bool:
-    if tree.root == _NO_ROOT:
+    if tree.root == NO_ROOT:
         return True
     header = os.pread(descriptor, _HEADER.size, tree.root * page_bytes)
     if len(header) < _HEADER.size:
@@ -283,7 +283,7 @@ class _TreeWalk:
         self._separator: bytes | int | None = None
 
     def problems(self, number: int) -> Iterator[str]:
-        if number == _NO_ROOT:
+        if number == NO_ROOT:
             return
         page = os.pread(self._descriptor, self._page_bytes, number * self._page_bytes)
         _, fixed_bytes, flags, lower, upper = _HEADER.unpack_from(page)
@@ -330,7 +330,7 @@ class _TreeWalk:
 
     def _inside(self, where: str, key: bytes, value: bytes, flags: int) -> Iterator[str]:
         if flags & _OWN_TREE:
-            of_tree = _TREE.unpack(value)
+            of_tree = TREE.unpack(value)
             name = f"`{key.decode(errors='replace')}`"
             if flags & _MANY_VALUES:
                 name = f"the values of {key.hex()} in {self._name}"

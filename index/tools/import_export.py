@@ -18,14 +18,14 @@ from index.decide.batch import Batch
 from index.decide.prepare import stored_form
 from index.decide.restore import enter_again, next_numbers, numbers_at, origins_of
 from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Entries, Insert, Kind, Position, Source, Verdict
-from index.frames.hosts import enter_samples
+from index.frames.hosts import enter_samples, host_groups
 from index.index import Index, internals_of
 from index.matching.outcome import Outcome
 from index.session import ReadSession, Result, WriteSession
 from index.storage import documents, log, scan, sources
 from index.storage.codec import unpack_lengths
 from index.storage.documents import Document, VersionDigests, of_batch
-from index.storage.layout import HostSample, Table
+from index.storage.layout import HostGroups, HostSample, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from index.tools.bulk_load import BulkLoader
@@ -133,6 +133,10 @@ class Snapshot:
     def samples(self) -> Iterator[tuple[int, HostSample]]:
         """Host samples, with their host keys."""
         return stored_samples(self._session)
+
+    def host_groups(self) -> HostGroups:
+        """All host groups."""
+        return host_groups(self._session.transaction)
 
 
 def snapshot(index: Index, operation: Callable[[Snapshot], Result]) -> Result:

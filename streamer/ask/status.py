@@ -8,14 +8,7 @@ from dataclasses import dataclass
 import orjson
 
 from index import WatchedHosts
-from streamer.observe.definitions import (
-    DOCUMENTS,
-    INDEX_BYTES,
-    INDEX_BYTES_MAX,
-    INDEX_ENTRIES,
-    LAG_RECORDS,
-    LAST_DELIVERY,
-)
+from streamer.observe import definitions
 from streamer.observe.metrics import Metrics
 
 SAMPLE_SECONDS = 5.0
@@ -27,8 +20,6 @@ DAY_SECONDS_BETWEEN = 300.0
 
 DAY_SAMPLES_MAX = 289
 """A day between the first and the last sample."""
-
-_SHOWN = (DOCUMENTS, INDEX_BYTES, INDEX_BYTES_MAX, INDEX_ENTRIES, LAG_RECORDS, LAST_DELIVERY)
 
 
 @dataclass
@@ -55,7 +46,7 @@ class Status:
         now_seconds = time.monotonic()
         if now_seconds >= self._due_seconds:
             self._due_seconds = now_seconds + SAMPLE_SECONDS
-            sampled = time.time(), _by_verdict(self._measures.seen([DOCUMENTS]))
+            sampled = time.time(), _by_verdict(self._measures.seen())
             self._samples.append(sampled)
             if now_seconds >= self._day_due_seconds:
                 self._day_due_seconds = now_seconds + DAY_SECONDS_BETWEEN
@@ -63,11 +54,11 @@ class Status:
 
     def as_json(self) -> bytes:
         """JSON object, as in docs/api.md."""
-        seen = self._measures.seen(_SHOWN)
+        seen = self._measures.seen()
         is_ready, message = self.ready()
         watched = self.hosts()
-        reasons = [{**labels, "documents": int(value)} for labels, value in seen[DOCUMENTS.name] if value]
-        lags = [{**labels, "records": int(value)} for labels, value in seen[LAG_RECORDS.name]]
+        reasons = [{**labels, "documents": int(value)} for labels, value in seen[definitions.DOCUMENTS.name] if value]
+        lags = [{**labels, "records": int(value)} for labels, value in seen[definitions.LAG_RECORDS.name]]
         return orjson.dumps(
             {
                 "time_seconds": time.time(),
@@ -78,11 +69,11 @@ class Status:
                 "history": _history(self._samples),
                 "day": _history(self._day),
                 "lags": sorted(lags, key=lambda each: -each["records"]),
-                "last_delivery_seconds": _one(seen[LAST_DELIVERY.name]),
+                "last_delivery_seconds": _one(seen[definitions.LAST_DELIVERY.name]),
                 "index": {
-                    "entries": _one(seen[INDEX_ENTRIES.name]),
-                    "bytes": _one(seen[INDEX_BYTES.name]),
-                    "bytes_max": _one(seen[INDEX_BYTES_MAX.name]),
+                    "entries": _one(seen[definitions.INDEX_ENTRIES.name]),
+                    "bytes": _one(seen[definitions.INDEX_BYTES.name]),
+                    "bytes_max": _one(seen[definitions.INDEX_BYTES_MAX.name]),
                 },
                 "hosts": [] if watched is None else [each._asdict() for each in watched.worst],
                 "hosts_beyond": 0 if watched is None else watched.beyond,
@@ -97,7 +88,7 @@ def _history(samples: Collection[tuple[float, dict[str, int]]]) -> list[dict[str
 
 def _by_verdict(seen: dict[str, list[tuple[dict[str, str], float]]]) -> dict[str, int]:
     counts: Counter[str] = Counter()
-    for labels, value in seen[DOCUMENTS.name]:
+    for labels, value in seen[definitions.DOCUMENTS.name]:
         counts[labels["verdict"]] += int(value)
     return dict(counts)
 

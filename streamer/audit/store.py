@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from streamer.fingerprint.sample import shared
+from streamer.fingerprint.simhash.weights import present
 
 log = structlog.get_logger(__name__)
 
@@ -191,7 +191,7 @@ def _add(connection: sqlite3.Connection, document: Audited, seconds: float) -> l
     ).fetchall()
     theirs = [_features(features, base) for *_, features, base in group]
     # Row for row with the group: which own features it has.
-    common = np.array([shared(own, each) for each in theirs]).reshape(-1, len(own))
+    common = np.array([present(own, each) for each in theirs]).reshape(-1, len(own))
     counts = common.sum(axis=1)
     similarities = counts / (len(own) + np.array([len(each) for each in theirs]) - counts)
     # An original of another group is there for its verdict alone: it would favour what was found.

@@ -161,12 +161,11 @@ def time_command(chosen: options.Chosen, files: Sequence[Path], picture: Path | 
     from streamer.evaluation.report import timing_page
     from streamer.evaluation.timing import timings
     from streamer.fingerprint.documents import fingerprint_documents
-    from streamer.fingerprint.scheme import parameters_for, scheme_for
+    from streamer.fingerprint.scheme import scheme_with_parameters
 
     settings = chosen.load(over_files=True)
     documents = _documents(files, settings)
-    scheme = scheme_for(settings)
-    parameters = parameters_for(settings, scheme.stamp())
+    scheme, parameters = scheme_with_parameters(settings)
     measured = timings(fingerprint_documents(scheme, documents), parameters)
     columns = ("documents in the index", "with the index", "without")
     rows = ((each.documents, f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}") for each in measured)
@@ -187,7 +186,7 @@ def short_command(chosen: options.Chosen, files: Sequence[Path], picture: Path |
     """
     from streamer.evaluation.report import short_page
     from streamer.evaluation.short_texts import misjudged, thresholds_of
-    from streamer.fingerprint.scheme import parameters_for, scheme_for
+    from streamer.fingerprint.scheme import scheme_with_parameters
     from streamer.text.normalisation import Normaliser
 
     settings = chosen.load(over_files=True)
@@ -195,8 +194,7 @@ def short_command(chosen: options.Chosen, files: Sequence[Path], picture: Path |
         settings = chosen.load("fingerprint.second_look=none", over_files=True)
     documents = _documents(files, settings)
     texts = Normaliser(settings.fingerprint).without_markup([each.text for each in documents])
-    scheme = scheme_for(settings)
-    parameters = parameters_for(settings, scheme.stamp())
+    scheme, parameters = scheme_with_parameters(settings)
     thresholds = thresholds_of(parameters)
     rates = list(misjudged(texts, scheme, parameters))
     if not rates:

@@ -11,7 +11,7 @@ from streamer.evaluation.curves import curve
 from streamer.evaluation.scores import Truth, pair_distances, unreachable
 from streamer.evaluation.sets import Documents, EvaluationSet
 from streamer.fingerprint.documents import fingerprint_documents
-from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.fingerprint.scheme import scheme_with_parameters
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.settings.settings import Settings
 
@@ -70,8 +70,7 @@ def cosines(left: Documents, right: Documents, settings: Settings) -> npt.NDArra
 
 def _distances(pairs: EvaluationSet, settings: Settings) -> npt.NDArray[np.int64]:
     assert pairs.others is not None
-    scheme = scheme_for(settings)
-    parameters = parameters_for(settings, scheme.stamp())
+    scheme, parameters = scheme_with_parameters(settings)
     left, right = (fingerprint_documents(scheme, side) for side in (pairs.documents, pairs.others))
     apart = pair_distances(left, right, parameters)
     assert apart.max(initial=0) <= unreachable(parameters)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from index import Decided, EntryState, Position
+from index import Decided, EntryState, Parameters, Position, minhash
 from streamer.explain.positions import place_as_json
 
 
@@ -28,6 +28,15 @@ class Likeness:
     def as_json(self) -> dict[str, float]:
         """The known measures."""
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+
+
+def likeness_of(distance: int | None, parameters: Parameters) -> Likeness | None:
+    """Likeness for a decision's distance, if any."""
+    if distance is None:
+        return None
+    if parameters.by_similarity:
+        return Likeness(similarity=minhash.similarity_of(distance))
+    return Likeness(distance=distance)
 
 
 @dataclass(frozen=True, slots=True)

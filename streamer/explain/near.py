@@ -6,20 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from index import (
-    NO_DISTANCE,
-    Decided,
-    Document,
-    EntryState,
-    Index,
-    Kind,
-    Match,
-    Parameters,
-    Verdict,
-    minhash,
-    second_look,
-)
-from streamer.explain.explanation import Likeness, Near
+from index import NO_DISTANCE, Decided, Document, EntryState, Index, Kind, Match, Parameters, Verdict, second_look
+from streamer.explain.explanation import Likeness, Near, likeness_of
 from streamer.explain.positions import position_text
 from streamer.fingerprint.fingerprints import hexadecimal
 
@@ -62,7 +50,8 @@ def resembling(
     """The likeness that decided, the entries near now, and the fingerprint in hexadecimal."""
     likeness = likeness_of(query.decided.distance, parameters)
     if likeness and query.original and parameters.insert != "all":
-        likeness = replace(likeness, cosine=_cosine(query.look, query.original, parameters))
+        (cosine,) = _cosines(query.look, _look_of([query.original]), parameters)
+        likeness = replace(likeness, cosine=cosine)
     (fingerprint,) = hexadecimal(np.array([query.kind], np.uint8), query.fingerprint)
     return likeness, _near(index, parameters, query, index.stream_names()), fingerprint
 
@@ -96,19 +85,13 @@ def _near(index: Index, parameters: Parameters, query: NearQuery, names: Mapping
     )
 
 
-def likeness_of(distance: int | None, parameters: Parameters) -> Likeness | None:
-    """Likeness for a decision's distance, if any."""
-    if distance is None:
-        return None
-    if parameters.by_similarity:
-        return Likeness(similarity=minhash.similarity_of(distance))
-    return Likeness(distance=distance)
-
-
-def _cosine(look: npt.NDArray[np.uint8], other: Document, parameters: Parameters) -> float | None:
+def _cosines(
+    looks: npt.NDArray[np.uint8], others: npt.NDArray[np.uint8], parameters: Parameters
+) -> Sequence[float | None]:
     if not isinstance(parameters.look, second_look.CosineLook):
-        return None
-    return float(second_look.cosine(look.view(np.int8), _look_of([other]).view(np.int8))[0])
+        return [None] * len(looks)
+    cosines: list[float | None] = second_look.cosine(looks.view(np.int8), others.view(np.int8)).tolist()
+    return cosines
 
 
 def nearest(
@@ -131,7 +114,7 @@ def _judged(
     looks = _look_of([match.document for match in matches])
     own_looks = np.repeat(query.look, count, axis=0)
     reasons = ["" if distance <= parameters.distance_max else "not near enough" for distance in distances.tolist()]
-    judged_distances, cosines = distances, [None] * count
+    judged_distances, cosines = distances, _cosines(own_looks, looks, parameters)
     if parameters.look is not None:
         judged = parameters.look.judge(distances, own_looks, looks)
         reasons = [
@@ -139,16 +122,14 @@ def _judged(
             for reason, counts in zip(reasons, judged.counts.tolist(), strict=True)
         ]
         judged_distances = judged.distances
-        if isinstance(parameters.look, second_look.CosineLook):
-            cosines = second_look.cosine(own_looks.view(np.int8), looks.view(np.int8)).tolist()
     if parameters.root is not None:
         of_roots = _reasons_of_roots(index, parameters, query, matches)
         reasons = [reason or of_root for reason, of_root in zip(reasons, of_roots, strict=True)]
     likenesses = [
-        Likeness(
-            minhash.similarity_of(of_rule) if parameters.by_similarity else None,
-            None if parameters.scheme == "minhash" else of_fingerprints,
-            cosine,
+        replace(
+            likeness_of(of_rule, parameters) or Likeness(),
+            distance=None if parameters.scheme == "minhash" else of_fingerprints,
+            cosine=cosine,
         )
         for of_rule, of_fingerprints, cosine in zip(judged_distances.tolist(), distances.tolist(), cosines, strict=True)
     ]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from index import Decided, EntryState, Index, Kind, Position, Verdict
-from streamer.explain.explanation import Answer, Explanation, Link, Near
-from streamer.explain.near import likeness_of, query_of, resembling
+from streamer.explain.explanation import Answer, Explanation, Link, Near, likeness_of
+from streamer.explain.near import query_of, resembling
 from streamer.explain.positions import position_text, positions_of
 from streamer.explain.story import story_as_json
 from streamer.explain.texts import with_texts

@@ -6,7 +6,7 @@ A fingerprint's bit i is bit i % 64 in its uint64 number i // 64. Hexadecimal ha
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,11 +63,8 @@ class Fingerprints:
 
     def rows(self, chosen: npt.NDArray[np.int64] | slice) -> "Fingerprints":
         """Fingerprints for these rows, int64 [m], in their order."""
-        columns: dict[str, Any] = {}
-        for name in Fingerprints.__slots__:
-            column = getattr(self, name)
-            columns[name] = None if column is None else column[chosen]
-        return Fingerprints(**columns)
+        columns = ((name, getattr(self, name)) for name in Fingerprints.__slots__)
+        return replace(self, **{name: column[chosen] for name, column in columns if column is not None})
 
 
 class Scheme(ABC):

@@ -29,7 +29,7 @@ class HashKey:
 
     >>> HashKey.of(bytes(16)).digest
     '6a7ab8be707cd088'
-    >>> HashKey.public().stamp()
+    >>> PUBLIC.stamp()
     {}
     """
 
@@ -41,11 +41,6 @@ class HashKey:
 
     def __repr__(self) -> str:
         return f"HashKey({self.digest or 'public'})"
-
-    @classmethod
-    def public(cls) -> "HashKey":
-        """Key with the same fingerprints everywhere."""
-        return cls(_PUBLIC_MULTIPLIER, 0, (), 0, "")
 
     @classmethod
     def of(cls, secret: bytes) -> "HashKey":
@@ -67,7 +62,8 @@ class HashKey:
         return hashes
 
 
-PUBLIC = HashKey.public()
+PUBLIC = HashKey(_PUBLIC_MULTIPLIER, 0, (), 0, "")
+"""Key with the same fingerprints everywhere."""
 
 
 def read_key(path: Path) -> bytes:

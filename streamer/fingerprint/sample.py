@@ -60,13 +60,3 @@ def samples(
         low_halves = hashes[bounds[row] : bounds[row + 1]].astype(np.uint32)
         found[row] = Sample(int(minima[row]), np.unique(low_halves))
     return found
-
-
-def shared(one: npt.NDArray[np.uint32], other: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-    """Whether `other` has each feature in `one`: bool, as `one`. Both ascend; `other` is not empty.
-
-    >>> shared(np.array([1, 2, 3], np.uint32), np.array([2, 3, 4], np.uint32))
-    array([False,  True,  True])
-    """
-    found: npt.NDArray[np.bool_] = other[np.minimum(np.searchsorted(other, one), len(other) - 1)] == one
-    return found

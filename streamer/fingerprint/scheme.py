@@ -88,6 +88,12 @@ def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:
     return Parameters(bits, index.distance_max, index.insert, stamp, look=look, root=rule)
 
 
+def scheme_with_parameters(settings: Settings, key: HashKey = PUBLIC) -> tuple[Scheme, Parameters]:
+    """The scheme for the settings, and the parameters of an index that holds its fingerprints."""
+    scheme = scheme_for(settings, key)
+    return scheme, parameters_for(settings, scheme.stamp())
+
+
 def longer_of(settings: Index) -> Longer | None:
     """Configured growth from which a document extends its original."""
     return Longer(max(1, round(settings.longer_min * 10_000))) if settings.longer == "pass" else None

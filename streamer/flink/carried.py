@@ -6,26 +6,18 @@ from streamer.fingerprint.scheme import longer_of, parameters_for
 from streamer.settings.settings import Settings
 
 
-def dataflow_of(settings: Settings, *, seeding: bool = False, **sizes: int) -> Dataflow:
-    """The flow that decides by these settings; `sizes` as in `Dataflow`. Raises SettingsError, one line per problem.
-
-    seeding  whether it begins with an index's entries
-    """
-    problems = refusals(settings, seeding=seeding)
+def dataflow_of(settings: Settings, **sizes: int) -> Dataflow:
+    """The flow that decides by these settings; `sizes` as in `Dataflow`. Raises SettingsError, one line per problem."""
+    problems = refusals(settings)
     if problems:
         raise SettingsError("\n".join(problems))
     return Dataflow(parameters_for(settings, {}), longer=longer_of(settings.index), **sizes)
 
 
-def refusals(settings: Settings, *, seeding: bool = False) -> list[str]:
-    """Settings that a flow cannot support, one line each; seeding: as in `dataflow_of`."""
-    index, is_minhash = settings.index, settings.fingerprint.scheme == "minhash"
+def refusals(settings: Settings) -> list[str]:
+    """Settings that a flow cannot support, one line each."""
+    index = settings.index
     refused = (
-        (
-            seeding and is_minhash and index.insert == "root" and index.templates,
-            "index.templates: a seed has no samples of hosts, so Flink would learn their frames again. Replay the fingerprint "
-            "topic instead, or set index.templates = false for both services.",
-        ),
         (
             index.recrawl != "duplicate",
             f"index.recrawl: {index.recrawl}: Flink knows no older versions: documents that resembled one were decided "

@@ -154,7 +154,7 @@ def build(
     shards, band_bits  see `Dataflow`
     seeding            only take in an index's entries, for a later job
     """
-    flow, keys = dataflow_of(settings, seeding=seeding, shards=shards, band_bits=band_bits), partition_keys(partitions)
+    flow, keys = dataflow_of(settings, shards=shards, band_bits=band_bits), partition_keys(partitions)
     topic, uid = (seed_topic(settings), "seeds") if seeding else (settings.topics.fingerprints, "source")
     source = (
         KafkaSource.builder()

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from index import Document, Entries, Kind, Parameters, Source, Verdict, plain_source
-from index.dataflow import Seeds, document_keys
+from index.dataflow import Seeds, document_keys, samples_of
 from index.tools import Record, Snapshot
-from streamer.flink.seed_batch import pack_ends, pack_seeds
+from streamer.flink.seed_batch import pack_ends, pack_sample, pack_seeds
 from streamer.records.envelope import DOCUMENTS_MAX, Heading, stamp_text
 from streamer.records.fingerprint_batch import FingerprintBatch
 
@@ -78,7 +79,7 @@ class _Keys:
 
 
 def seeds_of(taken: Snapshot, partitions: int) -> Iterator[Seed]:
-    """All entries of an index that count, then a last batch for each partition.
+    """All entries of an index that count, its samples of hosts, then a last batch for each partition.
 
     A member counts as long as its root. A delivered document becomes its own root once its root is gone.
     """
@@ -88,6 +89,12 @@ def seeds_of(taken: Snapshot, partitions: int) -> Iterator[Seed]:
         heading = Heading(stamp, source.stream, names.get(source.stream, ""), source.partition, begin, end)
         content = pack_seeds(_batch(heading, source, run, taken.parameters), _seeds(taken, run))
         yield Seed(source.partition % partitions, keys.batches, content, len(run))
+    if taken.parameters.frames is not None:
+        for group, sample in samples_of(taken.host_groups(), taken.samples()):
+            keys.batches += 1
+            partition = group % partitions
+            content = pack_sample(Heading(stamp, "", "", partition, 0, 0), group, sample)
+            yield Seed(partition, keys.batches, content, 0)
     ends: dict[int, dict[str, int]] = {partition: {} for partition in range(partitions)}
     for source, applied in taken.applied().items():
         ends.setdefault(source.partition, {})[source.stream] = applied.offset
@@ -128,7 +135,7 @@ def _batch(heading: Heading, source: Source, run: Sequence[_Entry], parameters: 
         np.array([each.position.offset for each in documents], np.uint64),
         np.array([each.kind for each in documents], np.uint8),
         np.zeros(count, np.uint8),
-        np.array([each.fingerprint for each in documents], np.uint64),
+        _fingerprints(documents, parameters),
         np.array([each.time_ms for each in documents], np.int64),
         [each.id for each in documents],
         looks.reshape(count, parameters.look_bytes) if parameters.look is not None else None,
@@ -144,7 +151,16 @@ def _seeds(taken: Snapshot, run: Sequence[_Entry]) -> Seeds:
     found = taken.documents(np.array(numbers, np.uint64))
     roots = [found[number] for number in numbers]
     keys = np.array([run[row].root for row in members], np.uint64).reshape(-1, 2)
-    fingerprints = np.array([root.fingerprint for root in roots], np.uint64).reshape(len(roots), parameters.words)
+    fingerprints = _fingerprints(roots, parameters)
     looks = np.frombuffer(b"".join(root.look for root in roots), np.uint8).reshape(len(roots), parameters.look_bytes)
     letters = np.array([root.length for root in roots], np.uint32)
     return Seeds(np.array(members, np.int64), keys, fingerprints, looks, letters)
+
+
+def _fingerprints(documents: Sequence[Document], parameters: Parameters) -> npt.NDArray[np.uint64]:
+    """Fingerprints with their frames, uint64 [n, words]."""
+    fingerprints = np.zeros((len(documents), parameters.stored_words), np.uint64)
+    for row, each in enumerate(documents):
+        words = each.fingerprint + each.frame
+        fingerprints[row, : len(words)] = words
+    return fingerprints

@@ -15,6 +15,7 @@ import importlib.metadata
 import os
 import platform
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -268,11 +269,11 @@ class Metrics:
         """All processes' metrics, in Prometheus' text format."""
         return prometheus_client.generate_latest(self._registry)
 
-    def seen(self, definitions: Iterable[Definition]) -> dict[str, list[tuple[dict[str, str], float]]]:
-        """Labels and value of each series of these counters and gauges, by name, over all processes."""
-        series: dict[str, list[tuple[dict[str, str], float]]] = {each.name: [] for each in definitions}
-        for sample in (sample for family in self._registry.collect() for sample in family.samples):
-            if sample.name in series:
+    def seen(self) -> dict[str, list[tuple[dict[str, str], float]]]:
+        """Labels and value of each series, by its counter's or gauge's name, over all processes."""
+        series: dict[str, list[tuple[dict[str, str], float]]] = defaultdict(list)
+        for family in self._registry.collect():
+            for sample in family.samples:
                 series[sample.name].append((dict(sample.labels), sample.value))
         return series
 

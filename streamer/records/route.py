@@ -339,11 +339,11 @@ def _gained(record: Record, decision: Decision, position: Header, stream: Header
         if decision.original_stream is not None:
             gained.append((ORIGINAL_STREAM, _bytes(decision.original_stream)))
         if decision.distance is not None:
-            gained.append(_number_header(DISTANCE, decision.distance))
+            gained.append(_short_header(DISTANCE, decision.distance))
         if decision.similarity is not None:
-            gained.append(_number_header(SIMILARITY, decision.similarity))
+            gained.append(_short_header(SIMILARITY, decision.similarity))
         if decision.relation is not None:
-            gained.append(_relation_header(decision.relation))
+            gained.append(_short_header(RELATION, decision.relation))
         if decision.length is not None:
             gained.append((LENGTH, b"%.3f" % decision.length))
         if decision.new is not None:
@@ -352,13 +352,8 @@ def _gained(record: Record, decision: Decision, position: Header, stream: Header
 
 
 @lru_cache(1024, typed=True)
-def _number_header(name: str, value: float) -> Header:
+def _short_header(name: str, value: float | str) -> Header:
     return (name, str(value).encode())
-
-
-@cache
-def _relation_header(relation: str) -> Header:
-    return (RELATION, relation.encode())
 
 
 def _connect_errors(record: Record, decision: Decision, connector_name: str, task_id: str) -> Headers:

@@ -11,7 +11,6 @@ Protocol: docs.confluent.io, "Formats, Serializers, and Deserializers" and "Sche
 
 import base64
 import http.client
-import importlib.util
 import io
 import json
 import ssl
@@ -28,9 +27,9 @@ from urllib.parse import quote
 
 import orjson
 
-from streamer.errors import RegistryRefuses, RegistryUnavailable, SettingsError
+from streamer.errors import RegistryRefuses, RegistryUnavailable
 from streamer.records.reason import Reason
-from streamer.settings.named_files import usable
+from streamer.settings.named_files import require_package, usable
 from streamer.settings.settings import Decode
 
 MAGIC = b"\0"
@@ -55,10 +54,7 @@ class Undecodable(Exception):
 
 def require_avro() -> None:
     """Raise SettingsError unless fastavro is installed."""
-    if importlib.util.find_spec("fastavro") is None:
-        raise SettingsError(
-            'decode.format: "avro" needs the package fastavro, which is not installed: pip install "neardup-streamer[registry]"'
-        )
+    require_package("fastavro", 'decode.format: "avro" needs the package fastavro', "registry")
 
 
 def schema_of(value: bytes) -> int:

@@ -111,23 +111,8 @@ def unpack_verdicts(content: bytes | None, where: str) -> VerdictBatch:
     unpacker.finish()
     if count and int(verdicts.max()) > max(Verdict):
         raise unpacker.unreadable(f"it holds the unknown verdict {int(verdicts.max())}")
-    return VerdictBatch(
-        heading,
-        decider,
-        offsets,
-        verdicts,
-        reasons,
-        distances,
-        ratios,
-        replayed.astype(np.bool_),
-        kinds,
-        fingerprints,
-        ids,
-        details,
-        original_ids,
-        positions,
-        names,
-    )
+    columns = offsets, verdicts, reasons, distances, ratios, replayed.astype(np.bool_), kinds, fingerprints
+    return VerdictBatch(heading, decider, *columns, ids, details, original_ids, positions, names)
 
 
 def _unpack_originals(

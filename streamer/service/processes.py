@@ -255,9 +255,10 @@ class Processes(AbstractContextManager["Processes"]):
         assert self._pool is not None
         try:
             return self._pool.submit(function, *arguments)
-        except BrokenProcessPool as error:
+        except (BrokenProcessPool, EOFError, OSError) as error:
+            # The system may refuse a process, and the server that starts them may die, too.
             failed: Future[Any] = Future()
-            failed.set_exception(error)
+            failed.set_exception(BrokenProcessPool(str(error)))
             return failed
 
 

@@ -241,11 +241,8 @@ class Supervisor:
 
     def _put_off(self, slot: Slot, *, steady: bool) -> None:
         workers = self._settings.workers
-        slot.backoff_ms = (
-            workers.restart_backoff_ms
-            if steady or not slot.backoff_ms
-            else min(2 * slot.backoff_ms, workers.restart_backoff_max_ms)
-        )
+        longer_ms = 0 if steady else 2 * slot.backoff_ms
+        slot.backoff_ms = min(max(workers.restart_backoff_ms, longer_ms), workers.restart_backoff_max_ms)
         slot.start_due_seconds = time.monotonic() + slot.backoff_ms / 1000
 
     def _note_end(self, slot: Slot, measures: metrics.Metrics, cause: str) -> None:

@@ -1,5 +1,6 @@
-"""Files that settings name, and the error for one that cannot be used."""
+"""Files that settings name, packages that they need, and the error for one that cannot be used."""
 
+import importlib.util
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,12 @@ def read_named(key: str, file: Path) -> bytes:
     """Content of the file that the setting `key` names. Raises SettingsError."""
     with usable(key, file, "bytes"):
         return file.read_bytes()
+
+
+def require_package(package: str, needed: str, extra: str) -> None:
+    """Raise SettingsError unless a package is installed. `needed` begins the sentence; the extra installs it."""
+    if importlib.util.find_spec(package) is None:
+        raise SettingsError(f'{needed}, which is not installed: pip install "neardup-streamer[{extra}]"')
 
 
 def no_password() -> NoReturn:

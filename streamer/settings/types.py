@@ -32,22 +32,17 @@ def _not_empty(given: object) -> object:
     return given
 
 
+def _name_of(letters_max: int) -> Any:
+    title = f"a name of at most {letters_max} letters, digits, dots, underscores, hyphens"
+    return Field(pattern=rf"^[A-Za-z0-9._-]{{1,{letters_max}}}$", title=title)
+
+
 # A title describes the accepted values in words if type and bounds do not.
 Port = Annotated[int, Field(ge=0, le=65535)]
 Milliseconds = Annotated[int, Field(ge=1)]
 File = Annotated[Path, Field(strict=False), BeforeValidator(_not_empty)]
-Name = Annotated[
-    str,
-    Field(
-        pattern=r"^[A-Za-z0-9._-]{1,200}$", title="a name of at most 200 letters, digits, dots, underscores, hyphens"
-    ),
-]
-Topic = Annotated[
-    str,
-    Field(
-        pattern=r"^[A-Za-z0-9._-]{1,249}$", title="a name of at most 249 letters, digits, dots, underscores, hyphens"
-    ),
-]
+Name = Annotated[str, _name_of(200)]
+Topic = Annotated[str, _name_of(249)]
 Server = Annotated[str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:/,]+):[0-9]{1,5}$", title="host:port")]
 Pointer = Annotated[str, AfterValidator(_pointer), Field(title="a JSON pointer such as /text or /meta/title")]
 Markup = Literal["none", "html", "html-main"]

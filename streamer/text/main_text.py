@@ -1,10 +1,9 @@
 """An HTML page's article, by trafilatura: the only importer. The extra `html` installs it, and the first call loads it."""
 
 import importlib.metadata
-import importlib.util
 import logging
 
-from streamer.errors import SettingsError
+from streamer.settings.named_files import require_package
 
 # Both change results: the extraction, and the parser that it uses.
 _PACKAGES = ("trafilatura", "lxml")
@@ -12,11 +11,7 @@ _PACKAGES = ("trafilatura", "lxml")
 
 def require() -> None:
     """Raise SettingsError unless trafilatura is installed."""
-    if importlib.util.find_spec("trafilatura") is None:
-        raise SettingsError(
-            'fingerprint.markup: "html-main" needs the package trafilatura, which is not installed: '
-            'pip install "neardup-streamer[html]"'
-        )
+    require_package("trafilatura", 'fingerprint.markup: "html-main" needs the package trafilatura', "html")
 
 
 def releases() -> str:

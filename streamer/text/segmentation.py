@@ -81,10 +81,7 @@ def jieba_file(path: str) -> bytes:
 
 
 def _jieba_path(path: str) -> Path:
-    spec = importlib.util.find_spec("jieba")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent / path
+    return Path(str(importlib.metadata.distribution("jieba").locate_file(f"jieba/{path}")))
 
 
 def _segmenter(name: Name, entries: Sequence[tuple[str, int | None]]) -> Segmenter:

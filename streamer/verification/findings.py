@@ -77,6 +77,11 @@ class Findings:
         """Count unchecked items: a number, or a row mask."""
         self.unchecked[reason] += int(np.sum(items))
 
+    def excuse(self, reason: str, problems: npt.NDArray[np.bool_], excused: npt.NDArray[np.bool_] | bool) -> None:
+        """Leave out the excused problems, and take their flags off."""
+        self.leave_out(reason, problems & excused)
+        problems &= ~np.asarray(excused)
+
     def __getitem__(self, check: str) -> Finding:
         return self._by_check[check]
 

@@ -77,13 +77,12 @@ class JournalCheck:
             rows = self.ledger.rows_of(source, offsets)
             first, end = self.extent.first.get(source, 0), self.extent.end.get(source, 0)
             inside = (offsets >= first) & (offsets < end)
-            excused = inside & (rows == NONE)
+            excused = rows == NONE
             if not self.extent.compacted:
                 excused &= np.array([record.reason == Reason.UNREADABLE for record in records], np.bool_) | within(
                     self.ledger.unreadable, source, offsets
                 )
-            self.ledger.findings.leave_out("positions whose records the input no longer has", excused)
-            inside &= ~excused
+            self.ledger.findings.excuse("positions whose records the input no longer has", inside, excused)
             self.ledger.findings.examine("journal-foreign", int(inside.sum()))
             self.ledger.findings.note(
                 "journal-foreign",
@@ -132,13 +131,10 @@ class JournalCheck:
         differs = delivered & (state["verdict"] != verdicts)
         # A restored index may not have known the match when the page entered again.
         keep_name = np.isin(state["verdict"], (Verdict.TEMPLATE, Verdict.EXTENDS))
-        nameless = differs & keep_name & (verdicts == Verdict.UNIQUE)
-        self.ledger.findings.leave_out(
-            "pages of templates and longer versions that a restored index knows as unique alone", nameless
-        )
-        differs &= ~nameless
+        name = "pages of templates and longer versions that a restored index knows as unique alone"
+        self.ledger.findings.excuse(name, differs, keep_name & (verdicts == Verdict.UNIQUE))
         self.ledger.note("journal-differs", rows[differs], "has another verdict in the index")
-        duplicate = delivered & ~differs & ~nameless & naming_originals(verdicts)
+        duplicate = delivered & ~differs & naming_originals(verdicts)
         away = duplicate & (state["original"] >= 0) & (self._origins(records) != state["original"])
         self.ledger.note("journal-differs", rows[away], "has another original in the index")
         ids = np.array([0 if each.origin is None else digest_of_text(each.origin.id) for each in records], np.uint64)
@@ -152,11 +148,8 @@ class JournalCheck:
         # A restored duplicate has lost its distance, which its output may still have.
         wrong = duplicate & (distances != state["distance"]) & (distances != -1) & (state["distance"] != -1)
         # A restored index learns frames in another order.
-        self.ledger.findings.leave_out(
-            "distances in the frames of hosts, which a restored index may know otherwise",
-            wrong if len(self._hosts) else 0,
-        )
-        wrong &= not len(self._hosts)
+        name = "distances in the frames of hosts, which a restored index may know otherwise"
+        self.ledger.findings.excuse(name, wrong, len(self._hosts) > 0)
         self.ledger.note("journal-differs", rows[wrong], "has another distance in the index")
         entered = np.array([each.document is not None for each in records], np.bool_)
         ids = np.array(
@@ -213,6 +206,5 @@ class JournalCheck:
                     "outputs that enter nothing, and that a restored index does not know",
                     (unknown & ~needed & (state["outputs"] > 0)),
                 )
-                excused = needed & (at < excused_below)
-                self.ledger.findings.leave_out("outputs that may have expired from the index", excused)
-                self.ledger.note("journal-missing", rows[needed & ~excused], "is not known to the index")
+                self.ledger.findings.excuse("outputs that may have expired from the index", needed, at < excused_below)
+                self.ledger.note("journal-missing", rows[needed], "is not known to the index")

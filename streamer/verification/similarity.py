@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +17,6 @@ ROWS_AT_ONCE = 1 << 16
 
 ROUNDING = 0.0006
 """Headers have three digits."""
-
-_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 @dataclass
@@ -62,11 +59,9 @@ class SimilarityCheck:
             counts |= framed
             wrong = ~counts | (distances != state["distance"][rows])
             # A restored index learns frames in another order, and keeps none for documents that did not enter.
-            in_frames = wrong & ((state["frame"][rows] > 0) | (state["frame"][originals] > 0))
-            self._ledger.findings.leave_out(
-                "similarities in the frames of hosts, which the index may know otherwise", in_frames
-            )
-            wrong &= ~in_frames
+            in_frames = (state["frame"][rows] > 0) | (state["frame"][originals] > 0)
+            name = "similarities in the frames of hosts, which the index may know otherwise"
+            self._ledger.findings.excuse(name, wrong, in_frames)
             if inserts_all:
                 unexplained.append(rows[wrong & (state["distance"][rows] != NO_DISTANCE)])
             else:
@@ -94,7 +89,8 @@ class SimilarityCheck:
         ]
         members = np.concatenate([*parts, np.zeros(0, np.int64)])
         members = members[np.argsort(state["original"][members], kind="stable")]
-        begins, ends = (np.searchsorted(state["original"][members], state["original"][rows], side) for side in _SIDES)
+        begins = np.searchsorted(state["original"][members], state["original"][rows], "left")
+        ends = np.searchsorted(state["original"][members], state["original"][rows], "right")
         for row, begin, end in zip(rows.tolist(), begins.tolist(), ends.tolist(), strict=True):
             if not self._has_match(row, members[begin:end]):
                 self._note(np.array([row]), np.array([NO_DISTANCE], np.int16))

@@ -103,34 +103,30 @@ class UniquesCheck:
         # A new version may resemble others if it resembles its older version more.
         unique = (state["verdict"][later] == Verdict.UNIQUE) & (state["recrawled"][later] == 0)
         # A given-back page duplicates only its own versions.
-        again = unique & np.isin(state["id"][later], self._given_back) & (state["id"][earlier] != state["id"][later])
-        self._ledger.findings.leave_out("near-duplicates of a page that was given back", again)
-        unique &= ~again
+        again = np.isin(state["id"][later], self._given_back) & (state["id"][earlier] != state["id"][later])
+        self._ledger.findings.excuse("near-duplicates of a page that was given back", unique, again)
         ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
         self._ledger.findings.leave_out("near-duplicates that are not both known to the index", ~ordered)
         # Such entries have other bands.
-        framed = unique & ((state["frame"][earlier] > 0) | (state["frame"][later] > 0))
-        self._ledger.findings.leave_out(
-            "near-duplicates in the frames of hosts, which are found by what is their own", framed
-        )
-        unique &= ~framed
+        framed = (state["frame"][earlier] > 0) | (state["frame"][later] > 0)
+        name = "near-duplicates in the frames of hosts, which are found by what is their own"
+        self._ledger.findings.excuse(name, unique, framed)
         # Two unique documents are wrong in either order. An update or template page may resemble an earlier document.
         either = (state["verdict"][earlier] == Verdict.UNIQUE) | ~standing_for_themselves(state["verdict"][earlier])
         in_order = either | self._ledger.are_of_one_source(earlier, later)
-        self._ledger.findings.leave_out(
+        self._ledger.findings.excuse(
             "near-duplicates of updates and of pages of templates in other partitions, whose order a restored index does not "
             "keep",
-            unique & ~in_order,
+            unique,
+            ~in_order,
         )
-        unique &= in_order
         # Between sources a restored index may reverse the order: the later one was gone when the earlier came.
         counting = (state["retired"][earlier] == 0) & (
             (state["retired"][later] == 0) | self._ledger.are_of_one_source(earlier, later)
         )
-        self._ledger.findings.leave_out(
-            "near-duplicates of entries that expired or were forgotten", unique & ordered & ~counting
-        )
-        self._note(earlier, later, np.flatnonzero(unique & ordered & counting & (state["resembles"][later] == 0)))
+        wrong = unique & ordered
+        self._ledger.findings.excuse("near-duplicates of entries that expired or were forgotten", wrong, ~counting)
+        self._note(earlier, later, np.flatnonzero(wrong & (state["resembles"][later] == 0)))
 
     def _near_to_roots(self, rows: Rows, matches: Rows) -> Flags:
         """Whether a match counts by its root: bool [n]; False for a root retired since then."""

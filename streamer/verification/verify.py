@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from index import Index, Parameters
 from streamer.errors import NoDocuments
-from streamer.fingerprint.scheme import Scheme, key_for, measure_of, parameters_for, scheme_for, settings_digest
+from streamer.fingerprint.scheme import Scheme, key_for, measure_of, scheme_with_parameters, settings_digest
 from streamer.records.decode import Decoder
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import Extent, OutputLog
@@ -44,8 +44,7 @@ def verify(
 
     Raises ParametersDiffer, NoDocuments before the first commit, IndexDamaged, and the output log's errors.
     """
-    scheme = scheme_for(settings, key_for(settings, index.secret))
-    asked = parameters_for(settings, scheme.stamp())
+    scheme, asked = scheme_with_parameters(settings, key_for(settings, index.secret))
     deciding = index.parameters.deciding(asked, str(settings.index.directory))
     with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
         return _Verification(settings, output_log, index, deciding, scheme, progress, sample, Path(folder)).run()

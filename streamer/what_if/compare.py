@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from index import NO_DISTANCE, Position, Verdict, errors, naming_originals
 from streamer.fingerprint.documents import entries_of, fingerprint_documents
-from streamer.fingerprint.scheme import measure_of, parameters_for, scheme_for
+from streamer.fingerprint.scheme import measure_of, scheme_with_parameters
 from streamer.index_admin.tools import key_in_place, open_for_reading
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.output_headers import OutputHeaders
@@ -51,8 +51,7 @@ class _Comparison:
         self._of_other_index = settings.replaced(index={"directory": folder / "index"})
         self._output_log, self._progress, self._folder = output_log, progress, folder
         self._decoder = Decoder(settings.decode)
-        self._scheme = scheme_for(settings, key_in_place(settings)[0])
-        self._parameters = parameters_for(settings, self._scheme.stamp())
+        self._scheme, self._parameters = scheme_with_parameters(settings, key_in_place(settings)[0])
         self._measure = measure_of(settings, self._parameters)
 
     def run(self) -> Differences:

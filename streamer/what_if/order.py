@@ -53,8 +53,7 @@ def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
     # An update needs its older version's decision, if readable; else it is a new page.
     naming = naming_originals(rows["verdict"]) & ~standing_for_themselves(rows["verdict"])
     order: Rows = np.lexsort((offsets, sources, naming, times, ~known, places))
-    resembling = naming & ~standing_for_themselves(rows["verdict"])
-    left_out = again(documents) | (resembling & (originals == NONE))
+    left_out = again(documents) | (naming & (originals == NONE))
     decidable: Rows = order[~left_out[order]]
     return decidable
 

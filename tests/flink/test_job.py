@@ -176,7 +176,7 @@ def test_a_job_that_an_index_seeds_goes_on_as_the_index_would(
     kafka: SimpleNamespace, flink: LocalFlink, tmp_path: Path
 ) -> None:
     """Half of the documents are decided by an index, which loses some of them; a copy of it says what comes next."""
-    with of_both_schemes(kafka, flink, "seeded", "index.templates=false") as worlds:
+    with of_both_schemes(kafka, flink, "seeded") as worlds:
         each(worlds, lambda world: seed_from_half(world, tmp_path / world.scheme))
         each(worlds, lambda world: world.submit(since=world.stop(), seeded=True))
         # What the index has decided comes once more: nobody hears of it.

@@ -29,6 +29,15 @@ def run(command: str, cwd: Path, **variables: str) -> subprocess.CompletedProces
     )
 
 
+def test_another_system_is_refused_in_one_line_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.platform = 'darwin'\n")
+    done = run("module", ROOT, PYTHONPATH=str(tmp_path))
+
+    assert (done.returncode, done.stdout) == (os.EX_CONFIG, "")
+    (line,) = done.stderr.splitlines()
+    assert line == "streamer: runs on Linux alone; elsewhere use its container image (deploy/Dockerfile)"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("foreign", ["index.py", "index/__init__.py"])
 def test_a_foreign_index_is_named_in_one_line_with_what_to_do(tmp_path: Path, command: str, foreign: str) -> None:

@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from index.kernels import leaves
 from index.kernels.scan import address_of
+from index.storage.data_file import NO_ROOT, TREE
 
-_RECORD = struct.Struct("<IHHQQQQQ")
 _PAGE_NUMBER = struct.Struct("<Q")
 HEADER_BYTES = 16
-_NO_ROOT = 2**64 - 1
 
 
 class TreePlace(NamedTuple):
@@ -58,11 +57,11 @@ class ValuePlaces(NamedTuple):
 
 def tree_place(record: memoryview | bytes, page_bytes: int) -> TreePlace:
     """A table's place, from LMDB's record: a view of a page in the map."""
-    *_, entries, root = _RECORD.unpack(record)
+    *_, entries, root = TREE.unpack(record)
     address = int(address_of(record))
     page = address - address % page_bytes
     number = _PAGE_NUMBER.unpack(_bytes_at(page, _PAGE_NUMBER.size))[0]
-    return TreePlace(page - number * page_bytes, page_bytes, None if root == _NO_ROOT else root, entries)
+    return TreePlace(page - number * page_bytes, page_bytes, None if root == NO_ROOT else root, entries)
 
 
 def value_places(tree: TreePlace, key_bytes: int) -> ValuePlaces | None:

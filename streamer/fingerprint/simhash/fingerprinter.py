@@ -76,9 +76,8 @@ class Fingerprinter(Scheme):
         """Every text's distinct features, as its fingerprint adds them up: hashes uint64 [features], weights float64."""
         features: list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]] = []
         for begin, end in slices(texts):
-            hashes, weights, bounds = self._weighted(self._normaliser.characters(texts[begin:end]), titles[begin:end])[
-                0
-            ]
+            characters = self._normaliser.characters(texts[begin:end])
+            (hashes, weights, bounds), _ = self._weighted(characters, titles[begin:end])
             features += [
                 (hashes[low:high, 0], weights[low:high].astype(np.float64)) for low, high in pairwise(bounds.tolist())
             ]

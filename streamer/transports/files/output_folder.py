@@ -155,7 +155,7 @@ class OutputFolder:
                 self._load()
             else:
                 self._refuse_foreign_outputs()
-                self._save(self._lengths, self.sources)
+                self._save(self._lengths, ())
                 _sync(self.folder.parent)
             self._open_outputs()
         except OSError as error:
@@ -212,7 +212,7 @@ class OutputFolder:
 
         Half a file never has the final name. Raises DeliveryDoubtful, RecoveryRefused.
         """
-        try:
+        with self._in_doubt():
             states = {name: self.path(name).stat() for name in further}
             marks = {name: (state.st_size, f"{state.st_size} {state.st_mtime_ns}") for name, state in states.items()}
             marks |= {name: (length, str(length)) for name, length in self._lengths.items()}
@@ -223,17 +223,11 @@ class OutputFolder:
                     _sync(unfinished, os.O_RDONLY)
                     unfinished.replace(path)
             _sync(self.folder)
-        except OSError as error:
-            raise self._doubt(error) from error
 
     def register(self, inputs: Iterable[Delivered]) -> None:
         """Write inputs and their progress into the checkpoint. Raises DeliveryDoubtful."""
-        sources = self.sources | {each.path: each for each in inputs}
-        try:
-            self._save(self._lengths, sources)
-        except OSError as error:
-            raise self._doubt(error) from error
-        self.sources = sources
+        with self._in_doubt():
+            self._save(self._lengths, inputs)
 
     def append(self, contents: Mapping[str, bytes], inputs: Iterable[Delivered]) -> None:
         """Append the contents to the outputs by name, and commit `inputs` in the checkpoint.
@@ -242,8 +236,7 @@ class OutputFolder:
         """
         self._hooks.before_outputs()
         lengths = dict(self._lengths)
-        sources = self.sources | {each.path: each for each in inputs}
-        try:
+        with self._in_doubt():
             for name, content in contents.items():
                 packed = COMPRESSIONS[self._compression](content)
                 _write_at(self._descriptors[name], packed, lengths[name])
@@ -251,11 +244,7 @@ class OutputFolder:
             for name in contents:
                 os.fdatasync(self._descriptors[name])
             self._hooks.after_outputs()
-            self._save(lengths, sources)
-        except OSError as error:
-            raise self._doubt(error) from error
-        self._lengths = lengths
-        self.sources = sources
+            self._save(lengths, inputs)
         self._hooks.after_checkpoint()
 
     def close(self) -> None:
@@ -345,21 +334,28 @@ class OutputFolder:
             f"{self.folder / CHECKPOINT}: is damaged: put it back from a copy of the whole folder, or name another --out."
         )
 
-    def _save(self, lengths: dict[str, int], sources: Mapping[str, Delivered]) -> None:
+    def _save(self, lengths: dict[str, int], inputs: Iterable[Delivered]) -> None:
+        sources = self.sources | {each.path: each for each in inputs}
         content = orjson.dumps(
             _Checkpoint(FORMAT, self._compression, lengths, list(sources.values())), option=orjson.OPT_APPEND_NEWLINE
         )
         with replacing(self.folder / CHECKPOINT) as file:
             file.write(content)
         _sync(self.folder)
+        self._lengths, self.sources = lengths, sources
 
-    def _doubt(self, error: OSError) -> DeliveryDoubtful:
-        full = error.errno in _FULL
-        cause = "the disk is full" if full else str(error.strerror)
-        return (OutputFull if full else DeliveryDoubtful)(
-            f"--out {self.folder}: a batch could not be written: {cause}. Remove the cause and start again with the same "
-            "--out: nothing is lost, and nothing will be doubled."
-        )
+    @contextlib.contextmanager
+    def _in_doubt(self) -> Iterator[None]:
+        """Raises DeliveryDoubtful for the block's OSError."""
+        try:
+            yield
+        except OSError as error:
+            full = error.errno in _FULL
+            cause = "the disk is full" if full else str(error.strerror)
+            raise (OutputFull if full else DeliveryDoubtful)(
+                f"--out {self.folder}: a batch could not be written: {cause}. Remove the cause and start again with the "
+                "same --out: nothing is lost, and nothing will be doubled."
+            ) from error
 
 
 def write_parquet(folder: Path, further: Sequence[str] = ()) -> None:

@@ -4,15 +4,14 @@
 number.
 """
 
-import importlib.util
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from streamer.errors import SettingsError
 from streamer.records.record import Headers, Record
 from streamer.settings.kafka import Kafka
+from streamer.settings.named_files import require_package
 
 Commits = Mapping[int, tuple[int, str]]
 """Offset to commit and its note, by input partition."""
@@ -47,11 +46,9 @@ def numbers_of(partitions: Iterable[Any]) -> frozenset[int]:
 
 def require_client(kafka: Kafka) -> None:
     """Raise SettingsError without the package for `kafka.client`."""
-    if kafka.client == "confluent-kafka" and importlib.util.find_spec("confluent_kafka") is None:
-        raise SettingsError(
-            'kafka.client: "confluent-kafka" needs the package of this name, which is not installed: '
-            'pip install "neardup-streamer[confluent]"'
-        )
+    if kafka.client == "confluent-kafka":
+        needed = 'kafka.client: "confluent-kafka" needs the package of this name'
+        require_package("confluent_kafka", needed, "confluent")
 
 
 class Reader(Protocol):

@@ -182,24 +182,21 @@ def read_inputs(settings: Settings, positions: Collection[Position]) -> Iterator
 
 
 def _absent_topics(settings: Settings, topics: Mapping[str, str]) -> dict[str, Absent]:
-    absent = {
-        stream: Absent(f"{name!r} is no topic; of what was filtered from files, name the folder of outputs (--out)")
-        for stream, name in topics.items()
-        if not _TOPIC.fullmatch(name)
-    }
-    asked = sorted({name for stream, name in topics.items() if stream not in absent})
-    if not asked:
-        return absent
-    with clients.asking(settings, "looking for the topics of records to show") as admin:
-        identities = clients.topic_ids(admin, asked)
+    asked = sorted({name for name in topics.values() if _TOPIC.fullmatch(name)})
+    absent: dict[str, Absent] = {}
+    identities: Mapping[str, str | None] = {}
+    if asked:
+        with clients.asking(settings, "looking for the topics of records to show") as admin:
+            identities = clients.topic_ids(admin, asked)
     for stream, name in topics.items():
-        if stream not in absent and identities[name] != stream:
-            gone = identities[name] is None
-            absent[stream] = Absent(
-                f"the brokers have no topic {name!r}"
-                if gone
-                else f"the topic {name!r} was deleted and made again since"
-            )
+        if name not in identities:
+            why = f"{name!r} is no topic; of what was filtered from files, name the folder of outputs (--out)"
+        elif identities[name] is None:
+            why = f"the brokers have no topic {name!r}"
+        else:
+            why = "" if identities[name] == stream else f"the topic {name!r} was deleted and made again since"
+        if why:
+            absent[stream] = Absent(why)
     return absent
 
 

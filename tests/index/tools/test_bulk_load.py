@@ -85,19 +85,6 @@ def test_sorted_runs_hold_and_move_what_those_in_pages_do(
             world.turn()
 
 
-@of_schemes
-def test_equals_are_found_among_themselves(parameters: Parameters) -> None:
-    generator = np.random.default_rng(1)
-    distinct = generator.integers(1, 2**63, (20, parameters.words)).astype(np.uint64)
-    rows = generator.integers(20, size=50)
-    found, compared = exact_lookup_of(distinct[rows], parameters).pairs(nearest_only=False)
-    firsts = [(row, rows.tolist().index(which)) for row, which in enumerate(rows.tolist())]
-    expected = [(row, first) for row, first in firsts if first < row]
-    assert list(zip(found.rows.tolist(), found.numbers.tolist(), strict=True)) == expected
-    assert not found.distances.any()
-    assert compared.tolist() == [int(first < row) for row, first in firsts]
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 3_000), st.integers(0, 40))
 def test_entries_are_sorted_by_hash_and_place(seed: int, count: int, bits: int) -> None:

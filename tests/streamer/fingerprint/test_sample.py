@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from streamer.fingerprint.key import PUBLIC
-from streamer.fingerprint.sample import samples, shared
+from streamer.fingerprint.sample import samples
 from streamer.fingerprint.scheme import scheme_for
+from streamer.fingerprint.simhash.weights import present
 from streamer.settings.settings import load
 
 
@@ -29,7 +30,7 @@ def test_two_texts_share_their_least_feature_with_the_probability_of_their_simil
     for seed in range(seeds):
         first, second = samples(hashes, bounds, 1, replace(PUBLIC, seed=seed))
         equal += first.least == second.least
-    assert shared(first.features, second.features).sum() == common
+    assert present(first.features, second.features).sum() == common
     # Four deviations of a binomial share.
     assert equal / seeds == pytest.approx(expected, abs=4 * (expected * (1 - expected) / seeds) ** 0.5)
 

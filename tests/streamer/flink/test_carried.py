@@ -34,16 +34,12 @@ def test_what_is_not_carried_is_refused_by_name_and_with_the_reason(setting: str
 
 def test_everything_that_is_refused_is_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
-        dataflow_of(load(None, [], {}), seeding=True)
-    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["index.templates", "index.recrawl"]
+        dataflow_of(load(None, ["guard.policy=pass"], {}))
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["index.recrawl", "guard.policy"]
 
 
-def test_a_flow_learns_frames_unless_an_index_seeds_it() -> None:
-    defaults = load(None, CARRIED, {})
-    assert dataflow_of(defaults).parameters.frames is not None
-    with pytest.raises(SettingsError, match=r"index\.templates: a seed has no samples of hosts"):
-        dataflow_of(defaults, seeding=True)
-    assert dataflow_of(load(None, [*CARRIED, "index.templates=false"], {}), seeding=True).parameters.frames is None
+def test_a_flow_learns_frames_by_default() -> None:
+    assert dataflow_of(load(None, CARRIED, {})).parameters.frames is not None
 
 
 @pytest.mark.parametrize(("chosen", "longer"), [("longer=pass", Longer(1_000)), ("longer=duplicate", None)])

@@ -1,6 +1,7 @@
 """A flow that begins with the entries of an index goes on as the index would have."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,24 @@ from hypothesis import strategies as st
 
 from index import Index, Longer, Parameters
 from index.dataflow import Dataflow
+from index.frames import samples
 from index.matching.root import RootRule
+from index.storage import layout
 from index.tools import snapshot
 from streamer.flink.seeding import seeds_of
 from tests.support.dataflow import Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row, entries_of
-from tests.support.flow_logs import BANDING, INSERTS, logs_of, minhash_rows, parse_headers, simhash_rows, with_lengths
+from tests.support.flow_logs import (
+    BANDING,
+    INSERTS,
+    hosted_rows,
+    logs_of,
+    minhash_rows,
+    parse_headers,
+    simhash_rows,
+    with_lengths,
+)
+from tests.support.framed_sites import PARAMETERS as FRAMED
 from tests.support.looks import LOOKS, looked_at_rows
 from tests.support.roots import root_rules
 
@@ -91,3 +104,17 @@ def test_with_a_second_look(kind: str, data: st.DataObject) -> None:
     rows = looked_at_rows(data.draw(st.integers(0, 2**32)), data.draw(st.integers(1, 100)), look)
     parameters = Parameters(64, distance_max, insert, look=look, root=root_rules(insert, distance_max, data))
     assert_goes_on(parameters, rows, data)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_pages_of_hosts_keep_their_frames_and_hosts_their_samples(data: st.DataObject) -> None:
+    """Also with so few samples in a group that hosts lose theirs all the time."""
+    hosts, count = data.draw(st.integers(1, 5), label="hosts"), data.draw(st.integers(1, 150))
+    rows = hosted_rows(data.draw(st.integers(0, 2**32)), count, hosts=hosts)
+    root = RootRule(data.draw(st.sampled_from([3_000, 6_000])), data.draw(st.sampled_from([500, 2_000])))
+    with pytest.MonkeyPatch.context() as patch:
+        if data.draw(st.booleans(), label="few samples"):
+            patch.setattr(layout, "HOSTS_MAX", 1)
+            patch.setattr(samples, "HALVED_EVERY", 5)
+        assert_goes_on(replace(FRAMED, root=root), rows, data)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
 
 PARTITIONS = 4
 COUNT = 600
-CARRIED = ["index.templates=false", "index.recrawl=duplicate"]
+CARRIED = ["index.recrawl=duplicate"]
 
 
 def settings_of(kafka: SimpleNamespace, directory: Path, *more: str) -> Settings:
@@ -98,8 +98,8 @@ def test_what_flink_cannot_carry_and_other_settings_are_refused_by_their_names(
 ) -> None:
     settings = settings_of(kafka, tmp_path / "index")
     filled(settings)
-    chosen = settings.model_copy(update={"index": settings.index.model_copy(update={"templates": True})})
-    with open_for_reading(settings) as index, pytest.raises(SettingsError, match=r"index\.templates"):
+    chosen = settings.model_copy(update={"index": settings.index.model_copy(update={"recrawl": "update"})})
+    with open_for_reading(settings) as index, pytest.raises(SettingsError, match=r"index\.recrawl"):
         seed(chosen, index, lambda _: None)
     looser = settings.model_copy(update={"index": settings.index.model_copy(update={"insert": "unique"})})
     with open_for_reading(settings) as index, pytest.raises(errors.ParametersDiffer, match="insert: stored root"):

@@ -87,6 +87,13 @@ def children_of(number: int) -> list[int]:
     return [*found, *(below for child in found for below in children_of(child))]
 
 
+def command_line(number: int) -> bytes:
+    try:
+        return Path(f"/proc/{number}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def workers_of(number: int) -> list[int]:
     """The processes that prepare batches: those below the server that starts them."""
     return [below for child in children_of(number) for below in children_of(child)]
@@ -183,6 +190,24 @@ def test_copies_that_a_large_input_starts_at_once_may_be_killed_and_change_nothi
         while not (tmp_path / "out" / "verdicts.jsonl").exists():
             time.sleep(0.005)
         os.kill(copies[-1], signal.SIGKILL)
+        assert process.wait() == 0
+    assert outputs(tmp_path / "out") == outputs(tmp_path / "single")
+
+
+def test_the_server_that_starts_processes_may_be_killed_as_they_start_and_changes_nothing(
+    single: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
+    path = wide(tmp_path / "pages.jsonl", single[0])
+    subprocess.run(command(path, tmp_path / "single", 1), check=True, env=environment(tmp_path))
+    with running(command(path, tmp_path / "out", 2), tmp_path) as process:
+        while not (copies := children_of(process.pid)):
+            assert process.poll() is None
+        while not (tmp_path / "out" / "verdicts.jsonl").exists():
+            time.sleep(0.005)
+        os.kill(copies[-1], signal.SIGKILL)
+        while not (servers := [child for child in children_of(process.pid) if b"forkserver" in command_line(child)]):
+            assert process.poll() is None, "no server starts others"
+        os.kill(servers[0], signal.SIGKILL)
         assert process.wait() == 0
     assert outputs(tmp_path / "out") == outputs(tmp_path / "single")
 

@@ -104,13 +104,10 @@ def unasked(settings: Settings, instance: str) -> Unasked | None:
     """An instance's last transaction if it certainly never asked for the commit, else None."""
     try:
         content = note_path(settings, instance).read_bytes()
-    except OSError:
-        return None
-    if not content.startswith(_BEGUN):
-        return None
-    try:
+        if not content.startswith(_BEGUN):
+            return None
         boot, (producer, epoch), firsts, before = orjson.loads(content.removeprefix(_BEGUN))
-    except ValueError:
+    except (OSError, ValueError):
         return None
     return Unasked((producer, epoch), dict(firsts), dict(before)) if boot and boot == _boot() else None
 
