@@ -9,7 +9,6 @@ rewritten. Until then lookups match it, but it does not count: it is retired, or
 """
 
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,22 +34,6 @@ FIRST_MEMTABLES = 2
 _NO_WORDS = np.frombuffer(b"", np.uint64)
 
 
-class Written(NamedTuple):
-    """Result of `Levels.merge_in`.
-
-    more    change in the level's entries
-    absent  entries to remove that were not there
-
-    >>> entries = np.array([[5 << 24], [1]], np.uint64)
-    >>> opened.store.write(lambda now: Levels(now, Table.SEGMENTS, 10).merge_in(0, Level.LAST, NO_ENTRIES, entries, 10).absent)
-    array([[83886080],
-           [       1]], dtype=uint64)
-    """
-
-    more: int
-    absent: Entries
-
-
 def first_entries_max(tables: int, memtable_entries: int, entries: int) -> int:
     """Maximum entries in the first level, in all tables; `entries`: those in both levels.
 
@@ -73,7 +56,7 @@ class Levels:
     """Hash segments in a table of the file, within one writing transaction.
 
     >>> entries = np.array([[5 << 24, 9 << 24], [1, 2]], np.uint64)
-    >>> opened.store.write(lambda now: Levels(now, Table.SEGMENTS, 10).merge_in(0, Level.FIRST, entries, NO_ENTRIES, 10).more)
+    >>> opened.store.write(lambda now: Levels(now, Table.SEGMENTS, 10).merge_in(0, Level.FIRST, entries, NO_ENTRIES, 10)[0])
     2
     """
 
@@ -91,12 +74,12 @@ class Levels:
     def move_in(self, now: CompactionState, added: Entries, removed: Entries) -> CompactionState:
         """Move entries of the cursor's table out of memory, uint64 [2, n] each; returns the state with new counts."""
         capacity = first_capacity(self._capacity)
-        written = self.merge_in(now.table, Level.FIRST, added, removed, capacity)
-        self.merge_in(now.table, Level.REMOVED, written.absent, NO_ENTRIES, capacity)
-        return now._replace(first_entries=now.first_entries + written.more)
+        more, absent = self.merge_in(now.table, Level.FIRST, added, removed, capacity)
+        self.merge_in(now.table, Level.REMOVED, absent, NO_ENTRIES, capacity)
+        return now._replace(first_entries=now.first_entries + more)
 
-    def merge_in(self, band: int, level: Level, added: Entries, removed: Entries, capacity: int) -> Written:
-        """Add entries to a level's segments, and remove others."""
+    def merge_in(self, band: int, level: Level, added: Entries, removed: Entries, capacity: int) -> tuple[int, Entries]:
+        """Add entries to a level's segments, and remove others: how many more it has, and the absent ones to remove."""
         added, removed = np.ascontiguousarray(added), np.ascontiguousarray(removed)
         more, absent, of_added, of_removed = 0, [NO_ENTRIES], 0, 0
         while of_added < added.shape[1] or of_removed < removed.shape[1]:
@@ -115,7 +98,7 @@ class Levels:
             absent.append(left)
             more += merged.shape[1] - before
             self._put(key, before > 0, merged, capacity)
-        return Written(more, np.hstack(absent))
+        return more, np.hstack(absent)
 
     def settle(self, now: CompactionState, tables: int, first_max: int, entries_max: int) -> CompactionState:
         """Move entries from the first level into the last until the first has at most `first_max`; returns the new state.
@@ -154,12 +137,12 @@ class Levels:
             count += entries.shape[1]
             key = None if end is None or edge is not None or count >= self._capacity else prefix + end
         removed = self._taken(band, begin, end)
-        written = self.merge_in(band, Level.LAST, np.hstack(gathered), removed, self._capacity)
+        more, _ = self.merge_in(band, Level.LAST, np.hstack(gathered), removed, self._capacity)
         following = HashKey((band + 1) % tables, Level.FIRST).packed() if end is None else prefix + end
         return now._replace(
             version=now.version + 1,
             first_entries=now.first_entries - count,
-            last_entries=now.last_entries + written.more,
+            last_entries=now.last_entries + more,
             settled_to=following,
         )
 

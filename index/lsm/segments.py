@@ -28,7 +28,7 @@ class Segments:
 
     >>> from index.lsm.levels import Levels
     >>> entries, none = np.array([[5 << 24], [1]], np.uint64), np.empty((2, 0), np.uint64)
-    >>> opened.store.write(lambda now: Levels(now, Table.SEGMENTS, 10).merge_in(0, Level.LAST, entries, none, 10).more)
+    >>> opened.store.write(lambda now: Levels(now, Table.SEGMENTS, 10).merge_in(0, Level.LAST, entries, none, 10)[0])
     1
     >>> segments = Segments(Table.SEGMENTS, tables=4)
     >>> opened.store.read(lambda now: segments.follow(now, CompactionState(0, 0, 0, version=1, table=0, bound=b"")))
