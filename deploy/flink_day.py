@@ -36,9 +36,6 @@ from streamer.errors import StreamerError
 from streamer.settings.parts import settings_of
 from streamer.transports.kafka.topics import committed_offsets, seed_topic
 
-SETTINGS_OF_SEED = ("index.templates=false",)
-"""What a seed needs besides the settings of every job on Flink."""
-
 CLUSTER = {"taskmanager.numberOfTaskSlots": "2", "execution.checkpointing.interval": "2 s"}
 UPGRADED_JOB = Path(__file__).with_name("flink") / "upgraded_job.py"
 
@@ -287,7 +284,7 @@ def run(directory: Path, documents: int) -> list[Step]:
     """Run a day in a new folder, and log each step. Raises DayFailed, LocalKafkaError, LocalFlinkError."""
     with ExitStack() as stack:
         kafka = stack.enter_context(LocalKafka(directory / "kafka"))
-        service = stack.enter_context(split_service(directory / "service", kafka.bootstrap_servers, SETTINGS_OF_SEED))
+        service = stack.enter_context(split_service(directory / "service", kafka.bootstrap_servers))
         flink = stack.enter_context(LocalFlink(directory / "flink", settings=QUICK | CLUSTER))
         records = stack.enter_context(reading(service.settings))
         verdicts = stack.enter_context(Verdicts(kafka.bootstrap_servers, service.settings.topics.verdicts))

@@ -13,9 +13,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from deploy.flink_service import PARTITIONS
 from streamer.settings.settings import Settings
 
-WORDS, VOCABULARY, CHANGED_MAX = 120, 10**6, 4
-HOSTS = 50
-NEAR_SHARE, RECENT_SHARE, LONGER_SHARE, BROKEN_SHARE = 0.3, 0.5, 0.1, 0.01
+WORDS, VOCABULARY, CHANGED_MAX, TEMPLATE_WORDS = 120, 10**6, 4, 60
+HOSTS = 20
+NEAR_SHARE, RECENT_SHARE, LONGER_SHARE, MOVED_SHARE, BROKEN_SHARE = 0.3, 0.5, 0.1, 0.2, 0.01
 RECENT = 50
 BROKEN = b"no document"
 TICK_SECONDS = 0.5
@@ -23,28 +23,32 @@ TICK_SECONDS = 0.5
 
 
 def made_up(seed: int) -> Iterator[bytes]:
-    """Endless documents. A share resembles earlier ones, half of these a document that may be in flight; some are longer.
+    """Endless documents. A share resembles earlier ones, half of these a document that may be in flight; some are longer,
+    or on another host.
 
-    A few are broken.
+    A few are broken. Half of the hosts have a template, which all their pages share.
     """
     random = np.random.default_rng(seed)
-    made: list[list[str]] = []
+    templates = [_words(random, TEMPLATE_WORDS * (host % 2)) for host in range(HOSTS)]
+    made: list[tuple[int, list[str]]] = []
     while True:
         if random.random() < BROKEN_SHARE:
             yield BROKEN
             continue
+        host = int(random.integers(HOSTS))
         if made and random.random() < NEAR_SHARE:
             back = min(RECENT, len(made)) if random.random() < RECENT_SHARE else len(made)
-            words = list(made[-1 - int(random.integers(back))])
+            former, words = made[-1 - int(random.integers(back))]
+            host, words = host if random.random() < MOVED_SHARE else former, words.copy()
             for place in random.integers(len(words), size=int(random.integers(CHANGED_MAX + 1))).tolist():
                 words[place] = f"w{random.integers(VOCABULARY)}"
             if random.random() < LONGER_SHARE:
                 words += _words(random, WORDS // 5)
         else:
             words = _words(random, WORDS)
-        made.append(words)
-        identity = f"https://host-{random.integers(HOSTS)}.example/{len(made)}"
-        yield orjson.dumps({"id": identity, "text": " ".join(words)})
+        made.append((host, words))
+        identity = f"https://host-{host}.example/{len(made)}"
+        yield orjson.dumps({"id": identity, "text": " ".join(templates[host] + words)})
 
 
 def _words(random: np.random.Generator, count: int) -> list[str]:
