@@ -105,7 +105,7 @@ class World:
         self.verdicts.wait_for(documents, TIMEOUT_SECONDS, self.require_alive)
         expected = self.expected(index)
         duplicates, longer = (sum(told.verdicts.count(verdict) for told in expected.values()) for verdict in (1, 8))
-        assert documents / 10 < duplicates < documents / 2
+        assert documents / 20 < duplicates < documents / 2
         assert longer > documents / 100
         assert mismatches(expected, self.verdicts.by_batch) == 0, self.scheme
         assert self.verdicts.changed == 0
