@@ -9,8 +9,8 @@ core, in thousandths, that a thousand documents a second take.
 """
 
 import tempfile
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.accuracy import machine
-from deploy.kafka_run import Run, fill, kill_group
+from bench.workers import measure
+from deploy.kafka_run import Run, fill
 from deploy.local_kafka import LocalKafka, free_port
-from deploy.processor_time import processes_in, processes_of_session, processor_seconds
 from streamer.demo.demo import documents as demo_documents
 from streamer.errors import BrokerUnavailable
 from streamer.settings.parts import Part, settings_of
@@ -30,33 +30,9 @@ from streamer.transports.kafka.topics import claims_of_group, create_topics
 
 PARTS: tuple[Part, ...] = ("fingerprint", "decide", "route")
 PARTITIONS = 4
+
 LOOK_SECONDS = 0.4
-
-
-def measure(broker: LocalKafka, run: Run, settings: Settings, part: Part, count: int) -> dict[str, float]:
-    """Run one part until it has committed all `count` documents."""
-    own = settings_of(settings, part)
-
-    def until(wanted: int) -> tuple[int, float, float, float]:
-        while (done := _committed(own, part)) < wanted:
-            if service.poll() is not None:
-                raise click.ClickException(log.read_text())
-            time.sleep(LOOK_SECONDS)
-        of_part = processor_seconds(processes_of_session(service.pid))
-        return done, time.perf_counter(), of_part, processor_seconds(processes_in(broker.directory))
-
-    log = run.directory / f"{run.name}-{part}.log"
-    service = run.start(log, command=("run", "--part", part))
-    try:
-        begin, end = until(count // 4), until(count)
-    finally:
-        kill_group(service)
-    documents, seconds, of_part, of_broker = (after - before for before, after in zip(begin, end, strict=True))
-    return {
-        "documents_per_second": documents / seconds,
-        "part_us_per_document": 1e6 * of_part / documents,
-        "broker_us_per_document": 1e6 * of_broker / documents,
-    }
+"""A look at committed offsets is work for the broker, and counts with its own."""
 
 
 @click.command(help=__doc__)
@@ -78,7 +54,8 @@ def main(workers: Sequence[int], count: int, chosen: tuple[str, ...], as_json: b
                 create_topics(settings, PARTITIONS, 1, parts=True)
                 fill(broker.bootstrap_servers, run.input_topic, values)
                 for part in PARTS:
-                    measured = measure(broker, run, settings, part, count)
+                    done = partial(_committed, settings_of(settings, part), part)
+                    measured = measure(broker, run, count, done, LOOK_SECONDS, ("run", "--part", part), f"-{part}")
                     if place:
                         found.append({"part": part, "workers": each, **measured})
     if as_json:
@@ -86,7 +63,7 @@ def main(workers: Sequence[int], count: int, chosen: tuple[str, ...], as_json: b
         return
     table = Table("part", "workers", "documents/s", "us of the part", "us of the broker", box=None)
     for of in found:
-        rates = of["documents_per_second"], of["part_us_per_document"], of["broker_us_per_document"]
+        rates = of["documents_per_second"], of["service_us_per_document"], of["broker_us_per_document"]
         table.add_row(str(of["part"]), str(of["workers"]), *(f"{rate:,.0f}" for rate in rates))
     Console().print(table)
     Console().print(", ".join(f"{key} {value}" for key, value in machine().items()))

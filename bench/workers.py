@@ -10,7 +10,7 @@ Broker, service and this program, which waits, share one machine.
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +29,27 @@ PARTITIONS = 4
 LOOK_SECONDS = 0.1
 
 
-def measure(broker: LocalKafka, run: Run, count: int) -> dict[str, Any]:
-    """Run the service until all is delivered."""
+def measure(
+    broker: LocalKafka,
+    run: Run,
+    count: int,
+    done: Callable[[], int],
+    look_seconds: float = LOOK_SECONDS,
+    command: Sequence[str] = (),
+    name: str = "",
+) -> dict[str, Any]:
+    """Run the service, or a command under another name, until it is done with all documents; `done`: with how many it is."""
 
-    def until(delivered: int) -> tuple[int, float, float, float]:
-        while (found := run.delivered()) < delivered:
+    def until(wanted: int) -> tuple[int, float, float, float]:
+        while (found := done()) < wanted:
             if service.poll() is not None:
                 raise click.ClickException(log.read_text())
-            time.sleep(LOOK_SECONDS)
+            time.sleep(look_seconds)
         of_service = processor_seconds(processes_of_session(service.pid))
         return found, time.perf_counter(), of_service, processor_seconds(processes_in(broker.directory))
 
-    log = run.directory / f"{run.name}.log"
-    service = run.start(log)
+    log = run.directory / f"{run.name}{name}.log"
+    service = run.start(log, command=command)
     try:
         begin, end = until(count // 4), until(count)
     finally:
@@ -74,7 +82,7 @@ def main(workers: Sequence[int], count: int, settings: tuple[str, ...], as_json:
                 create_topics(broker.bootstrap_servers, [run.input_topic], PARTITIONS)
                 create_topics(broker.bootstrap_servers, map(run.topic, ("unique", "duplicate", "dead-letter")))
                 fill(broker.bootstrap_servers, run.input_topic, values)
-                measured = measure(broker, run, count)
+                measured = measure(broker, run, count, run.delivered)
                 if place:
                     found[each] = measured
     if as_json:

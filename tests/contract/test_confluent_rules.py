@@ -82,9 +82,7 @@ def test_2_a_record_that_the_broker_refuses_takes_its_whole_batch_along(
     world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
     """Records are not waited for before the offsets are sent: the commit itself must fail."""
-    settings = impatient(world.settings, compression="none")
-    limit_output(settings, 2_000)
-    world.write([b"small", b"x" * 6_000])
+    settings = with_a_record_to_refuse(world)
     transport = open_transport(settings)
     source = only(begin(transport))
     with pytest.raises(SettingsError, match=rf"{settings.topics.input}/0/1, has 6\d\d\d bytes.*max\.message\.bytes"):
@@ -99,9 +97,7 @@ def test_2_a_record_that_is_refused_while_the_offsets_are_sent_is_the_cause(
     world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
     """The client says only that its state is wrong. Asked again, it names the refusal."""
-    settings = impatient(world.settings, compression="none")
-    limit_output(settings, 2_000)
-    world.write([b"small", b"x" * 6_000])
+    settings = with_a_record_to_refuse(world)
     transport = open_transport(settings)
     begin(transport)
     producer = transport._writer.producer
@@ -121,6 +117,14 @@ def test_2_a_record_that_the_client_refuses_is_named(
     begin(transport)
     with pytest.raises(SettingsError, match=r"has 6\d\d\d bytes.*kafka\.request_bytes_max.*nothing is lost"):
         deliver_all(transport, read_batch(transport))
+
+
+def with_a_record_to_refuse(world: KafkaWorld) -> Settings:
+    """Settings of a world whose second record is larger than the outputs take."""
+    settings = impatient(world.settings, compression="none")
+    limit_output(settings, 2_000)
+    world.write([b"small", b"x" * 6_000])
+    return settings
 
 
 class _RefusingOnce:

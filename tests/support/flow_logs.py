@@ -1,15 +1,24 @@
 """Logs for a flow, and what one index says of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
+import pytest
+from hypothesis import strategies as st
 
 from index.entry import Decisions, Entries, Kind, Source
+from index.frames import samples
 from index.index import Index
 from index.matching.minhash import Banding
+from index.matching.root import RootRule
+from index.storage import layout
+from index.storage.parameters import Parameters
 from tests.support.brute_force_signatures import as_number, clustered_bins
 from tests.support.dataflow import STREAM, Answer, Batch
 from tests.support.entries import Row, clustered_fingerprints, entries_of
+from tests.support.framed_sites import PARAMETERS as FRAMED
 
 BANDING = Banding(64, 8, 12, 5)
 INSERTS = ["unique", "root", "all"]
@@ -120,3 +129,16 @@ def hosted_rows(seed: int, count: int, *, hosts: int) -> list[Row]:
         fingerprint = as_number(page, BANDING.bin_bits) if kind is Kind.NEAR else article
         rows.append(Row(0, fingerprint, kind=kind, id=f"id-{place}", host=f"host-{host}" if host < hosts else ""))
     return rows
+
+
+@contextmanager
+def crawl_of_hosts(data: st.DataObject) -> Iterator[tuple[Parameters, list[Row]]]:
+    """Pages of some hosts, and parameters with frames; at times with so few samples that hosts lose theirs all the time."""
+    hosts, count = data.draw(st.integers(1, 5), label="hosts"), data.draw(st.integers(1, 150))
+    rows = hosted_rows(data.draw(st.integers(0, 2**32)), count, hosts=hosts)
+    root = RootRule(data.draw(st.sampled_from([3_000, 6_000])), data.draw(st.sampled_from([500, 2_000])))
+    with pytest.MonkeyPatch.context() as patch:
+        if data.draw(st.booleans(), label="few samples"):
+            patch.setattr(layout, "HOSTS_MAX", 1)
+            patch.setattr(samples, "HALVED_EVERY", 5)
+        yield replace(FRAMED, root=root), rows

@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 
 from index.dataflow import Dataflow
 from index.entry import Source, Verdict
-from index.frames import samples
 from index.index import Index
 from index.matching.root import RootRule
 from index.session import Longer
-from index.storage import layout
 from index.storage.parameters import Parameters
 from tests.support.dataflow import STREAM, Answer, Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row, entries_of
 from tests.support.flow_logs import (
     BANDING,
     INSERTS,
+    crawl_of_hosts,
     hosted_rows,
     logs_of,
     minhash_rows,
@@ -126,15 +125,8 @@ def test_a_second_look_decides_which_matches_count(insert: Any, kind: str, data:
 @settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_pages_of_hosts_get_their_frames_as_in_one_index(data: st.DataObject) -> None:
-    """Also with so few samples in a group that hosts lose theirs all the time."""
-    hosts, count = data.draw(st.integers(1, 5), label="hosts"), data.draw(st.integers(1, 150))
-    rows = hosted_rows(data.draw(st.integers(0, 2**32)), count, hosts=hosts)
-    root = RootRule(data.draw(st.sampled_from([3_000, 6_000])), data.draw(st.sampled_from([500, 2_000])))
-    with pytest.MonkeyPatch.context() as patch:
-        if data.draw(st.booleans(), label="few samples"):
-            patch.setattr(layout, "HOSTS_MAX", 1)
-            patch.setattr(samples, "HALVED_EVERY", 5)
-        assert_same(replace(FRAMED, root=root), rows, data, band_bits=data.draw(st.sampled_from([1, 8, 20, 40])))
+    with crawl_of_hosts(data) as (parameters, rows):
+        assert_same(parameters, rows, data, band_bits=data.draw(st.sampled_from([1, 8, 20, 40])))
 
 
 def verdicts_of(parameters: Parameters, rows: list[Row]) -> list[int]:

@@ -1,7 +1,6 @@
 """A flow that begins with the entries of an index goes on as the index would have."""
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ from hypothesis import strategies as st
 
 from index import Index, Longer, Parameters
 from index.dataflow import Dataflow
-from index.frames import samples
 from index.matching.root import RootRule
-from index.storage import layout
 from index.tools import snapshot
 from streamer.flink.seeding import seeds_of
 from tests.support.dataflow import Batch, Cluster, answers_by_position, in_order
@@ -22,14 +19,13 @@ from tests.support.entries import Row, entries_of
 from tests.support.flow_logs import (
     BANDING,
     INSERTS,
-    hosted_rows,
+    crawl_of_hosts,
     logs_of,
     minhash_rows,
     parse_headers,
     simhash_rows,
     with_lengths,
 )
-from tests.support.framed_sites import PARAMETERS as FRAMED
 from tests.support.looks import LOOKS, looked_at_rows
 from tests.support.roots import root_rules
 
@@ -109,12 +105,5 @@ def test_with_a_second_look(kind: str, data: st.DataObject) -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_pages_of_hosts_keep_their_frames_and_hosts_their_samples(data: st.DataObject) -> None:
-    """Also with so few samples in a group that hosts lose theirs all the time."""
-    hosts, count = data.draw(st.integers(1, 5), label="hosts"), data.draw(st.integers(1, 150))
-    rows = hosted_rows(data.draw(st.integers(0, 2**32)), count, hosts=hosts)
-    root = RootRule(data.draw(st.sampled_from([3_000, 6_000])), data.draw(st.sampled_from([500, 2_000])))
-    with pytest.MonkeyPatch.context() as patch:
-        if data.draw(st.booleans(), label="few samples"):
-            patch.setattr(layout, "HOSTS_MAX", 1)
-            patch.setattr(samples, "HALVED_EVERY", 5)
-        assert_goes_on(replace(FRAMED, root=root), rows, data)
+    with crawl_of_hosts(data) as (parameters, rows):
+        assert_goes_on(parameters, rows, data)

@@ -148,6 +148,16 @@ def wait_for_workers(process: subprocess.Popen[bytes]) -> list[int]:
     return workers
 
 
+def kill_a_copy(process: subprocess.Popen[bytes], out: Path) -> None:
+    """Kill one of the copies that start at once, as soon as there are verdicts."""
+    while not (copies := children_of(process.pid)):
+        assert process.poll() is None
+    assert not workers_of(process.pid), "these are no copies"
+    while not (out / "verdicts.jsonl").exists():
+        time.sleep(0.005)
+    os.kill(copies[-1], signal.SIGKILL)
+
+
 @pytest.fixture(scope="module")
 def single(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
     """The input, and what one process makes of it."""
@@ -184,12 +194,7 @@ def test_copies_that_a_large_input_starts_at_once_may_be_killed_and_change_nothi
     path = wide(tmp_path / "pages.jsonl", single[0])
     subprocess.run(command(path, tmp_path / "single", 1), check=True, env=environment(tmp_path))
     with running(command(path, tmp_path / "out", 2), tmp_path) as process:
-        while not (copies := children_of(process.pid)):
-            assert process.poll() is None
-        assert not workers_of(process.pid), "these are no copies"
-        while not (tmp_path / "out" / "verdicts.jsonl").exists():
-            time.sleep(0.005)
-        os.kill(copies[-1], signal.SIGKILL)
+        kill_a_copy(process, tmp_path / "out")
         assert process.wait() == 0
     assert outputs(tmp_path / "out") == outputs(tmp_path / "single")
 
@@ -200,11 +205,7 @@ def test_the_server_that_starts_processes_may_be_killed_as_they_start_and_change
     path = wide(tmp_path / "pages.jsonl", single[0])
     subprocess.run(command(path, tmp_path / "single", 1), check=True, env=environment(tmp_path))
     with running(command(path, tmp_path / "out", 2), tmp_path) as process:
-        while not (copies := children_of(process.pid)):
-            assert process.poll() is None
-        while not (tmp_path / "out" / "verdicts.jsonl").exists():
-            time.sleep(0.005)
-        os.kill(copies[-1], signal.SIGKILL)
+        kill_a_copy(process, tmp_path / "out")
         while not (servers := [child for child in children_of(process.pid) if b"forkserver" in command_line(child)]):
             assert process.poll() is None, "no server starts others"
         os.kill(servers[0], signal.SIGKILL)
