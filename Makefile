@@ -17,10 +17,15 @@ FLINK_DOCUMENTS ?= 6000
 # Tests mostly wait for processes to die and for brokers to notice, so three run at once; those of a file one after the other.
 TEST_PROCESSES ?= 3
 TESTS ?=
+# Of `make test-all`: `rest` leaves out what `make check` and `make test` have run.
+TIER ?=
+PYTEST = $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
+# Without bytecode on disk, each of some hundred processes would compile the program for itself.
+unexport PYTHONDONTWRITEBYTECODE
 RELEASE := build/release
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test check docs kafka flink-setup flink flink-status flink-day test-flink dashboard-check page-check pictures \
+.PHONY: help setup setup-dev demo test test-all test-durations check docs kafka flink-setup flink flink-status flink-day test-flink dashboard-check page-check pictures \
         clean-run clusters-check image-check sbom audit chaos soak clean
 
 help: ## list the targets
@@ -69,14 +74,20 @@ setup-dev: $(INSTALLED_DEV) ## the same with everything that tests and checks ne
 demo: $(INSTALLED) ## filter a stream of made-up news through the real engine, in demo-output/
 	@$(BIN)/streamer demo --directory demo-output
 
-test: $(INSTALLED_DEV) ## all tests, against a real Apache Kafka broker (fetched once, or KAFKA_BOOTSTRAP_SERVERS)
-	@$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS)
-
-check: $(INSTALLED_DEV) ## style, types, and the house's own rules
+check: $(INSTALLED_DEV) ## style, types, links, and the house's own rules; a minute and a half
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/pytest --quiet tests/test_tidy.py tests/test_voice.py tests/deploy/test_clusters.py
+	@$(PYTEST) --quiet --tier check tests/test_tidy.py tests/test_voice.py tests/docs/test_site.py tests/deploy/test_clusters.py
+
+test: $(INSTALLED_DEV) ## what proves the product, with one life over a real Apache Kafka (fetched once, or KAFKA_BOOTSTRAP_SERVERS)
+	@$(PYTEST) --tier test --hypothesis-profile quick --junitxml build/tests/test.xml $(TESTS)
+
+test-all: $(INSTALLED_DEV) ## all tests: each point, client and part over real brokers, long examples, bench and deploy
+	@$(PYTEST) $(if $(TIER),--tier $(TIER)) --hypothesis-profile long --junitxml build/tests/$(or $(TIER),all).xml $(TESTS)
+
+test-durations: $(INSTALLED_DEV) ## the fifty longest tests of the last runs, with their share
+	@$(BIN)/python -m tests.support.durations build/tests/*.xml
 
 docs: $(INSTALLED_DEV) ## the pages as a site, in site/; broken links and anchors fail
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --conf-dir docs --doctree-dir site/.doctrees . site

@@ -1,4 +1,4 @@
-"""The Kafka brokers that tests run against."""
+"""The Kafka brokers that tests run against, and which tests a target runs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,33 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.support.tiers import BROKERS, REST_FOLDERS, TIERS, belongs, group_of
 
 if TYPE_CHECKING:
     from deploy.local_kafka import LocalKafka
     from tests.support.secure_kafka import SecureKafka
 
+SHARED_KAFKA = pytest.StashKey["SharedKafka"]()
+LEFT_OUT = pytest.StashKey[int]()
+EXAMPLES_PERCENT = {"quick": 25, "standard": 100, "long": 200}
+"""Of the number that a test by example names, by profile; see tests/support/examples.py."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--flink", action="store_true", help="collect tests/flink, which needs an environment of its own")
     parser.addoption("--installed", metavar="PYTHON", help="run tests/examples with the release that this Python has")
+    parser.addoption("--tier", choices=TIERS, help="run what this target adds: make check, make test, or the rest")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return True if collection_path == Path(__file__).with_name("flink") and not config.getoption("--flink") else None
+    if collection_path.parent != Path(__file__).parent:
+        return None
+    left = collection_path.name == "flink" and not config.getoption("--flink")
+    return True if left or (config.getoption("--tier") == "test" and collection_path.name in REST_FOLDERS) else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,24 +49,90 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin("hypothesispytest"):
         import hypothesis
 
-        hypothesis.settings.register_profile("without-deadline", deadline=None)
-        hypothesis.settings.load_profile("without-deadline")
+        for name, percent in EXAMPLES_PERCENT.items():
+            hypothesis.settings.register_profile(name, deadline=None, max_examples=percent)
+        hypothesis.settings.load_profile("standard")
+    if config.getoption("numprocesses", None) and "KAFKA_BOOTSTRAP_SERVERS" not in os.environ:
+        from tests.support.shared_kafka import SharedKafka
+
+        config.stash[SHARED_KAFKA] = SharedKafka()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process of the run where it asks for the broker of all."""
+    if SHARED_KAFKA in node.config.stash:
+        node.workerinput["kafka"] = str(node.config.stash[SHARED_KAFKA].folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if SHARED_KAFKA in config.stash:
+        config.stash[SHARED_KAFKA].close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what another target runs; keep tests of a file, or of one lonely broker, in one process."""
+    tier = config.getoption("--tier")
+    chosen = [item for item in items if tier is None or belongs(item, tier)]
+    config.stash[LEFT_OUT] = len(items) - len(chosen)
+    items[:] = chosen
+    if hasattr(config, "workerinput"):
+        # Tests over brokers wait most of the time: they begin first, so that no process is left with them at the end.
+        items.sort(key=lambda item: not BROKERS & set(getattr(item, "fixturenames", ())))
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(group_of(item)))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if count := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"{count} tests belong to other targets: `make check`, `make test`, `make test-all`"
+        )
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    folder = shared_folder(session.config)
+    if folder is not None and any("kafka" in getattr(item, "fixturenames", ()) for item in session.items):
+        from tests.support.shared_kafka import want
+
+        want(folder)
+
+
+def shared_folder(config: pytest.Config) -> Path | None:
+    """Where a process of a run asks for the broker of all."""
+    folder = getattr(config, "workerinput", {}).get("kafka")
+    return None if folder is None else Path(folder)
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
-    """The `bootstrap_servers` of one broker for all tests: that of KAFKA_BOOTSTRAP_SERVERS, else a local one.
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """The `bootstrap_servers` of one broker for all tests: that of KAFKA_BOOTSTRAP_SERVERS, else a local one of the run.
 
     Every test takes topics, groups and transactional ids of its own.
     """
     from deploy.local_kafka import LocalKafka, LocalKafkaError, require_broker
+    from tests.support.shared_kafka import address
 
     bootstrap_servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     problem = ""
     with ExitStack() as stack:
         try:
+            shared = shared_folder(request.config)
             if bootstrap_servers:
                 require_broker(bootstrap_servers)
+            elif shared is not None:
+                bootstrap_servers = address(shared)
             else:
                 bootstrap_servers = stack.enter_context(LocalKafka(tmp_path_factory.mktemp("kafka"))).bootstrap_servers
         except LocalKafkaError as error:
@@ -63,6 +140,12 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
         if problem:
             pytest.fail(problem, pytrace=False)
         yield SimpleNamespace(bootstrap_servers=bootstrap_servers)
+
+
+@pytest.fixture
+def kafka_of_one_life(kafka: SimpleNamespace) -> SimpleNamespace:
+    """The same broker, for the few tests that `make test` runs over it."""
+    return kafka
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,17 @@
-"""What holds for all tests: Ctrl-C in the background too, and no time limit on an example."""
+"""What holds for all tests: their target and process, Ctrl-C in the background too, and no time limit on an example."""
 
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+
+from deploy import local_kafka
+from deploy.local_kafka import LocalKafkaError
+from tests.support.shared_kafka import SharedKafka, address
+from tests.support.tiers import TIERS, belongs, group_of, tier_of
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -56,3 +63,68 @@ def test_an_example_may_take_its_time_on_a_machine_under_load(
     test = tmp_path / "test_slow_example.py"
     test.write_text(SLOW_EXAMPLE)
     assert in_the_background(test, *options) == expected
+
+
+def asking(file: str, *fixtures: str, marks: tuple[str, ...] = (), by_example: bool = False) -> Any:
+    """A test of a file below tests/ that asks for fixtures."""
+    return SimpleNamespace(
+        path=REPOSITORY / "tests" / file,
+        fixturenames=fixtures,
+        own_markers=[SimpleNamespace(name=name) for name in marks],
+        obj=SimpleNamespace(is_hypothesis_test=by_example),
+    )
+
+
+def test_a_test_belongs_to_the_target_that_its_fixtures_say() -> None:
+    assert tier_of(asking("index/test_index.py", "tmp_path")) == "test"
+    assert tier_of(asking("contract/test_parts.py", "kafka", "tmp_path")) == "rest"
+    assert tier_of(asking("contract/test_transport_contract.py", "world")) == "test"
+    assert tier_of(asking("contract/test_transport_contract.py", "world", marks=("kafka",))) == "rest"
+    assert tier_of(asking("processes/test_service_over_kafka.py", "fragile_kafka", "struck_brokers")) == "rest"
+    assert tier_of(asking("processes/test_one_life_over_kafka.py", "kafka_of_one_life", "kafka")) == "test"
+    assert tier_of(asking("docs/test_readme.py", "newcomer", marks=("kafka",))) == "test"
+    assert tier_of(asking("bench/test_core.py")) == "rest"
+    assert tier_of(asking("test_tidy.py")) == "check"
+
+
+def test_the_rest_takes_tests_by_example_once_more_for_their_profile_is_longer() -> None:
+    by_example = asking("index/test_index.py", by_example=True)
+    assert [tier for tier in TIERS if belongs(by_example, tier)] == ["test", "rest"]
+    assert [tier for tier in TIERS if belongs(asking("index/test_index.py"), tier)] == ["test"]
+
+
+def test_tests_that_share_a_broker_to_strike_run_in_one_process_and_others_by_file() -> None:
+    struck = [
+        asking(file, "fragile_kafka", "struck_brokers") for file in ("contract/test_parts.py", "docs/test_api.py")
+    ]
+    assert {group_of(item) for item in struck} == {"fragile_kafka"}
+    assert group_of(asking("contract/test_parts.py", "kafka")) == "contract/test_parts.py"
+
+
+def test_processes_of_a_run_share_a_broker_that_starts_when_the_first_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Path] = []
+
+    class Broker:
+        bootstrap_servers = "127.0.0.1:1"
+
+        def __init__(self, folder: Path) -> None:
+            begun.append(folder)
+
+        def start(self, seconds: float) -> None:
+            if len(begun) > 1:
+                raise LocalKafkaError("no Java")
+
+        def kill(self) -> None:
+            pass
+
+    monkeypatch.setattr(local_kafka, "LocalKafka", Broker)
+    shared = SharedKafka()
+    assert begun == []
+    assert [address(shared.folder), address(shared.folder)] == ["127.0.0.1:1"] * 2
+    assert len(begun) == 1
+    shared.close()
+    assert not shared.folder.exists()
+    failing = SharedKafka()
+    with pytest.raises(LocalKafkaError, match="no Java"):
+        address(failing.folder)
+    failing.close()

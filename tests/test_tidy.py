@@ -3,10 +3,9 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 import index
 import index.dataflow
@@ -160,15 +159,22 @@ def modules() -> Iterator[tuple[str, Path]]:
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a file's syntax."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return found
+    return frozenset(found)
 
 
 ALL_MODULES = dict(modules())
@@ -192,12 +198,10 @@ def own_imports(name: str) -> set[str]:
     return {used for used in found if used in ALL_MODULES and not is_package(used)} - {name}
 
 
-@pytest.mark.parametrize("client", sorted(ONLY_IMPORTERS))
-def test_only_one_module_imports_each_outside_client(client: str) -> None:
-    importers = {
-        name for name, path in ALL_MODULES.items() if any(used.split(".")[0] == client for used in imports(path))
-    }
-    assert importers == ONLY_IMPORTERS[client]
+def test_only_one_module_imports_each_outside_client() -> None:
+    roots = {name: {used.split(".")[0] for used in imports(path)} for name, path in ALL_MODULES.items()}
+    importers = {client: {name for name in roots if client in roots[name]} for client in ONLY_IMPORTERS}
+    assert importers == ONLY_IMPORTERS
 
 
 def test_neither_client_of_kafka_knows_the_other() -> None:
@@ -215,37 +219,59 @@ def test_the_index_knows_nothing_of_the_streamer() -> None:
             assert not {used for used in imports(path) if used.split(".")[0] == "streamer"}, name
 
 
-@pytest.mark.parametrize("name", sorted(name for name in ALL_MODULES if not is_package(name)))
-def test_every_module_stands_in_a_room_and_imports_point_downwards_only(name: str) -> None:
-    room = room_of(name)
-    assert room is not None, f"{name} has no place in LAYERS"
-    for used in own_imports(name):
-        target = room_of(used)
-        if target is not None and target != room and target.split(".")[0] == room.split(".")[0]:
-            assert ROOMS[target] > ROOMS[room], f"{name} imports {used}"
+def test_every_module_stands_in_a_room_of_the_layers() -> None:
+    assert [name for name in ALL_MODULES if not is_package(name) and room_of(name) is None] == []
+
+
+def points_upwards(name: str, used: str) -> bool:
+    """Whether an import leads from a module's room to one that is not below it, within the same package."""
+    room, target = room_of(name), room_of(used)
+    if room is None or target is None or room == target or room.split(".")[0] != target.split(".")[0]:
+        return False
+    return ROOMS[target] <= ROOMS[room]
+
+
+def test_imports_point_downwards_only() -> None:
+    assert [
+        f"{name} imports {used}"
+        for name in ALL_MODULES
+        if not is_package(name)
+        for used in sorted(own_imports(name))
+        if points_upwards(name, used)
+    ] == []
 
 
 INDEX_FOR_THE_STREAMER = {"index", "index.dataflow", "index.tools", "index.kernels.jit"}
 
 
-@pytest.mark.parametrize("name", sorted(name for name in ALL_MODULES if name.split(".")[0] == "streamer"))
-def test_the_streamer_imports_the_public_names_of_the_index_alone(name: str) -> None:
-    for node in ast.walk(ast.parse(ALL_MODULES[name].read_text(encoding="utf-8"))):
+def private_names_of_the_index(path: Path) -> set[str]:
+    """What a file imports from the index and is not for the streamer."""
+    found: set[str] = set()
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "index":
-            assert node.module in INDEX_FOR_THE_STREAMER, f"{name} imports {node.module}"
-            if node.module in PUBLIC_NAMES:
-                used = {alias.name for alias in node.names}
-                assert used <= PUBLIC_NAMES[node.module], f"{name} imports {used - PUBLIC_NAMES[node.module]}"
+            public = PUBLIC_NAMES.get(node.module)
+            if node.module not in INDEX_FOR_THE_STREAMER:
+                found.add(node.module)
+            elif public is not None:
+                found |= {f"{node.module}.{alias.name}" for alias in node.names if alias.name not in public}
         if isinstance(node, ast.Import):
-            used = {alias.name for alias in node.names if alias.name.split(".")[0] == "index"}
-            assert used <= INDEX_FOR_THE_STREAMER, name
+            found |= {
+                alias.name for alias in node.names if alias.name.split(".")[0] == "index"
+            } - INDEX_FOR_THE_STREAMER
+    return found
+
+
+def test_the_streamer_imports_the_public_names_of_the_index_alone() -> None:
+    streamer = {name: path for name, path in ALL_MODULES.items() if name.split(".")[0] == "streamer"}
+    found = {name: private_names_of_the_index(path) for name, path in streamer.items()}
+    assert {name: names for name, names in found.items() if names} == {}
 
 
 def test_nobody_outside_of_the_index_reaches_inside() -> None:
     """What opens the inside of an open index is one function, and what it opens is asked for by no other name."""
     inner = {"internals_of", "OpenIndex", "ReadSession", "WriteSession", "Transaction", "Store"}
     for name, path in ALL_MODULES.items():
-        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        nodes = nodes_of(path)
         used = {node.id for node in nodes if isinstance(node, ast.Name)}
         used |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
         if name.split(".")[0] == "streamer":
@@ -454,22 +480,29 @@ def test_packages_grow_no_further() -> None:
     assert {name: count for name, count in lines.items() if count > CODE_LINES_MAX[name]} == {}
 
 
-@pytest.mark.parametrize("name", sorted(ALL_MODULES))
-def test_modules_and_functions_stay_short(name: str) -> None:
-    text = ALL_MODULES[name].read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= MODULE_LINES_MAX
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            assert node.end_lineno - node.lineno < FUNCTION_LINES_MAX, f"{name}.{node.name}"
+def test_modules_stay_short() -> None:
+    lines = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in ALL_MODULES.items()}
+    assert {name: count for name, count in lines.items() if count > MODULE_LINES_MAX} == {}
 
 
-@pytest.mark.parametrize("name", sorted(ALL_MODULES))
-def test_no_error_is_caught_that_cannot_be_named(name: str) -> None:
-    for node in ast.walk(ast.parse(ALL_MODULES[name].read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ExceptHandler):
-            caught = ast.unparse(node.type) if node.type else "everything"
-            assert caught not in {"everything", "Exception", "BaseException"}, f"{name}:{node.lineno}"
+def test_functions_stay_short() -> None:
+    lines = {
+        f"{name}.{node.name}": node.end_lineno - node.lineno + 1
+        for name, path in ALL_MODULES.items()
+        for node in nodes_of(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None
+    }
+    assert {name: count for name, count in lines.items() if count > FUNCTION_LINES_MAX} == {}
+
+
+def test_no_error_is_caught_that_cannot_be_named() -> None:
+    assert [
+        f"{name}:{node.lineno}"
+        for name, path in ALL_MODULES.items()
+        for node in nodes_of(path)
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"})
+    ] == []
 
 
 NOT_IMPORTED_FROM = {
@@ -481,21 +514,30 @@ NOT_IMPORTED_FROM = {
 """By folder: the folders that it does not import from."""
 
 
-@pytest.mark.parametrize("folder", sorted(NOT_IMPORTED_FROM))
-def test_what_is_shipped_knows_no_bench_and_a_bench_knows_no_test(folder: str) -> None:
-    files = sorted((ROOT / folder).rglob("*.py"))
-    assert files
-    for path in files:
-        found = {used for used in imports(path) if used.split(".")[0] in NOT_IMPORTED_FROM[folder]}
-        assert not found, f"{path.relative_to(ROOT)} imports {found}"
+def test_what_is_shipped_knows_no_bench_and_a_bench_knows_no_test() -> None:
+    files = {folder: sorted((ROOT / folder).rglob("*.py")) for folder in NOT_IMPORTED_FROM}
+    assert all(files.values())
+    assert [
+        f"{path.relative_to(ROOT)} imports {used}"
+        for folder, paths in files.items()
+        for path in paths
+        for used in sorted(imports(path))
+        if used.split(".")[0] in NOT_IMPORTED_FROM[folder]
+    ] == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
-def test_tests_share_code_through_support_alone(path: Path) -> None:
-    used = {name for name in imports(path) if name.split(".")[0] in {"tests", "bench"}}
+def shared_past_support(path: Path) -> list[str]:
+    """What a file of tests imports from tests or benches; from tests/support is well, and a bench's test tests a bench."""
     allowed = ("tests.support", "bench") if path.is_relative_to(ROOT / "tests" / "bench") else ("tests.support",)
-    found = {name for name in used if not any(name == one or name.startswith(f"{one}.") for one in allowed)}
-    assert not found, f"{found}: shared code stands in tests/support, what benches share with tests in deploy"
+    used = {name for name in imports(path) if name.split(".")[0] in {"tests", "bench"}}
+    return sorted(name for name in used if not any(name == one or name.startswith(f"{one}.") for one in allowed))
+
+
+def test_tests_share_code_through_support_alone() -> None:
+    """What benches share with tests is in deploy."""
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    found = {str(path.relative_to(ROOT)): shared_past_support(path) for path in files}
+    assert {name: names for name, names in found.items() if names} == {}
 
 
 def test_no_module_is_called_utils_or_common() -> None:
