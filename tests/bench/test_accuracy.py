@@ -11,7 +11,7 @@ import numpy.typing as npt
 import orjson
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import accuracy, kafka_accuracy, peers
@@ -27,6 +27,7 @@ from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.presets import METHOD_PRESETS
 from streamer.settings.settings import Fingerprint, Minhash, Settings, load
+from tests.support.examples import examples
 
 
 def prints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerprints:
@@ -183,7 +184,7 @@ def clustered(draw: st.DrawFn, lanes: int) -> Fingerprints:
     return prints_of(numbers, kinds.tolist())
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.data(), st.sampled_from([64, 128]), st.integers(0, 7), st.sampled_from(["unique", "all"]))
 def test_brute_force_decides_as_the_index_on_disk_does(
     data: st.DataObject, bits: int, distance_max: int, insert: Insert
@@ -195,7 +196,7 @@ def test_brute_force_decides_as_the_index_on_disk_does(
 
 
 @pytest.mark.parametrize("kind", LOOKS)
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.data(), st.sampled_from(["unique", "all"]))
 def test_brute_force_with_a_second_look_decides_as_the_index_on_disk_does(
     kind: str, data: st.DataObject, insert: Insert

@@ -9,7 +9,7 @@ import orjson
 import pytest
 import regex
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.edits import SCHEMES, STEPS, EditedSet, edit_table, folded, main, measure, normal_form, step_table
@@ -18,6 +18,7 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import load
 from streamer.text import normalisation
 from streamer.text.characters import decode, fold
+from tests.support.examples import examples
 
 ARTICLE = (
     "The lights of the bridge over the river are on tonight, for the first time since the storm of last winter, and 27 "
@@ -59,7 +60,7 @@ ONE_ALPHABET = st.characters().filter(
 """Look-alike letters of mixed alphabets are read before the normal form, and are no step of it."""
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.text(st.one_of(ONE_ALPHABET, st.sampled_from("Ａ１ﬁßİ\u200b\ufe0f\u0301ǅ한"))), max_size=4))
 def test_with_all_steps_the_normal_form_is_the_products(texts: list[str]) -> None:
     product = fold(texts)

@@ -6,7 +6,6 @@ from functools import cache
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from bench import fuzz
@@ -15,6 +14,7 @@ from streamer.fingerprint.documents import entries_of, fingerprint_documents
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.records.decode import DeadLetter, Decoder
 from streamer.records.record import Record
+from tests.support.examples import examples
 
 SOURCE = Source("stream", 0)
 CHOICES = [(markup, scheme) for markup in ("none", "html", "html-main") for scheme in ("minhash", "simhash")]
@@ -26,7 +26,7 @@ def scheme_of(markup: str, scheme: str) -> Scheme:
 
 
 @pytest.mark.parametrize("chosen", CHOICES, ids="-".join)
-@examples(max_examples=40, deadline=None)
+@examples(40)
 @given(
     seed=st.integers(0, 2**32), size=st.sampled_from([1, 30, 500, 8_000]), characters_max=st.sampled_from([100, 2**20])
 )

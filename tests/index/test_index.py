@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.decide import prepare
@@ -20,6 +20,7 @@ from index.storage.parameters import Parameters
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer, BruteForceIndex
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of, fingerprints_of
+from tests.support.examples import examples
 from tests.support.roots import root_rules
 
 MAP_BYTES_MAX = 2**30
@@ -59,7 +60,7 @@ def rows_of(seed: int, count: int, bits: int, *, centres: int = 4, kinds: bool =
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
 @pytest.mark.parametrize("bits", [64, 128])
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.data())
 def test_admit_decides_as_brute_force_does_however_the_rows_are_batched(
     insert: Any, bits: int, data: st.DataObject
@@ -83,7 +84,7 @@ def test_admit_decides_as_brute_force_does_however_the_rows_are_batched(
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.data())
 def test_an_index_decides_by_a_stricter_distance_as_one_that_was_made_with_it(insert: Any, data: st.DataObject) -> None:
     """With insert = "root" as one whose members lie as far apart as they do in this one."""
@@ -131,7 +132,7 @@ def test_the_last_bit_decides_wherever_it_stands(bits: int, distance_max: int) -
         assert at_once == answers
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.integers(0, 2**32), st.lists(st.tuples(st.integers(0, 59), st.integers(1, 30)), min_size=1, max_size=8))
 def test_a_position_is_decided_once_in_whatever_overlapping_batches_it_comes(
     seed: int, windows: list[tuple[int, int]]
@@ -254,7 +255,7 @@ def test_a_duplicate_that_adds_nothing_to_its_match_does_not_enter(tmp_path: Pat
 
 
 @pytest.mark.parametrize("bits", [64, 128])
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.data())
 def test_whatever_is_dropped_is_as_near_to_what_was_kept_as_the_root_rule_promises(
     bits: int, data: st.DataObject
@@ -339,7 +340,7 @@ def test_a_query_gives_the_nearest_first_at_any_distance_and_enters_nothing(tmp_
         assert index.statistics() == before
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 2**32), st.integers(0, 7), st.integers(1, 5))
 def test_a_query_equals_brute_force(seed: int, distance_max: int, limit: int) -> None:
     generator = np.random.default_rng(seed)

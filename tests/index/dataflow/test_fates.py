@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.dataflow import fates
@@ -9,6 +9,7 @@ from index.dataflow.rows import Layout
 from index.matching.root import RootRule
 from index.storage.parameters import Parameters
 from tests.support.dataflow import KeyState
+from tests.support.examples import examples
 
 MEMBER = Layout.of(Parameters(insert="root", root=RootRule(5)), None).settled
 NOTHING = np.empty(0, np.uint64)
@@ -46,7 +47,7 @@ def read(store: FateStore, task: KeyState, places: list[tuple[int, int, int]]) -
     return store.read(task, *keys_of(places))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.dictionaries(KEYS, st.sampled_from(["dropped", "member"])), st.sets(KEYS), st.booleans())
 def test_a_batch_gives_back_the_fates_of_the_documents_that_are_asked_for(
     fates_of: dict[tuple[int, int, int], str], asked: set[tuple[int, int, int]], reopened: bool

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.dataflow import Kind, Stage
@@ -8,6 +8,7 @@ from index.dataflow.filing import Filing
 from index.dataflow.rows import Layout, rows_of
 from index.lsm.shape import shape_of
 from index.storage.parameters import Parameters
+from tests.support.examples import examples
 from tests.support.framed_sites import PARAMETERS
 
 LAYOUT = Layout.of(PARAMETERS, None)
@@ -25,7 +26,7 @@ def signatures_of(seed: int, count: int) -> np.ndarray:
     return signatures
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 2**32), st.integers(0, 30))
 def test_documents_are_filed_under_the_bands_of_the_index(seed: int, count: int) -> None:
     signatures = signatures_of(seed, count)

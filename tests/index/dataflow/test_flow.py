@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.dataflow import Dataflow
@@ -18,6 +18,7 @@ from index.session import Longer
 from index.storage.parameters import Parameters
 from tests.support.dataflow import STREAM, Answer, Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row, entries_of
+from tests.support.examples import examples
 from tests.support.flow_logs import (
     BANDING,
     INSERTS,
@@ -90,7 +91,7 @@ def assert_same(parameters: Parameters, rows: list[Row], data: st.DataObject, **
 
 @pytest.mark.parametrize("insert", INSERTS)
 @pytest.mark.parametrize("bits", [64, 128])
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.data())
 def test_the_flow_decides_by_simhash_as_one_index_does(insert: Any, bits: int, data: st.DataObject) -> None:
     distance_max = data.draw(st.integers(0, 7))
@@ -100,7 +101,7 @@ def test_the_flow_decides_by_simhash_as_one_index_does(insert: Any, bits: int, d
 
 
 @pytest.mark.parametrize("insert", INSERTS)
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.data())
 def test_the_flow_decides_by_minhash_as_one_index_does(insert: Any, data: st.DataObject) -> None:
     distance_max = data.draw(st.integers(1500, 4500))
@@ -112,7 +113,7 @@ def test_the_flow_decides_by_minhash_as_one_index_does(insert: Any, data: st.Dat
 
 @pytest.mark.parametrize("insert", INSERTS)
 @pytest.mark.parametrize("kind", sorted(LOOKS))
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.data())
 def test_a_second_look_decides_which_matches_count(insert: Any, kind: str, data: st.DataObject) -> None:
     look = LOOKS[kind]
@@ -122,7 +123,7 @@ def test_a_second_look_decides_which_matches_count(insert: Any, kind: str, data:
     assert_same(parameters, rows, data)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.data())
 def test_pages_of_hosts_get_their_frames_as_in_one_index(data: st.DataObject) -> None:
     with crawl_of_hosts(data) as (parameters, rows):

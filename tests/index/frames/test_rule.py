@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Position, RecrawlPolicy, Verdict, given_back_source
@@ -17,6 +17,7 @@ from index.session import Recrawl
 from index.tools.verify import verify_tables
 from tests.support.brute_force_frames import BruteForceFrames
 from tests.support.entries import ONE
+from tests.support.examples import examples
 from tests.support.framed_sites import BINS, PARAMETERS, batch_of, hosts_of, site, told
 from tests.support.indexes import SMALL, opened
 
@@ -28,7 +29,7 @@ def expected(
         yield oracle.decide(signatures[row], hosts[row], str(row))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 2**32), st.integers(2, 60), st.integers(1, 3), st.floats(0.4, 1), st.data())
 def test_verdicts_are_those_of_one_document_after_the_other(
     seed: int, count: int, sites: int, filled: float, data: st.DataObject
@@ -56,7 +57,7 @@ def test_pages_of_many_hosts_meet_every_verdict(cuts: list[int], tmp_path: Path)
 
 
 @pytest.mark.parametrize("policy", ["update", "as-new"])
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 2**32), st.integers(2, 40), st.data())
 def test_pages_that_are_crawled_again_are_decided_alike_in_all_batches(
     policy: RecrawlPolicy, seed: int, count: int, data: st.DataObject
@@ -67,7 +68,7 @@ def test_pages_that_are_crawled_again_are_decided_alike_in_all_batches(
 
 
 @pytest.mark.parametrize("policy", ["duplicate", "update", "as-new"])
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.integers(0, 2**32), st.integers(16, 80), st.data())
 def test_pages_that_were_given_back_are_decided_alike_in_all_batches(
     policy: RecrawlPolicy, seed: int, count: int, data: st.DataObject
@@ -108,7 +109,7 @@ def assert_decided_alike(
     assert answers[0] == answers[1]
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 2**32), st.integers(4, 40), st.data())
 def test_what_was_forgotten_counts_no_more_and_the_frame_stays(seed: int, count: int, data: st.DataObject) -> None:
     generator = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.frames import hosts as index_hosts
@@ -19,11 +19,12 @@ from index.storage.layout import HOST_GROUPS, Table, unpack_host_groups
 from index.tools.verify import verify_tables
 from tests.support import brute_force_frames
 from tests.support.brute_force_frames import BruteForceFrames
+from tests.support.examples import examples
 from tests.support.framed_sites import PARAMETERS, hosts_of, site, told
 from tests.support.indexes import SMALL, opened
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 2**32), st.integers(2, 120), st.integers(1, 12), st.data())
 def test_hosts_win_and_lose_their_samples_alike_in_all_batches(
     seed: int, count: int, sites: int, data: st.DataObject

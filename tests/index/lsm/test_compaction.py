@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Verdict
@@ -23,6 +23,7 @@ from index.storage.parameters import Parameters
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import Row, ends_of, entries_of, fingerprints_of
+from tests.support.examples import examples
 from tests.support.fingerprints import mixed, one_bucket, random_ones
 from tests.support.packed import packed, require_packed
 
@@ -41,7 +42,7 @@ def fresh(parameters: Parameters, **options: Any) -> Iterator[Index]:
 
 @pytest.mark.parametrize("insert", ["unique", "all"])
 @pytest.mark.parametrize("bits", [64, 128])
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.data())
 def test_no_state_of_a_compaction_changes_a_verdict_or_a_query(insert: Any, bits: int, data: st.DataObject) -> None:
     distance_max = data.draw(st.integers(0, 7))

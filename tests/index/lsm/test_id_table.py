@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.decide import admit
@@ -21,6 +21,7 @@ from index.storage.layout import IDS_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from tests.support.entries import Row, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.indexes import inspected, opened, wrong
 from tests.support.packed import compaction_state
 
@@ -38,7 +39,7 @@ def found(process: OpenIndex, ids: list[str]) -> list[int]:
     return process.read(lambda session: session.ids.find(session.transaction, ids).rows.tolist())
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.integers(0, 2**32), st.sampled_from([1, 7, 30]))
 def test_every_process_finds_what_all_have_committed_and_nothing_else(seed: int, memtable_entries: int) -> None:
     generator, sizes = np.random.default_rng(seed), TreeSizes(memtable_entries, 100)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.lsm import levels
@@ -14,6 +14,7 @@ from index.storage.layout import Table
 from index.storage.segments.compaction_state import HASH_KEY, CompactionState, Level, unpack_compaction
 from index.storage.segments.hash_codec import Entries, HashKey, unpack_hash_segment
 from index.storage.store import Transaction
+from tests.support.examples import examples
 from tests.support.plain_hash_segments import plain_segment
 from tests.support.stores import stores
 
@@ -45,7 +46,7 @@ def held(transaction: Transaction, capacity: int) -> dict[tuple[int, Level], Pla
     return {where: set(entries) for where, entries in found.items()}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 60), st.sampled_from([4, 40]))
 def test_what_moves_in_and_settles_is_all_that_came_and_did_not_leave(
     seed: int, capacity: int, first_max: int, hash_bits: int

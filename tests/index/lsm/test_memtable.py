@@ -2,7 +2,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.lsm.compaction import MEMTABLE_BYTES, MemtablePair
@@ -12,6 +12,7 @@ from index.matching.minhash import Banding, distance_of, pack_bins
 from index.storage.parameters import Parameters
 from tests.support.brute_force_signatures import clustered_bins
 from tests.support.entries import clustered_fingerprints, fingerprints_of
+from tests.support.examples import examples
 from tests.support.packed import columns_of
 
 SCHEMES = [Parameters(64), Parameters(128), Parameters(512, distance_of(0.6), banding=Banding(64, 8, 6, 2))]
@@ -25,7 +26,7 @@ def fingerprints_for(parameters: Parameters, seed: int, count: int) -> np.ndarra
 
 
 @pytest.mark.parametrize("parameters", SCHEMES, ids=lambda one: f"{one.scheme}-{one.bits}")
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(seed=st.integers(0, 2**32), steps=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), max_size=5))
 def test_what_is_added_stands_in_every_table_until_it_is_taken_back(
     parameters: Parameters, seed: int, steps: list[tuple[int, int]]
@@ -54,7 +55,7 @@ def test_what_is_added_stands_in_every_table_until_it_is_taken_back(
             assert dict(zip(entries[1].tolist(), map(tuple, entries.T.tolist()), strict=True)) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     seed=st.integers(0, 2**32),
     # Few entries: what is taken back is often as many as come next.
@@ -117,7 +118,7 @@ def test_a_full_memtable_takes_about_the_memory_that_its_shape_says(parameters: 
     assert 0.8 < used / MEMTABLE_BYTES < 1.2
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 5), st.data())
 def test_entries_of_bands_leave_memory_in_order_however_many_share_a_bucket(
     seed: int, count: int, kinds: int, data: st.DataObject

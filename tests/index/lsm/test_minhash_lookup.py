@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.decide import prepare
@@ -25,6 +25,7 @@ from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer
 from tests.support.brute_force_signatures import BruteForceSignatures, as_number, clustered_bins
 from tests.support.entries import ONE, TWO, Row, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.packed import packed, require_packed
 
 MAP_BYTES_MAX = 2**30
@@ -68,7 +69,7 @@ def rows_of(seed: int, count: int, banding: Banding, *, centres: int = 3) -> lis
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
 @pytest.mark.parametrize("banding", BANDINGS)
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(st.data())
 def test_admit_decides_as_brute_force_does_however_the_rows_are_batched(
     insert: Any, banding: Banding, data: st.DataObject
@@ -92,7 +93,7 @@ def test_admit_decides_as_brute_force_does_however_the_rows_are_batched(
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(st.data())
 def test_an_index_decides_by_a_stricter_similarity_as_one_that_was_made_with_it_and_has_the_same_bands(
     insert: Any, data: st.DataObject

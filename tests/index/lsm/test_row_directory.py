@@ -2,7 +2,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.lsm import row_directory
@@ -10,6 +10,7 @@ from index.lsm.row_directory import RowDirectory, RowPlaces
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import LOG_KEY, Table
 from index.storage.store import Store, Transaction
+from tests.support.examples import examples
 
 
 def places_of(places: RowPlaces) -> list[tuple[bytes, int]]:
@@ -17,7 +18,7 @@ def places_of(places: RowPlaces) -> list[tuple[bytes, int]]:
     return [(places.keys[batch], row) for batch, row in zip(places.batches.tolist(), places.rows.tolist(), strict=True)]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**32))
 def test_a_row_leads_to_its_batch_whatever_is_broken_off_or_leaves(seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.errors import IndexDamaged
@@ -20,6 +20,7 @@ from index.storage.parameters import Parameters
 from index.storage.segments.compaction_state import Level, unpack_compaction
 from index.storage.segments.hash_codec import HashKey, pack_hash_segment
 from index.storage.store import Transaction
+from tests.support.examples import examples
 from tests.support.stores import stores
 
 BANDING = Banding(64, 8, 3, 4)
@@ -53,7 +54,7 @@ def found_in(transaction: Transaction, segments: Segments, asked: np.ndarray, ve
 
 
 @pytest.mark.parametrize("hits_max", [3, 2**20])
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 2**32), st.integers(1, 50), st.sampled_from([3, 40]))
 def test_every_entry_with_a_hash_in_common_is_found_while_segments_come_and_go(
     hits_max: int, seed: int, capacity: int, hash_bits: int

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.lsm import compaction, lookup, memtable
@@ -17,6 +17,7 @@ from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
 from tests.support.brute_force_signatures import clustered_bins
 from tests.support.entries import fingerprints_of
+from tests.support.examples import examples
 from tests.support.filed import Filed
 from tests.support.packed import compaction_state, read
 from tests.support.stores import stores
@@ -24,7 +25,7 @@ from tests.support.tree_world import SCHEMES, Oracle, World, of_schemes, require
 
 
 @of_schemes
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(seed=st.integers(0, 2**32), drops_logs=st.booleans())
 def test_whatever_comes_and_goes_is_found_in_every_state_of_a_compaction(
     parameters: Parameters, seed: int, drops_logs: bool

@@ -2,12 +2,13 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.storage import codec
 from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Tombstones
 from index.storage.layout import unpack_text
+from tests.support.examples import examples
 
 IDS = st.one_of(st.text(max_size=6), st.sampled_from(["", "é", "名前", "\ud800", "a\udfffb", "𝄞"]))
 """Ids of all widths in UTF-8; a lone surrogate, which JSON can hold, is no character of UTF-8."""
@@ -52,7 +53,7 @@ def packed(
     return value, parts
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(COLUMNS, st.lists(IDS, max_size=9), st.lists(IDS, max_size=5), st.sampled_from([1, 2, 32]), st.integers(0, 5))
 def test_a_batch_comes_back_as_it_was_packed(
     generator: np.random.Generator, ids: list[str], original_ids: list[str], words: int, look_bytes: int
@@ -66,7 +67,7 @@ def test_a_batch_comes_back_as_it_was_packed(
     assert texts_of(lines.original_ids, lines.originals["id_end"]) == original_ids
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(COLUMNS, st.lists(IDS, min_size=1, max_size=5), st.lists(IDS, max_size=3), st.data())
 def test_a_batch_that_is_cut_off_before_its_ids_is_no_batch(
     generator: np.random.Generator, ids: list[str], original_ids: list[str], data: st.DataObject
@@ -79,7 +80,7 @@ def test_a_batch_that_is_cut_off_before_its_ids_is_no_batch(
         codec.unpack_batch(memoryview(value)[:cut])
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(COLUMNS, st.integers(0, 20), st.sampled_from([1, 2, 16]))
 def test_tombstones_come_back_as_they_were_packed(generator: np.random.Generator, count: int, words: int) -> None:
     tombstones = Tombstones(

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from index.errors import IndexDamaged, IndexFull
@@ -17,6 +17,7 @@ from index.storage import data_file
 from index.storage.data_file import DATA_FILE, require_whole
 from index.storage.parameters import Parameters
 from index.tools import backup
+from tests.support.examples import examples
 from tests.support.indexes import filled, looked_at, mixed_rows, opened
 from tests.support.paths import ROOT
 
@@ -63,7 +64,7 @@ def survives(process: "subprocess.Popen[str]", directory: Path) -> bool:
     return process.stdout.readline() == "alive\n"
 
 
-calm = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+calm = examples(60, HealthCheck.function_scoped_fixture)
 
 
 @calm

@@ -3,7 +3,7 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Verdict
@@ -14,6 +14,7 @@ from index.storage.layout import JOURNAL_KEY, LOG_KEY, Table, unpack_journal_run
 from index.storage.log import Origin
 from index.storage.store import Store, Transaction
 from tests.support.entries import Row, entries_of
+from tests.support.examples import examples
 
 SOURCES = [(0, 0), (0, 1), (1, 0), (2**32 - 1, 2**32 - 1)]
 offsets_of = st.sets(st.one_of(st.integers(0, 40), st.integers(2**64 - 5, 2**64 - 1)), min_size=1, max_size=25)
@@ -43,7 +44,7 @@ def decided(transaction: Transaction, source: tuple[int, int], offsets: np.ndarr
     journal.add(transaction, *source, offsets, key, 1, 1)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.tuples(st.sampled_from(SOURCES), offsets_of), max_size=12))
 def test_whatever_the_order_and_overlap_every_row_is_found_and_no_other(
     batches: list[tuple[tuple[int, int], set[int]]],
@@ -91,7 +92,7 @@ def rows_by_run(transaction: Transaction) -> set[tuple[tuple[int, int], int]]:
     return found
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.lists(st.tuples(st.sampled_from(SOURCES), offsets_of), max_size=10), st.data())
 def test_a_batch_that_is_dropped_takes_its_own_rows_along_and_no_others(
     batches: list[tuple[tuple[int, int], set[int]]], data: st.DataObject

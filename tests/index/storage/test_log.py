@@ -4,12 +4,13 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.errors import IndexDamaged
 from index.storage import log
 from index.storage.layout import LOG_KEY, Filing, Table
+from tests.support.examples import examples
 from tests.support.stores import stores
 from tests.support.written_log import (
     LOOK_BYTES,
@@ -33,7 +34,7 @@ def without(held: WrittenLog, gone: set[int]) -> dict[int, int]:
     return {number: each.batch for number, each in held.documents.items() if each.batch not in gone}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(RANDOMS)
 def test_batches_come_back_in_order_with_all_that_was_written(random: Random) -> None:
     batches = some_batches(random)
@@ -63,7 +64,7 @@ def test_batches_come_back_in_order_with_all_that_was_written(random: Random) ->
         store.read(compare)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(RANDOMS)
 def test_documents_are_found_by_number_and_gaps_of_the_log_are_passed_over(random: Random) -> None:
     batches = some_batches(random)
@@ -116,7 +117,7 @@ def test_documents_are_found_by_number_and_gaps_of_the_log_are_passed_over(rando
         store.read(compare)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(RANDOMS, st.integers(0, 30))
 def test_the_batches_since_a_number_leave_out_no_later_document_and_begin_late(random: Random, number: int) -> None:
     batches = some_batches(random)

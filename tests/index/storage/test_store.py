@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.errors import IndexDamaged, IndexFull, IndexMissing
@@ -23,6 +23,7 @@ from index.storage.store import Store, Transaction
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import Row, clustered_fingerprints, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.stores import stores
 
 
@@ -186,7 +187,7 @@ def test_what_is_kept_of_views_is_lost_by_whatever_writes(tmp_path: Path) -> Non
 SIZES = st.dictionaries(st.integers(0, 9), st.sampled_from([0, 5, 900, 3_000, 9_000]), max_size=6)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(SIZES, max_size=3))
 def test_values_set_together_are_those_that_were_set_last(writes: list[dict[int, int]]) -> None:
     last = {bytes([key]): bytes([turn]) * size for turn, each in enumerate(writes) for key, size in each.items()}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.storage import log
@@ -22,6 +22,7 @@ from index.storage.layout import (
 )
 from index.storage.store import Transaction
 from index.storage.visibility import Visibility
+from tests.support.examples import examples
 from tests.support.stores import stores
 from tests.support.written_log import RANDOMS, STREAMS, WORDS, LogRow, WrittenLog, delete, some_batches, written
 
@@ -65,7 +66,7 @@ def visible(transaction: Transaction, numbers: list[int]) -> list[bool]:
     return visibility.visible(np.array(numbers, np.uint64)).tolist()
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(RANDOMS)
 def test_an_entry_is_visible_until_it_expires_or_is_retired_whatever_has_left_the_log(random: Random) -> None:
     batches, retired = some_batches(random), some_retired(random)
@@ -85,7 +86,7 @@ def test_an_entry_is_visible_until_it_expires_or_is_retired_whatever_has_left_th
         assert store.read(lambda transaction: visible(transaction, numbers)) == expected
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(RANDOMS)
 def test_a_batch_is_told_as_expired_when_all_its_rows_have_and_never_before(random: Random) -> None:
     batches, retired = some_batches(random), some_retired(random)
@@ -111,7 +112,7 @@ def test_a_batch_is_told_as_expired_when_all_its_rows_have_and_never_before(rand
             assert told[key]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.sets(st.integers(0, 20)), st.sets(st.integers(0, 20)), st.sampled_from([0, 3, 4_096]), st.sampled_from([0, 64])
 )

@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index import Guard, Index, Longer, Position, Recrawl, Retention, Story, Verdict
@@ -17,6 +17,7 @@ from index.stories import rows as story_rows
 from index.tools import BulkLoader, verify
 from tests.support.counted_stories import CountedStories
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.indexes import SMALL, opened
 
 PARAMETERS = Parameters(64, 3, "root", root=RootRule(6, 0))
@@ -85,7 +86,7 @@ def admitted(index: Index, rows: list[Row], counted: CountedStories | None = Non
         counted.note(rows, decisions)
 
 
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(st.integers(0, 2**32), st.integers(1, 120), st.lists(st.integers(0, 120), max_size=5))
 def test_stories_are_those_that_a_person_counts_from_the_verdicts_however_they_are_batched(
     seed: int, count: int, cuts: list[int]

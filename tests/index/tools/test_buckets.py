@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Kind
@@ -20,6 +20,7 @@ from index.storage.store import Transaction
 from index.tools import buckets
 from index.tools.buckets import BucketSizes
 from tests.support.entries import Row, entries_of
+from tests.support.examples import examples
 from tests.support.indexes import SMALL, inspected, mixed_rows, opened
 from tests.support.packed import compaction_state, stored_documents
 
@@ -40,7 +41,7 @@ def page_keys(index: Index) -> np.ndarray:
     return inspected(index, operation)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.integers(0, 2**32), st.integers(20, 150), st.sampled_from([64, 128]))
 def test_every_bucket_is_counted_wherever_its_entries_stand(seed: int, count: int, bits: int) -> None:
     rows = mixed_rows(seed, count, bits)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from index.entry import Entries, Kind, Verdict
@@ -31,6 +31,7 @@ from index.tools import bulk_load
 from index.tools.bulk_load import BulkLoader, SortedPair
 from tests.support.brute_force_signatures import clustered_bins
 from tests.support.entries import ONE, Row, entries_of, fingerprints_of
+from tests.support.examples import examples
 from tests.support.fingerprints import mixed
 from tests.support.indexes import inspected, wrong
 from tests.support.loading_process import PARAMETERS, SIZES, loaded_batches, loaded_entries, verdicts_of
@@ -72,7 +73,7 @@ class LoadedWorld(World):
 
 
 @of_schemes
-@settings(max_examples=5, deadline=None)
+@examples(5)
 @given(seed=st.integers(0, 2**32), drops_logs=st.booleans(), stripe_entries=st.sampled_from([1, 4, 1000]))
 def test_sorted_runs_hold_and_move_what_those_in_pages_do(
     parameters: Parameters, seed: int, drops_logs: bool, stripe_entries: int
@@ -85,7 +86,7 @@ def test_sorted_runs_hold_and_move_what_those_in_pages_do(
             world.turn()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 2**32), st.integers(0, 3_000), st.integers(0, 40))
 def test_entries_are_sorted_by_hash_and_place(seed: int, count: int, bits: int) -> None:
     generator = np.random.default_rng(seed)
@@ -97,7 +98,7 @@ def test_entries_are_sorted_by_hash_and_place(seed: int, count: int, bits: int) 
     assert np.array_equal(in_order, hashes[order])
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 2**32), st.integers(0, 200), st.integers(0, 9))
 def test_stripes_hold_the_places_of_their_keys_in_the_order_given(seed: int, count: int, bits: int) -> None:
     keys = np.random.default_rng(seed).integers(0, 2**64, count, np.uint64)
@@ -108,7 +109,7 @@ def test_stripes_hold_the_places_of_their_keys_in_the_order_given(seed: int, cou
     assert begins.tolist() == [sum(each < stripe for each in stripes) for stripe in range(2**bits + 1)]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 2**32), st.integers(1, 16), st.integers(0, 60), st.integers(0, 60))
 def test_hashed_entries_are_found_until_they_are_taken_out(seed: int, words: int, first: int, more: int) -> None:
     generator = np.random.default_rng(seed)
@@ -171,7 +172,7 @@ def everything(index: Index, asked: np.ndarray) -> tuple[object, ...]:
 
 @of_schemes
 @pytest.mark.parametrize("insert", ["unique", "all"])
-@settings(max_examples=2, deadline=None)
+@examples(2)
 @given(seed=st.integers(0, 2**32))
 @example(seed=24311)
 def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, insert: Any, seed: int) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import NO_NUMBER, Position, Source, Verdict
@@ -16,6 +16,7 @@ from index.storage.parameters import Parameters
 from index.tools import Importer, Original, Record, portions
 from tests.support.answers import answers_of
 from tests.support.entries import ONE, TWO, Row, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.indexes import SMALL, all_records, everything, filled, mixed_rows, opened, wrong
 from tests.support.roots import root_rules
 
@@ -30,7 +31,7 @@ def take_over(index: Index, found: list[Record], names: dict[str, str], rows_max
     return known
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(
     st.integers(0, 2**32),
     st.integers(0, 150),
@@ -70,7 +71,7 @@ def test_an_index_taken_over_equals_the_one_it_came_from_however_often_it_was_br
         assert wrong(second) == {}
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     st.integers(0, 2**32),
     st.integers(1, 150),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Kind, Verdict
@@ -44,6 +44,7 @@ from index.storage.store import Transaction
 from index.tools import verify, verify_tables
 from index.tools.backup import structure_problems
 from tests.support.entries import ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.index_process import DOCUMENTS, PARAMETERS
 from tests.support.indexes import MAP_BYTES_MAX, SMALL, filled, findings, inspected, mixed_rows, opened, wrong
 from tests.support.packed import compaction_state, stored_documents
@@ -57,7 +58,7 @@ ALL = Parameters(insert="all")
 BANDED = Parameters(512, 3_000, banding=banding_for(64, 8, 0.7))
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     st.integers(0, 2**32),
     st.integers(0, 120),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -23,6 +23,7 @@ from streamer.settings.settings import Settings, load
 from streamer.transports.files.output_folder import CHECKPOINT, FORMAT, OUTPUTS, Delivered, DeliveryHooks, OutputFolder
 from tests.support.command_line import run
 from tests.support.doomed_clusters import no_bar
+from tests.support.examples import examples
 from tests.support.file_filter import UNPACKED
 from tests.support.paths import ROOT
 
@@ -206,7 +207,7 @@ class Recount:
         return b"".join(written[number].value + b"\n" for number in numbers)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(STEPS, st.sampled_from((1, 3, 100)), st.sampled_from(("first", "longest", "newest", "host-order")))
 def test_clusters_equal_a_recount_of_the_verdicts_and_kept_lines_a_naive_policy(
     steps: Sequence[Any], records_max: int, policy: str

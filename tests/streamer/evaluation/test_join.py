@@ -2,10 +2,11 @@
 
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.evaluation.join import SimilarPairs, similar_pairs, tokens, tokens_in_a_run
+from tests.support.examples import examples
 
 TEXTS = st.lists(st.lists(st.sampled_from(["桥", "灯", "光", "one", "two", "three ", "，"]), max_size=14), max_size=9)
 
@@ -20,7 +21,7 @@ def listed(pairs: SimilarPairs) -> list[tuple[int, int, float]]:
     return list(zip(*columns, strict=True))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(TEXTS, st.sampled_from([0.1, 0.3, 0.5, 0.6, 0.8, 1.0]), st.integers(1, 3))
 def test_the_join_finds_what_comparing_all_pairs_finds(parts: list[list[str]], floor: float, run: int) -> None:
     texts = [" ".join(part) for part in parts]

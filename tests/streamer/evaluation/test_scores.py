@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Kind
@@ -30,6 +30,7 @@ from streamer.evaluation.scores import (
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.settings import load
+from tests.support.examples import examples
 
 TENTH = Longer(1_000)
 SIMHASH = Parameters(64, 3, "all")
@@ -99,7 +100,7 @@ def apart(fingerprints: Fingerprints, one: int, other: int, parameters: Paramete
     return int(framed_distances(left[None], right[None], parameters.banding.bin_bits)[0])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(batches())
 def test_the_nearest_earlier_document_is_that_of_brute_force(batch: tuple[Fingerprints, Parameters]) -> None:
     fingerprints, parameters = batch
@@ -110,7 +111,7 @@ def test_the_nearest_earlier_document_is_that_of_brute_force(batch: tuple[Finger
     assert nearest_distances(fingerprints, parameters).tolist() == expected
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(batches())
 def test_a_stream_is_decided_as_by_brute_force(batch: tuple[Fingerprints, Parameters]) -> None:
     """Bands may miss a near document. Here near documents differ in at most eight of 128 bins, so none is missed."""

@@ -4,12 +4,13 @@ import unicodedata
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.explain import side_by_side as module
 from streamer.explain.explanation import Span
 from streamer.explain.side_by_side import BRIEF_CHANGES_MAX, CHANGES_MAX, excerpt, in_one, printable, side_by_side
+from tests.support.examples import examples
 
 texts = st.lists(
     st.sampled_from(
@@ -23,7 +24,7 @@ def joined(spans: tuple[Span, ...], kind: str = "") -> str:
     return "".join(span.text for span in spans if kind in ("", span.kind))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(texts, texts)
 def test_in_full_both_texts_come_back_and_what_is_the_same_has_the_same_words(before: str, after: str) -> None:
     found = side_by_side(before, after, full=True)
@@ -39,7 +40,7 @@ def test_in_full_both_texts_come_back_and_what_is_the_same_has_the_same_words(be
     assert side_by_side(before, before).changes == 0
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.text())
 def test_nothing_that_a_terminal_obeys_comes_through(text: str) -> None:
     for shown in (printable(text), joined(excerpt(text)), joined(side_by_side(text, "x").before)):
@@ -114,7 +115,7 @@ def test_two_texts_in_one_have_the_changes_of_both_sides_in_less_context() -> No
     assert len(joined(spans)) < 350
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(texts, texts)
 def test_two_texts_in_one_give_both_back_if_nothing_is_left_out(before: str, after: str) -> None:
     spans, hidden = in_one(before, after)
@@ -152,7 +153,7 @@ def longest(old: list[str], new: list[str]) -> int:
     return row[-1]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.sampled_from("abc"), max_size=40), st.lists(st.sampled_from("abcd"), max_size=40))
 def test_common_words_are_a_longest_common_subsequence(old: list[str], new: list[str]) -> None:
     pairs = module.common(old, new)

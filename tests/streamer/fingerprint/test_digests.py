@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamer.fingerprint.digests import digests_of
@@ -13,6 +13,7 @@ from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.text import passage_kernels, substance
 from streamer.text.characters import decode, fold, normalise
 from streamer.text.substance import counters_and_dates
+from tests.support.examples import examples
 
 KEY = HashKey.of(b"0123456789abcdef")
 PIECES = [
@@ -67,7 +68,7 @@ def digests(*texts: str, key: HashKey = PUBLIC) -> list[list[int]]:
     return digests_of(fold(texts), key).tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(TEXTS.map("".join), max_size=4))
 @example(["1 hr ago"])
 def test_digests_are_those_of_the_normal_form_and_of_the_substance(texts: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Kind
@@ -13,7 +13,6 @@ from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.settings.settings import Fingerprint, Minhash
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("ab", max_size=9), max_size=12))
 def test_slices_follow_one_another_and_hold_few_characters(texts: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -4,12 +4,13 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.fingerprint.hashing import hash_strings, hash_text, hash_words
 from streamer.text.characters import APOSTROPHES
 from streamer.text.words import Words
+from tests.support.examples import examples
 
 KINDS = [(0x21, 0x7F), (0x80, 0x7FF), (0x800, 0xD7FF), (0xE000, 0xFFFF), (0x10000, 0x10FFFF)]
 
@@ -38,7 +39,7 @@ def test_words_of_every_length_in_bytes_have_the_hashes_of_the_library(lanes: in
     assert hash_words(words_of(strings), lanes).tolist() == by_the_library(strings, lanes)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=45)), st.sampled_from([1, 2]))
 def test_any_words_have_the_hashes_of_the_library_with_every_apostrophe_written_alike(
     strings: list[str], lanes: int

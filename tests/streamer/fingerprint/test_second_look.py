@@ -5,11 +5,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.matching.second_look import cosine, signature_similarity
 from streamer.fingerprint.second_look import feature_vectors, set_signatures
+from tests.support.examples import examples
 from tests.support.plain_simhash import mix
 
 CELLS = 256
@@ -34,7 +35,7 @@ def test_a_vector_holds_the_signed_sums_of_its_features_scaled_to_its_peak() -> 
     assert vector_of(hashes, weights, 16)[0].tolist() == [round(sums[cell] * 127 / peak) for cell in range(16)]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**32), st.lists(WEIGHTS, max_size=6), st.sampled_from([16, 100, 1_024]))
 def test_a_vector_depends_neither_on_other_texts_nor_on_the_order_of_features(
     seed: int, texts: list[list[int]], cells: int
@@ -65,7 +66,7 @@ def test_the_vector_of_a_text_without_features_or_without_weight_is_all_zeros() 
     assert np.abs(vectors[2]).max() == 127
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 2**32), st.floats(0, 1), st.sampled_from(["equal", "counted", "one heavy"]))
 def test_the_cosine_of_vectors_is_that_of_the_features_up_to_the_noise_of_the_cells(
     seed: int, shared: float, kind: str

@@ -1,7 +1,7 @@
 """Shingles of words against the plain definition, and the mixer that chains them."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.fingerprint.shingle_kernels import GOLDEN_RATIO, mix, mix_column
@@ -25,7 +25,6 @@ def test_mixing_a_column_leaves_the_column_as_it_was() -> None:
     assert numbers.tolist() == [0, 1, 2**64 - 1]
 
 
-@settings(deadline=None)
 @given(HASHES, st.integers(2, 4))
 def test_shingles_chain_the_words_in_their_order(texts: list[list[int]], size: int) -> None:
     found, bounds = shingle(column([value for text in texts for value in text]), bounds_of(texts), size)

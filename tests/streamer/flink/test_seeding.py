@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index import Index, Longer, Parameters
@@ -16,6 +16,7 @@ from index.tools import snapshot
 from streamer.flink.seeding import seeds_of
 from tests.support.dataflow import Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row, entries_of
+from tests.support.examples import examples
 from tests.support.flow_logs import (
     BANDING,
     INSERTS,
@@ -73,7 +74,7 @@ def assert_goes_on(parameters: Parameters, rows: list[Row], data: st.DataObject)
 
 
 @pytest.mark.parametrize("insert", INSERTS)
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.data())
 def test_by_simhash(insert: Any, data: st.DataObject) -> None:
     distance_max = data.draw(st.integers(0, 7))
@@ -82,7 +83,7 @@ def test_by_simhash(insert: Any, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("insert", INSERTS)
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.data())
 def test_by_minhash(insert: Any, data: st.DataObject) -> None:
     distance_max = data.draw(st.integers(1500, 4500))
@@ -92,7 +93,7 @@ def test_by_minhash(insert: Any, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(LOOKS))
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.data())
 def test_with_a_second_look(kind: str, data: st.DataObject) -> None:
     look, insert = LOOKS[kind], data.draw(st.sampled_from(INSERTS))
@@ -102,7 +103,7 @@ def test_with_a_second_look(kind: str, data: st.DataObject) -> None:
     assert_goes_on(parameters, rows, data)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.data())
 def test_pages_of_hosts_keep_their_frames_and_hosts_their_samples(data: st.DataObject) -> None:
     with crawl_of_hosts(data) as (parameters, rows):

@@ -6,7 +6,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
@@ -16,6 +16,7 @@ from streamer.give_back.selection import Selection
 from streamer.records.record import Lost
 from streamer.settings.settings import Batching, Settings
 from streamer.transports.output_log import REPLAY
+from tests.support.examples import examples
 from tests.support.memory_broker import Crashed, CrashPoint, Stored
 from tests.support.memory_output_log import MemoryOutputLog
 from tests.support.memory_service import World, document
@@ -127,7 +128,7 @@ def test_after_the_setting_was_mended_the_service_decides_anew_and_a_loop_is_see
     assert (found.matched, found.replayed, found.replayed_before) == (2, 1, 1)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.lists(st.lists(st.sampled_from([None, *CrashPoint]), max_size=3), max_size=4))
 def test_wherever_the_command_dies_every_dead_letter_comes_back_once(
     tmp_path_factory: pytest.TempPathFactory, lives: list[list[CrashPoint | None]]

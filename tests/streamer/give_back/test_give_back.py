@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deploy.made_up_site import site
@@ -24,6 +24,7 @@ from streamer.settings.settings import Batching, Settings
 from streamer.transports.output_log import GIVE_BACK
 from streamer.verification.verify import verify
 from streamer.what_if.compare import compared
+from tests.support.examples import examples
 from tests.support.memory_broker import Crashed, CrashPoint, Stored
 from tests.support.memory_output_log import MemoryOutputLog
 from tests.support.memory_service import SENTENCES, World
@@ -149,7 +150,7 @@ def test_what_was_given_back_is_not_dropped_for_another_document_again(tmp_path:
 CRASHES = st.lists(st.sampled_from([None, *CrashPoint]), max_size=4)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     st.lists(st.tuples(CRASHES, st.sampled_from([None, 1, 2, 3, 4])), max_size=4), st.sampled_from(["unique", "root"])
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.index import Index
@@ -19,6 +19,7 @@ from streamer.index_admin.export import export, read_header, take_in
 from streamer.transports.files.line_reader import lines
 from tests.support.answers import answers_of
 from tests.support.entries import ONE, Row, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.index_process import PARAMETERS
 from tests.support.indexes import (
     MAP_BYTES_MAX,
@@ -50,7 +51,7 @@ def imported(file: Path, directory: Path) -> tuple[int, int]:
         return take_in(index, found, streams, positions, str(file), nobody)
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(
     st.integers(0, 2**32),
     st.integers(0, 120),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,6 +20,7 @@ from streamer.observe import definitions, metrics
 from streamer.observe.batch_report import STEPS, BatchReport
 from streamer.observe.metrics_folder import FILE_BYTES
 from streamer.records import reason
+from tests.support.examples import examples
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -112,7 +113,7 @@ def run_worker(
 finite = st.integers(-10, 10_000) | st.floats(-1e6, 1e6)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     observed=st.lists(finite, max_size=40),
     bounds=st.lists(finite, min_size=1, max_size=8, unique=True).map(sorted),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index import Source
@@ -11,6 +11,7 @@ from streamer.parts import verdict_log
 from streamer.parts.verdict_log import BATCHES_AHEAD, VerdictLog
 from streamer.records.record import Record
 from streamer.transports.buffer import BATCHES_KEPT, RecordBuffer
+from tests.support.examples import examples
 from tests.support.memory_routing import STREAM, MemoryRouting, Told, record, told
 
 BATCH_DOCUMENTS = 8
@@ -62,7 +63,7 @@ def require_bounds(routing: MemoryRouting, partitions: int, records_max: int) ->
         assert routing.ahead(partition) <= share + FETCHED_BATCHES * BATCH_DOCUMENTS
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(PARTITIONS, st.integers(1, 6), st.integers(0, 2**32), st.lists(st.integers(0, 4), max_size=60))
 def test_every_record_whose_verdict_is_there_comes_out_once_in_order_whatever_other_partitions_wait_for(
     partitions: list[Partition], records_max: int, seed: int, decided: list[int]

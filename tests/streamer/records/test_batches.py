@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index import Entries, Kind, Position, Source, Verdict
@@ -24,6 +24,7 @@ from streamer.records.fingerprint_batch import (
     unpack_fingerprints,
 )
 from streamer.records.verdict_batch import VerdictBatch, pack_verdicts, unpack_verdicts
+from tests.support.examples import examples
 
 WHERE = "documents-fingerprints/3 offset 17"
 NO_DOCUMENT = Heading("{}", "a-topic-id", "documents", 3, 40, 40)
@@ -223,7 +224,7 @@ def test_a_batch_that_was_cut_anywhere_is_refused_by_its_place(unpack, content):
         unpack(content + b"more", WHERE)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.data())
 def test_a_batch_with_a_changed_byte_is_refused_by_its_place(data):
     unpack, content = data.draw(st.sampled_from(two_packed()))
@@ -234,7 +235,7 @@ def test_a_batch_with_a_changed_byte_is_refused_by_its_place(data):
         unpack(bytes(changed), WHERE)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.data())
 def test_a_batch_that_another_program_sealed_wrongly_is_refused_or_read_and_never_crashes(data):
     unpack, content = data.draw(st.sampled_from(two_packed()))

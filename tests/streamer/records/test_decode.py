@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonpointer import JsonPointer, JsonPointerException
 
@@ -17,6 +17,7 @@ from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.settings.decode import PRESETS
 from streamer.settings.settings import Decode
+from tests.support.examples import examples
 
 STAMP_MS = 1_600_000_000_123
 
@@ -471,7 +472,7 @@ def test_a_document_of_more_characters_than_allowed_is_too_large_and_one_at_the_
     assert isinstance(decode(b"d" * 11, format="text", characters_max=10), DeadLetter)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(raw=st.binary(max_size=60), key=st.none() | st.binary(max_size=8), choice=st.sampled_from(EVERYTHING))
 def test_no_bytes_make_decode_raise(raw: bytes, key: bytes | None, choice: dict[str, Any]) -> None:
     decoded = decode(raw, key, **choice)
@@ -485,7 +486,7 @@ def test_no_bytes_make_decode_raise(raw: bytes, key: bytes | None, choice: dict[
         assert isinstance(decoded, Document) or decoded.reason is not Reason.NOT_UTF_8
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(tree=JSON, choice=st.sampled_from(EVERYTHING))
 def test_no_json_makes_decode_raise_and_what_it_gives_can_be_written(tree: Any, choice: dict[str, Any]) -> None:
     decoded = decode(tree, b"k", **choice)
@@ -504,7 +505,7 @@ def test_no_json_makes_decode_raise_and_what_it_gives_can_be_written(tree: Any, 
         assert len(decoded.detail) <= DETAIL_CHARACTERS_MAX
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(value=st.from_regex(r"[A-Z][a-z]{2},? [A-Za-z0-9 :+-]{10,30}|[0-9TZ:. +-]{4,30}", fullmatch=True))
 def test_no_time_text_makes_decode_raise_or_gives_a_time_that_no_calendar_has(value: str) -> None:
     years = [datetime(year, *day, tzinfo=UTC).timestamp() * 1000 for year, day in ((1, (1, 1)), (9999, (12, 31)))]
@@ -512,7 +513,7 @@ def test_no_time_text_makes_decode_raise_or_gives_a_time_that_no_calendar_has(va
     assert years[0] - 86_400_000 <= document({"text": "", "t": value}, time="/t").time_ms < years[1] + 2 * 86_400_000
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(
     tree=JSON, parts=st.lists(st.sampled_from(["text", "a", "tags", "0", "1", "00", "-", "-1", "", "٣"]), max_size=3)
 )

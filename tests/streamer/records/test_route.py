@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Insert, Position, Source, Verdict
@@ -25,6 +25,7 @@ from streamer.records.route import (
     restoring_verdict,
     verdict_line,
 )
+from tests.support.examples import examples
 from tests.support.paths import DOCS
 
 TASK = {"connector_name": "neardup", "task_id": "0-0"}
@@ -421,7 +422,7 @@ def test_the_classes_that_dead_letters_name_never_change() -> None:
 # --- positions ---
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     topic=st.text(st.characters(blacklist_categories=["Cs"]), max_size=12)
     | st.sampled_from(["a/b/1/2", "-", "\udcff"]),
@@ -515,7 +516,7 @@ def test_a_files_name_that_is_no_utf_8_can_be_written_and_shown() -> None:
     assert orjson.loads(verdict_line(outgoing))["source"] == "caf\\xe9.jsonl"
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(batch=st.lists(st.tuples(st.sampled_from(list(Verdict)), st.text(max_size=5), st.booleans()), max_size=20))
 def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, str, bool]]) -> None:
     records = [

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
@@ -19,6 +19,7 @@ from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.settings.settings import Decode, load
+from tests.support.examples import examples
 from tests.support.schema_registry import PAGE, Registry, avro, framed, serving
 
 SOURCE = Source("stream", 0)
@@ -182,7 +183,7 @@ def test_all_that_avro_knows_has_a_form_in_json(registry: Registry) -> None:
     assert found.metadata == ("ÿ", "1.50", str(uuid.UUID(int=1)), "2026-11-22", "0.5", "B")
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(wild=st.binary(max_size=60))
 def test_any_bytes_are_a_document_or_a_dead_letter_with_a_reason(server: Registry, wild: bytes) -> None:
     server.schemas[7] = {"schema": json.dumps(PAGE)}

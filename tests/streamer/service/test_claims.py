@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from index.index import Index
@@ -17,6 +17,7 @@ from streamer.service.recovery import Recoverer
 from streamer.service.restoring import RestoringListener
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.transport import Assigned, Claim
+from tests.support.examples import examples
 from tests.support.memory_broker import MemoryBroker, MemoryTransport
 
 CHOSEN = Settings()
@@ -149,7 +150,7 @@ def refuse(*_: object, **__: object) -> None:
     raise Rebalancing("not now")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, HealthCheck.function_scoped_fixture)
 @given(schedule=st.lists(st.integers(0, 1), min_size=4, max_size=12), known=st.booleans())
 def test_two_indexes_never_both_begin_in_whatever_order_their_workers_come(
     tmp_path_factory: pytest.TempPathFactory, schedule: list[int], known: bool

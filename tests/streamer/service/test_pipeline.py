@@ -9,7 +9,6 @@ import numpy as np
 import orjson
 import pytest
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from index.entry import Entries, Kind, Source
@@ -21,6 +20,7 @@ from streamer.records.record import Batch, Record
 from streamer.service.pipeline import Prefetcher, Work, pure_steps
 from streamer.service.poison.attempts import AttemptFile, deaths
 from streamer.settings.settings import Settings
+from tests.support.examples import examples
 from tests.support.memory_service import SENTENCES, document
 
 TEXTS = [f"{one} {other}" for one, other in pairwise(SENTENCES)]
@@ -95,7 +95,7 @@ VALUES = st.one_of(
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
-@examples(max_examples=40, deadline=None)
+@examples(40)
 @given(items=st.lists(st.tuples(st.sampled_from([ONE, TWO, THREE]), VALUES), min_size=1, max_size=12))
 def test_row_for_row_a_batch_gives_what_its_records_give_alone(
     name: str, items: list[tuple[Source, bytes | None]]

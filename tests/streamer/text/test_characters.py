@@ -7,10 +7,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.text.characters import Rule, fold, letters, normalise, ragged, rule_table
+from tests.support.examples import examples
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
 INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]")
@@ -56,14 +57,14 @@ def test_every_single_character_has_the_form_of_the_definition() -> None:
     assert normalised(forms) == forms
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(ODD_TEXT | ANY_TEXT, max_size=5))
 def test_the_tables_agree_with_the_definition_wherever_characters_meet(texts: list[str]) -> None:
     chosen = [text for text in texts if not alphabets_meet(definition(text))]
     assert normalised(chosen) == [definition(text) for text in chosen]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(ODD_TEXT | ANY_TEXT)
 def test_normalising_twice_changes_nothing(text: str) -> None:
     once = normalise(text)

@@ -2,7 +2,7 @@
 
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index import errors
@@ -10,6 +10,7 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import load
 from streamer.text.characters import fold, normalise
 from streamer.text.look_alikes import ALPHABETS, look_alikes
+from tests.support.examples import examples
 
 LETTERS = "abcehikmopstxyzäé" + "абвгеиёнопрстухыі" + "αβγεικμνορτυχάώ"
 MIXED_TEXT = st.text(st.sampled_from(LETTERS + LETTERS.upper() + "1'- \u0301中ก"), max_size=14)
@@ -85,7 +86,7 @@ def test_a_word_of_one_alphabet_or_with_a_letter_that_has_no_look_alike_stays(wo
     assert normalise(word) == word
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.lists(MIXED_TEXT, max_size=4))
 def test_the_compiled_loop_agrees_with_the_definition_and_a_second_time_changes_nothing(texts: list[str]) -> None:
     characters = fold(texts)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -17,6 +17,7 @@ from streamer.settings.settings import Settings, load
 from streamer.text.characters import normalise
 from streamer.text.main_text import main_text, releases, require
 from streamer.text.normalisation import Normaliser, article_text, visible_text
+from tests.support.examples import examples
 
 PARAGRAPHS = (
     "The lights of the bridge over the river are on tonight, for the first time since the storm of last winter.",
@@ -74,7 +75,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.one_of(pieces, st.text(max_size=60), st.sampled_from(PARAGRAPHS)), max_size=30))
 def test_any_text_can_be_parsed_as_a_page_and_gives_equal_results_twice(parts: list[str]) -> None:
     text = "".join(parts)

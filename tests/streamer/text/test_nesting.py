@@ -4,13 +4,14 @@ import time
 from itertools import count, islice
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from streamer.text import nesting
 from streamer.text.nesting import ATTRIBUTES_MAX, FORMATTING_MAX, NESTING_MAX, bounded
 from streamer.text.normalisation import visible_text
+from tests.support.examples import examples
 
 BLOCKS = frozenset({"div", "p", "ul", "li"})
 
@@ -135,7 +136,7 @@ def depth_of(text: str) -> int:
 
 
 @pytest.mark.usefixtures("_every_text_is_looked_through")
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(tokens, min_size=2, max_size=10).map("".join))
 def test_no_order_of_tags_makes_a_tree_deeper_than_the_limit(piece: str) -> None:
     with pytest.MonkeyPatch.context() as patched:

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
 from streamer.text import segmentation
 from streamer.text.segmentation import Segmenter, jieba_file, segmenter, segmenter_with
 from streamer.text.words import words
+from tests.support.examples import examples
 from tests.support.paths import ROOT
 from tests.support.plain_jieba import plain_jieba
 
@@ -148,7 +149,7 @@ def test_single_characters_and_random_characters_are_segmented_as_by_jieba() -> 
     )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.lists(PIECES, min_size=1, max_size=8).map("".join).filter(bool), max_size=5))
 def test_words_parts_of_words_and_rare_characters_are_segmented_as_by_jieba(runs: list[str]) -> None:
     assert_segments_as_jieba(runs)

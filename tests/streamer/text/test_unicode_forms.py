@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.text import unicode_forms
@@ -23,13 +23,11 @@ texts = st.lists(runs, max_size=3).map("".join)
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(deadline=None)
 @given(text=texts)
 def test_every_form_is_that_of_unicodedata(form: Form, text: str) -> None:
     assert unicode_form(form, text) == unicodedata.normalize(form, text)
 
 
-@settings(deadline=None)
 @given(texts)
 def test_the_normal_form_of_long_runs_is_stable(text: str) -> None:
     assert normalise(normalise(text)) == normalise(text)

@@ -5,12 +5,13 @@ from itertools import chain
 import numpy as np
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.text.characters import decode, fold, normalise
 from streamer.text.segmentation import segmenter
 from streamer.text.words import split, words
+from tests.support.examples import examples
 from tests.support.plain_jieba import plain_jieba
 
 ANY_LETTERS = st.text(
@@ -50,7 +51,7 @@ def plain_words(text: str, size: int) -> list[str]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(ANY_LETTERS, max_size=4), st.integers(1, 4))
 def test_a_batch_gives_the_words_of_every_text_by_the_rules(texts: list[str], size: int) -> None:
     assert words(texts, "compiled", size) == [plain_words(text, size) for text in texts]
@@ -101,7 +102,7 @@ def test_words_do_not_cross_the_border_of_a_text() -> None:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(ANY_LETTERS, max_size=4), st.integers(1, 4))
 def test_every_word_stands_at_its_start(texts: list[str], size: int) -> None:
     characters = fold(texts)

@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index import Parameters, minhash
 from streamer.verification.near_pairs import equality_keys, keys_of, pairs
+from tests.support.examples import examples
 
 Pairs = set[tuple[int, int]]
 
@@ -76,7 +77,7 @@ def signatures(chance: np.random.Generator, count: int = 60) -> npt.NDArray[np.u
     return minhash.pack_bins(values, 4)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(seed=st.integers(0, 2**32))
 def test_minhash_joins_find_the_near_pairs_that_share_a_band_and_no_others(
     tmp_path_factory: pytest.TempPathFactory, seed: int

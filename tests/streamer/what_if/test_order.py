@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index import NO_DISTANCE, Parameters, Position, Source, Verdict
@@ -13,6 +13,7 @@ from streamer.verification.position_table import NONE
 from streamer.what_if.documents import Documents, DocumentsWriter
 from streamer.what_if.order import order_of
 from tests.support.entries import Row, entries_of
+from tests.support.examples import examples
 
 WEST, EAST = Source("stream", 0), Source("stream", 1)
 Written = tuple[Source, int, int, Position | None]
@@ -65,7 +66,7 @@ def test_a_position_that_came_out_again_and_a_duplicate_of_nothing_that_can_be_r
     assert ordered(documents_of(tmp_path, written), [0, 1, 0, 2]) == [0, 3]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.data())
 def test_an_original_always_comes_before_its_duplicates_whatever_the_index_knows(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

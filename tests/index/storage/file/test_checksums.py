@@ -1,11 +1,10 @@
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.storage.file.checksums import checksum_of, first_wrong, with_checksums
 from index.storage.layout import Table
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.binary(min_size=1, max_size=30), st.binary(max_size=20), max_size=8),
     st.data(),

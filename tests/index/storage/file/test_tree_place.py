@@ -4,12 +4,13 @@ import ctypes
 from functools import partial
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.storage.file.tree_place import value_places
 from index.storage.layout import Table
 from index.storage.store import Transaction
+from tests.support.examples import examples
 from tests.support.stores import stores
 
 
@@ -25,7 +26,7 @@ def require_places(transaction: Transaction, expected: dict[bytes, bytes]) -> No
         assert ctypes.string_at(address, len(value)) == value
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.lists(st.tuples(st.integers(0, 900), st.integers(0, 5)), max_size=400), st.integers(1, 60))
 def test_values_stand_where_the_tree_says_in_every_transaction(steps: list[tuple[int, int]], at_once: int) -> None:
     held: dict[bytes, bytes] = {}

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.kernels import hash_segments
@@ -17,6 +17,7 @@ from index.storage.segments.hash_codec import (
     size_class,
     unpack_hash_segment,
 )
+from tests.support.examples import examples
 
 KEY = HashKey(3, 1, 5 << 24, 7)
 
@@ -69,7 +70,7 @@ def found_in(
     return found, -1
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.integers(0, 2**32), st.integers(1, 3_000), st.sampled_from([1, 9, 24, 40]), st.sampled_from([1, 8, 27, 33, 40])
 )
@@ -93,7 +94,7 @@ def test_entries_come_back_and_every_hash_is_found_with_all_its_numbers(
         assert sorted(found_in(words, asked, hits_max, limit)[0]) == sorted(last)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 2**32), st.integers(1, 2_500), st.data())
 def test_no_changed_bit_of_what_counts_goes_unseen(seed: int, count: int, data: st.DataObject) -> None:
     entries = entries_of(seed, count, 40, 27)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Kind
@@ -20,6 +20,7 @@ from streamer.records.reason import Reason
 from streamer.settings.settings import Minhash
 from streamer.text.characters import fold, normalise
 from streamer.text.words import words as words_of
+from tests.support.examples import examples
 from tests.support.pinned_signatures import PINNED, TEXTS
 from tests.support.plain_simhash import chained
 
@@ -79,7 +80,7 @@ def test_the_example_of_the_literature() -> None:
 
 @pytest.mark.parametrize("bins", [64, 128, 256])
 @pytest.mark.parametrize("bin_bits", [4, 8])
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(texts=st.lists(st.text(ALPHABET + " ，.", min_size=0, max_size=400), max_size=5))
 def test_signatures_are_those_of_the_definition(bins: Any, bin_bits: Any, texts: list[str]) -> None:
     chosen = Minhash(bins=bins, bin_bits=bin_bits, features_min=1)
@@ -90,7 +91,7 @@ def test_signatures_are_those_of_the_definition(bins: Any, bin_bits: Any, texts:
     assert found.feature_counts.tolist() == [bins - values.count(0) for values in expected]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     texts=st.lists(st.text(ALPHABET + " ，.'ไทยกำひらカ한국어é", max_size=200), max_size=5),
     size=st.sampled_from([1, 2, 3, 7]),

@@ -5,12 +5,13 @@ import unicodedata
 import numpy as np
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.fingerprint.key import PUBLIC
 from streamer.fingerprint.minhash.shingles import shingle_characters
 from streamer.text.characters import fold, normalise
+from tests.support.examples import examples
 from tests.support.plain_simhash import mix
 
 MASK = 2**64 - 1
@@ -44,7 +45,7 @@ def by_definition(text: str, wide_size: int, narrow_size: int) -> list[int]:
     return hashes
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(MIXED, max_size=6), st.integers(1, 9), st.integers(1, 13))
 def test_shingles_are_those_of_the_definition(texts: list[str], wide_size: int, narrow_size: int) -> None:
     found = shingle_characters(fold(texts), wide_size, narrow_size)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Kind
@@ -23,6 +23,7 @@ from streamer.records.reason import Reason
 from streamer.settings.settings import Fingerprint
 from streamer.text.characters import normalise
 from streamer.text.words import words
+from tests.support.examples import examples
 from tests.support.pinned_fingerprints import PINNED, TEXTS
 from tests.support.plain_simhash import chained, plain_sums
 
@@ -73,7 +74,7 @@ def as_number(row: npt.NDArray[np.uint64]) -> int:
     return sum(int(lane) << 64 * position for position, lane in enumerate(row))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(SOME_TEXT, max_size=4), st.sampled_from(sorted(PINNED)))
 def test_a_batch_gets_the_fingerprints_of_the_definition(texts: list[str], name: str) -> None:
     chosen = by_name(name)
@@ -154,7 +155,6 @@ def test_short_texts_are_exact_and_texts_without_features_undecidable(bits: int,
     assert as_number(prints.fingerprints[5]) == hashed(texts[5].encode("utf-8", "surrogatepass"))  # type: ignore[operator]
 
 
-@settings(deadline=None)
 @given(SOME_TEXT, st.integers(2, 10))
 def test_every_text_with_words_has_features(text: str, size: int) -> None:
     prints = Fingerprinter(fingerprint_settings(shingle_words=size)).fingerprint([text])

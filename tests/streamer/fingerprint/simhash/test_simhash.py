@@ -8,7 +8,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.fingerprint.simhash.kernels import bit_sums
@@ -59,7 +59,6 @@ def test_a_sum_of_zero_gives_a_zero_bit() -> None:
 # --- against the plain definition ------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 2**128 - 1), st.integers(0, 2**40)), max_size=8), max_size=5),
     st.sampled_from([1, 2]),
@@ -83,7 +82,6 @@ def test_a_long_text_changes_the_sums_of_no_other(count: int) -> None:
     assert (sums == sums[:, :1]).all()
 
 
-@settings(deadline=None)
 @given(HASHES, st.randoms(use_true_random=False))
 def test_the_order_of_features_changes_no_sum(texts: list[list[int]], random: object) -> None:
     shuffled = [random.sample(text, len(text)) for text in texts]  # type: ignore[attr-defined]
@@ -99,7 +97,6 @@ def test_the_order_of_features_changes_no_sum(texts: list[list[int]], random: ob
 # --- distinct features and their weights -----------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from([3, 3 + 2**32, 3 + 2**48, 3 + 2**63, 4, 2**63]), max_size=9), max_size=4))
 def test_features_are_told_apart_even_where_their_hashes_agree_in_many_bits(texts: list[list[int]]) -> None:
     distinct = count_distinct(column([value for text in texts for value in text]), bounds_of(texts))

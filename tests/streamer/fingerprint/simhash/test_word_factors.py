@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Kind, Source
@@ -26,6 +26,7 @@ from streamer.settings.settings import Decode, Fingerprint, load
 from streamer.text.characters import normalise
 from streamer.text.normalisation import Normaliser
 from streamer.text.words import words
+from tests.support.examples import examples
 from tests.support.word_numbers import number_of
 
 NORMAL = Normaliser(Fingerprint()).words
@@ -165,7 +166,7 @@ def fingerprinter(name: str) -> Fingerprinter:
     return Fingerprinter(RECKONED[name])
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.lists(st.tuples(st.lists(FRAGMENTS, max_size=12), st.lists(FRAGMENTS, max_size=3)), max_size=3),
     st.sampled_from(sorted(RECKONED)),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index import Verdict
@@ -16,6 +16,7 @@ from streamer.settings.settings import Batching
 from streamer.transports.files.output_folder import OUTPUTS, VERDICTS, Delivered, DeliveryHooks, OutputFolder
 from streamer.transports.files.output_log import FileOutputLog
 from streamer.transports.output_log import GIVE_BACK
+from tests.support.examples import examples
 from tests.support.file_filter import outputs
 
 INPUT = Delivered("/data/one.jsonl", "one.jsonl", "stream-1", lines=6)
@@ -55,7 +56,7 @@ def dropped(of: FileOutputLog) -> list[Record]:
     return [record for record in found if record is not None]
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(
     st.lists(st.sampled_from(["before_outputs", "after_outputs", "after_checkpoint", None]), max_size=5),
     st.sampled_from(["", "gz", "zst"]),

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 import xxhash
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import InputUnreadable
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at, lines
+from tests.support.examples import examples
 from tests.support.file_filter import pipe_of
 
 LINES = st.lists(st.one_of(st.binary(max_size=20), st.sampled_from([b"", b"\r", b"a\r", b"\xff\xfe", "中文".encode()])))
@@ -59,7 +60,7 @@ def all_lines(reader: LineReader) -> tuple[list[bytes], str]:
     return found, ""
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(wanted=LINES, ended=st.booleans(), kind=st.sampled_from(sorted(PACKED)), count=st.integers(1, 5))
 def test_every_line_comes_byte_for_byte_in_order_whatever_the_compression(
     tmp_path_factory: pytest.TempPathFactory, wanted: list[bytes], ended: bool, kind: str, count: int

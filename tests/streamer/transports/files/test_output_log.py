@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Position, Source, Verdict
@@ -27,6 +27,7 @@ from streamer.settings.settings import Batching
 from streamer.transports.files.output_folder import CHECKPOINT, FORMAT, OUTPUTS, Delivered
 from streamer.transports.files.output_log import FileOutputLog
 from streamer.transports.transport import NO_TIMESTAMP_MS
+from tests.support.examples import examples
 
 INPUTS = (Delivered("/data/one.jsonl", "one.jsonl", "stream-1"), Delivered("/data/two.jsonl", "two.jsonl", "stream-2"))
 SOURCES = [Source(each.stream, 0) for each in INPUTS]
@@ -109,7 +110,7 @@ LINES = st.lists(
 RANGES = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda borders: range(min(borders), max(borders)))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     chosen=LINES,
     ranges=st.dictionaries(st.sampled_from(SOURCES), RANGES),

@@ -9,13 +9,14 @@ from pathlib import Path
 import orjson
 import pyarrow as arrow
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as arrow_parquet
 
 from streamer.errors import InputUnreadable
 from streamer.transports.files import parquet
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, lines
+from tests.support.examples import examples
 from tests.support.file_filter import pipe_of
 
 
@@ -209,7 +210,7 @@ MEMBERS = st.dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(rows=st.lists(MEMBERS, max_size=6), rows_max=st.integers(1, 3))
 def test_whatever_the_members_every_row_equals_its_line(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]], rows_max: int

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Source
@@ -27,6 +27,7 @@ from streamer.settings.settings import Batching
 from streamer.transports.files.output_folder import DeliveryHooks
 from streamer.transports.files.transport import FileTransport
 from streamer.transports.transport import FINISHED, Assigned, Transport
+from tests.support.examples import examples
 from tests.support.file_filter import SMALL, Crashed, Decider, Disk, begin, filter_files, outputs, pipe_of
 from tests.support.paths import ROOT
 
@@ -79,7 +80,7 @@ def test_lines_go_to_four_files_byte_for_byte(tmp_path: Path) -> None:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     inputs=st.lists(
         st.tuples(

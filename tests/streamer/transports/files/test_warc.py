@@ -10,13 +10,14 @@ import brotli
 import orjson
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import InputUnreadable
 from streamer.transports.files import warc
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader
 from streamer.transports.files.warc import Unreadable, WarcLines
+from tests.support.examples import examples
 from tests.support.file_filter import pipe_of
 from tests.support.web_archives import DATE, Archive
 
@@ -102,7 +103,7 @@ def test_a_name_that_tells_nothing_and_a_pipe_are_read_just_so(tmp_path: Path) -
     assert list(map(orjson.loads, piped)) == named
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(step=st.integers(1, 400))
 def test_blocks_of_any_size_give_the_same_lines(step: int) -> None:
     lines, reader = cut(crawl().plain, step)
@@ -235,7 +236,7 @@ def test_what_is_no_record_stops_the_reader_behind_the_record_before_it(
             reader.lines(10, 2**20)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     block=st.binary(max_size=80),
     kind=st.sampled_from(["response", "resource", "conversion", "metadata", "no\xe9"]),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka import TopicPartition
 from structlog.testing import capture_logs
@@ -23,6 +23,7 @@ from streamer.transports.kafka.topics import topic_of
 from streamer.transports.kafka.transactions import open as open_transactions
 from streamer.transports.kafka.unreadable import Damages
 from streamer.transports.output_log import portions
+from tests.support.examples import examples
 from tests.support.memory_broker import Stored
 from tests.support.transport_worlds import KafkaWorld, begin, committed_records, make_settings, read_batch, routed
 
@@ -63,7 +64,7 @@ def numbered(deliveries: Sequence[tuple[int, Source]]) -> list[tuple[int, Record
     return [(partition, record(source, offset)) for offset, (partition, source) in enumerate(deliveries)]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(deliveries=DELIVERIES, seed=st.integers(0, 10_000))
 def test_the_records_of_a_source_come_in_order_whatever_partitions_they_lie_in(
     deliveries: list[tuple[int, Source]], seed: int
@@ -76,7 +77,7 @@ def test_the_records_of_a_source_come_in_order_whatever_partitions_they_lie_in(
         ]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(deliveries=DELIVERIES, seed=st.integers(0, 10_000))
 def test_nothing_is_lost_where_too_much_would_have_to_be_held(deliveries: list[tuple[int, Source]], seed: int) -> None:
     written = numbered(deliveries)
@@ -252,7 +253,7 @@ def output_of(source: Source, offsets: range) -> Output:
     return [delivered(source, offset) for offset in offsets]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     items=st.lists(st.tuples(st.integers(0, 2), ITEMS), max_size=40),
     ranges=st.dictionaries(st.sampled_from(SOURCES), RANGES),

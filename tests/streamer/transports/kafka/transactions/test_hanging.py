@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as limits
 from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka.admin import TransactionState
@@ -25,6 +24,7 @@ from streamer.transports.kafka.transactions.hanging import (
     partition_of_group,
     require_offsets_not_hanging,
 )
+from tests.support.examples import examples
 from tests.support.transport_worlds import make_settings
 
 SOURCE, OTHER = Source("stream", 0), Source("stream", 1)
@@ -35,7 +35,7 @@ ENDS = {
 }
 
 
-@limits(max_examples=300, deadline=None)
+@examples(300)
 @given(
     commit=st.booleans(),
     starts=st.dictionaries(st.sampled_from([SOURCE, OTHER]), st.integers(0, 5), min_size=1),
