@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
     from index.stories.listing import Named, Story
+    from index.turn import Turn
 
 __all__ = [
     "DISTANCE_MAX",
@@ -70,6 +71,7 @@ __all__ = [
     "RootRule",
     "Source",
     "Story",
+    "Turn",
     "Verdict",
     "WatchedHosts",
     "errors",
@@ -87,6 +89,7 @@ _HOMES = (
     "index.matching.root",
     "index.storage.parameters",
     "index.storage.documents",
+    "index.turn",
     "index.session",
     "index.decide.find",
     "index.stories.listing",

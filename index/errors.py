@@ -21,6 +21,10 @@ class IndexMissing(IndexProblem):
     """The directory has no index, or the opened index is gone. A read-only opening creates none."""
 
 
+class IndexClosed(IndexProblem):
+    """The opened index was closed, or the parent of this process opened it: open it again here."""
+
+
 class AlreadyOpen(IndexProblem):
     """This process already has the directory open."""
 

@@ -88,6 +88,9 @@ class WatchedHosts(NamedTuple):
 class Index(AbstractContextManager["Index"]):
     """An open index. Threads may share it; other processes may open it too, and their writes take turns.
 
+    After `close`, and in a forked child, every method but `close` and `give_turn_back` raises IndexClosed. A child may
+    open the directory itself.
+
     with Index.open(directory, Parameters(bits=64, distance_max=3), map_bytes_max=2**30) as index:
         decisions = index.admit(entries, ends)
 
@@ -191,6 +194,10 @@ class Index(AbstractContextManager["Index"]):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def require_open(self) -> None:
+        """Raise IndexClosed unless this process has the index open."""
+        self._opened.store.require_open()
 
     def admit(
         self, entries: Entries, ends: Mapping[Source, int], marks: Mapping[Source, bytes] = NO_MARKS
@@ -311,6 +318,7 @@ class Index(AbstractContextManager["Index"]):
 
         It blocks no writer: processes only agree to take turns. Raises IndexMissing.
         """
+        self.require_open()
         try:
             return self._turn.take()
         except FileNotFoundError as error:
@@ -451,6 +459,7 @@ class Index(AbstractContextManager["Index"]):
 
     def take_stories_turn(self) -> bool:
         """Take the turn to write stories out, if it is free; returns whether this process has it, until it ends."""
+        self.require_open()
         return self._stories_turn.take(create=True)
 
     def watched_hosts(self, limit: int = 10) -> WatchedHosts:

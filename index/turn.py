@@ -2,7 +2,7 @@
 
 A lock of an open file description (F_OFD_SETLK) on the data file. LMDB locks another file, and
 `storage.file.lock_file` locks this one by flock, so they do not conflict. A removed or replaced file keeps its lock:
-a turn belongs to a file, not to a path.
+a turn belongs to a file, not to a path. A forked child does not inherit the turn.
 """
 
 import fcntl
@@ -10,8 +10,12 @@ import os
 import struct
 from pathlib import Path
 
+from index.storage.file.forks import OwnDescriptor
+
 _EXCLUSIVE = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 """struct flock: an exclusive lock on the whole file; it names no process."""
+
+_NO_LOCK = struct.pack("hhqqi", fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
 
 
 class Turn:
@@ -27,14 +31,14 @@ class Turn:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._descriptor: int | None = None
+        self._lock: OwnDescriptor | None = None
 
     def take(self, *, create: bool = False) -> bool:
         """Take the turn if it is free; returns whether this process has it. Never waits.
 
         Raises OSError if the file is gone, and cannot be created or may not be.
         """
-        if self._descriptor is not None:
+        if self._lock is not None and self._lock.is_open:
             return True
         descriptor = os.open(self._file, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o666)
         try:
@@ -42,11 +46,12 @@ class Turn:
         except BlockingIOError:
             os.close(descriptor)
             return False
-        self._descriptor = descriptor
+        self._lock = OwnDescriptor(descriptor)
         return True
 
     def give_back(self) -> None:
         """Release the turn; does nothing without one."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        if self._lock is not None and self._lock.is_open:
+            # Unlocked first: a child forked a moment ago may not have closed its copy yet.
+            fcntl.fcntl(self._lock.number, fcntl.F_OFD_SETLK, _NO_LOCK)
+            self._lock.close()

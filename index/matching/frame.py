@@ -47,8 +47,11 @@ OFTEN_SHARE_MIN = 0.02
 NEW_BINS_MIN = 2
 """Bins with a value that no sampled page has, below which a page brings nothing new."""
 
-VERSION_SHARE_MIN = 0.75
-"""Share of a page's own bins in a sampled page from which both are versions, and only one is sampled."""
+VERSION_SHARE_MIN = 0.88
+"""Share of a page's own bins in a sampled page from which both are versions, and only one is sampled.
+
+All bins of a new design's first pages are their own, so a template below this share teaches its frame.
+"""
 
 VERSION_SHARE_MIN_UNFRAMED = 0.95
 """The same before the frame is known, when all bins are own."""

@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 
 import lmdb
 import numpy as np
@@ -64,8 +63,7 @@ _UNREACHED = re.compile(r"^(?P<pages>\d+) page\(s\) are neither reachable nor in
 _TRIES, _PAUSE_SECONDS = 5, 0.02
 """A writer may replace both pages during a read."""
 
-_open_directories: set[tuple[int, int]] = set()
-_open_directories_turn = Lock()
+_open_directories: dict[tuple[int, int], object] = {}
 """Directories open in this process: LMDB's locks belong to the process, and a second opening would break them."""
 
 
@@ -380,11 +378,10 @@ def _without_spare_pages(problems: Sequence[str]) -> list[str]:
 
 def claim(directory: Path) -> tuple[int, int]:
     """Register a directory as open; returns its identity for `release`. Raises AlreadyOpen."""
-    identity = _identity(directory.stat())
-    with _open_directories_turn:
-        if identity in _open_directories:
-            raise AlreadyOpen(f"The index in {directory} is already open in this process; share that one.")
-        _open_directories.add(identity)
+    identity, mine = _identity(directory.stat()), object()
+    # One step, without a lock that another thread could hold while this process forks.
+    if _open_directories.setdefault(identity, mine) is not mine:
+        raise AlreadyOpen(f"The index in {directory} is already open in this process; share that one.")
     return identity
 
 
@@ -402,5 +399,4 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 def release(identity: tuple[int, int]) -> None:
     """Undo `claim`."""
-    with _open_directories_turn:
-        _open_directories.discard(identity)
+    _open_directories.pop(identity, None)

@@ -17,17 +17,21 @@ from typing import Any, TypeVar
 
 import lmdb
 
-from index.errors import FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
+from index.errors import FormatUnknown, IndexClosed, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
 from index.storage import data_file
 from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, release
 from index.storage.file.checksums import CHECKSUM, Checksums, checksum_of, first_wrong, with_checksums
 from index.storage.file.commit_hooks import CommitHooks, nothing
+from index.storage.file.forks import register
 from index.storage.file.lock_file import HeldFiles, writer_of
 from index.storage.file.neighbours import neighbours
 from index.storage.file.tree_place import TreePlace, tree_place
 from index.storage.layout import Table
 
 MAP_BYTES_MIN = 2**20
+FORK_WAIT_SECONDS = 10.0
+"""How long a fork waits for the calls of other threads."""
+
 _MAP_STEP_BYTES = 2**16
 
 _BEYOND_REACH = {
@@ -40,6 +44,9 @@ _BEYOND_REACH = {
     errno.EMFILE,
     errno.ENFILE,
 }
+_abandoned: list[lmdb.Environment] = []
+"""Environments that a child could not close: collecting them would end its parent's transactions."""
+
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 
 Result = TypeVar("Result")
@@ -230,7 +237,8 @@ class Transaction:
 
 
 class Store:
-    """One open LMDB environment. Threads may share it and take turns. It must not cross a fork.
+    """One open LMDB environment. Threads may share it and take turns. After `close`, and in a forked child, every call
+    but `close` raises IndexClosed. A child may open the directory itself.
 
     >>> store = Store(folder, map_bytes_initial=2**20, map_bytes_max=2**20, read_only=False, hooks=CommitHooks())
     >>> store.prepare(Table)
@@ -251,13 +259,20 @@ class Store:
             raise ValueError(f"{MAP_BYTES_MIN} <= map_bytes_initial <= map_bytes_max must hold")
         self._directory, self._map_bytes_max = directory, map_bytes_max
         self._read_only, self._hooks = read_only, hooks
-        self._turn = Lock()
+        self._turn, self._is_quiet = Lock(), False
+        self._is_open = self._is_inherited = False
         self._tables: dict[Table, lmdb._Database] = {}
         self._checksums = Checksums()
         if read_only and not (directory / DATA_FILE).is_file():
             raise IndexMissing(f"There is no index in {directory}.")
         if not read_only:
             directory.mkdir(parents=True, exist_ok=True)
+        register(self)
+        with self._turn:
+            self._open(map_bytes_initial)
+
+    def _open(self, map_bytes_initial: int) -> None:
+        directory, read_only = self._directory, self._read_only
         self._identity = claim(directory)
         with ExitStack() as opening:
             opening.callback(release, self._identity)
@@ -303,25 +318,60 @@ class Store:
                 raise OSError(code, os.strerror(code), os.fspath(self._directory)) from problem
             raise self._named(problem) from problem
 
+    def require_open(self) -> None:
+        """Raise IndexClosed after `close` and in a forked child."""
+        if self._is_inherited:
+            raise IndexClosed(
+                f"The index in {self._directory} was opened by the parent of this process, and only the parent may use "
+                "that opening. Open the index again in this process."
+            )
+        if not self._is_open:
+            raise IndexClosed(f"The index in {self._directory} is closed. Open it again.")
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        """This thread's turn at the open environment."""
+        with self._turn:
+            self.require_open()
+            yield
+
+    def before_fork(self) -> None:
+        """Wait for other threads' calls, at most FORK_WAIT_SECONDS: a child cannot end their transactions."""
+        self._is_quiet = self._turn.acquire(timeout=FORK_WAIT_SECONDS)
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Go on in the parent; close the file in the child, or keep it unused if a transaction is still open."""
+        if in_child:
+            if self._is_open and self._is_quiet:
+                self._release(in_child=True)
+            elif self._is_open:
+                _abandoned.append(self._environment)
+            self._is_inherited = self._is_inherited or self._is_open
+            self._is_open, self._turn = False, Lock()
+        elif self._is_quiet:
+            self._turn.release()
+
     def is_new(self) -> bool:
         """Whether the file is still empty. Raises FormatUnknown if another program stored something."""
-        try:
-            self._open_tables([Table.META], create=False)
-        except lmdb.NotFoundError as problem:
-            if self._environment.stat()["entries"]:
-                raise FormatUnknown(f"{self._directory / DATA_FILE} holds tables of another program.") from problem
-            return True
-        return False
+        with self._using():
+            try:
+                self._open_tables([Table.META], create=False)
+            except lmdb.NotFoundError as problem:
+                if self._environment.stat()["entries"]:
+                    raise FormatUnknown(f"{self._directory / DATA_FILE} holds tables of another program.") from problem
+                return True
+            return False
 
     def prepare(self, tables: Iterable[Table]) -> None:
         """Make tables usable; creates missing ones, or raises FormatUnknown if the store is read-only."""
         try:
-            self._open_tables(tables, create=not self._read_only)
+            with self._using():
+                self._open_tables(tables, create=not self._read_only)
         except lmdb.NotFoundError as problem:
             raise FormatUnknown(f"The index in {self._directory} lacks a table.") from problem
 
     def _open_tables(self, tables: Iterable[Table], *, create: bool) -> None:
-        with self._turn, self._begun(write=not self._read_only) as transaction:
+        with self._begun(write=not self._read_only) as transaction:
             # A handle opened inside a reading transaction dies with it; without one, py-lmdb keeps the handle.
             inside = None if self._read_only else transaction
             for table in tables:
@@ -335,7 +385,7 @@ class Store:
 
         Raises IndexMissing unless the store is read-only: a service that only reads must also notice a missing index.
         """
-        with self._turn:
+        with self._using():
             with self._begun(write=False) as transaction:
                 result = operation(Transaction(self._environment, transaction, self._tables, self._checksums))
             self._files.require_in_place()
@@ -352,7 +402,7 @@ class Store:
         """
         if self._read_only:
             raise IndexProblem(f"The index in {self._directory} was opened for reading only.")
-        with self._turn:
+        with self._using():
             while True:
                 try:
                     with self._begun(write=True) as transaction:
@@ -371,14 +421,14 @@ class Store:
 
     def check_again(self) -> None:
         """Forget which values this process has checked."""
-        with self._turn:
+        with self._using():
             self._checksums.forget()
 
     def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
         """Write a snapshot into a file, while other processes may write. `compact` omits free pages. Raises IndexFull,
         IndexDamaged.
         """
-        with self._turn:
+        with self._using():
             try:
                 self._environment.copyfd(file_descriptor, compact=compact)
             except lmdb.Error as problem:
@@ -386,7 +436,8 @@ class Store:
 
     def readers(self) -> list[tuple[int, int | None]]:
         """Every reader: process id and read transaction, None between two reads."""
-        lines = map(str.split, self._environment.readers().splitlines())
+        with self._using():
+            lines = [line.split() for line in self._environment.readers().splitlines()]
         columns = [line for line in lines if line and line[0].isdecimal()]
         return [(int(pid), int(state) if state.isdecimal() else None) for pid, _, state in columns]
 
@@ -438,6 +489,11 @@ class Store:
         with self._turn:
             if self._is_open:
                 self._is_open = False
-                self._environment.close()
-                self._files.close()
-                release(self._identity)
+                self._release()
+
+    def _release(self, *, in_child: bool = False) -> None:
+        self._environment.close()
+        # A child has closed its copy by itself, and may not unlock its parent's.
+        if not in_child:
+            self._files.close()
+        release(self._identity)

@@ -1,6 +1,5 @@
 """The filter as a library: documents in, answers out, by the service's decoder, fingerprints and index."""
 
-import fcntl
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Self
 
 import xxhash
 
-from index import Decisions, Entries, Index, Source
+from index import Decisions, Entries, Index, Source, Turn
 from streamer.ask.answer import Answer, answer_of
 from streamer.errors import SettingsError
 from streamer.fingerprint.documents import entries_of, fingerprint_documents
@@ -34,6 +33,8 @@ _CHECKED = Source("check", 0)
 
 class Filter(AbstractContextManager["Filter"]):
     """An open index that decides on documents; a thread-safe context manager.
+
+    After `close`, and in a forked child, `check`, `admit` and `position` raise IndexClosed. A child opens a filter of its own.
 
     `check` only reads. `admit` decides, and unique documents enter the index.
 
@@ -85,7 +86,7 @@ class Filter(AbstractContextManager["Filter"]):
             opening.enter_context(index)
             opened = cls(index, chosen, scheme, Source(stream, 0), read_only=read_only)
             if source is not None and not read_only:
-                opening.callback(os.close, _lock_source(Path(directory), source))
+                opening.callback(_take_source(Path(directory), source).give_back)
             opened._closing = opening.pop_all()
         return opened
 
@@ -98,7 +99,8 @@ class Filter(AbstractContextManager["Filter"]):
 
     @property
     def position(self) -> int:
-        """Default position of the next admitted document."""
+        """Default position of the next admitted document. Raises IndexClosed."""
+        self.index.require_open()
         if self._position is None:
             applied = self.index.applied().get(self._source)
             self._position = 0 if applied is None else applied.offset
@@ -108,8 +110,9 @@ class Filter(AbstractContextManager["Filter"]):
         """Answer as `admit` would for each document alone; reads only, and waits for no writer.
 
         The documents' times do not advance an age limit of entries. Raises TypeError for a value of another type,
-        IndexDamaged.
+        IndexDamaged, IndexClosed.
         """
+        self.index.require_open()
         return self._answers(_records(documents, _CHECKED, 0), self.index.check)
 
     def admit(self, documents: Iterable[Value], *, position: int | None = None) -> list[Answer]:
@@ -119,8 +122,10 @@ class Filter(AbstractContextManager["Filter"]):
                   answers
 
         The decision is durable on return. After a crash during the call, repeat it at its position. Raises TypeError
-        for a value of another type, ValueError for a bad position or a read-only filter, IndexFull, IndexDamaged.
+        for a value of another type, ValueError for a bad position or a read-only filter, IndexFull, IndexDamaged, IndexClosed.
         """
+        # Before the lock below, which another thread of the parent may have held at a fork.
+        self.index.require_open()
         if self._read_only:
             raise ValueError("the filter is open with read_only=True: it can only check")
         if position is not None and position < 0:
@@ -177,15 +182,9 @@ def _value(place: int, document: Value) -> bytes:
         raise TypeError(f"documents[{place}] cannot be written as JSON: {error}") from error
 
 
-def _lock_source(directory: Path, source: str) -> int:
-    """Lock a source; returns the descriptor. Two processes in one source would share answers."""
-    name = f"source-{xxhash.xxh3_64_hexdigest(source.encode())}.lock"
-    descriptor = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise SettingsError(
-            f"source {source!r} is open in another filter: close that one, or name another source"
-        ) from error
-    return descriptor
+def _take_source(directory: Path, source: str) -> Turn:
+    """The turn at a source: two processes in one source would share answers."""
+    turn = Turn(directory / f"source-{xxhash.xxh3_64_hexdigest(source.encode())}.lock")
+    if not turn.take(create=True):
+        raise SettingsError(f"source {source!r} is open in another filter: close that one, or name another source")
+    return turn

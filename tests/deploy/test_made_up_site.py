@@ -45,3 +45,18 @@ def test_a_site_is_kept_where_templates_are_learnt_and_lost_where_they_are_not(
     assert least <= found.kept <= most
     assert found.matched == found.copies == 80
     assert np.count_nonzero(dropped[~documents.of_site]) == 300 // 6 - 1
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("own_share", [0.05, 0.1])
+def test_a_known_host_with_a_new_design_keeps_its_pages(tmp_path: Path, language: Language, own_share: float) -> None:
+    """The second page of the new design is mostly template, and still no version of the first."""
+    scheme = scheme_for(Settings())
+    ordinary = site(language, 0.7, pages=100, copies=0, seed=5).texts
+    redesigned = site(language, own_share, pages=150, copies=0, seed=6).texts
+    prints = scheme.fingerprint(ordinary + redesigned)
+    with Index.open(tmp_path, parameters_for(Settings(), scheme.stamp()), map_bytes_max=2**30) as index:
+        verdicts = np.concatenate([each.verdicts for each in admitted(index, prints, host="site")])
+    dropped = verdicts == Verdict.DUPLICATE
+    assert not dropped[:100].any()
+    assert np.count_nonzero(dropped[100:]) <= 14

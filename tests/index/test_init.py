@@ -12,7 +12,7 @@ PUBLIC = {
     "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "RATIO_MAX", "Applied", "Decided", "Decisions", "Document",
     "Entries", "FrameRule", "Guard", "HostShare", "Index", "Insert", "Kind", "Longer", "Match", "Parameters",
     "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule", "Source", "EntryState", "Verdict",
-    "Named", "Story", "WatchedHosts", "errors", "minhash", "naming_originals", "plain_source", "second_look",
+    "Named", "Story", "Turn", "WatchedHosts", "errors", "minhash", "naming_originals", "plain_source", "second_look",
     "standing_for_themselves",
 }  # fmt: skip
 
@@ -52,7 +52,8 @@ def test_a_name_that_is_none_is_told() -> None:
 def test_an_open_index_has_no_hatches() -> None:
     assert not HATCHES & set(vars(index.Index))
     assert {name for name in vars(index.Index) if not name.startswith("_")} == {
-        "open", "close", "admit", "restore", "query", "query_exact", "documents", "find", "decided", "forget", "statistics",
+        "open", "close", "require_open",
+        "admit", "restore", "query", "query_exact", "documents", "find", "decided", "forget", "statistics",
         "begin", "begin_all", "set_applied", "applied", "streams", "stream_names", "take_turn", "give_turn_back",
         "watched_hosts", "check", "decided_at", "standings", "newest_near",
         "give_back", "are_given_back", "undelivered", "settle",

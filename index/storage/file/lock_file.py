@@ -17,6 +17,7 @@ from pathlib import Path
 
 from index.errors import IndexInUse, IndexMissing
 from index.storage.data_file import DATA_FILE, MAGIC, identity_of, room_in
+from index.storage.file.forks import OwnDescriptor
 
 LOCK_FILE = "lock.mdb"
 
@@ -54,9 +55,9 @@ class HeldFiles:
         self._read_only = read_only
         # Without write permission, LMDB reads without locks.
         self._without_lock = read_only and not os.access(directory, os.W_OK) and not self._lock.exists()
-        self._descriptor = os.open(self.data, os.O_RDONLY)
+        self._held = OwnDescriptor(os.open(self.data, os.O_RDONLY))
         with ExitStack() as opening:
-            opening.callback(os.close, self._descriptor)
+            opening.callback(self._held.close)
             if not self._without_lock:
                 self._hold()
             opening.pop_all()
@@ -68,11 +69,11 @@ class HeldFiles:
         for _ in range(_TRIES):
             made = self._lock.exists()
             with suppress(BlockingIOError):
-                fcntl.flock(self._descriptor, (fcntl.LOCK_SH if made else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                fcntl.flock(self._held.number, (fcntl.LOCK_SH if made else fcntl.LOCK_EX) | fcntl.LOCK_NB)
                 # On a read-only disk, LMDB opens the lock file for reading only.
                 with suppress(*((OSError,) if self._read_only else ())):
                     self._give_room()
-                fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+                fcntl.flock(self._held.number, fcntl.LOCK_SH)
                 return
             time.sleep(_PAUSE_SECONDS)
         raise IndexInUse(f"{self._lock}: this file is missing, while another process uses the index. {_WAY_OUT}")
@@ -93,9 +94,9 @@ class HeldFiles:
             return
         with suppress(FileNotFoundError):
             fresh = os.open(self.data, os.O_RDONLY)
-            os.dup2(fresh, self._descriptor, inheritable=False)
+            os.dup2(fresh, self._held.number, inheritable=False)
             os.close(fresh)
-            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+            fcntl.flock(self._held.number, fcntl.LOCK_SH)
         self.data_identity = identity
 
     def require_in_place(self) -> None:
@@ -125,7 +126,9 @@ class HeldFiles:
 
     def close(self) -> None:
         """Release the data file."""
-        os.close(self._descriptor)
+        # A child forked a moment ago may not have closed its copy yet.
+        fcntl.flock(self._held.number, fcntl.LOCK_UN)
+        self._held.close()
 
 
 _WAY_OUT = "Stop every process that uses the index, and start again. A service restarts its workers by itself."

@@ -204,7 +204,7 @@ def test_versions_of_a_few_articles_of_one_host_are_duplicates() -> None:
     articles, rows = generator.integers(1, 256, (4, BINS)).astype(np.uint8), generator.integers(0, 4, 60)
     pages = articles[rows]
     for page in pages:
-        page[generator.choice(BINS, 5, replace=False)] = generator.integers(1, 256, 5)
+        page[generator.choice(BINS, 3, replace=False)] = generator.integers(1, 256, 3)
     signatures, kept = pack_bins(pages, 8), {}
     for share in (VERSION_SHARE_MIN, 2.0):
         with (

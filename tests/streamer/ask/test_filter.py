@@ -1,7 +1,10 @@
 """The library says what the service says, decides a position once, and stands beside a running service."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from index import errors
 from streamer import Answer, Filter, Settings
 from streamer.service.file_job import filter_files
 from streamer.settings.settings import load
+from tests.support.forks import forked
 from tests.support.news import LINES
 
 TEXT = (
@@ -147,3 +151,71 @@ def test_the_package_is_imported_without_what_it_needs() -> None:
     command = "import sys, streamer; assert not {'numpy', 'pydantic', 'lmdb'} & set(sys.modules); print(dir(streamer))"
     output = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout
     assert output.strip() == "['Answer', 'Filter', 'Settings', 'load_settings']"
+
+
+def refusals(seen: Filter) -> set[str]:
+    """What each public call raises."""
+    calls: list[Callable[[], object]] = [
+        lambda: seen.admit([{"text": OTHER}]),
+        lambda: seen.admit([]),
+        lambda: seen.check([{"text": OTHER}]),
+        lambda: seen.check([]),
+        lambda: seen.position,
+    ]
+    found = set()
+    for call in calls:
+        with pytest.raises(errors.IndexClosed) as refusal:
+            call()
+        found.add(str(refusal.value))
+    return found
+
+
+def test_a_closed_filter_says_so_in_an_error_of_its_own(tmp_path: Path) -> None:
+    with Filter.open(tmp_path, source="crawl") as seen:
+        seen.admit([{"text": TEXT}])
+    assert refusals(seen) == {f"The index in {tmp_path} is closed. Open it again."}
+    seen.close()
+
+
+def test_a_forked_child_hears_no_answer_of_another_one_and_opens_a_filter_of_its_own(tmp_path: Path) -> None:
+    def child(seen: Filter, number: int) -> list[str]:
+        (refusal,) = refusals(seen)
+        assert "was opened by the parent of this process" in refusal
+        seen.close()
+        text = OTHER.replace("parliament", f"assembly of town {number}") if number else TEXT
+        with Filter.open(tmp_path, source=f"crawl-{number}") as own:
+            answers = own.admit([{"id": str(number), "text": f"{number} {text[::-1]}"}, {"text": NEAR}])
+        return [answer.verdict for answer in answers if not answer.replayed]
+
+    with Filter.open(tmp_path, source="crawl") as seen:
+        seen.admit([{"text": TEXT}])
+        waiting = [forked(lambda number=each: child(seen, number)) for each in range(2)]  # type: ignore[misc]
+        assert [wait() for wait in waiting] == [["unique", "duplicate"]] * 2
+        assert seen.position == 1
+        assert [answer.verdict for answer in seen.admit([{"text": NEAR}])] == ["duplicate"]
+
+
+def test_a_source_is_free_once_its_filter_is_closed_whatever_children_live_on(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+
+    def child() -> bool:
+        os.close(writing)
+        return os.read(reading, 1) == b""
+
+    with Filter.open(tmp_path, source="crawl"):
+        wait = forked(child)
+    with Filter.open(tmp_path, source="crawl"):
+        pass
+    os.close(writing)
+    assert wait()
+    os.close(reading)
+
+
+def test_a_child_of_a_parent_with_threads_is_refused_and_does_not_wait(tmp_path: Path) -> None:
+    """Another thread may hold the filter at the fork, and no thread of the child would release it."""
+    with Filter.open(tmp_path) as seen, ThreadPoolExecutor(2) as pool:
+        texts = [{"text": f"{number} {OTHER}"} for number in range(200)]
+        done = [pool.submit(seen.admit, [text]) for text in texts]
+        waiting = [forked(lambda: len(refusals(seen))) for _ in range(5)]
+        assert [wait() for wait in waiting] == [1] * 5
+        assert all(len(each.result()) == 1 for each in done)
