@@ -20,6 +20,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.partitioner.sticky import StickyPartitioner
 from kafka.record import util as record_checksums
 from kafka.serializer import Serializer
+from kafka.structs import MemberState
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.kafka import Kafka
@@ -191,6 +192,17 @@ def member_options(settings: Settings, instance: str) -> dict[str, Any]:
 def ask_for_rejoin(consumer: KafkaConsumer) -> None:
     """Make a consumer rejoin at its next poll; it keeps its partitions meanwhile."""
     consumer._coordinator.request_rejoin()
+
+
+def take_up_join(consumer: KafkaConsumer) -> None:
+    """Make a consumer wait for its join again, if it forgot it.
+
+    A leader that rejoins for added partitions compares what it assigned with the topics' metadata. Once it has assigned,
+    both are equal, so no later poll waits for the rest of that join.
+    """
+    coordinator = consumer._coordinator
+    if coordinator.state is not MemberState.STABLE and not coordinator.need_rejoin():
+        coordinator.request_rejoin()
 
 
 def make_detached_consumer(settings: Settings, *, committed_only: bool = True) -> TolerantConsumer:
