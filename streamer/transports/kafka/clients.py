@@ -57,6 +57,7 @@ RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
 _TRANSACTION_MS_MAX_DEFAULT = 900_000
 CLEANUP_POLICY = "cleanup.policy"
+TIMESTAMP_BEFORE, TIMESTAMP_AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 _MESSAGE_BYTES_MAX = "max.message.bytes"
 
 
@@ -394,8 +395,10 @@ def _settings_of(
 ) -> dict[str, dict[str, str]]:
     wanted = [ConfigResource(kind, name, dict.fromkeys(keys)) for name in names]
     answer = admin.describe_configs(wanted, config_filter="all")[kind]
-    # Without the right to ask, the answer has no settings.
-    return {name: {key: str(held[key]["value"]) for key in keys} for name, held in answer.items() if held}
+    # Without the right to ask, the answer has no settings; an older broker lacks some.
+    return {
+        name: {key: str(held[key]["value"]) for key in keys if key in held} for name, held in answer.items() if held
+    }
 
 
 def abort_commands(kafka: Kafka, starts: Mapping[TopicPartition, int]) -> str:
