@@ -69,7 +69,7 @@ KINDS: Mapping[str, Kind] = {
     "rival-of-the-same-name": _kind("service", 2, group_faults.rival_of_the_same_name),
     "rival-of-another-name": _kind("service", 2, group_faults.rival_of_another_name),
     SECOND_SERVICE: _kind("service", 2, group_faults.second_service_comes_or_goes),
-    "partition-added": _kind("topics", 1, group_faults.partition_added, group_faults.why_no_partition_can_be_added),
+    "partition-added": _kind("topics", 6, group_faults.partition_added, group_faults.why_no_partition_can_be_added),
     "transaction-left-open-in-input": _kind("topics", 2, group_faults.transaction_left_open_in_input),
     "transaction-left-open-in-output": _kind("topics", 2, group_faults.transaction_left_open_in_output),
     "index-deleted": _kind("service index", 2, index_faults.deleted),

@@ -29,7 +29,7 @@ NAME = "chaos"
 BETWEEN = ("fingerprints", "verdicts")
 """The topics between parts, by their settings."""
 
-PARTITIONS_MAX = 8
+PARTITIONS_MAX = 24
 RECOVERY_SECONDS_MAX = 240.0
 """Unless the run says otherwise. With much other work a machine takes half a minute to start a service; poison starts six."""
 

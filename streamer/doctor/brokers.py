@@ -22,6 +22,7 @@ BETWEEN_PARTS = ("fingerprints", "verdicts")
 
 _DAY_SECONDS = 86_400
 _HOUR_MS = 3_600_000
+_ANY_TIME_MS = 2**63 - 1
 
 
 def connections(
@@ -185,8 +186,19 @@ def _policy(settings: Settings, key: str, check: str, facts: TopicFacts, topic: 
             f"min.insync.replicas is {topic['min.insync.replicas']} with {facts.replicas} replicas: writes fail",
             "lower it, or add replicas",
         )
+    if key not in ("input", *BETWEEN_PARTS) and topic["message.timestamp.type"] == "CreateTime":
+        yield from _times(check, topic)
     if key == "unique":
         yield from _restorable(settings, check, topic)
+
+
+def _times(check: str, topic: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether an output takes every time that the input's records may have."""
+    for way, finding in (("before", wrong), ("after", advice)):
+        name = f"message.timestamp.{way}.max.ms"
+        if int(topic.get(name, _ANY_TIME_MS)) < _ANY_TIME_MS:
+            problem = f"{name} is {topic[name]}: a record whose time is further away stops the service"
+            yield finding(check, problem, f"set it to {_ANY_TIME_MS}, as `streamer topics create` does")
 
 
 def _restorable(settings: Settings, check: str, topic: Mapping[str, str]) -> Iterator[Finding]:

@@ -28,14 +28,14 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowAnswers]:
     port = free_port()
     broker = LocalKafka(tmp_path_factory.mktemp("slow-kafka"), proxy_port=port)
     assert broker.proxied_port is not None
-    with SlowAnswers(port, broker.proxied_port, LIST_OFFSETS, 0.0) as proxy, broker:
+    with SlowAnswers(port, broker.proxied_port) as proxy, broker:
         yield proxy
 
 
 @pytest.fixture
 def slowly(slow: SlowAnswers) -> Iterator[SlowAnswers]:
     yield slow
-    slow.seconds = 0.0
+    slow.seconds.clear()
 
 
 with_either_client = pytest.mark.parametrize("client", ["kafka-python", "confluent-kafka"])
@@ -48,7 +48,7 @@ def test_every_record_is_read_though_the_broker_tells_late_where_the_log_ends(
     world = KafkaWorld(f"{HOST}:{slowly.port}", client)
     world.set_up()
     world.write([b"0", b"1", b"2"])
-    slowly.seconds = HELD_BACK_SECONDS
+    slowly.seconds[LIST_OFFSETS] = HELD_BACK_SECONDS
     transport = open_transport(world.settings)
     transport.open()
     source = only(read_assigned(transport))

@@ -1,4 +1,4 @@
-"""Proxy to a broker whose answers to one kind of request come late, as those of a busy broker do."""
+"""Proxy to a broker whose answers to some kinds of request come late, as those of a busy broker do."""
 
 import asyncio
 import threading
@@ -6,23 +6,19 @@ from typing import Self
 
 from deploy.local_kafka import HOST
 
-LIST_OFFSETS = 2
-"""Number of the request for the first or last offset of a partition, in Kafka's protocol."""
+LIST_OFFSETS, METADATA, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 2, 3, 11, 12, 14
+"""Numbers of requests in Kafka's protocol."""
 
 
 class SlowAnswers:
-    """Holds answers to requests of one number back. Other answers pass them, as those of other brokers would.
+    """Holds answers back by their requests' numbers. Other answers pass them, as those of other brokers would."""
 
-    api_key  number of the request in Kafka's protocol
-    seconds  time for which an answer is held back
-    """
-
-    def __init__(self, port: int, target_port: int, api_key: int, seconds: float) -> None:
+    def __init__(self, port: int, target_port: int) -> None:
         self.port, self._target_port = port, target_port
-        self._api_key = api_key.to_bytes(2)
-        self.seconds = seconds
-        self.waiting: set[tuple[asyncio.StreamWriter, bytes]] = set()
-        """Requests without an answer yet: the writer to the client, and the correlation id."""
+        self.seconds: dict[int, float] = {}
+        """Time for which an answer is held back, by its request's number."""
+        self.waiting: dict[tuple[asyncio.StreamWriter, bytes], float] = {}
+        """Time for the answer to each of these requests: the writer to the client, and the correlation id."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="slow-answers", daemon=True)
 
@@ -67,20 +63,20 @@ class SlowAnswers:
     ) -> None:
         while True:
             message = await _message(reader)
-            if message[4:6] == self._api_key:
-                self.waiting.add((client, message[8:12]))
+            if seconds := self.seconds.get(int.from_bytes(message[4:6])):
+                self.waiting[client, message[8:12]] = seconds
             broker.write(message)
 
     async def _pass_answers(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         while True:
             message = await _message(reader)
-            if (client, message[4:8]) in self.waiting:
-                self._loop.call_later(self.seconds, self._answer, client, message)
+            if seconds := self.waiting.get((client, message[4:8])):
+                self._loop.call_later(seconds, self._answer, client, message)
             else:
                 client.write(message)
 
     def _answer(self, client: asyncio.StreamWriter, message: bytes) -> None:
-        self.waiting.discard((client, message[4:8]))
+        del self.waiting[client, message[4:8]]
         if not client.is_closing():
             client.write(message)
 

@@ -20,6 +20,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.partitioner.sticky import StickyPartitioner
 from kafka.record import util as record_checksums
 from kafka.serializer import Serializer
+from kafka.structs import MemberState
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.kafka import Kafka
@@ -56,6 +57,7 @@ RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
 _TRANSACTION_MS_MAX_DEFAULT = 900_000
 CLEANUP_POLICY = "cleanup.policy"
+TIMESTAMP_BEFORE, TIMESTAMP_AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 _MESSAGE_BYTES_MAX = "max.message.bytes"
 
 
@@ -191,6 +193,17 @@ def member_options(settings: Settings, instance: str) -> dict[str, Any]:
 def ask_for_rejoin(consumer: KafkaConsumer) -> None:
     """Make a consumer rejoin at its next poll; it keeps its partitions meanwhile."""
     consumer._coordinator.request_rejoin()
+
+
+def take_up_join(consumer: KafkaConsumer) -> None:
+    """Make a consumer wait for its join again, if it forgot it.
+
+    A leader that rejoins for added partitions compares what it assigned with the topics' metadata. Once it has assigned,
+    both are equal, so no later poll waits for the rest of that join.
+    """
+    coordinator = consumer._coordinator
+    if coordinator.state is not MemberState.STABLE and not coordinator.need_rejoin():
+        coordinator.request_rejoin()
 
 
 def make_detached_consumer(settings: Settings, *, committed_only: bool = True) -> TolerantConsumer:
@@ -382,8 +395,10 @@ def _settings_of(
 ) -> dict[str, dict[str, str]]:
     wanted = [ConfigResource(kind, name, dict.fromkeys(keys)) for name in names]
     answer = admin.describe_configs(wanted, config_filter="all")[kind]
-    # Without the right to ask, the answer has no settings.
-    return {name: {key: str(held[key]["value"]) for key in keys} for name, held in answer.items() if held}
+    # Without the right to ask, the answer has no settings; an older broker lacks some.
+    return {
+        name: {key: str(held[key]["value"]) for key in keys if key in held} for name, held in answer.items() if held
+    }
 
 
 def abort_commands(kafka: Kafka, starts: Mapping[TopicPartition, int]) -> str:

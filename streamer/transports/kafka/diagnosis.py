@@ -28,6 +28,8 @@ from streamer.transports.kafka.rights import Resource, Right, rights_of, withhel
 TOPIC_SETTINGS = (
     "cleanup.policy",
     "max.message.bytes",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
     "message.timestamp.type",
     "min.insync.replicas",
     "retention.bytes",

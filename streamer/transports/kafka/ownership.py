@@ -6,7 +6,8 @@ first round's assignment, and calls the group stable.
 
     describe the group, stable  ->  partitions without an owner  ->  the same CONFIRM_SECONDS later  ->  ask to rejoin
 
-Every member asks: only a rejoin of the group's leader starts a rebalance (Kafka 4.3.1).
+Every member asks: only a rejoin of the group's leader starts a rebalance (Kafka 4.3.1). A group without members is
+looked at like a stable one: it has expelled this worker.
 
 Another program in the group keeps partitions like any worker. Only a worker's client id names the group and its own
 instance (`kafka.clients`).
@@ -38,6 +39,8 @@ CHECK_SECONDS = 5.0
 CONFIRM_SECONDS = 2.5
 """Time until the look that confirms unread partitions, above a rebalance's second round."""
 
+_REBALANCES = frozenset({"PreparingRebalance", "CompletingRebalance"})
+"""States of a group that end by themselves."""
 
 Member = Mapping[str, Any]
 """The broker's description of a member."""
@@ -133,7 +136,7 @@ class OwnershipWatch:
         self.answered_seconds = time.monotonic()
         if group["error"] is not None:
             raise KafkaError(group["error"])
-        if group["group_state"] != "Stable":
+        if group["group_state"] in _REBALANCES:
             return None
         members: Sequence[Member] = group["members"]
         self._seen_seconds = self.answered_seconds

@@ -15,7 +15,7 @@ from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.records.record import Destination, Feed, Handover
 from streamer.settings.parts import Part, outputs_of
 from streamer.settings.settings import Settings
-from streamer.transports.kafka import clients
+from streamer.transports.kafka import clients, refusals
 from streamer.transports.kafka.client import NOTE_END
 from streamer.transports.kafka.rights import require_rights_on_topics
 from streamer.transports.transport import Claim, Place
@@ -24,7 +24,7 @@ _LOAD_RECORDS = 5_000
 _RESTORING = "restoring"
 _PLACE = "place="
 _THERE = (type(None), TopicAlreadyExistsError)
-_ANY_PAST = {"message.timestamp.type": "CreateTime", "message.timestamp.before.max.ms": str(2**63 - 1)}
+_ANY_PAST = {"message.timestamp.type": "CreateTime", clients.TIMESTAMP_BEFORE: str(2**63 - 1)}
 """Topic settings that allow any timestamp before now."""
 
 
@@ -97,7 +97,7 @@ def create_topics(
     # An output has a few headers more than its input: the default of 1 MiB could refuse it.
     size = {"max.message.bytes": str(settings.kafka.request_bytes_max)}
     # Outputs keep the input's timestamps, however old or far ahead.
-    for_outputs = _ANY_PAST | {"message.timestamp.after.max.ms": str(2**63 - 1)} | size
+    for_outputs = _ANY_PAST | {clients.TIMESTAMP_AFTER: str(2**63 - 1)} | size
     for_parts = {"message.timestamp.type": "LogAppendTime"} | size
     wanted: dict[str, dict[str, Any]] = {
         name: {"num_partitions": partitions, "replication_factor": replication_factor, "configs": configs}
@@ -266,7 +266,10 @@ class Loader:
             self._producer = clients.make_loader(settings)
 
     def send(self, values: Iterable[bytes]) -> None:
-        """Write each value as a record; returns after the last acknowledgement. Raises BrokerUnavailable."""
+        """Write each value as a record; returns after the last acknowledgement.
+
+        Raises BrokerUnavailable, and SettingsError for a final refusal.
+        """
         self.send_to((None, None, value) for value in values)
 
     def send_to(self, records: Iterable[tuple[int | None, int | None, bytes]]) -> None:
@@ -284,6 +287,11 @@ class Loader:
                     at = future.get(timeout=0)
                     self.ends[at.partition] = max(at.offset + 1, self.ends.get(at.partition, 0))
                 self.written += len(sent)
+        except refusals.FINAL as error:
+            raise SettingsError(
+                f"the broker refuses a record for topic {self._topic!r}, {self.written} were written: {error}. Change the "
+                "topic's settings (cleanup.policy, message.timestamp.*), or write to another topic"
+            ) from error
         except KafkaError as error:
             raise BrokerUnavailable(
                 f"{self.written} records were written to {self._topic!r}, the next not all: {error}"
@@ -297,7 +305,7 @@ class Loader:
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:
     """Write each value as a record without key; returns how many were acknowledged.
 
-    Raises SettingsError for a missing topic, and BrokerUnavailable with that number.
+    Raises SettingsError for a missing topic or a final refusal, and BrokerUnavailable with that number.
     """
     with closing(Loader(settings, topic)) as loader:
         loader.send(values)

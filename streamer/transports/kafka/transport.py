@@ -26,6 +26,8 @@ kafka-python 3.0.12 loses records or fencing outside these rules (tests/contract
     (tests/contract/test_paused_partitions.py).
 16  A client may read on at another offset than requested: `kafka_python.continuity` compares its records with the log
     (tests/contract/test_first_records.py).
+17  A join that is answered after its poll may be forgotten: the next poll takes it up. A worker that is no member for too
+    long ends (tests/contract/test_added_partitions.py).
 
 The broker may forget to end a transaction; see `kafka.transactions.hanging`
 (tests/contract/test_forgotten_transactions.py).
@@ -112,6 +114,7 @@ class KafkaTransport:
         self._resources.callback(self._again.close)
         self._topics = {each: topic_of(settings, each) for each in (*Destination, *Handover, *Feed)}
         self._heard_seconds = -math.inf
+        self._away_seconds: float | None = None
 
     def open(self) -> None:
         """See Transport. Ends transactions that a predecessor left open or the broker forgot.
@@ -160,7 +163,9 @@ class KafkaTransport:
         #    answered between polls, and rejoins. Recovery would even wait for that answer: the broker handles requests to the
         #    group's coordinator only after the join on the same connection, so the rebalance would never finish.
         if member is None:
+            self._require_return()
             return Batch(())
+        self._away_seconds = None
         if self._unsought:
             name = self._settings.topics.input
             others = self._same_topic_partitions() - self._unsought
@@ -341,6 +346,18 @@ class KafkaTransport:
     def _send(self, outgoing: Outgoing) -> Send:
         partition = outgoing.record.source.partition if isinstance(outgoing.destination, Handover) else None
         return Send(self._topics[outgoing.destination], outgoing.record, outgoing.headers, partition)
+
+    def _require_return(self) -> None:
+        """Raise DeliveryDoubtful if no rebalance explains how long this worker is no member."""
+        now = time.monotonic()
+        self._away_seconds = now if self._away_seconds is None else self._away_seconds
+        kafka = self._settings.kafka
+        limit_ms = kafka.session_timeout_ms + kafka.max_poll_interval_ms
+        if (now - self._away_seconds) * 1000 > limit_ms:
+            raise DeliveryDoubtful(
+                f"this worker has not become a member of group {kafka.group!r} within {limit_ms} ms "
+                "(kafka.session_timeout_ms and kafka.max_poll_interval_ms together); a new one joins"
+            )
 
     def _note_answer(self) -> None:
         self._heard_seconds = time.monotonic()

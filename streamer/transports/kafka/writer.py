@@ -16,6 +16,7 @@ from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Commits, Producer, Send
 from streamer.transports.kafka.clients import BATCH_BYTES_MAX, broker_errors, output_bytes_max, within_timeout
+from streamer.transports.kafka.refusals import FINAL, why_refused
 from streamer.transports.kafka.rights import refusal, require_rights_on_topics, withheld_in
 from streamer.transports.kafka.transactions.commit_note import CommitNote
 from streamer.transports.kafka.transactions.hanging import require_all_ended, take_over
@@ -91,6 +92,10 @@ class Writer:
             error = cause_of(raised)
             if isinstance(error, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
                 raise self._too_large(error, sends) from raised
+            if isinstance(error, FINAL):
+                with broker_errors(self._settings, "asking why an output refuses records"):
+                    reason = why_refused(self._admin, error, sends)
+                raise SettingsError(reason) from raised
             if isinstance(error, errors.AuthorizationError):
                 if isinstance(error, errors.TopicAuthorizationFailedError):
                     # confluent-kafka does not name the topic.

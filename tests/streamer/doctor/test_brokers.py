@@ -23,6 +23,8 @@ GOOD = TopicFacts(
     {
         "cleanup.policy": "delete",
         "max.message.bytes": "1000000",
+        "message.timestamp.after.max.ms": "3600000",
+        "message.timestamp.before.max.ms": "3600000",
         "message.timestamp.type": "LogAppendTime",
         "min.insync.replicas": "2",
         "retention.bytes": "-1",
@@ -56,6 +58,13 @@ def test_topics_that_fit_are_well() -> None:
         ("documents-dead-letter", None, State.WRONG, "topics.dead_letter"),
         ("documents-unique", changed(cleanup_policy="compact"), State.WRONG, "compaction"),
         ("documents", changed(cleanup_policy="compact,delete"), State.WRONG, "compaction"),
+        ("documents-unique", changed(message_timestamp_type="CreateTime"), State.WRONG, "before.max.ms is 3600000"),
+        (
+            "documents-dead-letter",
+            changed(message_timestamp_type="CreateTime"),
+            State.ADVICE,
+            "after.max.ms is 3600000",
+        ),
         ("documents-duplicate", changed(min_insync_replicas="4"), State.WRONG, "writes fail"),
         ("documents-duplicate", changed(max_message_bytes="999999"), State.WRONG, "raise max.message.bytes"),
         ("documents", changed(max_message_bytes=str(2**27)), State.WRONG, "kafka.request_bytes_max"),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from kafka import KafkaAdminClient, KafkaProducer
-from kafka.errors import UnknownError
+from kafka.errors import KafkaError, UnknownError
 from kafka.structs import ConsumerGroupMetadata
 
 from streamer.errors import DeliveryDoubtful
@@ -13,6 +13,7 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Commits, Send
 from streamer.transports.kafka.clients import NULL_VALUE, connections_of, drop_producer, within_timeout
 from streamer.transports.kafka.kafka_python.reader import offsets_of
+from streamer.transports.kafka.refusals import FINAL
 from streamer.transports.kafka.transactions.hanging import producer_of
 
 
@@ -80,5 +81,9 @@ class KafkaPythonProducer:
         # The client splits a batch that the broker finds too large; `flush` fails on the unsplit one.
         with suppress(UnknownError):
             self.client.flush(timeout=timeout_seconds)
-        for future in sent:
-            future.get(timeout=max(0.0, deadline - time.monotonic()))
+        try:
+            for future in sent:
+                future.get(timeout=max(0.0, deadline - time.monotonic()))
+        except KafkaError as error:
+            # A refused record's neighbours in its batch fail too, without the reason.
+            raise next((each.exception for each in sent if isinstance(each.exception, FINAL)), error) from error

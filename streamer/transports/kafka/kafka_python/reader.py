@@ -12,8 +12,18 @@ from streamer.errors import DeliveryDoubtful
 from streamer.records.record import Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import NOTE_END, Changes, Commits, Member, numbers_of
-from streamer.transports.kafka.clients import CLOSE_MS_MAX, ask_for_rejoin, broker_errors, close_quickly, make_consumer
+from streamer.transports.kafka.clients import (
+    CLOSE_MS_MAX,
+    ask_for_rejoin,
+    broker_errors,
+    close_quickly,
+    make_consumer,
+    take_up_join,
+)
 from streamer.transports.kafka.unreadable import TolerantConsumer
+
+_JOIN_MS_MAX = 2_000
+"""Longest poll for the answer to a join."""
 
 
 class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -45,6 +55,7 @@ class KafkaPythonReader:
         self._member_id = ""
         self._snapshot: ConsumerGroupMetadata | None = None
         self._polled: Mapping[TopicPartition, Sequence[ConsumerRecord]] = {}
+        self._polls_in_rebalance = 0
         with broker_errors(settings, f"joining group {settings.kafka.group!r}"):
             self.consumer: TolerantConsumer = make_consumer(settings, instance)
 
@@ -138,7 +149,12 @@ class KafkaPythonReader:
         close_quickly(self.consumer, autocommit=False, timeout_ms=CLOSE_MS_MAX)
 
     def _poll(self, wait_ms: int, records_max: int) -> dict[TopicPartition, list[ConsumerRecord]]:
+        self._polls_in_rebalance = 0 if self.is_steady() else self._polls_in_rebalance + 1
+        if self._polls_in_rebalance:
+            # The client discards a join that is answered between two polls. Ever longer polls meet the answer.
+            wait_ms = max(wait_ms, min(_JOIN_MS_MAX, wait_ms * self._polls_in_rebalance))
         with broker_errors(self._settings, "reading the input"):
+            take_up_join(self.consumer)
             try:
                 polled: dict[TopicPartition, list[ConsumerRecord]] = self.consumer.poll(
                     timeout_ms=wait_ms, max_records=records_max

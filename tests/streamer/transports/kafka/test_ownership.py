@@ -70,7 +70,7 @@ class Group:
         if isinstance(self._found, Exception):
             raise self._found
         stable = not isinstance(self._found, str)
-        members = self._found if stable else ((),)
+        members = self._found if stable else () if self._found == "Empty" else ((),)
         return {
             group: {
                 "error": None if self._found != "error" else "GroupAuthorizationFailedError",
@@ -172,7 +172,15 @@ def test_partitions_in_the_middle_of_a_move_are_not_claimed(group: Group) -> Non
     assert group.rejoins == 0
 
 
-@pytest.mark.parametrize("unknown", ["PreparingRebalance", "error", KafkaConnectionError("away")])
+def test_a_group_that_lost_all_its_members_is_joined_anew(group: Group) -> None:
+    assert [group.at_next_look("Empty") for _ in range(2)] == [(), (0, 1, 2, 3)]
+    assert group.rejoins == 1
+    assert group.at_next_look(WHOLE) == ()
+
+
+@pytest.mark.parametrize(
+    "unknown", ["PreparingRebalance", "CompletingRebalance", "error", KafkaConnectionError("away")]
+)
 def test_where_nothing_is_known_nothing_is_asked_for_and_what_was_found_stands(group: Group, unknown: Found) -> None:
     assert [group.at_next_look(each) for each in (HALF, unknown, HALF)] == [(), (), ()]
     assert group.at_next_look(HALF) == (2, 3)
