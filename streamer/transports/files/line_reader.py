@@ -199,6 +199,8 @@ class LineReader:
         self._lines_bytes = 0
         self._warc: warc.WarcLines | None = None
         self._fragment = bytearray()
+        self.remarks: list[str] = []
+        """Sentences about what the file holds and the lines do not."""
         self._digest = xxhash.xxh3_128()
         self.bytes_read = begin
         """Bytes read, before decompression; for a part, the offset of its next byte."""
@@ -260,6 +262,9 @@ class LineReader:
     def left_out(self) -> Counter[str]:
         """Number of input records without a document, by kind."""
         return Counter() if self._warc is None else self._warc.left_out
+
+    def _remark(self, remark: str) -> None:
+        self.remarks.append(f"{self.name}: {remark}.")
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
@@ -348,7 +353,7 @@ class LineReader:
             raise Damaged("this is Parquet, which cannot be read from a pipe: name the file")
         self._has_begun = True
         size = os.fstat(self._raw.fileno()).st_size
-        for plain, part in parquet.json_lines(self._path):
+        for plain, part in parquet.json_lines(self._path, self._remark):
             self.bytes_read = round(size * part)
             yield plain
         self._exhausted = True
