@@ -90,7 +90,11 @@ def _array(chance: random.Random, count: int, size: int, depth: int) -> Any:
             return _with_offsets(chance, chance.choice(_WITH_OFFSETS), count, size)
         case 1:
             stored, view = chance.choice(_VIEWS)
-            return _with_offsets(chance, stored, count, size).cast(view) if stored == arrow.binary() else _texts(count, view)
+            return (
+                _with_offsets(chance, stored, count, size).cast(view)
+                if stored == arrow.binary()
+                else _texts(count, view)
+            )
         case 2:
             return _with_offsets(chance, arrow.string(), count, size).dictionary_encode()
         case 3:

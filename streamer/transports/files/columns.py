@@ -3,8 +3,8 @@
     type                       value
     text                       itself; Undecoded if it is no UTF-8
     bytes                      UTF-8 text, else Base64
-    date, timestamp            ISO 8601 of any year. A timestamp with a zone is in UTC (`+00:00`), as the file stores it
-    time of day                ISO 8601; the stored number if no day has that time
+    date, timestamp            ISO 8601, any year. A timestamp with a zone is in UTC (`+00:00`), as the file stores it
+    time                       ISO 8601; the stored number if no day has that time
     duration                   ISO 8601, in seconds: PT90.5S
     decimal, UUID              text
     dictionary, extension      as the type that is stored
@@ -12,7 +12,7 @@
     struct                     object
     any other                  text; null if it has none
 
-Python's own dates are not used: they end at the year 9999, need a table of zones, and differ with pandas installed.
+Python's own dates are not used: they end at the year 9999, need a table for zones, and differ with pandas installed.
 """
 
 import base64
@@ -30,7 +30,7 @@ Reader = Callable[[Any], list[Any]]
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY_SECONDS = 86_400
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
+_EPOCH = datetime(1970, 1, 1)
 _FIRST_US, _LAST_US = ((each - _EPOCH) // timedelta(microseconds=1) for each in (datetime.min, datetime.max))
 _NO_MOMENT = -(2**63)
 """NumPy and pandas write it for a moment that is missing."""
@@ -41,7 +41,7 @@ class Undecoded(bytes):
 
 
 def reader_of(kind: Any) -> Reader:
-    """The reader of arrays of an Arrow type. Raises RecursionError for a type that is nested too deep."""
+    """The reader for an Arrow type's arrays. Raises RecursionError for a type that is nested too deep."""
     import pyarrow as arrow
 
     if isinstance(kind, arrow.BaseExtensionType):
@@ -95,7 +95,7 @@ def free_names(names: Sequence[str]) -> list[str]:
 
 
 def bytes_as_text(octets: bytes) -> str:
-    """UTF-8 text, or Base64 of other bytes.
+    """UTF-8 text, or Base64 for other bytes.
 
     >>> bytes_as_text("渡".encode()), bytes_as_text(b"\\xff")
     ('渡', '/w==')
@@ -107,7 +107,7 @@ def bytes_as_text(octets: bytes) -> str:
 
 
 def duration_text(count: int, unit: str) -> str:
-    """ISO 8601 of a duration in units of NumPy.
+    """ISO 8601 for a duration, in NumPy's units.
 
     >>> duration_text(-90_500, "ms"), duration_text(60, "s")
     ('-PT90.5S', 'PT60S')
@@ -150,7 +150,7 @@ def _counts(kind: Any) -> Callable[[Any], list[int | None]]:
 
 
 def iso_text(count: int, unit: str) -> str:
-    """ISO 8601 of a moment, in units of NumPy since 1970; with 0, 6 or 9 digits of a second.
+    """ISO 8601 for a moment since 1970, in NumPy's units; a second has 0, 6 or 9 digits.
 
     >>> iso_text(-1, "s"), iso_text(1_500, "ms"), iso_text(10**9 + 1, "ns"), iso_text(5_000_000, "D")
     ('1969-12-31T23:59:59', '1970-01-01T00:00:01.500000', '1970-01-01T00:00:01.000000001', '15659-07-15')
@@ -160,7 +160,8 @@ def iso_text(count: int, unit: str) -> str:
         if not rest and _FIRST_US <= microseconds <= _LAST_US:
             # NumPy takes three times as long.
             return (_EPOCH + timedelta(microseconds=microseconds)).isoformat()
-    whole, _, digits = str(np.datetime_as_string(np.datetime64(count, unit))).partition(".")
+    moment = np.array(count, np.int64).astype(f"datetime64[{unit}]")
+    whole, _, digits = str(np.datetime_as_string(moment)).partition(".")
     digits = digits.ljust(6, "0")
     return f"{whole}.{digits}" if digits.strip("0") else whole
 

@@ -52,7 +52,11 @@ def test_a_text_that_is_no_utf_8_makes_a_dead_letter_of_its_row_alone(tmp_path: 
     bad = b'caf\xe9 "\\\n\x00'
     path = written(
         tmp_path / "rows.parquet",
-        [("id", arrow.array(["a", "b", "c"])), ("text", texts(b"one", b"two", b"three")), ("by", texts(b"x", bad, b"z"))],
+        [
+            ("id", arrow.array(["a", "b", "c"])),
+            ("text", texts(b"one", b"two", b"three")),
+            ("by", texts(b"x", bad, b"z")),
+        ],
     )
     found = list(lines(path))
     assert [json.loads(line)["text"] for line in (found[0], found[2])] == ["one", "three"]
