@@ -11,7 +11,7 @@ import importlib.util
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import orjson
 
@@ -97,36 +97,35 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def write_rows(path: Path, lines: Callable[[], Iterator[bytes]], *, unless: tuple[Path, str]) -> bool:
+def write_rows(file: IO[bytes], lines: Callable[[], Iterator[bytes]], mark: str) -> None:
     """Write JSON lines as a Parquet file's rows, in their order.
 
     Members are columns, and an absent one is null. Booleans, numbers, texts and lists of these keep their types. A column
     with objects, or with types that have none in common, holds each value as JSON. Other lines are bytes in LINE_BYTES.
 
-    lines   called for each pass: one finds the types, another writes
-    unless  an existing file and the mark that this file gets: False, and nothing written, if that file has it
+    lines  called for each pass: one finds the types, another writes
+    mark   of this content, for `has_mark`
 
     Raises OSError.
     """
     import pyarrow as arrow
     import pyarrow.parquet
 
-    existing, mark = unless
-    if _mark_of(existing) == mark.encode():
-        return False
     columns = _Columns()
     for rows in _groups(lines()):
         columns.learn(rows)
     while True:
         schema = columns.schema({_MARK: mark})
         try:
-            with arrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+            file.seek(0)
+            file.truncate()
+            with arrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
                 for rows in _groups(lines()):
                     writer.write_table(columns.table(rows, schema), row_group_size=len(rows))
         except _NoType as column:
             columns.as_json.add(str(column))
             continue
-        return True
+        return
 
 
 class _NoType(Exception):
@@ -179,16 +178,16 @@ class _Columns:
         return arrow.Table.from_arrays(arrays, schema=schema)
 
 
-def _mark_of(path: Path) -> bytes | None:
+def has_mark(path: Path, mark: str) -> bool:
+    """Whether this file has rows that were written with this mark. An absent or damaged one has none."""
     import pyarrow as arrow
     import pyarrow.parquet
 
     try:
         metadata = arrow.parquet.read_schema(path).metadata or {}
     except (arrow.ArrowException, OSError):
-        return None  # absent or damaged: written once more
-    mark: bytes | None = metadata.get(_MARK)
-    return mark
+        return False
+    return bool(metadata.get(_MARK) == mark.encode())
 
 
 def _groups(lines: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
