@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from streamer.errors import EXIT_INTERRUPTED, FILE_LIMITS, TOO_MANY_FILES
+from streamer.cli.standard_streams import open_standard_streams
+from streamer.errors import EXIT_INTERRUPTED, FILE_LIMITS, TOO_MANY_FILES, StandardOutputFailed
 
 INDEX = Path(__file__).resolve().parents[1] / "index" / "__init__.py"
 """The `index` that came with this package: its name is so plain that others may have one."""
@@ -16,12 +17,12 @@ INDEX = Path(__file__).resolve().parents[1] / "index" / "__init__.py"
 
 def main() -> None:
     """Run the command line. On another system than Linux, or if Python would import somebody else's `index`, exit with 78."""
+    open_standard_streams()
     if sys.platform != "linux":
         print("streamer: runs on Linux alone; elsewhere use its container image (deploy/Dockerfile)", file=sys.stderr)
         sys.exit(os.EX_CONFIG)
-    if sys.stderr is not None:
-        # A document that crashes a parser leaves a line for each frame; the next run names the suspected documents.
-        faulthandler.enable()
+    # A document that crashes a parser leaves a line for each frame; the next run names the suspected documents.
+    faulthandler.enable()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end_interrupted)
     found = _index_found()
@@ -37,7 +38,13 @@ def main() -> None:
     try:
         from streamer.cli.main import main as run_command_line
 
-        run_command_line()
+        try:
+            run_command_line()
+        finally:
+            sys.stdout.flush()
+    except StandardOutputFailed as error:
+        print(f"streamer: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
     except OSError as error:
         if error.errno not in FILE_LIMITS:
             raise

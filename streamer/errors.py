@@ -67,6 +67,12 @@ class OutputUnwritable(StreamerError):
     exit_code = os.EX_CANTCREAT
 
 
+class StandardOutputFailed(StreamerError):
+    """A command cannot write its answer: standard output is closed or full."""
+
+    exit_code = os.EX_IOERR
+
+
 class DeliveryDoubtful(StreamerError):
     """A batch was not delivered, or this is unknown. The worker ends, and a fresh one replays the batch."""
 

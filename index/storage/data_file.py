@@ -92,7 +92,8 @@ def create(directory: Path) -> None:
         tempfile.TemporaryDirectory(prefix=DATA_FILE + ".", dir=directory) as apart,
     ):
         # No other process knows this folder, so no lock is needed.
-        lmdb.open(apart, map_size=2**20, lock=False).close()
+        # The file holds the secret key.
+        lmdb.open(apart, map_size=2**20, lock=False, mode=0o600).close()
         (directory / DATA_FILE).hardlink_to(Path(apart) / DATA_FILE)
 
 

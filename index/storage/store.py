@@ -424,6 +424,11 @@ class Store:
         with self._using():
             self._checksums.forget()
 
+    @property
+    def data(self) -> Path:
+        """The data file."""
+        return self._files.data
+
     def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
         """Write a snapshot into a file, while other processes may write. `compact` omits free pages. Raises IndexFull,
         IndexDamaged.

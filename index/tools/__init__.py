@@ -13,6 +13,7 @@ from index.tools.buckets import BucketSizes
 from index.tools.bulk_load import BulkLoader
 from index.tools.finding import Finding
 from index.tools.frames import HostFrame, frames_of, kept_by_frames
+from index.tools.fresh import UNFINISHED, fresh_file, keep_mode
 from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
 from index.tools.survey import Survey, readers, survey
 from index.tools.verify import verify
@@ -22,6 +23,7 @@ __all__ = [
     "DATA_FILE",
     "FORMAT_VERSION",
     "FORMER_FILE",
+    "UNFINISHED",
     "Age",
     "BucketSizes",
     "BulkLoader",
@@ -40,7 +42,9 @@ __all__ = [
     "compile_kernels",
     "copy",
     "frames_of",
+    "fresh_file",
     "has_index",
+    "keep_mode",
     "kept_by_frames",
     "portions",
     "readers",

@@ -5,6 +5,8 @@ A copy appears under its name only once it is complete and synced.
 
 import fcntl
 import os
+import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -12,15 +14,16 @@ from pathlib import Path
 
 import lmdb
 
-from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexExists, IndexInUse, IndexMissing
+from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexExists, IndexFull, IndexInUse, IndexMissing
 from index.index import MAP_BYTES_INITIAL, Index, internals_of
 from index.storage import data_file
-from index.storage.data_file import DATA_FILE, claim, release, require_whole
+from index.storage.data_file import DATA_FILE, DISK_FULL, claim, release, require_whole, room_in
 from index.storage.file.lock_file import LOCK_BYTES, LOCK_FILE, HeldFiles
 from index.storage.layout import Table, unpack_applied
+from index.tools.fresh import UNFINISHED, fresh_file, keep_mode
 
 FORMER_FILE = "data.mdb.former"
-_UNFINISHED = ".unfinished"
+_REMAINS = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}" + re.escape(UNFINISHED))
 
 
 def has_index(directory: Path) -> bool:
@@ -31,18 +34,21 @@ def has_index(directory: Path) -> bool:
 def copy(index: Index, directory: Path, *, compact: bool) -> int:
     """Copy a snapshot of an open index into a new directory; returns the bytes written.
 
-    Writers continue meanwhile. `compact` omits free pages, and takes longer. A new copy overwrites a killed one's
-    remains. Raises IndexExists if the directory holds anything, IndexFull, IndexDamaged, OSError.
+    Writers continue meanwhile. `compact` omits free pages, and takes longer. The copy has the mode of the index. It is made in
+    a folder beside the directory, whose name nobody can guess; what a killed copy left there goes. Raises IndexExists if the
+    directory holds anything, IndexFull, IndexDamaged, OSError.
     """
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+    if os.path.lexists(directory) and (not directory.is_dir() or any(directory.iterdir())):
         raise IndexExists(f"{directory} exists and is not empty: name a new directory.")
-    unfinished = directory.with_name(directory.name + _UNFINISHED)
-    shutil.rmtree(unfinished, ignore_errors=True)
-    with ExitStack() as leftovers:
-        leftovers.callback(shutil.rmtree, unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        with (unfinished / DATA_FILE).open("wb") as file:
-            internals_of(index).store.copy_to(file.fileno(), compact=compact)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    store = internals_of(index).store
+    with room_in(directory.parent), _folder_beside(directory) as apart:
+        unfinished = apart / directory.absolute().name
+        unfinished.mkdir()
+        with (unfinished / DATA_FILE).open("xb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            store.copy_to(file.fileno(), compact=compact)
+            keep_mode(file.fileno(), store.data)
             os.fsync(file.fileno())
         require_whole(unfinished / DATA_FILE)
         _sync(unfinished)
@@ -52,11 +58,46 @@ def copy(index: Index, directory: Path, *, compact: bool) -> int:
     return size
 
 
+@contextmanager
+def _folder_beside(directory: Path) -> Iterator[Path]:
+    """A new folder beside another for the block, locked. Folders of killed processes, which nobody has locked, go first."""
+    parent, name = directory.absolute().parent, directory.absolute().name
+    for each in [
+        entry for entry in parent.iterdir() if (found := _REMAINS.fullmatch(entry.name)) and found["name"] == name
+    ]:
+        _remove_remains(each, name)
+    apart = parent / f".{name}.{secrets.token_hex(8)}{UNFINISHED}"
+    apart.mkdir(mode=0o700)
+    descriptor = os.open(apart, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield apart
+    finally:
+        os.close(descriptor)
+        shutil.rmtree(apart, ignore_errors=True)
+
+
+def _remove_remains(folder: Path, name: str) -> None:
+    """Remove a folder that holds what a killed copy had made, and nothing else."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Each fails where there is something else.
+            (folder / name / DATA_FILE).unlink(missing_ok=True)
+            if (folder / name).exists():
+                (folder / name).rmdir()
+            folder.rmdir()
+        finally:
+            os.close(descriptor)
+
+
 def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, int]:
     """Replace the index in `directory` by a compacted copy of `source`; returns the bytes before and after.
 
     Both may be the same directory. No process may have the index in `directory` open; a process that opens it meanwhile
-    waits. Raises IndexMissing, IndexInUse, AlreadyOpen, IndexDamaged, FormatUnknown, OSError.
+    waits. The new file has the mode of the replaced one. Raises IndexMissing, IndexInUse, AlreadyOpen, IndexFull,
+    IndexDamaged, FormatUnknown, OSError.
 
     keep_former  keep the replaced file as FORMER_FILE in the same directory
     """
@@ -66,14 +107,15 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
     # No other opening of the copy would accept another index format.
     map_bytes_max = max(MAP_BYTES_INITIAL, require_whole(source / DATA_FILE))
     Index.open(source, None, map_bytes_max=map_bytes_max, read_only=True).close()
-    data, unfinished = directory / DATA_FILE, directory / (DATA_FILE + _UNFINISHED)
-    with _held(directory) as lock, ExitStack() as leftovers:
-        leftovers.callback(unfinished.unlink, missing_ok=True)
+    data = directory / DATA_FILE
+    with _held(directory) as lock, room_in(directory), fresh_file(data, 0o600) as (unfinished, descriptor):
         before = data.stat().st_size
-        with unfinished.open("wb") as file:
-            _copy_compacted(source, file.fileno(), locked=source.samefile(directory))
-            os.fsync(file.fileno())
+        _copy_compacted(source, descriptor, locked=source.samefile(directory))
+        keep_mode(descriptor, data)
+        os.fsync(descriptor)
         require_whole(unfinished)
+        # Openings lock the data file for themselves.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
         if keep_former:
             (directory / FORMER_FILE).unlink(missing_ok=True)
             (directory / FORMER_FILE).hardlink_to(data)
@@ -124,6 +166,8 @@ def _copy_compacted(source: Path, file_descriptor: int, *, locked: bool) -> None
                 data_file.require_sound(source / DATA_FILE, lambda: environment.info()["last_txnid"])
             environment.copyfd(file_descriptor, compact=True)
     except lmdb.Error as problem:
+        if isinstance(problem, lmdb.DiskError) or getattr(problem, "code", 0) in DISK_FULL:
+            raise IndexFull(f"The disk of the copy of {source} is full or failing: {problem}. Make room.") from problem
         raise IndexDamaged(f"The index in {source} cannot be copied: {problem}.") from problem
 
 

@@ -194,6 +194,8 @@ def filter_command(
         if finished and kind == "parquet":
             write_parquet(out, FURTHER[: bool(totals.clusters) + (rank is not None)])
             totals.suffix = PARQUET
+    for remark in totals.remarks:
+        click.echo(f"streamer: {remark}", err=True)
     show(totals.as_json(out), table(totals, out), soft_wrap=False)
     if not finished:
         click.echo("stopped; run the same command again to continue", err=True)
@@ -202,9 +204,11 @@ def filter_command(
 
 
 def _complain_of_dead_letters(totals: "Totals") -> None:
-    """Warn if most lines are dead letters. Raises NoDocuments if all are."""
+    """Warn if most lines are dead letters. Raises NoDocuments if all are, or if half a record is all there is."""
     from index import Verdict
 
+    if totals.remarks and not totals.records + totals.before:
+        raise NoDocuments("the input has no whole record yet, so nothing was filtered")
     dead = totals.verdict(Verdict.DEAD_LETTER)
     if 2 * dead <= totals.records:
         return
@@ -313,7 +317,12 @@ def produce(chosen: options.Chosen, files: Sequence[Path], topic: str | None) ->
 
     settings = chosen.load()
     left_out: Counter[str] = Counter()
-    count = send(settings, topic or settings.topics.input, (line for file in files for line in lines(file, left_out)))
+
+    def remark(sentence: str) -> None:
+        click.echo(f"streamer: {sentence}", err=True)
+
+    values = (line for file in files for line in lines(file, left_out, remark))
+    count = send(settings, topic or settings.topics.input, values)
     click.echo(f"{count}\t{topic or settings.topics.input}")
     if left_out:
         click.echo(f"no documents: {left_out_in_words(left_out)}", err=True)

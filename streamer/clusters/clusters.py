@@ -23,13 +23,12 @@ from streamer.records.record import Destination, Record
 from streamer.records.route import DESTINATIONS
 from streamer.settings.settings import Settings
 from streamer.transports.files.output_folder import CLUSTERS, KEPT, VERDICTS, DeliveryHooks, OutputFolder
-from streamer.transports.files.replacing import SUFFIX
 from streamer.transports.transport import NO_TIMESTAMP_MS
 
 Bar = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 """Progress bar by title and total; its block's callable takes the number done so far."""
 
-_TABLE = f"clusters.sqlite{SUFFIX}"
+_TABLE = "clusters.sqlite.unfinished"
 _OUTPUTS = {verdict.label: destination for verdict, destination in DESTINATIONS.items()}
 
 

@@ -19,15 +19,14 @@ from streamer.errors import InputChanged, SettingsError
 from streamer.fingerprint.documents import prepare
 from streamer.index_admin.tools import open_for_reading
 from streamer.records.decode import Decoder
-from streamer.records.record import Record
 from streamer.service.restoring import Reentry, destinations_to_read
 from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings
-from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
+from streamer.transports.files.formats import record_test
+from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at, records_of
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
 from streamer.transports.kafka.output_log import read_inputs
 from streamer.transports.kafka.topics import committed_offsets
-from streamer.transports.transport import NO_TIMESTAMP_MS
 
 log = structlog.get_logger(__name__)
 
@@ -59,22 +58,21 @@ def rebuild_from_files(
     index, fingerprinter = open_with_scheme(settings)
     with index:
         prepared = partial(prepare, Decoder(settings.decode), fingerprinter)
+        is_record = record_test(settings.decode)
         for file in files:
-            with closing(LineReader(file)) as reader:
+            with closing(LineReader(file, is_record=is_record)) as reader:
                 source = _source_of(file, index, running)
                 index.begin(source, str(file), 0)
                 skipped += _skipped(reader, index.applied()[source])
                 while not reader.ended:
                     begin = reader.count
                     lines = reader.lines(settings.batch.records_max, settings.batch.bytes_max)
-                    records = [
-                        Record(source, reader.name, offset, None, line, NO_TIMESTAMP_MS)
-                        for offset, line in enumerate(lines, start=begin)
-                    ]
-                    if records:
+                    if records := records_of(source, reader.name, begin, lines):
                         index.admit(prepared(records), {source: reader.count}, {source: reader.digest()})
                         read += len(records)
                         progress(skipped + read)
+                for remark in reader.remarks:
+                    log.warning(remark)
     return Rebuilt(skipped + read, skipped)
 
 

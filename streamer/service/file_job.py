@@ -18,17 +18,16 @@ from streamer.fingerprint.warm_up import compile_first
 from streamer.observe.batch_report import BatchReport
 from streamer.records.decode import Decoder
 from streamer.records.first_look import RECORDS, WrongInput
-from streamer.records.record import Record
 from streamer.service.loop import Listener, State
 from streamer.service.processes import Processes
 from streamer.service.summary import Totals
 from streamer.service.whole import Service
 from streamer.service.wiring import build_service, open_with_scheme
 from streamer.settings.settings import Recovery, Settings
-from streamer.transports.files.line_reader import LineReader
+from streamer.transports.files.formats import array_hint, record_test
+from streamer.transports.files.line_reader import LineReader, records_of
 from streamer.transports.files.read_ahead import ReadAhead, is_archive
 from streamer.transports.files.transport import FileTransport
-from streamer.transports.transport import NO_TIMESTAMP_MS
 
 FILES_POLICY = Recovery(
     first_start="earliest",
@@ -71,6 +70,18 @@ class _ProgressBar(Listener):
         self._totals.add(figures)
 
 
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[documents]}"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=console.quiet,
+    )
+
+
 def known_streams(index: Index, names: Collection[str]) -> dict[str, list[tuple[str, Applied]]]:
     """Known streams under files' names, by name, each with its applied offset; oldest first."""
     applied = index.applied()
@@ -88,10 +99,9 @@ def require_documents(settings: Settings, path: Path, dead_letters_max: int | No
     """
     if not path.is_file():
         return
-    with closing(LineReader(path)) as reader:
+    with closing(LineReader(path, is_record=record_test(settings.decode))) as reader:
         lines = reader.lines(RECORDS, settings.batch.bytes_max)
-    source, look = Source("", 0), WrongInput()
-    records = [Record(source, str(path), number, None, line, NO_TIMESTAMP_MS) for number, line in enumerate(lines)]
+    look, records = WrongInput(), records_of(Source("", 0), str(path), 0, lines)
     decoder = Decoder(settings.decode)
     for record in records:
         look.count(decoder.decode([record]))
@@ -99,10 +109,10 @@ def require_documents(settings: Settings, path: Path, dead_letters_max: int | No
         if dead_letters_max is None and look.dead_letters < look.records:
             return
     limit = look.records - 1 if dead_letters_max is None else dead_letters_max
-    if lines and look.dead_letters > limit:
+    if records and look.dead_letters > limit:
         raise NoDocuments(
-            f"{path}: {look.complaint() or f'{look.dead_letters:,} of the first {look.records:,} records are dead letters'} "
-            f"Nothing was filtered; --dead-letters-max {RECORDS} filters such files."
+            f"{path}: {look.complaint() or f'{look.dead_letters:,} of the first {look.records:,} records are dead letters'}"
+            f"{array_hint(records[0].value or b'', path)} Nothing was filtered; --dead-letters-max {RECORDS} filters such files."
         )
 
 
@@ -140,17 +150,11 @@ def filter_files(
             index, fingerprinter = open_with_scheme(settings)
         resources.enter_context(index)
         ahead = ReadAhead(files, readers, several.call)
-        known = partial(known_streams, index)
-        transport = FileTransport(files, out, settings.batch, known, compression=compression, ahead=ahead)
-        bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TextColumn("{task.fields[documents]}"),
-            TimeRemainingColumn(),
-            console=console,
-            disable=console.quiet,
+        known, is_record = partial(known_streams, index), record_test(settings.decode)
+        transport = FileTransport(
+            files, out, settings.batch, known, compression=compression, ahead=ahead, is_record=is_record
         )
+        bar = _bar(console)
         listener = _ProgressBar(transport, bar, totals)
         service = build_service(
             settings,
@@ -167,8 +171,8 @@ def filter_files(
         finally:
             if bar.live.is_started:
                 bar.stop()
-        totals.before = transport.lines_delivered - totals.records
-        totals.left_out, totals.suffix = transport.left_out, transport.suffix
+        totals.before, totals.left_out = transport.records_before, transport.left_out
+        totals.remarks, totals.suffix = transport.remarks, transport.suffix
     if settings.audit.one_in:
         totals.audit = estimates_of(settings)
     totals.seconds = time.perf_counter() - begin

@@ -18,7 +18,8 @@ class Totals:
     before    records delivered by earlier runs
     shadow    whether duplicates go with the unique ones (route.shadow)
     suffix    of the outputs' files
-    left_out  WARC records without a page, by kind, from each file's beginning
+    left_out  WARC records without a page and blank lines, by kind, from each file's beginning
+    remarks   sentences about what the inputs hold and no record does
     audit     `audit.report.estimates` of the whole index; empty without an audit
     clusters  counts by `ClusterTable.choose`; empty if clusters are not written
 
@@ -35,6 +36,7 @@ class Totals:
     step_cpu_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0))
     shadow: bool = False
     left_out: Counter[str] = field(default_factory=Counter)
+    remarks: list[str] = field(default_factory=list)
     suffix: str = ".jsonl"
     audit: dict[str, Any] = field(default_factory=dict)
     clusters: dict[str, int] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class Totals:
             **{verdict.label.replace("-", "_"): self.verdict(verdict) for verdict in _SHOWN},
             "already_decided": self.before + self.replayed,
             "left_out": dict(sorted(self.left_out.items())),
+            "remarks": self.remarks,
             "seconds": self.seconds,
             "documents_per_second": self.records_per_second,
             "cpu_us_by_verb": self.cpu_us_by_step(),

@@ -26,7 +26,7 @@ class Crashed(Exception):
 
 @dataclass
 class Decider:
-    """Decides lines: one seen before is a duplicate of the first, no UTF-8 is a dead letter, "" is undecidable.
+    """Decides lines: one seen before is a duplicate of the first, no UTF-8 is a dead letter, "-" is undecidable.
 
     The verdict on a position never changes (the journal), unless `with_journal` is off, for negative controls.
     """
@@ -65,7 +65,7 @@ class Decider:
             text = record.value.decode()
         except UnicodeDecodeError:
             return Decision(Verdict.DEAD_LETTER, "not-utf-8", None)
-        if not text:
+        if text == "-":
             return Decision(Verdict.UNDECIDABLE, "no-features", record.position)
         if record.value in self.first:
             return Decision(

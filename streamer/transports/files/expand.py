@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from index.tools import DATA_FILE
-from streamer.transports.files.line_reader import KINDS, PACKED
+from streamer.transports.files.formats import KINDS, kind_of
 
 _NAMED_MAX = 5
 
@@ -50,7 +50,7 @@ def _files_in(given: Path, out: Path | None) -> Iterator[Path]:
         others += [str(path) for path in inner if path.is_symlink()]
         folders[:] = [path.name for path in inner if not (path / DATA_FILE).exists() and not _is_same(path, out)]
         for path in (Path(folder, name) for name in names if not name.startswith(".")):
-            if path.is_file() and _kind(path) in KINDS:
+            if path.is_file() and kind_of(path) in KINDS:
                 yield path
             elif not path.name.startswith("_"):
                 others.append(str(path))
@@ -68,8 +68,3 @@ def _refuse(error: OSError) -> None:
 
 def _is_same(path: Path, out: Path | None) -> bool:
     return out is not None and out.exists() and path.samefile(out)
-
-
-def _kind(path: Path) -> str:
-    suffix = path.suffix.lower()
-    return Path(path.stem).suffix.lower() if suffix in PACKED else suffix

@@ -1,16 +1,16 @@
 """Lines of a file or a pipe, plain or compressed, with a running digest.
 
-A line ends at b"\\n" only; a b"\\r" before it belongs to the line. A last line without b"\\n" counts. The first bytes
-identify compression, WARC, WET and Parquet; a WARC page or Parquet row becomes a JSON line. A file named .gz or .zst
-must be compressed.
+A line ends at b"\\n" only; a b"\\r" before it belongs to the line. A last line without b"\\n" counts if it is a record: half a
+record waits for its end. The first bytes identify compression, WARC, WET and Parquet; a WARC page or Parquet row becomes
+a JSON line. A file named .gz or .zst must be compressed. Bytes after its last frame are not read.
 
 A line stays whole in memory, since even an undecodable one is delivered byte for byte.
 """
 
 import io
 import os
+import re
 import select
-import shlex
 import stat
 import sys
 import time
@@ -25,8 +25,11 @@ from typing import Protocol
 import xxhash
 import zstandard
 
+from index import Source
 from streamer.errors import InputUnreadable
-from streamer.transports.files import parquet, warc
+from streamer.records.record import Record
+from streamer.transports.files import formats, parquet, warc
+from streamer.transports.transport import NO_TIMESTAMP_MS
 
 LINE_BYTES_MAX = 256 * 2**20
 """Longest readable line; a damaged file takes no more memory than this."""
@@ -40,43 +43,10 @@ _SPLIT_BYTES_MAX = 2**20  # most plain text that is cut into lines ahead of use
 _COMPRESSED_READ_BYTES = 8 * 2**10
 _WINDOW_BYTES_MAX = 2**31  # zstd --long=31; a frame takes only what its header asks for
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # after a first byte 0x50 to 0x5f; files of pzstd begin so
-_FOREIGN = {
-    b"filedesc://": "ARC",
-    b"Obj\x01": "Avro",
-    b"SQLite format 3": "SQLite",
-}
-"""First bytes of formats without documents on lines, except HTML: a page may be a line."""
+BLANK = "blank line"
+"""Kind of lines that are no records, in `left_out`: spaces, or the zeros that a crash leaves in a file."""
 
-_TABLES = {
-    ".csv": ("CSV", ","),
-    ".tsv": ("TSV", "\\t"),
-}
-"""Format and delimiter by suffix. Only the name decides, since a first line with commas may be text."""
-
-_AS_JSON_LINES = (
-    "{reads} {name} | python -c 'import csv,json,sys; csv.field_size_limit(2**31-1); "
-    '[print(json.dumps(row)) for row in csv.DictReader(sys.stdin, delimiter="{delimiter}")]\' | streamer filter - --out DIR'
-)
-"""Command that turns a table into JSON Lines."""
-
-PACKED = {".gz": "gzip -dc", ".zst": "zstd -dc"}
-"""Suffixes of compressed files, and what unpacks them."""
-
-_NAMED = {".warc": "WARC", ".wet": "WET", ".wat": "WAT", ".parquet": "Parquet", ".arc": "ARC"}
-"""Suffixes of names that promise a magic number."""
-
-KINDS = {".jsonl", ".ndjson", ".json", ".txt", ".warc", ".wet", ".parquet"}
-"""Suffixes of files that are read from folders, before PACKED ones."""
-
-_REFUSED_MAGIC = {
-    b"\xfd7zXZ": "xz",
-    b"\x04\x22\x4d\x18": "lz4",
-    b"PK\x03\x04": "zip (or a spreadsheet)",
-    b"BZh91AY&SY": "bzip2",
-}
+_BLANKS = b" \t\r\n\v\f\0"
 
 
 class Damaged(Exception):
@@ -97,18 +67,24 @@ class Decompressor:
     """Decompressor for consecutive frames, in blocks of any size.
 
     >>> from gzip import compress
-    >>> frames = Decompressor(lambda: zlib.decompressobj(31), padding=b"\\0")
+    >>> frames = Decompressor(lambda: zlib.decompressobj(31), _GZIP_BEGINS, padding=b"\\0")
     >>> b"".join(frames.decode(compress(b"one line, ") + compress(b"another")))
     b'one line, another'
     >>> frames.finish()
     """
 
-    def __init__(self, new_frame: Callable[[], _Frame], *, padding: bytes) -> None:
-        """`padding`: bytes to ignore between frames. Gzip allows zeros."""
+    def __init__(self, new_frame: Callable[[], _Frame], begins: re.Pattern[bytes], *, padding: bytes = b"") -> None:
+        """
+        begins   what a frame begins with, _BEGIN_BYTES long, or less at the input's end
+        padding  bytes to ignore between frames. Gzip allows zeros
+        """
         self._new_frame = new_frame
-        self._padding = padding
+        self._begins, self._padding = begins, padding
         self._frame: _Frame | None = None
         self._frames = 0
+        self._between = b""
+        self.tail_bytes = 0
+        """Bytes after the last frame that are no frame."""
         self.rest_bytes: int | None = None
         """Bytes not yet used, if a frame has just ended."""
 
@@ -116,7 +92,7 @@ class Decompressor:
         """Yield the plain text of `data`, frame by frame. Raises Damaged."""
         while data:
             if self._frame is None:
-                data = data.lstrip(self._padding) if self._frames and self._padding else data
+                data = self._next_frame(data) if self._frames else data
                 if not data:
                     return
                 self._frame = self._new_frame()
@@ -131,16 +107,41 @@ class Decompressor:
                 self._frame, self.rest_bytes = None, len(data)
             yield plain
 
-    def finish(self) -> None:
-        """End the input. Raises Damaged without a complete last frame."""
-        if self._frame is not None or not self._frames:
-            raise Damaged("the compressed data ends too early: the file is truncated")
+    def _next_frame(self, data: bytes) -> bytes:
+        """What begins a frame; empty while too little has come, and for a tail. Raises Damaged for a frame behind a tail."""
+        data, self._between = self._between + data, b""
+        if not self.tail_bytes:
+            data = data.lstrip(self._padding) if self._padding else data
+            if len(data) < _BEGIN_BYTES:
+                self._between = data
+                return b""
+            if self._begins.match(data):
+                return data
+        if self._begins.search(data):
+            raise Damaged("between two compressed parts of the file there is something else")
+        self._between = data[1 - _BEGIN_BYTES :]
+        self.tail_bytes += len(data) - len(self._between)
+        return b""
 
+    def finish(self, *, may_have_tail: bool = False) -> None:
+        """End the input. Raises Damaged without a complete last frame, and for a tail unless it may be there."""
+        is_begun = not self.tail_bytes and bool(self._begins.match(self._between))
+        if self._frames and not is_begun:
+            self.tail_bytes += len(self._between)
+        if self._frame is not None or not self._frames or is_begun:
+            raise Damaged("the compressed data ends too early: the file is truncated")
+        if self.tail_bytes and not may_have_tail:
+            raise Damaged("the compressed data is damaged (something else follows it)")
+
+
+_BEGIN_BYTES = 4
+_GZIP_BEGINS = re.compile(rb"\x1f(?:\x8b(?:\x08(?:[\0-\x1f]|\Z)|\Z)|\Z)")
+_ZSTD_BEGINS = re.compile(rb"\x28(?:\xb5(?:\x2f(?:\xfd|\Z)|\Z)|\Z)|[\x50-\x5f](?:\x2a(?:\x4d(?:\x18|\Z)|\Z)|\Z)")
 
 DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
-    "gz": lambda: Decompressor(lambda: zlib.decompressobj(wbits=31), padding=b"\0"),
+    "gz": lambda: Decompressor(lambda: zlib.decompressobj(wbits=31), _GZIP_BEGINS, padding=b"\0"),
     "zst": lambda: Decompressor(
-        zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj, padding=b""
+        zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj, _ZSTD_BEGINS
     ),
 }
 """By suffix."""
@@ -164,10 +165,12 @@ class LineReader:
         standard_input: int = 0,
         line_bytes_max: int = LINE_BYTES_MAX,
         part: tuple[int, int] | None = None,
+        is_record: Callable[[bytes], bool] = lambda _: True,
     ) -> None:
         """Open `path`, or the descriptor `standard_input` for '-'. Raises InputUnreadable.
 
-        part  begin with this byte, and end with the first WARC record and frame that end together, no earlier than here
+        part       begin with this byte, and end with the first WARC record and frame that end together, no earlier than here
+        is_record  whether a line is a record; else a last line without its end waits for it
         """
         self.name = str(path)
         self._path = path
@@ -186,6 +189,9 @@ class LineReader:
             self._raw.seek(begin)
         self._suffix = path.suffix.lower()
         self._has_begun = False
+        self._is_known = False  # the format, by the first line that is not blank
+        self._is_record = is_record
+        self._blank_lines = 0
         self._poll = select.poll()
         if self.waits:
             self._poll.register(self._raw, select.POLLIN)
@@ -199,6 +205,8 @@ class LineReader:
         self._lines_bytes = 0
         self._warc: warc.WarcLines | None = None
         self._fragment = bytearray()
+        self.remarks: list[str] = []
+        """Sentences about what the file holds and the lines do not."""
         self._digest = xxhash.xxh3_128()
         self.bytes_read = begin
         """Bytes read, before decompression; for a part, the offset of its next byte."""
@@ -241,6 +249,7 @@ class LineReader:
         self._lines_bytes -= sizes
         self.count += len(taken)
         if taken:
+            self._blank_lines += sum(map(is_blank, taken))
             self._digest.update(b"\n".join(taken))
             self._digest.update(b"\n")
         return taken
@@ -259,7 +268,12 @@ class LineReader:
     @property
     def left_out(self) -> Counter[str]:
         """Number of input records without a document, by kind."""
-        return Counter() if self._warc is None else self._warc.left_out
+        if self._warc is not None:
+            return self._warc.left_out
+        return Counter({BLANK: self._blank_lines} if self._blank_lines else {})
+
+    def _remark(self, remark: str) -> None:
+        self.remarks.append(f"{self.name}: {remark}.")
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
@@ -295,7 +309,7 @@ class LineReader:
             data = self._raw.read(_PLAIN_READ_BYTES if is_plain else packed_bytes)
             self.bytes_read += len(data)
             self._plain = self._decode(data)
-        except (OSError, Damaged, warc.Unreadable, parquet.Unreadable) as error:
+        except (OSError, Damaged, formats.NotRead, warc.Unreadable, parquet.Unreadable) as error:
             self._damage = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
             self._exhausted = True
         return True
@@ -309,13 +323,17 @@ class LineReader:
         if self._head is not None:
             data = self._head + data
             self._head = data
-            if not ended and _needs_more_bytes(data, self._suffix):
+            if not ended and formats.needs_more_bytes(data, self._suffix):
                 return
             self._head = None
             if data.startswith(parquet.BEGIN):
                 yield from self._rows()
                 return
-            self._decompressor = _decompressor(data, self._suffix)
+            compression = formats.is_compressed(data, self._suffix)
+            if compression is None:
+                formats.require_no_packer(data, self._path)
+            else:
+                self._decompressor = DECOMPRESSORS[compression]()
         for plain in self._decompressor.decode(data) if self._decompressor else (data,):
             if len(plain) <= _SPLIT_BYTES_MAX:
                 yield plain
@@ -325,11 +343,13 @@ class LineReader:
                 return
         if ended:
             if self._decompressor:
-                self._decompressor.finish()
+                self._decompressor.finish(may_have_tail=True)
+                if tail_bytes := self._decompressor.tail_bytes:
+                    self._remark(f"{tail_bytes:,} bytes after the compressed data are something else and are not read")
             if self._warc is not None:
                 self._warc.finish()
             elif self._fragment:
-                self._append([self._end_of_fragment(b"")])
+                self._append_last(self._end_of_fragment(b""))
             self._exhausted = True
 
     def _part_ends(self) -> bool:
@@ -346,9 +366,9 @@ class LineReader:
         """Rows of a Parquet file. Raises Damaged, Unreadable."""
         if self.waits:
             raise Damaged("this is Parquet, which cannot be read from a pipe: name the file")
-        self._has_begun = True
+        self._has_begun = self._is_known = True
         size = os.fstat(self._raw.fileno()).st_size
-        for plain, part in parquet.json_lines(self._path):
+        for plain, part in parquet.json_lines(self._path, self._remark):
             self.bytes_read = round(size * part)
             yield plain
         self._exhausted = True
@@ -358,7 +378,7 @@ class LineReader:
             plain, self._fragment = bytes(self._fragment + plain), bytearray()
             if plain.startswith(warc.BEGIN):
                 self._warc = warc.WarcLines()
-                self._has_begun = True
+                self._has_begun = self._is_known = True
         if self._warc is not None:
             # One at a time: a thousand tiny compressed pages may expand to gigabytes.
             self._pages = self._warc.cut(plain)
@@ -375,10 +395,24 @@ class LineReader:
         if len(self._fragment) > self._line_bytes_max:
             raise Damaged(f"a line is longer than {self._line_bytes_max} bytes")
 
+    def _append_last(self, line: bytes) -> None:
+        """Append a line without its end, unless it waits for it."""
+        if not self._is_known:
+            formats.require_lines(line, self._path, lambda _: True)
+        if self._is_record(line):
+            self._is_known = True
+            self._append([line])
+        elif not is_blank(line):
+            self._remark(
+                f"the last line has no line end and is no whole record, so its {len(line):,} bytes wait. Run the same "
+                "command again once the file is complete"
+            )
+
     def _append(self, lines: list[bytes]) -> None:
-        if not self._has_begun:
-            _require_lines(lines[0], self._path)
-            self._has_begun = True
+        self._has_begun = True
+        if not self._is_known and (first := next((line for line in lines if not is_blank(line)), None)) is not None:
+            formats.require_lines(first, self._path, self._is_record)
+            self._is_known = True
         self._lines += lines
         self._lines_bytes += sum(map(len, lines))
 
@@ -388,51 +422,37 @@ class LineReader:
         return line
 
 
-def _decompressor(head: bytes, suffix: str) -> Decompressor | None:
-    """None for plain lines. Raises Damaged for an unsupported format."""
-    if head.startswith(_GZIP_MAGIC):
-        return DECOMPRESSORS["gz"]()
-    if head.startswith(_ZSTD_MAGIC) or (suffix == ".zst" and head[1:4] == _ZSTD_SKIPPABLE_MAGIC):
-        return DECOMPRESSORS["zst"]()
-    if suffix in {".gz", ".zst"}:
-        raise Damaged(f"the file is named {suffix} but does not begin like one")
-    for magic, kind in _REFUSED_MAGIC.items():
-        if head.startswith(magic):
-            raise Damaged(f"{kind} is not read; decompress it into a pipe and read '-'")
-    return None
+def is_blank(line: bytes) -> bool:
+    """Whether a line is no record, whatever the format.
+
+    >>> is_blank(b" \\r"), is_blank(bytes(4_096)), is_blank(b"{}")
+    (True, True, False)
+    """
+    return line[:1] in _BLANKS and not line.strip(_BLANKS)
 
 
-def _require_lines(first: bytes, path: Path) -> None:
-    packed = path.suffix.lower() in PACKED
-    suffix = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
-    if suffix in _TABLES:
-        table, delimiter = _TABLES[suffix]
-        reads = PACKED[path.suffix.lower()] if packed else "cat"
-        command = _AS_JSON_LINES.format(reads=reads, name=shlex.quote(str(path)), delimiter=delimiter)
-        raise Damaged(f"this looks like {table}, which is not read. Make JSON Lines of it: {command}")
-    foreign = next((kind for begin, kind in _FOREIGN.items() if first.startswith(begin)), None)
-    if foreign is not None:
-        raise Damaged(
-            f"this looks like {foreign}, which is not read: make JSON Lines of it, a document a line, with the text in a field "
-            "that decode.text names"
-        )
-    if suffix in _NAMED:
-        raise Damaged(f"the file is named {suffix} but does not begin like {_NAMED[suffix]}")
+def records_of(source: Source, name: str, begin: int, lines: Sequence[bytes]) -> list[Record]:
+    """Records of an input's lines from offset `begin` on. Blank lines are none, and leave gaps."""
+    return [
+        Record(source, name, offset, None, line, NO_TIMESTAMP_MS)
+        for offset, line in enumerate(lines, start=begin)
+        if not is_blank(line)
+    ]
 
 
-def _needs_more_bytes(head: bytes, suffix: str) -> bool:
-    """Whether further bytes may reveal compression. Only a first line that begins like a magic number waits for them."""
-    if suffix == ".zst":
-        return len(head) < len(_ZSTD_MAGIC)
-    magics = (_GZIP_MAGIC, _ZSTD_MAGIC, parquet.BEGIN, *_REFUSED_MAGIC)
-    return any(len(head) < len(magic) and magic.startswith(head) for magic in magics)
+def lines(
+    path: Path, left_out: Counter[str] | None = None, remark: Callable[[str], None] = lambda _: None
+) -> Iterator[bytes]:
+    """All lines of a file or standard input ('-') that are not blank, without b"\\n". Raises InputUnreadable.
 
-
-def lines(path: Path, left_out: Counter[str] | None = None) -> Iterator[bytes]:
-    """All lines of a file or standard input ('-'), without b"\\n". Updates `left_out`. Raises InputUnreadable."""
+    left_out  counts what is left out, by kind
+    remark    takes the reader's remarks at the end
+    """
     with closing(LineReader(path)) as reader:
         while taken := reader.lines(4096, 2**24):
-            yield from taken
+            yield from (line for line in taken if not is_blank(line))
+        for each in reader.remarks:
+            remark(each)
         if left_out is not None:
             left_out += reader.left_out
 

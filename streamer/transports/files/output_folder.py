@@ -40,7 +40,7 @@ from streamer.errors import DeliveryDoubtful, OutputFull, RecoveryRefused, Setti
 from streamer.records.record import Destination
 from streamer.transports.files import parquet
 from streamer.transports.files.line_reader import DECOMPRESSORS, Damaged
-from streamer.transports.files.replacing import SUFFIX, replacing
+from streamer.transports.files.replacing import replacing
 
 FORMAT = 2
 """Version of checkpoint.json; others are refused."""
@@ -67,13 +67,13 @@ _STREAMS: dict[str, Callable[[IO[bytes]], Any]] = {
 PARQUET = ".parquet"
 OUTPUT_FILES = (
     *(name + suffix for name in (*OUTPUTS, *FURTHER) for suffix in ("", ".gz", ".zst")),
-    *(f"{Path(name).stem}{PARQUET}{suffix}" for name in (*OUTPUTS, *FURTHER) for suffix in ("", ".new")),
+    *(f"{Path(name).stem}{PARQUET}" for name in (*OUTPUTS, *FURTHER)),
 )
 """Names that outputs may have on disk."""
 
 _READ_BYTES = 2**16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_FILES = (*OUTPUT_FILES, CHECKPOINT, CHECKPOINT + SUFFIX, LOCK)
+_FILES = (*OUTPUT_FILES, CHECKPOINT, LOCK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +218,9 @@ class OutputFolder:
             marks |= {name: (length, str(length)) for name, length in self._lengths.items()}
             for name, (length, mark) in marks.items():
                 path = self.folder / f"{name.removesuffix('.jsonl')}{PARQUET}"
-                unfinished = path.with_suffix(f"{PARQUET}.new")
-                if parquet.write_rows(unfinished, partial(self.lines, name, length), unless=(path, mark)):
-                    _sync(unfinished, os.O_RDONLY)
-                    unfinished.replace(path)
+                if not parquet.has_mark(path, mark):
+                    with replacing(path) as file:
+                        parquet.write_rows(file, partial(self.lines, name, length), mark)
             _sync(self.folder)
 
     def register(self, inputs: Iterable[Delivered]) -> None:
@@ -258,7 +257,7 @@ class OutputFolder:
 
     def _take_lock(self) -> None:
         # Never deleted: filters before and after a deletion would lock different files.
-        self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -296,7 +295,8 @@ class OutputFolder:
         self.sources = {source.path: source for source in checkpoint.sources}
 
     def _refuse_foreign_outputs(self) -> None:
-        outputs = [name for name in OUTPUT_FILES if (self.folder / name).exists()]
+        # A link that leads nowhere would lead the lines there.
+        outputs = [name for name in OUTPUT_FILES if os.path.lexists(self.folder / name)]
         if outputs:
             raise RecoveryRefused(
                 f"--out {self.folder}: holds {', '.join(outputs)} but no {CHECKPOINT}, so it is not known which input lines "

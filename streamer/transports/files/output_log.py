@@ -18,7 +18,7 @@ from streamer.records.output_headers import OutputHeaders, parse_headers
 from streamer.records.reason import verdict_of
 from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
 from streamer.settings.settings import Batching
-from streamer.transports.files.line_reader import LineReader
+from streamer.transports.files.line_reader import LineReader, records_of
 from streamer.transports.files.output_folder import VERDICTS, Delivered, DeliveryHooks, OutputFolder
 from streamer.transports.output_log import ALL_OUTPUTS, Absent, Extent, Output, RecordsByPosition, Way, portions
 from streamer.transports.transport import NO_TIMESTAMP_MS, Claim
@@ -82,7 +82,7 @@ class FileOutputLog:
                         begin = reader.count
                         count = min(self._batch.records_max, each.lines - begin)
                         lines = reader.lines(count, self._batch.bytes_max)
-                        yield [_record(each, offset, line) for offset, line in enumerate(lines, start=begin)]
+                        yield records_of(Source(each.stream, 0), each.name, begin, lines)
 
     def outputs(
         self, destinations: Sequence[Destination] = ALL_OUTPUTS, _since_ms: int | None = None

@@ -1,18 +1,21 @@
-"""Parquet rows as JSON lines, and JSON lines as Parquet rows. The only importer of pyarrow.
+"""Parquet rows as JSON lines, and JSON lines as Parquet rows. Only `columns` imports pyarrow too.
 
-A line has every column in file order, so outputs keep the whole row. Times become ISO 8601, decimals text,
-bytes UTF-8 text or else Base64, and NaN null. The same file gives the same lines.
+A line has every column in file order, so outputs keep the whole row: `columns` has the values. Of columns with one name
+each has its own member. NaN is null. A text that is no UTF-8 keeps its bytes, so its row becomes a dead letter. The same
+file gives the same lines, with and without pandas.
 
 Reads batches of rows and single column pages, never a whole file. Written are row groups with few lines.
 """
 
-import base64
 import importlib.util
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import orjson
+
+from streamer.transports.files.columns import Undecoded, free_names, reader_of
 
 BEGIN = b"PAR1"
 """First and last bytes of a Parquet file."""
@@ -38,8 +41,8 @@ def is_installed() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-def json_lines(path: Path) -> Iterator[tuple[bytes, float]]:
-    """Yield lines, each with b"\\n", and the share of rows read so far. Raises Unreadable."""
+def json_lines(path: Path, remark: Callable[[str], None] = lambda _: None) -> Iterator[tuple[bytes, float]]:
+    """Yield lines, each with b"\\n", and the share of rows read so far. `remark` takes sentences. Raises Unreadable."""
     if not is_installed():
         raise Unreadable(f"this is Parquet, which needs the package pyarrow: {INSTALL}")
     import pyarrow as arrow
@@ -47,61 +50,82 @@ def json_lines(path: Path) -> Iterator[tuple[bytes, float]]:
 
     read = 0
     try:
-        with arrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_PAGES_READ_BYTES) as file:
-            count = file.metadata.num_rows
+        with arrow.parquet.ParquetFile(
+            path,
+            pre_buffer=False,
+            buffer_size=_PAGES_READ_BYTES,
+            # In nanoseconds, years before 1677 and after 2262 would become other years.
+            coerce_int96_timestamp_unit="us",
+            arrow_extensions_enabled=True,
+        ) as file:
+            count, schema = file.metadata.num_rows, file.schema_arrow
+            names = _members(schema.names, remark)
+            readers = [reader_of(kind) for kind in schema.types]
             for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
                 read += batch.num_rows
-                yield from ((line, read / count) for line in map(_line, batch.to_pylist()))
+                columns = [reader(column) for reader, column in zip(readers, batch.columns, strict=True)]
+                for at in range(batch.num_rows):
+                    row = {name: column[at] for name, column in zip(names, columns, strict=True)}
+                    yield orjson.dumps(row, default=_plain, option=orjson.OPT_APPEND_NEWLINE), read / count
     except MemoryError:
         # pyarrow's own is an ArrowException too.
         raise
+    except (RecursionError, orjson.JSONEncodeError) as error:
+        raise Unreadable(f"the Parquet file's columns are nested too deep ({error})") from error
+    except NotImplementedError as error:
+        raise Unreadable(f"pyarrow cannot read a column's type ({_first_line(error)})") from error
     except (arrow.ArrowException, OSError, ValueError) as error:
-        raise Unreadable(f"the Parquet file is damaged ({str(error).splitlines()[0][:200]})") from error
+        raise Unreadable(f"the Parquet file is damaged, or not yet whole ({_first_line(error)})") from error
 
 
-def _line(row: dict[str, object]) -> bytes:
-    return orjson.dumps(row, default=_plain, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS)
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def _plain(value: object) -> str:
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return base64.b64encode(value).decode()
-    return str(value)
+def _members(columns: Sequence[str], remark: Callable[[str], None]) -> list[str]:
+    names = free_names(columns)
+    for column, name in zip(columns, names, strict=True):
+        if column != name:
+            remark(f"another column is named {column} too: its values are read as {name}")
+    return names
 
 
-def write_rows(path: Path, lines: Callable[[], Iterator[bytes]], *, unless: tuple[Path, str]) -> bool:
+def _plain(value: object) -> object:
+    if isinstance(value, Undecoded):
+        # As JSON Lines would have it, so it becomes the same dead letter. Latin-1 keeps every byte.
+        return orjson.Fragment(json.dumps(value.decode("latin-1"), ensure_ascii=False).encode("latin-1"))
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def write_rows(file: IO[bytes], lines: Callable[[], Iterator[bytes]], mark: str) -> None:
     """Write JSON lines as a Parquet file's rows, in their order.
 
     Members are columns, and an absent one is null. Booleans, numbers, texts and lists of these keep their types. A column
     with objects, or with types that have none in common, holds each value as JSON. Other lines are bytes in LINE_BYTES.
 
-    lines   called for each pass: one finds the types, another writes
-    unless  an existing file and the mark that this file gets: False, and nothing written, if that file has it
+    lines  called for each pass: one finds the types, another writes
+    mark   of this content, for `has_mark`
 
     Raises OSError.
     """
     import pyarrow as arrow
     import pyarrow.parquet
 
-    existing, mark = unless
-    if _mark_of(existing) == mark.encode():
-        return False
     columns = _Columns()
     for rows in _groups(lines()):
         columns.learn(rows)
     while True:
         schema = columns.schema({_MARK: mark})
         try:
-            with arrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+            file.seek(0)
+            file.truncate()
+            with arrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
                 for rows in _groups(lines()):
                     writer.write_table(columns.table(rows, schema), row_group_size=len(rows))
         except _NoType as column:
             columns.as_json.add(str(column))
             continue
-        return True
+        return
 
 
 class _NoType(Exception):
@@ -146,7 +170,7 @@ class _Columns:
         for field in schema:
             values = [row.get(field.name) for row in rows]
             if field.name in self.as_json:
-                values = [None if each is None else orjson.dumps(each, default=_plain).decode() for each in values]
+                values = [None if each is None else orjson.dumps(each).decode() for each in values]
             try:
                 arrays.append(arrow.array(values, field.type))
             except (arrow.ArrowException, OverflowError) as error:
@@ -154,16 +178,16 @@ class _Columns:
         return arrow.Table.from_arrays(arrays, schema=schema)
 
 
-def _mark_of(path: Path) -> bytes | None:
+def has_mark(path: Path, mark: str) -> bool:
+    """Whether this file has rows that were written with this mark. An absent or damaged one has none."""
     import pyarrow as arrow
     import pyarrow.parquet
 
     try:
         metadata = arrow.parquet.read_schema(path).metadata or {}
     except (arrow.ArrowException, OSError):
-        return None  # absent or damaged: written once more
-    mark: bytes | None = metadata.get(_MARK)
-    return mark
+        return False
+    return bool(metadata.get(_MARK) == mark.encode())
 
 
 def _groups(lines: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:

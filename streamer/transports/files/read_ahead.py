@@ -82,7 +82,7 @@ def messages(piece: Piece) -> Iterator[bytes]:
     with closing(LineReader(piece.path, part=(begin, piece.end))) as reader:
         while lines := reader.lines(4096, BLOCK_BYTES):
             yield b"%0*d%b" % (_OFFSET_BYTES, reader.bytes_read, b"\n".join(lines))
-        yield orjson.dumps({"end": reader.bytes_read, "left_out": reader.left_out})
+        yield orjson.dumps({"end": reader.bytes_read, "left_out": reader.left_out, "remarks": reader.remarks})
 
 
 def _member_in(piece: Piece) -> int:
@@ -190,6 +190,7 @@ class ArchiveReader(LineReader):
             message = next(self._messages, None)
         except InputUnreadable:
             self._messages, self.bytes_read = None, 0
+            self.remarks.clear()
             return True
         if message is None:
             self._exhausted = True
@@ -204,7 +205,7 @@ class ArchiveReader(LineReader):
     def _append(self, lines: list[bytes]) -> None:
         again = min(self._came, len(lines))
         self._came -= again
-        self._has_begun = self._has_begun or again > 0
+        self._is_known = self._is_known or again > 0
         if len(lines) > again:
             super()._append(lines[again:])
 
@@ -225,6 +226,7 @@ class ArchiveReader(LineReader):
                     ended = orjson.loads(message)
                     at = self.bytes_read = ended["end"]
                     self._left_out_of_pieces.update(ended["left_out"])
+                    self.remarks += ended["remarks"]
 
 
 class ReadAhead:
@@ -246,15 +248,17 @@ class ReadAhead:
         self._begun: deque[_Begun] = deque()
         self._current: Path | None = None
 
-    def open(self, path: Path, standard_input: int = 0) -> LineReader:
-        """Reader of the next input. Raises InputUnreadable."""
+    def open(
+        self, path: Path, standard_input: int = 0, is_record: Callable[[bytes], bool] = lambda _: True
+    ) -> LineReader:
+        """Reader of the next input, see `LineReader`. Raises InputUnreadable."""
         past, self._current = self._current, path
         while self._begun and self._begun[0].piece.path == past:
             self._begun.popleft().close()
         self._begin(past)
         if self._begun and self._begun[0].piece.path == path:
             return ArchiveReader(path, self._taken(path))
-        return LineReader(path, standard_input=standard_input)
+        return LineReader(path, standard_input=standard_input, is_record=is_record)
 
     def _taken(self, path: Path) -> Iterator[_Begun]:
         while self._begun and self._begun[0].piece.path == path:

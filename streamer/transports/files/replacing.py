@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-SUFFIX = ".unfinished"
+from index.tools import fresh_file, keep_mode
 
 _BUFFER_BYTES = 2**20
 
@@ -15,6 +15,8 @@ _BUFFER_BYTES = 2**20
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A new file, which takes this path once its block ends without an error; its content is on disk by then. Raises OSError.
 
+    A replaced file's mode stays.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder) / "table") as file:
@@ -22,11 +24,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     ...     (Path(folder) / "table").read_bytes()
     b'words'
     """
-    unfinished = path.with_name(path.name + SUFFIX)
-    with ExitStack() as leftovers:
-        leftovers.callback(unfinished.unlink, missing_ok=True)
-        with unfinished.open("wb", buffering=_BUFFER_BYTES) as file:
+    with fresh_file(path, 0o666) as (unfinished, descriptor):
+        keep_mode(descriptor, path)
+        with open(descriptor, "wb", buffering=_BUFFER_BYTES, closefd=False) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(descriptor)
         unfinished.replace(path)

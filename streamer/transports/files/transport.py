@@ -1,8 +1,8 @@
 """Transport over files and pipes: lines in, four files out, exactly once.
 
-Inputs are read in the given order. A record is one line (`line_reader`); its offset is the line number, from 0. The
-checkpoint of `output_folder` has the committed offset. A batch may hold the lines of many files: syncs cost more than a
-small file.
+Inputs are read in the given order. A record is one line (`line_reader`) that is not blank; its offset is the line number,
+from 0. The checkpoint of `output_folder` has the committed offset. A batch may hold the lines of many files: syncs cost
+more than a small file.
 
 The stream of an input:
     path in the checkpoint               its noted stream
@@ -13,7 +13,7 @@ The checkpoint notes the stream before the first record leaves. So a pipe fed ag
 input.
 
 The digest of the first n lines, `mark`, proves that an input is unchanged. The checkpoint holds it for delivered lines,
-the index for decided ones. A file may grow, but an unterminated last line may not.
+the index for decided ones. A file may grow. A last line without its end is read once it is a record (`LineReader`).
 """
 
 import os
@@ -31,11 +31,11 @@ from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.records.route import verdict_line
 from streamer.settings.settings import Batching
 from streamer.transports.files import output_folder
-from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
+from streamer.transports.files.line_reader import BLANK, STANDARD_INPUT, LineReader, digests_at, records_of
 from streamer.transports.files.output_folder import Delivered, DeliveryHooks, OutputFolder
 from streamer.transports.files.output_log import FileOutputLog
 from streamer.transports.files.read_ahead import ReadAhead
-from streamer.transports.transport import FINISHED, NO_TIMESTAMP_MS, Assigned, Finished, Transport
+from streamer.transports.transport import FINISHED, Assigned, Finished, Transport
 
 TAIL_RECORDS_MAX = 200_000
 """Most decided but undelivered records after a crash: two batches of the largest `batch.records_max`."""
@@ -84,6 +84,7 @@ class FileTransport(Transport):
     standard_input  file descriptor for '-'
     compression     see `OutputFolder`
     ahead           reads archives; None: this process does
+    is_record       see `LineReader`
     """
 
     _paths: Sequence[Path]
@@ -94,6 +95,7 @@ class FileTransport(Transport):
     standard_input: int = 0
     compression: str | None = None
     ahead: ReadAhead | None = None
+    is_record: Callable[[bytes], bool] = lambda _: True
 
     def __post_init__(self) -> None:
         self._ahead = self.ahead or ReadAhead([], 0, lambda *_: None)
@@ -104,6 +106,8 @@ class FileTransport(Transport):
         self._proven: dict[str, Applied] = {}
         self._bytes_read_before = 0
         self._left_out_before: Counter[str] = Counter()
+        self._records_before: dict[str, int] = {}
+        self._remarks_before: list[str] = []
 
     takes_headers = False
 
@@ -125,10 +129,18 @@ class FileTransport(Transport):
         return self._left_out_before + (at_work.left_out if at_work else Counter())
 
     @property
-    def lines_delivered(self) -> int:
-        """Delivered lines of these inputs, earlier runs included."""
-        keys = set(map(_key, self._paths))
-        return sum(each.lines or 0 for key, each in self._folder.sources.items() if key in keys)
+    def remarks(self) -> list[str]:
+        """Sentences about what the inputs hold and no record does."""
+        at_work = self._at_work()
+        return [*self._remarks_before, *(at_work.remarks if at_work else [])]
+
+    @property
+    def records_before(self) -> int:
+        """Records of these inputs that earlier runs delivered; of an input that was not opened, its lines."""
+        delivered = {
+            key: self._folder.sources[key].lines or 0 for key in map(_key, self._paths) if key in self._folder.sources
+        }
+        return sum((delivered | self._records_before).values())
 
     @property
     def suffix(self) -> str:
@@ -216,7 +228,8 @@ class FileTransport(Transport):
             return
         delivered = {Source(each.stream, 0): each for each in self._folder.sources.values()}
         begins = {record.source: record.offset for record in reversed(batch.records)}
-        wrong = [at for at, begin in begins.items() if begin != (delivered[at].lines or 0)]
+        # Blank lines before a record are no records.
+        wrong = [at for at, begin in begins.items() if begin < (delivered[at].lines or 0)]
         if wrong or len(outgoing) != len(batch.records):
             raise RuntimeError(f"{[delivered[at] for at in wrong]}: this batch does not follow what is delivered")
         lines: dict[str, list[bytes]] = {destination: [] for destination in Destination}
@@ -321,7 +334,7 @@ class FileTransport(Transport):
         if ahead and ahead.offset - offset > TAIL_RECORDS_MAX and self._proven.get(reading.source.stream) != ahead:
             self._prove(reading, ahead)
         with ExitStack() as on_failure:
-            reader = self._ahead.open(reading.path, self.standard_input)
+            reader = self._ahead.open(reading.path, self.standard_input, self.is_record)
             on_failure.callback(reader.close)
             skipped = reader.skip(offset)
             delivered = self._folder.sources[reading.key]
@@ -331,6 +344,7 @@ class FileTransport(Transport):
             if skipped < offset or marks - {b"", reader.digest()}:
                 raise self._changed(reading, offset)
             on_failure.pop_all()
+        self._records_before[reading.key] = offset - reader.left_out[BLANK]
         reading.decided, reading.reader = ahead, reader
         return reader
 
@@ -359,7 +373,7 @@ class FileTransport(Transport):
                     break
                 raise
             if lines:
-                records += _records(reading, begin, lines)
+                records += records_of(reading.source, reading.name, begin, lines)
                 readings.append(reading)
                 bytes_left -= sum(map(len, lines))
             elif reader.ended:
@@ -392,7 +406,8 @@ class FileTransport(Transport):
     def _changed(self, reading: _Reading, count: int) -> InputChanged:
         return InputChanged(
             f"{reading.name}: its first {count} lines are not those that were filtered before. Give it its former content "
-            "back (a pipe: from the first line on), or filter it into another --out."
+            "back (a pipe: from the first line on), or filter it into another --out with another --index: in this one its "
+            "lines would be duplicates of themselves."
         )
 
     def _close_input(self) -> None:
@@ -400,12 +415,8 @@ class FileTransport(Transport):
         if reading.reader:
             self._bytes_read_before += reading.reader.bytes_read
             self._left_out_before += reading.reader.left_out
+            self._remarks_before += reading.reader.remarks
             reading.reader.close()
-
-
-def _records(reading: _Reading, begin: int, lines: Sequence[bytes]) -> list[Record]:
-    source, name = reading.source, reading.name
-    return [Record(source, name, offset, None, line, NO_TIMESTAMP_MS) for offset, line in enumerate(lines, start=begin)]
 
 
 def _batch(records: Sequence[Record], readings: Iterable[_Reading]) -> Batch:

@@ -1,4 +1,7 @@
+import errno
+import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -10,10 +13,10 @@ import pytest
 from lmdb import verify as lmdb_verify
 
 from index.entry import Verdict
-from index.errors import AlreadyOpen, FormatUnknown, IndexExists, IndexInUse, IndexMissing
+from index.errors import AlreadyOpen, FormatUnknown, IndexExists, IndexFull, IndexInUse, IndexMissing
 from index.index import Index
 from index.storage.data_file import DATA_FILE
-from index.tools import FORMER_FILE, copy, readers, replace
+from index.tools import FORMER_FILE, copy, fresh, readers, replace
 from index.tools.backup import structure_problems
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
@@ -68,8 +71,13 @@ def test_a_copy_made_while_another_process_admits_is_a_whole_number_of_batches(t
 
 def test_a_copy_overwrites_nothing_and_writes_over_what_a_killed_copy_left(tmp_path: Path) -> None:
     filled(tmp_path / "index", mixed_rows(1, 100))
-    (tmp_path / "copy.unfinished").mkdir()
-    (tmp_path / "copy.unfinished" / DATA_FILE).write_bytes(b"half")
+    foreign = [tmp_path / name for name in ("copy.unfinished", ".copy.unfinished", f".copy.{'0' * 16}.unfinished")]
+    for folder in foreign:
+        folder.mkdir()
+        (folder / "diary").write_bytes(b"mine")
+    killed = tmp_path / f".copy.{'1' * 16}.unfinished"
+    (killed / "copy").mkdir(parents=True)
+    (killed / "copy" / DATA_FILE).write_bytes(b"half")
     with looked_at(tmp_path / "index") as index:
         copy(index, tmp_path / "copy", compact=True)
         with pytest.raises(IndexExists, match="is not empty"):
@@ -81,7 +89,62 @@ def test_a_copy_overwrites_nothing_and_writes_over_what_a_killed_copy_left(tmp_p
         copy(index, tmp_path / "empty", compact=False)
         expected = everything(index)
     assert contents_of(tmp_path / "copy") == contents_of(tmp_path / "empty") == expected
-    assert not (tmp_path / "copy.unfinished").exists()
+    assert not killed.exists()
+    assert [(folder / "diary").read_bytes() for folder in foreign] == [b"mine"] * 3
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "index",
+        "copy",
+        "file",
+        "empty",
+        *(one.name for one in foreign),
+    }
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_a_new_index_is_its_users_alone_and_copies_and_replacements_keep_the_mode(tmp_path: Path, mode: int) -> None:
+    def mode_of(name: str) -> int:
+        return stat.S_IMODE((tmp_path / name / DATA_FILE).stat().st_mode)
+
+    for name in ("index", "other"):
+        filled(tmp_path / name, mixed_rows(2, 50))
+        assert mode_of(name) == 0o600
+    (tmp_path / "index" / DATA_FILE).chmod(mode)
+    (tmp_path / "other" / DATA_FILE).chmod(0o644)
+    with looked_at(tmp_path / "index") as index:
+        copy(index, tmp_path / "copy", compact=False)
+        copy(index, tmp_path / "compact", compact=True)
+    replace(tmp_path / "index", tmp_path / "index", keep_former=False)
+    assert [mode_of(name) for name in ("copy", "compact", "index")] == [mode] * 3
+    replace(tmp_path / "index", tmp_path / "other", keep_former=True)
+    assert mode_of("index") == mode
+
+
+def test_a_planted_link_is_not_followed_by_a_replacement(tmp_path: Path) -> None:
+    filled(tmp_path / "index", mixed_rows(2, 50))
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    for name in ("data.mdb.unfinished", f"data.mdb.{'0' * 16}.unfinished"):
+        (tmp_path / "index" / name).symlink_to(victim)
+    replace(tmp_path / "index", tmp_path / "index", keep_former=False)
+    assert victim.read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("place", ["copyfd", "fsync"])
+def test_a_full_disk_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    filled(tmp_path, mixed_rows(2, 50))
+    before = (tmp_path / DATA_FILE).read_bytes()
+    if place == "copyfd":
+        # As `lmdb` reports what `write` reports.
+        def created(path: Path, _mode: int) -> tuple[Path, int]:
+            return path.with_name("full"), os.open("/dev/full", os.O_RDWR)
+
+        monkeypatch.setattr(fresh, "_created", created)
+    else:
+        full = OSError(errno.ENOSPC, "No space left on device")
+        monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(full))
+    with pytest.raises(IndexFull):
+        replace(tmp_path, tmp_path, keep_former=False)
+    assert (tmp_path / DATA_FILE).read_bytes() == before
 
 
 def test_compacting_in_place_gives_free_pages_back_and_keeps_all(tmp_path: Path) -> None:

@@ -1,11 +1,15 @@
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import os
 import subprocess
 import sys
+import tarfile
 import time
+import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,8 +20,18 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from index import Source
 from streamer.errors import InputUnreadable
-from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at, lines
+from streamer.settings.settings import Decode
+from streamer.transports.files.formats import record_test
+from streamer.transports.files.line_reader import (
+    BLANK,
+    STANDARD_INPUT,
+    LineReader,
+    digests_at,
+    lines,
+    records_of,
+)
 from tests.support.examples import examples
 from tests.support.file_filter import pipe_of
 
@@ -140,9 +154,12 @@ def test_a_damaged_file_gives_lines_before_the_damage_and_then_an_error(tmp_path
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("in.gz", b"", "named .gz but does not begin like one"),
+        ("in.gz", b"a", "named .gz but does not begin like one"),
         ("in.zst", b"{}\n", "named .zst but does not begin like one"),
-        ("in.gz", gzip.compress(b"a\n", mtime=0) + b"rubbish", "damaged"),
+        ("in.gz", gzip.compress(b"a\n", mtime=0) + b"rubbish" + gzip.compress(b"b\n", mtime=0), "between two"),
+        ("in.zst", zstd(b"a\n") + b"rubbish" + zstd(b"b\n"), "between two"),
+        ("in.gz", gzip.compress(b"a\n", mtime=0) + b"\x1f", "the file is truncated"),
+        ("in.gz", gzip.compress(b"a\n", mtime=0) + gzip.compress(b"b\n", mtime=0)[:12], "the file is truncated"),
         ("in.jsonl", b"BZh91AY&SY....", "bzip2 is not read"),
         ("in.jsonl", b"\xfd7zXZ\0....", "xz is not read"),
         ("in.warc.gz", gzip.compress(b"WARC/1.1\r\nWARC-Type: warcinfo\r\n", mtime=0), "ends within WARC record 1"),
@@ -257,3 +274,167 @@ def test_of_a_pipe_only_what_was_read_of_it_is_at_hand() -> None:
         assert reader.lines_at_hand(2, 2**20) == []
     os.close(read_end)
     os.close(write_end)
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.gz", "in.zst", "in.jsonl.gz", "in.warc.gz", "in.parquet", "in.tar"])
+def test_a_file_without_a_byte_has_no_line(tmp_path: Path, name: str) -> None:
+    assert list(lines(write(tmp_path / name, b""))) == []
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+@pytest.mark.parametrize("tail", [b"rubbish", b"\0\0rubbish", b"x", bytes(3) + b"x" * 100_000], ids=len)
+@pytest.mark.parametrize("frames", [1, 2])
+def test_bytes_after_the_compressed_data_are_named_and_all_before_them_is_read(
+    tmp_path: Path, pack: Callable[[bytes], bytes], tail: bytes, frames: int
+) -> None:
+    path = write(tmp_path / "in", pack(b"a\n") * frames + tail)
+    reader = LineReader(path)
+    assert all_lines(reader) == ([b"a"] * frames, "")
+    count = len(tail.lstrip(b"\0") if pack is gzip.compress else tail)
+    assert reader.remarks == [f"{path}: {count:,} bytes after the compressed data are something else and are not read."]
+
+
+def test_zeros_after_gzip_members_are_padding(tmp_path: Path) -> None:
+    reader = LineReader(write(tmp_path / "in", gzip.compress(b"a\n") + bytes(100_000)))
+    assert (all_lines(reader), reader.remarks) == (([b"a"], ""), [])
+
+
+def tar_of(content: bytes, kind: int = tarfile.PAX_FORMAT) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=kind) as archive:
+        member = tarfile.TarInfo("pages.jsonl")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def zip_of(content: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("pages.jsonl", content)
+    return packed.getvalue()
+
+
+DOCUMENTS = b'{"text": "one"}\n{"text": "two"}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        *((name, tar_of(DOCUMENTS), r"tar is not read.*tar -xOf \S*/") for name in ("in.tar", "in.jsonl", "in")),
+        *(
+            (name, gzip.compress(tar_of(DOCUMENTS)), "tar is not read")
+            for name in ("in.tar.gz", "in.tgz", "in.jsonl.gz")
+        ),
+        ("in.tar", tar_of(DOCUMENTS, tarfile.USTAR_FORMAT), "tar is not read"),
+        ("in.tar", tar_of(DOCUMENTS).replace(b"ustar", b"\0\0\0\0\0"), "tar is not read"),
+        ("in.tar.zst", zstd(tar_of(DOCUMENTS)), "tar is not read"),
+        ("in.jsonl", zip_of(DOCUMENTS), "zip .* is not read.*unzip -p"),
+        ("in.zip", zip_of(b""), "zip .* is not read"),
+        ("in.jsonl", b"PK\x05\x06" + bytes(18), "an empty zip is not read"),
+        ("in.jsonl", bz2.compress(DOCUMENTS), r"bzip2 is not read.*bzip2 -dc"),
+        ("in.jsonl", bz2.compress(DOCUMENTS, 1), "bzip2 is not read"),
+        ("in.jsonl", bz2.compress(b""), "bzip2 is not read"),
+        ("in.jsonl", lzma.compress(DOCUMENTS), "xz is not read"),
+        ("in.xz", lzma.compress(DOCUMENTS, lzma.FORMAT_ALONE), "xz is not read"),
+        ("in.jsonl", b"7z\xbc\xaf\x27\x1c\0\4", "7z is not read"),
+        ("in.7z", DOCUMENTS, "7z is not read"),
+        ("in.jsonl", b"Rar!\x1a\x07\1\0", "rar is not read"),
+        ("in.jsonl.gz", gzip.compress(lzma.compress(DOCUMENTS)), "xz is not read"),
+        ("in.jsonl.gz", gzip.compress(gzip.compress(DOCUMENTS)), r"compressed twice.*gzip -dc \S*/in.jsonl.gz \|"),
+        ("in.jsonl", b"ORC\n", "this looks like ORC"),
+        ("in.feather", b"ARROW1\0\0", "this looks like Feather"),
+    ],
+)
+def test_an_archive_is_named_by_its_bytes_or_by_its_name_with_the_command_that_unpacks_it(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    path = write(tmp_path / name, content)
+    with pytest.raises(InputUnreadable, match=message):
+        list(lines(path))
+
+
+def test_a_pipe_with_an_archive_is_named_too() -> None:
+    reader = LineReader(STANDARD_INPUT, standard_input=pipe_of(tar_of(DOCUMENTS)))
+    with closing(reader), pytest.raises(InputUnreadable, match=r"tar is not read.*tar -xOf FILE \|"):
+        reader.lines(1, 100)
+
+
+@pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_file_of_wide_letters_is_named_with_the_command_that_makes_utf_8(
+    tmp_path: Path, charset: str, pack: Callable[[bytes], bytes]
+) -> None:
+    content = '{"text": "渡轮"}\n{"text": "two"}\n'.encode(charset)
+    path = write(tmp_path / "in.jsonl", pack(content))
+    with pytest.raises(InputUnreadable, match=r"this is UTF-\d\d.*iconv -f UTF-\d\d(LE|BE)? -t UTF-8") as refused:
+        list(lines(path))
+    if pack is bytes:
+        command = str(refused.value).partition("Make UTF-8 of it: ")[2].partition(" | streamer")[0]
+        made = subprocess.run(command, shell=True, check=True, capture_output=True).stdout
+        assert made.decode().lstrip("\ufeff").splitlines() == ['{"text": "渡轮"}', '{"text": "two"}']
+
+
+def record_reader(path: Path, **decode: str) -> LineReader:
+    return LineReader(path, is_record=record_test(Decode.model_validate(decode)))
+
+
+SPREAD = [
+    json.dumps([{"text": "one"}, {"text": "two"}], indent=1).encode(),
+    json.dumps({"text": "one"}, indent=2).encode(),
+    b'[\n{"text": "one"},\n{"text": "two"}\n]\n',
+    b'[{"text": "one"},\n{"text": "two"}]\n',
+    b'\n\n \xef\xbb\xbf[\r\n{"text": "one"}\r\n]\r\n'.replace(b" \xef\xbb\xbf", b" "),
+]
+
+
+@pytest.mark.parametrize("content", SPREAD, ids=range(len(SPREAD)))
+def test_json_on_several_lines_is_named_and_not_read_as_lines(tmp_path: Path, content: bytes) -> None:
+    path = write(tmp_path / "in.json", content)
+    found, error = all_lines(record_reader(path))
+    assert found == []
+    assert "this is JSON on several lines. Put each document on a line: cat " in error
+    assert "| jq -c 'if type == \"array\" then .[] else . end' | streamer filter - --out DIR" in error
+
+
+@pytest.mark.parametrize(
+    "content", [b"[2026-01-01] started\n{}\n", b'{"text": "torn\n{"text": "one"}\n', b"[1]\n[2]\n", b"{}\n{}\n"]
+)
+def test_a_first_line_that_only_resembles_json_on_several_lines_is_a_record(tmp_path: Path, content: bytes) -> None:
+    path = write(tmp_path / "in.json", content)
+    assert all_lines(record_reader(path)) == (content.splitlines(), "")
+    assert all_lines(record_reader(write(path, b"[\n{\n"), format="text")) == ([b"[", b"{"], "")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd])
+@pytest.mark.parametrize(
+    "last",
+    [
+        *(b'{"id":"b","te', b'{"id":"b","text":"two"', b"{", b'{"text":"\xe6\xb8', b"nul", b"12", b"\0" * 5_000),
+        b'{"id":"b","te\0\0\0\0',
+    ],
+)
+def test_half_a_last_line_waits_for_its_end(tmp_path: Path, pack: Callable[[bytes], bytes], last: bytes) -> None:
+    reader = record_reader(write(tmp_path / "in", pack(b'{"text":"one"}\n' + last)))
+    assert all_lines(reader) == ([b'{"text":"one"}'], "")
+    waiting = f"{tmp_path}/in: the last line has no line end and is no whole record, so its {len(last):,} bytes wait."
+    assert [remark[: len(waiting)] for remark in reader.remarks] == ([waiting] if last.strip(b"\0") else [])
+    alone = record_reader(write(tmp_path / "in", pack(last)))
+    assert all_lines(alone) == ([], "")
+
+
+@pytest.mark.parametrize("last", [b'{"text":"two"}', b'{"text":"two"}\r', b'{"title":"no text"}', b'"a text"', b"[1]"])
+def test_a_last_line_that_is_a_record_counts_without_its_end(tmp_path: Path, last: bytes) -> None:
+    reader = record_reader(write(tmp_path / "in", b'{"text":"one"}\n' + last))
+    assert (all_lines(reader), reader.remarks) == (([b'{"text":"one"}', last], ""), [])
+
+
+def test_blank_lines_keep_their_numbers_and_are_no_records(tmp_path: Path) -> None:
+    blank = [b"", b" \t\r", b"\0" * 100]
+    path = write(tmp_path / "in", b"\n".join([*blank, b"{}", *blank, b"{}", b"", b"  "]))
+    with closing(record_reader(path)) as reader:
+        taken = reader.lines(100, 2**20)
+        assert [record.offset for record in records_of(Source("", 0), "in", 0, taken)] == [3, 7]
+        assert dict(reader.left_out) == {BLANK: len(taken) - 2}
+        assert reader.remarks == []
+    assert list(lines(path)) == [b"{}", b"{}"]

@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing, suppress
 from pathlib import Path
 
 import orjson
@@ -254,7 +255,7 @@ def test_a_conversion_that_is_killed_leaves_no_half_file_and_is_repeated(tmp_pat
         "dead-letter.parquet": [],
         "verdicts.parquet": lines,
     }
-    assert not list(tmp_path.glob("*.new"))
+    assert not list(tmp_path.glob("*.unfinished"))
 
     grown = opened(tmp_path)
     grown.append({"unique.jsonl": b'{"id": 8}\n'}, [])
@@ -290,3 +291,19 @@ def test_a_hook_is_called_at_each_point_of_a_delivery(tmp_path: Path) -> None:
     folder.append({"unique.jsonl": b"a\n"}, [ONE])
     folder.close()
     assert seen == [("before", b"", False), ("between", b"a\n", False), ("after", b"a\n", True)]
+
+
+@pytest.mark.parametrize("name", ["lock", "unique.jsonl", "checkpoint.json.unfinished", "unique.parquet.new"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_links_that_somebody_planted_lead_no_line_elsewhere(tmp_path: Path, name: str, is_there: bool) -> None:
+    folder, victim = tmp_path / "out", tmp_path / "victim"
+    folder.mkdir()
+    if is_there:
+        victim.write_bytes(b"mine")
+    (folder / name).symlink_to(victim)
+    output = OutputFolder(folder, DeliveryHooks())
+    with suppress(SettingsError, RecoveryRefused), closing(output):
+        output.open()
+        output.append({"unique.jsonl": b"{}\n", "verdicts.jsonl": b"{}\n"}, [])
+        output.write_parquet()
+    assert (victim.read_bytes() if victim.exists() else None) == (b"mine" if is_there else None)

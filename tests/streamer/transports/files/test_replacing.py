@@ -35,3 +35,15 @@ def test_the_content_is_on_disk_before_it_gets_the_name(tmp_path: Path, monkeypa
     with replacing(path) as file:
         file.write(b"new")
     assert seen == [(3, False)]
+
+
+def test_a_planted_link_is_not_followed_and_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
+    path, victim = tmp_path / "table", tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    (tmp_path / "table.unfinished").symlink_to(victim)
+    path.write_bytes(b"former")
+    path.chmod(0o640)
+    with replacing(path) as file:
+        file.write(b"new")
+    assert (path.read_bytes(), victim.read_bytes()) == (b"new", b"mine")
+    assert path.stat().st_mode & 0o777 == 0o640
