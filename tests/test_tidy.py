@@ -49,7 +49,7 @@ CODE_LINES_MAX = {
     "streamer/records": 1487,
     "streamer/service": 2591,
     "streamer/settings": 807,
-    "streamer/text": 1467,
+    "streamer/text": 1536,
     "streamer/transports": 5052,
     "streamer/verification": 1333,
     "streamer/what_if": 449,
