@@ -48,7 +48,7 @@ CODE_LINES_MAX = {
     "streamer/records": 1487,
     "streamer/service": 2595,
     "streamer/settings": 807,
-    "streamer/text": 1467,
+    "streamer/text": 1536,
     "streamer/transports": 5496,
     "streamer/verification": 1333,
     "streamer/what_if": 449,

@@ -18,6 +18,7 @@ import xxhash
 from streamer.text import character_kernels
 from streamer.text.character_kernels import COUNT_BITS, INTERACTS, MIXES, NONSTARTER, Tables
 from streamer.text.look_alikes import look_alikes
+from streamer.text.same_letters import as_same_letters, same_letters, without_accents
 from streamer.text.unicode_forms import unicode_form
 
 CODE_POINTS = 0x110000
@@ -25,8 +26,6 @@ _TABLED = (*range(0x40000), *range(0xE0000, 0xE1000))
 """The planes that have characters with properties; all other code points are unassigned or private."""
 
 _INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]+")
-APOSTROPHES = "\u2019\u02bc"
-"""Characters that words write as U+0027."""
 
 _IOTA_BELOW = "\u0345"
 """The one mark that folds to a letter. Only the definition knows the order of marks around it."""
@@ -69,7 +68,7 @@ _RULES = (
     (Rule.IDEOGRAPH, r"[[\p{Script=Han}\p{Ideographic}\p{Script=Yi}]&&[\p{L}\p{N}]]"),
     (Rule.HAN, "[\u4e00-\u9fd5]"),
     (Rule.MARK, r"\p{M}"),
-    (Rule.APOSTROPHE, f"['{APOSTROPHES}]"),
+    (Rule.APOSTROPHE, "'"),
 )
 
 
@@ -97,7 +96,8 @@ def normalise(text: str) -> str:
     r"""A text's normal form; idempotent.
 
     1. Invisible code points go: category Cf, and Unicode's default-ignorable ones (variation selectors, fillers).
-    2. NFD, casefold, NFKC, casefold, NFKC: the stable order (The Unicode Standard, D146).
+    2. `as_same_letters`; then NFKD, casefold, `as_same_letters`, NFKC, casefold, NFKC: the stable order (The Unicode Standard,
+       D146); then `without_accents`, and NFKC.
     3. A word in mixed alphabets, Latin, Cyrillic or Greek, is written in one of them, if all its letters have a look-alike
        there (UTS 39): the one with most letters, else Latin. In a text with such words, a one-alphabet word takes the
        previous word's alphabet, if all its letters have a look-alike there. All other texts stay as they are.
@@ -177,8 +177,10 @@ def _join(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.
 
 def _fold_by_definition(text: str) -> str:
     """Steps 1 and 2 in `normalise` for one text."""
-    decomposed = unicode_form("NFD", _INVISIBLE.sub("", text))
-    return unicode_form("NFKC", unicode_form("NFKC", decomposed.casefold()).casefold())
+    decomposed = unicode_form("NFKD", as_same_letters(_INVISIBLE.sub("", text)))
+    composed = unicode_form("NFKC", as_same_letters(decomposed.casefold()))
+    form = unicode_form("NFKC", composed.casefold())
+    return form if (plain := without_accents(form)) == form else unicode_form("NFKC", plain)
 
 
 def _collapse(text: str) -> str:
@@ -192,6 +194,7 @@ def _tables() -> Tables:
     joined = "".join(everything)
     decompositions = list(map(unicodedata.decomposition, everything))
     invisible = set("".join(_INVISIBLE.findall(joined)))
+    invisible.update(same_letters())
     changing = [
         character
         for character, decomposition in zip(everything, decompositions, strict=True)

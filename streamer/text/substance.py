@@ -34,7 +34,7 @@ _LISTS = tomllib.loads(Path(__file__).with_name("items.toml").read_text("utf-8")
 _READERS, _WORDS, _MONTHS, _PUBLISHED = ("|".join(_LISTS[name]) for name in ("readers", "words", "months", "published"))
 
 _NUMBER = (
-    r"\d+(?:[.,'’ ]\d{3})*(?:[.,]\d+)?(?:\s?(?:[万萬亿億千]|[kmw](?![^\W\d_])))?\+?"
+    r"\d+(?:[.,' ]\d{3})*(?:[.,]\d+)?(?:\s?(?:[万萬亿億千]|[kmw](?![^\W\d_])))?\+?"
     r"(?![\d%]|\s?(?:元|円|원|€|usd|eur|dollars?|euros?))"
 )
 _FIRST = r"(?<![\d.,$€£¥₩₹:])"
@@ -74,7 +74,7 @@ _FIRSTS, _FIRSTS_OF_WORDS = (
 )
 _BEGINS = rf"(?=\s?[\d(\[{_FIRSTS}]|(?<![^\W\d_])[{_FIRSTS_OF_WORDS}])"
 _ITEM = re.compile(rf"{_BEGINS}(?:(?P<labelled>{_LABELLED})|(?P<counter>{_COUNTER})|(?P<date>{_DATE}))")
-_DIGITS = re.compile(r"\d+(?:[.,'’ ]\d{3})*(?:[.,]\d+)?(?:\s?(?:[万萬亿億千]|[kmw](?![^\W\d_])))?\+?")
+_DIGITS = re.compile(r"\d+(?:[.,' ]\d{3})*(?:[.,]\d+)?(?:\s?(?:[万萬亿億千]|[kmw](?![^\W\d_])))?\+?")
 _LETTER = re.compile(r"\w")
 _JOINT = re.compile(r"[\s·|•‧・,;、/()\[\]~-]*")
 _LIST = re.compile(r"[\s·|•‧・/]*")

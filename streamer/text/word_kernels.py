@@ -6,15 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels.jit import compiled, xxh3_64, xxh3_128
-from streamer.text.characters import APOSTROPHES, Rule
+from streamer.text.characters import Rule
 
 UTF_8_BYTES_MAX = 4
 """Most bytes of a character."""
 
 _WORD, _HAN, _IDEOGRAPH = int(Rule.WORD), int(Rule.HAN), int(Rule.IDEOGRAPH)
 _UNSPACED, _MARK, _APOSTROPHE = int(Rule.UNSPACED), int(Rule.MARK), int(Rule.APOSTROPHE)
-
-_APOSTROPHES = tuple(map(ord, APOSTROPHES))
 
 
 @compiled
@@ -139,8 +137,6 @@ def _encode(codepoints: npt.NDArray[np.uint32], begin: int, end: int, octets: np
     filled = 0
     for place in range(begin, end):
         code = codepoints[place]
-        if code in _APOSTROPHES:
-            code = np.uint32(0x27)
         if code < 0x80:
             octets[filled] = code
             filled += 1

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.text import segmentation, word_kernels
-from streamer.text.characters import APOSTROPHES, Characters, decode, fold, ragged, rule_table
+from streamer.text.characters import Characters, decode, fold, ragged, rule_table
 from streamer.text.segmentation import Segmenter, segmenter
 
 _BLANK = 0x20
@@ -37,16 +37,13 @@ class Words:
     bounds: npt.NDArray[np.int64]
 
     def strings(self) -> list[list[str]]:
-        """Every text's words, with every apostrophe as U+0027."""
+        """Every text's words."""
         if not len(self.starts):
             return [[] for _ in self.bounds[1:]]
         ends = np.cumsum(self.lengths + 1)
         spaced = np.full(int(ends[-1]), _BLANK, np.uint32)
         spaced[ragged(ends - self.lengths - 1, self.lengths)] = self.codepoints[ragged(self.starts, self.lengths)]
-        written = decode(spaced[:-1])
-        for apostrophe in APOSTROPHES:
-            written = written.replace(apostrophe, "'")
-        listed = written.split(" ")
+        listed = decode(spaced[:-1]).split(" ")
         return [listed[begin:end] for begin, end in pairwise(self.bounds.tolist())]
 
 
@@ -59,7 +56,7 @@ def split(characters: Characters, han: Segmenter, character_shingle_size: int) -
     """The words of a batch of normalised texts.
 
     Words hold letters, marks, digits and inner apostrophes only, and end with their text. A mark belongs to the letter
-    before it. In scripts with spaces, an apostrophe (U+0027, U+2019, U+02BC) between two letters, the first with its marks,
+    before it. In scripts with spaces, an apostrophe between two letters, the first with its marks,
     belongs to their word. In scripts without spaces a letter and its marks count as one character, and a run shorter than
     the shingle is one word.
     """

@@ -1,4 +1,4 @@
-"""Texts, and the fingerprints that they have for good: 2 word shingles, 2 character shingles, as FORMAT_VERSION 1."""
+"""Texts, and the fingerprints that they have for good: 2 word shingles, 2 character shingles, as FORMAT_VERSION 2."""
 
 TEXTS = {
     "chinese": "长江是中华民族的母亲河，也是中华民族发展的重要支撑。长江流域的生态保护工作取得了很大进展。",
@@ -26,7 +26,7 @@ PINNED: dict[str, dict[str, str | None]] = {
         "emoji": None,
         "empty": None,
         "one word": "ad905e65cd7290f0",
-        "accents": "e9c528122dc8a314",
+        "accents": "6c0520002d4ae31c",
         "long": "0a6ad2df3d6163c6",
     },
     "words-log-tf-64": {
@@ -40,7 +40,7 @@ PINNED: dict[str, dict[str, str | None]] = {
         "emoji": None,
         "empty": None,
         "one word": "ad905e65cd7290f0",
-        "accents": "e9c528122dc8a314",
+        "accents": "6c0520002d4ae31c",
         "long": "0a6ad2df3d6163c6",
     },
     "shingles-tf-64": {
@@ -54,7 +54,7 @@ PINNED: dict[str, dict[str, str | None]] = {
         "emoji": None,
         "empty": None,
         "one word": "ecfccb7558fa199e",
-        "accents": "823ea0a008040926",
+        "accents": "2a2b203448840902",
         "long": "3f0e2fad43384d0f",
     },
     "shingles-log-tf-64": {
@@ -68,7 +68,7 @@ PINNED: dict[str, dict[str, str | None]] = {
         "emoji": None,
         "empty": None,
         "one word": "ecfccb7558fa199e",
-        "accents": "823ea0a008040926",
+        "accents": "2a2b203448840902",
         "long": "3f0e2fad43384d0f",
     },
     "words-tf-128": {
@@ -82,7 +82,7 @@ PINNED: dict[str, dict[str, str | None]] = {
         "emoji": None,
         "empty": None,
         "one word": "39e97b801d7138e328248a9b4eac30ab",
-        "accents": "dd8dc3c4d8d7725c132d8d31addee1ac",
+        "accents": "d98df3c4c8de725c19ad8d336bdca52c",
         "long": "998d1aae061af0454b4016d46443d7b1",
     },
     "words-log-tf-128": {
@@ -96,7 +96,7 @@ PINNED: dict[str, dict[str, str | None]] = {
         "emoji": None,
         "empty": None,
         "one word": "39e97b801d7138e328248a9b4eac30ab",
-        "accents": "dd8dc3c4d8d7725c132d8d31addee1ac",
+        "accents": "d98df3c4c8de725c19ad8d336bdca52c",
         "long": "998d1aae061af0454b4016d46443d7b1",
     },
     "shingles-tf-128": {
@@ -110,7 +110,7 @@ PINNED: dict[str, dict[str, str | None]] = {
         "emoji": None,
         "empty": None,
         "one word": "ee2810ee2f29086b3088c49511946de3",
-        "accents": "661002102a00c0444a0808bc8b890103",
+        "accents": "6a124202020cc0cc4c8808ad82810400",
         "long": "54d577b9d3e4f0ff1bbc8d2e8f2cd124",
     },
     "shingles-log-tf-128": {
@@ -124,7 +124,7 @@ PINNED: dict[str, dict[str, str | None]] = {
         "emoji": None,
         "empty": None,
         "one word": "ee2810ee2f29086b3088c49511946de3",
-        "accents": "661002102a00c0444a0808bc8b890103",
+        "accents": "6a124202020cc0cc4c8808ad82810400",
         "long": "54d577b9d3e4f0ff1bbc8d2e8f2cd124",
     },
 }

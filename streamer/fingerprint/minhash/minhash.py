@@ -30,7 +30,7 @@ from streamer.text.normalisation import Normaliser
 from streamer.text.segmentation import segmenter
 from streamer.text.words import split
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Raised whenever equal settings begin to give other signatures; the tests' pinned examples show when."""
 
 LEVELS = 12

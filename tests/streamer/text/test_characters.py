@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.text.characters import Rule, fold, letters, normalise, ragged, rule_table
+from streamer.text.same_letters import same_letters
 from tests.support.examples import examples
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
@@ -19,10 +20,22 @@ INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]")
 
 def definition(text: str) -> str:
     """The steps of `normalise`, in their order."""
-    seen = "".join(character for character in text if not INVISIBLE.match(character))
-    form = unicodedata.normalize("NFD", seen).casefold()
+    seen = "".join(character for character in text if not INVISIBLE.match(character)).translate(
+        str.maketrans(same_letters())
+    )
+    form = unicodedata.normalize("NFKD", seen).casefold().translate(str.maketrans(same_letters()))
     form = unicodedata.normalize("NFKC", form).casefold()
-    return " ".join(unicodedata.normalize("NFKC", form).split())
+    form = unicodedata.normalize("NFKC", form).replace("\u06c0", "\u0647\u0654")
+    letter, kept = "", ""
+    for character in form:
+        is_mark = unicodedata.category(character).startswith("M")
+        letter = letter if is_mark else character
+        name = unicodedata.name(letter or " ", "")
+        is_symbol = unicodedata.category(letter or "=").startswith("S")
+        is_stroke = character == "\u0338" and not is_symbol
+        is_stress = character in "\u0300\u0301" and name.startswith(("CYRILLIC", "MODIFIER LETTER CYRILLIC"))
+        kept += "" if is_stroke or is_stress or (character == "\u0307" and letter in list("ij")) else character
+    return " ".join(unicodedata.normalize("NFKC", kept).split())
 
 
 def alphabets_meet(text: str) -> bool:
@@ -94,7 +107,7 @@ def test_texts_of_odd_characters_agree_with_the_definition() -> None:
         ("葛\U000e0100飾", "葛飾"),
         ("e\u200d\u0301", "é"),
         ("ｶﾞｷﾞ", "ガギ"),
-        ("Straße İstanbul ΣΑΣ", "strasse i̇stanbul σασ"),
+        ("Straße İstanbul ΣΑΣ", "strasse istanbul σασ"),
         ("ﬁn ½ ①②…", "fin 1⁄2 12..."),
         ("한국", "한국"),
         ("\u0345\u0301α", "\u0301ια"),
@@ -120,7 +133,7 @@ def test_the_form_of_a_text_does_not_depend_on_its_batch() -> None:
         ("々〇\u3400\u9fd6\U00020000", Rule.IDEOGRAPH),
         ("ไあーษ", Rule.UNSPACED),
         ("\u0301\u0e34\u093f", Rule.MARK),
-        ("'’ʼ", Rule.APOSTROPHE),
+        ("'", Rule.APOSTROPHE),
     ],
 )
 def test_the_rule_of_each_character(characters: str, rule: Rule) -> None:
