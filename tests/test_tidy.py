@@ -77,6 +77,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.kafka_python.producer",
         "streamer.transports.kafka.output_log",
         "streamer.transports.kafka.ownership",
+        "streamer.transports.kafka.refusals",
         "streamer.transports.kafka.rights",
         "streamer.transports.kafka.topic_reader",
         "streamer.transports.kafka.topics",
