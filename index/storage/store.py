@@ -35,14 +35,8 @@ FORK_WAIT_SECONDS = 10.0
 _MAP_STEP_BYTES = 2**16
 
 _BEYOND_REACH = {
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.EMFILE,
-    errno.ENFILE,
+    *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT),
+    *(errno.ENOTDIR, errno.EISDIR, errno.EMFILE, errno.ENFILE),
 }
 _abandoned: list[lmdb.Environment] = []
 """Environments that a child could not close: collecting them would end its parent's transactions."""

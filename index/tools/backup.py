@@ -35,14 +35,14 @@ def copy(index: Index, directory: Path, *, compact: bool) -> int:
     """Copy a snapshot of an open index into a new directory; returns the bytes written.
 
     Writers continue meanwhile. `compact` omits free pages, and takes longer. The copy has the mode of the index. It is made in
-    a folder beside the directory, whose name nobody can guess; what a killed copy left there goes. Raises IndexExists if the
+    a folder next to the directory, with a name that cannot be guessed; what a killed copy left there goes. Raises IndexExists if the
     directory holds anything, IndexFull, IndexDamaged, OSError.
     """
     if os.path.lexists(directory) and (not directory.is_dir() or any(directory.iterdir())):
         raise IndexExists(f"{directory} exists and is not empty: name a new directory.")
     directory.parent.mkdir(parents=True, exist_ok=True)
     store = internals_of(index).store
-    with room_in(directory.parent), _folder_beside(directory) as apart:
+    with room_in(directory.parent), _folder_next_to(directory) as apart:
         unfinished = apart / directory.absolute().name
         unfinished.mkdir()
         with (unfinished / DATA_FILE).open("xb") as file:
@@ -59,8 +59,8 @@ def copy(index: Index, directory: Path, *, compact: bool) -> int:
 
 
 @contextmanager
-def _folder_beside(directory: Path) -> Iterator[Path]:
-    """A new folder beside another for the block, locked. Folders of killed processes, which nobody has locked, go first."""
+def _folder_next_to(directory: Path) -> Iterator[Path]:
+    """A new folder next to another for the block, locked. Folders of killed processes, which have no lock, go first."""
     parent, name = directory.absolute().parent, directory.absolute().name
     for each in [
         entry for entry in parent.iterdir() if (found := _REMAINS.fullmatch(entry.name)) and found["name"] == name
