@@ -23,7 +23,7 @@ ASKING_SECONDS = 1.5
 
 
 @pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowAnswers]:
+def slow_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowAnswers]:
     """Proxy before a broker of its own, which tells late where a log begins or ends."""
     port = free_port()
     broker = LocalKafka(tmp_path_factory.mktemp("slow-kafka"), proxy_port=port)
@@ -33,9 +33,9 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowAnswers]:
 
 
 @pytest.fixture
-def slowly(slow: SlowAnswers) -> Iterator[SlowAnswers]:
-    yield slow
-    slow.seconds.clear()
+def slowly(slow_kafka: SlowAnswers) -> Iterator[SlowAnswers]:
+    yield slow_kafka
+    slow_kafka.seconds.clear()
 
 
 with_either_client = pytest.mark.parametrize("client", ["kafka-python", "confluent-kafka"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import NO_NUMBER, Entries, Verdict
@@ -19,6 +19,7 @@ from index.storage.parameters import Parameters
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer
 from tests.support.entries import ONE, Row, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.indexes import MAP_BYTES_MAX, SMALL, all_records, everything, mixed_rows, opened
 from tests.support.looks import LOOKS, looked_at_rows, parameters_with
 
@@ -56,7 +57,7 @@ def without_own_numbers(answers: list[Answer]) -> list[Answer]:
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(max_examples=3, deadline=None)
+@examples(3)
 @given(st.data())
 def test_a_check_says_what_admitting_the_document_alone_says(scheme: str, insert: Any, data: st.DataObject) -> None:
     parameters = parameters_of(scheme, insert)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import RATIO_MAX, Entries, Kind, Position, Verdict
@@ -22,6 +22,7 @@ from tests.support.answers import answers_of
 from tests.support.brute_force_frames import BruteForceFrames
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ONE, Row, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.framed_sites import BINS, PARAMETERS, batch_of, hosts_of, site, told
 from tests.support.indexes import SMALL, opened, wrong
 
@@ -54,7 +55,7 @@ def parts_of(rows: list[Row], cuts: list[int]) -> list[list[Row]]:
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
 @pytest.mark.parametrize("policy", ["duplicate", "update", "as-new"])
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.data())
 def test_documents_are_decided_as_brute_force_does_however_they_are_batched(
     insert: Any, policy: Any, data: st.DataObject
@@ -99,7 +100,7 @@ def test_a_copy_counts_once_an_update_in_the_same_batch_replaces_its_too_short_o
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.integers(0, 2**32), st.integers(1, 120), st.integers(1, 50))
 def test_what_is_dropped_is_less_than_a_tenth_longer_than_what_was_kept(
     insert: Any, seed: int, count: int, batch_rows: int
@@ -139,7 +140,7 @@ def round_half_up(length: int, of_original: int) -> int:
     return min(RATIO_MAX, (2_000 * length + of_original) // (2 * of_original))
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.integers(0, 2**32), st.integers(2, 60), st.integers(1, 3), st.floats(0.4, 1), st.data())
 def test_pages_in_frames_are_decided_as_brute_force_does(
     seed: int, count: int, sites: int, filled: float, data: st.DataObject

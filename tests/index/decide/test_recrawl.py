@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.decide import prepare
@@ -25,6 +25,7 @@ from tests.support.answers import answers_of
 from tests.support.brute_force_index import MINOR, RECRAWLED, Answer, BruteForceIndex
 from tests.support.brute_force_signatures import BruteForceSignatures, as_number, clustered_bins
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.indexes import all_records, opened, wrong
 from tests.support.looks import brute_force_look
 
@@ -110,7 +111,7 @@ def entries(rows: list[Row], parameters: Parameters) -> Entries:
 @pytest.mark.parametrize("recrawl", [UPDATES, ALL_UPDATES, BESIDE], ids=["update", "minor updates", "as-new"])
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(max_examples=5, deadline=None)
+@examples(5)
 @given(data=st.data())
 def test_pages_crawled_again_are_decided_as_brute_force_does_however_the_rows_are_batched(
     scheme: str, insert: str, recrawl: Recrawl, data: st.DataObject
@@ -214,7 +215,7 @@ def test_an_index_restored_in_any_order_knows_the_same_versions(seed: int, rows_
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(seed=st.integers(0, 2**32), stop=st.integers(0, 6), rows_max=st.integers(1, 60))
 def test_an_exported_index_knows_the_same_versions(insert: str, seed: int, stop: int, rows_max: int) -> None:
     parameters = with_insert(SCHEMES["simhash"], insert)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.decide.restore import Restored
@@ -13,6 +13,7 @@ from index.index import Index
 from index.storage.parameters import Parameters
 from tests.support.answers import answers_of
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of, fingerprints_of
+from tests.support.examples import examples
 from tests.support.indexes import wrong
 from tests.support.roots import root_rules
 
@@ -51,7 +52,7 @@ def everything(index: Index) -> tuple[object, ...]:
     return (entries, statistics.exact_entries, statistics.journal_rows, index.documents(range(entries)))
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.integers(0, 2**32), st.sampled_from([64, 128]), st.sampled_from(["unique", "all"]), st.integers(1, 50))
 def test_a_restored_index_equals_the_one_that_was_lost(seed: int, bits: int, insert: Any, batch_rows: int) -> None:
     parameters = Parameters(bits, 3, insert)
@@ -79,7 +80,7 @@ def test_a_restored_index_equals_the_one_that_was_lost(seed: int, bits: int, ins
             assert answers_of(index.admit(entries_of(following, bits), {})) == again
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 2**32), st.sampled_from([64, 128]), st.integers(1, 50), st.data())
 def test_an_index_restored_with_its_members_drops_all_that_was_dropped_and_keeps_what_was_kept(
     seed: int, bits: int, batch_rows: int, data: st.DataObject

@@ -1,12 +1,11 @@
 import numpy as np
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.kernels import checksums
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=100)))
 def test_a_hash_is_the_high_bits_of_xxh64_and_an_empty_text_has_none(texts: list[bytes]) -> None:
     octets = np.frombuffer(b"".join(texts) + b"more", np.uint8)
@@ -15,7 +14,6 @@ def test_a_hash_is_the_high_bits_of_xxh64_and_an_empty_text_has_none(texts: list
     assert checksums.id_hashes(octets, ends).tolist() == expected
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200), st.binary(max_size=9), st.integers(0, 2**64 - 1))
 def test_a_checksum_is_xxh64_of_any_bytes_with_any_seed(content: bytes, before: bytes, seed: int) -> None:
     octets = np.frombuffer(before + content + b"more", np.uint8)

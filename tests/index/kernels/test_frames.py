@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.frames.hosts import counting_by
@@ -15,10 +15,11 @@ from index.matching.frame import (
     without_frames,
 )
 from index.matching.minhash import Banding, pack_bins, unpack_bins
+from tests.support.examples import examples
 from tests.support.signatures import BANDINGS, signatures_of
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**32), st.integers(0, 30), st.integers(1, 30), st.sampled_from(BANDINGS), st.floats(0.3, 1))
 def test_a_frame_has_the_values_that_enough_sampled_pages_have(
     seed: int, sampled: int, count: int, banding: Banding, filled: float

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.kernels import hash_segments
 from index.storage.segments.hash_codec import Entries, HashKey, pack_hash_segment
+from tests.support.examples import examples
 from tests.support.plain_hash_segments import plain_segment
 
 KEY = HashKey(3, 1, 0, 0)
@@ -34,7 +35,7 @@ def drawn(generator: np.random.Generator, count: int, hash_bits: int, number_bit
 BITS = st.sampled_from([1, 3, 8, 16, 21, 32, 33, 40])
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.integers(0, 2**32), st.integers(1, 1_500), BITS, BITS)
 def test_a_segment_is_byte_for_byte_what_plain_python_packs(
     seed: int, count: int, hash_bits: int, number_bits: int
@@ -43,7 +44,7 @@ def test_a_segment_is_byte_for_byte_what_plain_python_packs(
     assert pack_hash_segment(KEY, entries_of(set(entries))) == plain_segment(KEY, entries)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.integers(0, 2**32), st.tuples(*[st.integers(0, 400)] * 3), BITS, st.booleans(), st.sampled_from([0, 2**29]))
 def test_what_is_merged_is_old_and_new_entries_without_removed_and_low_ones(
     seed: int, counts: tuple[int, int, int], hash_bits: int, bounded: bool, first_number: int
@@ -84,7 +85,7 @@ def test_what_is_no_segment_is_told(words: int) -> None:
 BOUNDS = st.one_of(st.integers(0, 2**32 - 1), st.integers(0, 9), st.integers(7 << 16, (7 << 16) + 3))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     st.lists(st.lists(BOUNDS, max_size=9), min_size=1, max_size=4), st.lists(BOUNDS, min_size=1, max_size=9), st.data()
 )

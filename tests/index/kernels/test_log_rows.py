@@ -3,7 +3,7 @@
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Verdict
@@ -12,6 +12,7 @@ from index.kernels.scan import address_of
 from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Lines, pack_batch, unpack_batch
 from index.storage.file.checksums import CHECKSUM
 from index.storage.layout import pack_text
+from tests.support.examples import examples
 
 IDS = ("", "a", "plain", "é", "名前", "\ud800x")
 
@@ -46,7 +47,7 @@ def entered_of(batch: Lines) -> np.ndarray:
     return np.flatnonzero(batch.rows["filing"])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 2**64).map(Random), st.integers(1, 3))
 def test_documents_of_many_batches_are_read_as_those_of_each(random: Random, words: int) -> None:
     numbers = [random.randrange(2**40) for _ in range(random.randrange(5))]
@@ -88,7 +89,7 @@ def test_documents_of_many_batches_are_read_as_those_of_each(random: Random, wor
     assert set(expected) <= set(map(pack_text, IDS))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.integers(0, 40), unique=True), st.lists(st.integers(0, 40), unique=True))
 def test_a_document_stands_in_the_batch_whose_numbers_hold_its_own(edges: list[int], asked: list[int]) -> None:
     begins = sorted(edges)[::2]

@@ -1,16 +1,17 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.kernels import minhash
 from index.kernels.bands import band_hashes, bands_of
 from index.matching.frame import OWN_LIMITS, frame_words, framed_distances
 from index.matching.minhash import DISTANCE_UNITS, Banding, band_keys, draws, unpack_bins
+from tests.support.examples import examples
 from tests.support.signatures import BANDINGS, signatures_of
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**32), st.integers(0, 30), st.sampled_from(BANDINGS), st.sampled_from([0.0, 0.03, 0.4, 1.0]))
 def test_hashes_of_bands_are_the_band_keys(seed: int, count: int, banding: Banding, filled: float) -> None:
     signatures = signatures_of(seed, count, banding, filled)
@@ -28,7 +29,7 @@ def fingerprints_of(seed: int, count: int, banding: Banding, filled: float, fram
     return np.hstack([signatures, bits.view("<u8").astype(np.uint64)])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.integers(0, 2**32),
     st.integers(1, 30),
@@ -52,7 +53,7 @@ def test_distances_are_those_of_the_formula(
         assert plain.tolist() == beside.tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 2**32), st.integers(0, 60), st.integers(1, 4), st.sampled_from([1, 3, 50, 2**32]))
 def test_who_shares_a_band_with_whom_is_told_once_for_each_pair(seed: int, count: int, bands: int, most: int) -> None:
     generator = np.random.default_rng(seed)

@@ -1,5 +1,5 @@
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.kernels import numbers
@@ -7,7 +7,6 @@ from index.kernels import numbers
 NUMBERS = st.lists(st.one_of(st.integers(0, 2**64 - 2), st.integers(0, 50)), max_size=200)
 
 
-@settings(deadline=None)
 @given(st.lists(NUMBERS, max_size=4), NUMBERS)
 def test_numbers_get_places_in_the_order_in_which_they_come(batches: list[list[int]], asked: list[int]) -> None:
     table, places = np.full(4, numbers.EMPTY, np.uint64), np.empty(4, np.int64)

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.kernels import hash_segments, memtable, scan
@@ -17,6 +17,7 @@ from index.matching.simhash import block_keys, next_bits, probe_keys
 from index.storage.parameters import Parameters
 from index.storage.segments.hash_codec import HashKey, pack_hash_segment, unpack_hash_segment
 from tests.support.entries import clustered_fingerprints, fingerprints_of
+from tests.support.examples import examples
 from tests.support.packed import columns_of
 from tests.support.paths import ROOT
 
@@ -112,7 +113,7 @@ def in_segments(
     return sorted(found)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(0, 2**32), st.sampled_from([64, 128]), st.integers(0, 7), st.integers(1, 5))
 def test_pages_and_segments_name_what_numpy_does(seed: int, bits: int, distance_max: int, parts: int) -> None:
     known = np.unique(some(seed, 60, bits), axis=0)
@@ -172,7 +173,7 @@ def require_equal_pages(one: Pages, other: Pages) -> None:
             assert getattr(one, name)[page, :count].tolist() == getattr(other, name)[page, :count].tolist()
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(0, 99), st.integers(0, 65_535), st.integers(0, 65_536), st.integers(1, 120))
 def test_gathering_takes_whole_buckets_in_order_until_there_are_enough(
     seed: int, begin: int, end: int, count_max: int
@@ -199,7 +200,7 @@ def band_hashes(seed: int, count: int) -> np.ndarray:
     return (parts[0] | parts[1] | parts[2]) & np.uint64(2**64 - 2**24)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([1, 3, EVERYTHING]))
 def test_candidates_of_pages_are_all_that_share_a_key_each_once(seed: int, count: int, hits_max: int) -> None:
     known, asked = band_hashes(seed, count), band_hashes(seed + 1, 7)

@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.matching.frame import FrameRule, bands_of_own, frame_bins, frame_words, framed_distances, without_frames
 from index.matching.minhash import Banding, pack_bins
 from tests.support.brute_force_frames import framed_distance
+from tests.support.examples import examples
 from tests.support.signatures import BANDINGS, signatures_of
 
 BINS = 128
@@ -17,7 +18,7 @@ def fingerprint(values: np.ndarray, frame: np.ndarray) -> np.ndarray:
     return np.hstack([pack_bins(values, 8), bits])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 2**32), st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.9))
 def test_distances_are_those_of_plain_counting(seed: int, alike: float, filled: float, framed: float) -> None:
     generator = np.random.default_rng(seed)
@@ -37,7 +38,7 @@ def test_distances_are_those_of_plain_counting(seed: int, alike: float, filled: 
         assert found.tolist() == [framed_distance(*plain[later], *plain[earlier])]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 2**32), st.integers(1, 20), st.sampled_from(BANDINGS))
 def test_without_frames_the_distance_is_the_plain_one(seed: int, count: int, banding: Banding) -> None:
     signatures = signatures_of(seed, count, banding, 0.9)

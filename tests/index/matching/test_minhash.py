@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.matching.frame import framed_distances
@@ -18,6 +18,7 @@ from index.matching.minhash import (
     unpack_bins,
 )
 from tests.support.brute_force_signatures import clustered_bins, distance_by_definition
+from tests.support.examples import examples
 
 PINNED_KEYS = [[487357717460, 2185447124386, 2871975885129], [1020999235195, 1356911312813, 2827350284174]]
 PINNED_FILLED = [181, 129, 191, 131, 159, 133, 181, 135, 129, 137, 169, 139, 4, 141, 201, 143]
@@ -37,7 +38,7 @@ def test_bins_come_back_as_they_were_packed(bins: int, bin_bits: int) -> None:
 
 
 @pytest.mark.parametrize(("bins", "bin_bits"), SHAPES)
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.integers(0, 2**32))
 def test_distances_are_those_of_the_definition(bins: int, bin_bits: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -101,7 +102,7 @@ def test_every_filled_bin_is_drawn_equally_often() -> None:
     assert np.abs(share - 1 / 8).max() < 0.02
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(0, 2**32), st.sampled_from([Banding(64, 4, 9, 7), Banding(128, 8, 25, 5), Banding(256, 8, 1, 256)]))
 def test_two_signatures_share_a_key_where_all_rows_of_a_band_agree(seed: int, banding: Banding) -> None:
     values = clustered_bins(np.random.default_rng(seed), 30, banding, centres=2)

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.matching.minhash import distance_of
@@ -15,6 +15,7 @@ from index.matching.second_look import (
     look_of,
     signature_similarity,
 )
+from tests.support.examples import examples
 
 PUBLISHED = MetadataLook(100, 0.9, 0.25)
 
@@ -33,7 +34,7 @@ def test_the_cosine_of_two_term_vectors_is_the_published_one() -> None:
     assert round(float(cosine(one, other)[0]), 2) == 0.86
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(st.integers(-127, 127), st.integers(-127, 127)), min_size=1, max_size=40))
 def test_the_cosine_is_that_of_plain_arithmetic(cells: list[tuple[int, int]]) -> None:
     left, right = zip(*cells, strict=True)
