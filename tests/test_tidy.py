@@ -26,7 +26,7 @@ CODE_LINES_MAX = {
     "index/kernels": 1551,
     "index/lsm": 986,
     "index/matching": 693,
-    "index/storage": 2225,
+    "index/storage": 2219,
     "index/stories": 299,
     "index/tools": 1668,
     "index/versions": 230,
@@ -49,7 +49,7 @@ CODE_LINES_MAX = {
     "streamer/service": 2595,
     "streamer/settings": 807,
     "streamer/text": 1536,
-    "streamer/transports": 5496,
+    "streamer/transports": 5499,
     "streamer/verification": 1333,
     "streamer/what_if": 449,
 }

@@ -98,7 +98,7 @@ class Output:
 class Way(NamedTuple):
     """A kind of append.
 
-    name    sender; one per group runs at a time
+    name    sender; one per group runs at a time, whatever its `kafka.instance`
     target  output to append to; None: the input
 
     >>> GIVE_BACK.target.value, REPLAY.target

@@ -54,7 +54,7 @@ DELAYS = [
 
 
 @pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowAnswers]:
+def slow_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowAnswers]:
     """Proxy before a broker of its own."""
     port = free_port()
     broker = LocalKafka(tmp_path_factory.mktemp("slow-kafka"), proxy_port=port)
@@ -64,18 +64,18 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowAnswers]:
 
 
 @pytest.fixture
-def world_by(slow: SlowAnswers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Client], KafkaWorld]]:
+def world_by(slow_kafka: SlowAnswers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Client], KafkaWorld]]:
     """Maker of a world whose clients notice an added partition at once."""
     monkeypatch.setattr(clients, "METADATA_AGE_MS_MAX", 200)
     worlds: list[KafkaWorld] = []
 
     def make(client: Client) -> KafkaWorld:
-        worlds.append(KafkaWorld(f"{HOST}:{slow.port}", client))
+        worlds.append(KafkaWorld(f"{HOST}:{slow_kafka.port}", client))
         worlds[-1].set_up()
         return worlds[-1]
 
     yield make
-    slow.seconds.clear()
+    slow_kafka.seconds.clear()
     for world in worlds:
         world.tear_down()
 
@@ -106,7 +106,7 @@ def read_until_value(world: KafkaWorld, members: dict[str, Transport], value: by
 @with_either_client
 @pytest.mark.parametrize("count", [1, 2])
 def test_added_partitions_are_read_however_late_the_broker_answers(
-    slow: SlowAnswers, world_by: Callable[[Client], KafkaWorld], client: Client, count: int
+    slow_kafka: SlowAnswers, world_by: Callable[[Client], KafkaWorld], client: Client, count: int
 ) -> None:
     world = world_by(client)
     members = {str(number): world.transport(str(number)) for number in range(count)}
@@ -114,20 +114,20 @@ def test_added_partitions_are_read_however_late_the_broker_answers(
     for name in list(members)[1:]:
         members[name].open()
     for partition, delay in enumerate(DELAYS, 1):
-        slow.seconds = dict.fromkeys(delay.requests, delay.seconds)
+        slow_kafka.seconds = dict.fromkeys(delay.requests, delay.seconds)
         add_partition(world, partition)
         read_until_value(world, members, b"%d" % partition, delay.pause_seconds)
 
 
 @with_either_client
 def test_a_worker_that_never_becomes_a_member_ends(
-    slow: SlowAnswers, world_by: Callable[[Client], KafkaWorld], client: Client
+    slow_kafka: SlowAnswers, world_by: Callable[[Client], KafkaWorld], client: Client
 ) -> None:
     world = world_by(client)
     world.settings = impatient(world.settings, max_poll_interval_ms=3_000)
     transport = world.transport()
     transport.open()
-    slow.seconds = {JOIN_GROUP: FOR_EVER}
+    slow_kafka.seconds = {JOIN_GROUP: FOR_EVER}
     began = time.monotonic()
     with pytest.raises(DeliveryDoubtful, match=r"has not become a member of group '.*' within 5000 ms"):
         patiently(lambda: transport.read() is None)
@@ -135,7 +135,7 @@ def test_a_worker_that_never_becomes_a_member_ends(
 
 
 def test_the_client_by_itself_still_forgets_a_join_that_is_answered_after_the_poll(
-    slow: SlowAnswers, world_by: Callable[[Client], KafkaWorld]
+    slow_kafka: SlowAnswers, world_by: Callable[[Client], KafkaWorld]
 ) -> None:
     world = world_by("kafka-python")
     with make_consumer(world.settings, "0") as consumer:
@@ -148,10 +148,10 @@ def test_the_client_by_itself_still_forgets_a_join_that_is_answered_after_the_po
             return True
 
         patiently(lambda: poll() and bool(consumer.assignment()))
-        slow.seconds = {SYNC_GROUP: LATE}
+        slow_kafka.seconds = {SYNC_GROUP: LATE}
         add_partition(world, 1)
         patiently(lambda: poll() and consumer.group_metadata().state is MemberState.REBALANCING)
-        slow.seconds.clear()
+        slow_kafka.seconds.clear()
         end = time.monotonic() + 5
         while time.monotonic() < end:
             poll()

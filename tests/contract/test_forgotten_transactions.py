@@ -11,8 +11,9 @@ from deploy.local_kafka import LocalKafka
 from index.entry import Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, TransactionHanging
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import drop_producer, transactional_id
+from streamer.transports.kafka.clients import drop_producer
 from streamer.transports.kafka.kafka_python.producer import KafkaPythonProducer
+from streamer.transports.kafka.rights import transactional_id
 from streamer.transports.kafka.transactions.hanging import OFFSETS_TOPIC, partition_of_group
 from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.forgotten import Predecessor, abort_what_hangs, initialised, send_unmarked

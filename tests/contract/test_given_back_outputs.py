@@ -16,7 +16,7 @@ from streamer.transports.kafka.output_log import KafkaOutputLog
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.output_log import GIVE_BACK
 from tests.support.memory_broker import Stored
-from tests.support.transport_worlds import KafkaWorld, begin, only, read_batch
+from tests.support.transport_worlds import KafkaWorld, begin, impatient, only, read_batch
 
 pytestmark = pytest.mark.kafka
 
@@ -59,11 +59,11 @@ def decided(record: Record) -> Outgoing:
 
 
 @pytest.fixture
-def output_log(delivered: Delivered) -> Iterator[Callable[[], KafkaOutputLog]]:
+def output_log(delivered: Delivered) -> Iterator[Callable[..., KafkaOutputLog]]:
     made: list[KafkaOutputLog] = []
 
-    def opened() -> KafkaOutputLog:
-        made.append(KafkaOutputLog(delivered[0]))
+    def opened(instance: str = "0") -> KafkaOutputLog:
+        made.append(KafkaOutputLog(impatient(delivered[0], instance=instance)))
         made[-1].open(GIVE_BACK)
         return made[-1]
 
@@ -87,7 +87,7 @@ def sent(output_log: KafkaOutputLog, since_ms: int | None = None) -> list[int]:
 
 
 def test_what_was_sent_is_seen_by_the_next_and_found_from_its_own_time_on(
-    delivered: Delivered, output_log: Callable[[], KafkaOutputLog]
+    delivered: Delivered, output_log: Callable[..., KafkaOutputLog]
 ) -> None:
     first = output_log()
     assert [record.offset for record in dropped(first)] == [3, 7, 11, 15, 19]
@@ -95,7 +95,7 @@ def test_what_was_sent_is_seen_by_the_next_and_found_from_its_own_time_on(
     assert sent(first) == []
     first.append(dropped(first)[:3])
     assert {claim.offset for claim in first.claims().values()} == {COUNT}
-    second = output_log()
+    second = output_log(instance="of-another-host")
     assert sent(second) == [3, 7, 11]
     # At least those that are not before: they stand behind others, and behind ends of transactions, which have a time of now.
     assert sent(second, START_MS + 7)[-2:] == [7, 11]
@@ -108,7 +108,7 @@ def test_what_was_sent_is_seen_by_the_next_and_found_from_its_own_time_on(
 
 
 def test_what_was_given_back_does_not_hide_what_a_lost_index_needs(
-    delivered: Delivered, output_log: Callable[[], KafkaOutputLog], monkeypatch: pytest.MonkeyPatch
+    delivered: Delivered, output_log: Callable[..., KafkaOutputLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, transport, source = delivered
     giving = output_log()

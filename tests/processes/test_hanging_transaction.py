@@ -13,7 +13,8 @@ from deploy.local_kafka import LocalKafka
 from index.entry import Source
 from streamer.demo.demo import documents
 from streamer.settings.settings import Settings, load
-from streamer.transports.kafka.clients import drop_producer, transactional_id
+from streamer.transports.kafka.clients import drop_producer
+from streamer.transports.kafka.rights import transactional_id
 from streamer.transports.kafka.topics import require_topics
 from tests.support.forgotten import Predecessor, abort_what_hangs, initialised
 from tests.support.services import Started, make_run, require_every_position_once, wait_until

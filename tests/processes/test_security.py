@@ -41,7 +41,7 @@ def rights_for(run: Run) -> list[Right]:
     names = {
         "documents": run.input_topic,
         "neardup": run.name,
-        "neardup-0-": f"{run.name}-0-",
+        "neardup:0-": f"{run.name}:0-",
         **{
             f"documents-{destination}": run.topic(destination) for destination in ("unique", "duplicate", "dead-letter")
         },

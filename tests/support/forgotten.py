@@ -15,7 +15,8 @@ from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata
 from index.entry import Source
 from streamer.records.route import POSITION, STREAM
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import drop_producer, transactional_id
+from streamer.transports.kafka.clients import drop_producer
+from streamer.transports.kafka.rights import transactional_id
 from streamer.transports.kafka.transactions.hanging import OFFSETS_TOPIC, partition_of_group
 
 FORGETFUL = {"transaction.partition.verification.enable": "false"}

@@ -190,7 +190,7 @@ class MemoryTransport:
         self._index = index
         self._settings = settings
         self._instance = instance
-        self._identity = f"{settings.kafka.group}-{instance}"
+        self._identity = f"{settings.kafka.group}:{instance}"
         self._topics = {
             Destination.UNIQUE: settings.topics.unique,
             Destination.DUPLICATE: settings.topics.duplicate,

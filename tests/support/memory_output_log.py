@@ -33,7 +33,7 @@ class MemoryOutputLog:
     def open(self, way: Way | None) -> None:
         if way is not None:
             self._target = self.settings.topics.input if way.target is None else topic_of(self.settings, way.target)
-            self._identity = f"{self.settings.kafka.group}-{way.name}"
+            self._identity = f"{self.settings.kafka.group}:{way.name}"
             self.broker.transactional[self._identity] = self
 
     def extent(self) -> Extent:

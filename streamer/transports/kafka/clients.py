@@ -26,7 +26,7 @@ from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.kafka import Kafka
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.handshake import require_login
-from streamer.transports.kafka.rights import refusal, withheld_in
+from streamer.transports.kafka.rights import refusal, transactional_id, withheld_in
 from streamer.transports.kafka.unreadable import TolerantConsumer
 
 NULL_VALUE: Any = object()
@@ -234,11 +234,6 @@ def _writing(kafka: Kafka) -> dict[str, Any]:
         "value_serializer": _NullValueSerializer(),
         "metrics_enabled": False,
     }
-
-
-def transactional_id(kafka: Kafka, instance: str) -> str:
-    """Transactional id of a group's instance. As client id, it lets workers recognise each other."""
-    return f"{kafka.group}-{instance}"
 
 
 def make_transactional_producer(settings: Settings, instance: str) -> KafkaProducer:

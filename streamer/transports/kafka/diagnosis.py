@@ -22,8 +22,8 @@ from kafka.record import util as record_checksums
 
 from streamer.settings.parts import PARTS, settings_of
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import answered, asking, topic_settings, transactional_id
-from streamer.transports.kafka.rights import Resource, Right, rights_of, withheld_on_topics
+from streamer.transports.kafka.clients import answered, asking, topic_settings
+from streamer.transports.kafka.rights import Resource, Right, rights_of, transactional_id, withheld_on_topics
 
 TOPIC_SETTINGS = (
     "cleanup.policy",

@@ -52,12 +52,10 @@ class KafkaOutputLog:
         if way is None:
             return
         self._target = settings.topics.input if way.target is None else topic_of(settings, way.target)
-        # A transactional id that the service's user may use.
-        instance = f"{settings.kafka.instance}-{way.name}"
         with clients.broker_errors(settings, "connecting"):
             admin = clients.make_admin(settings)
         self._resources.callback(clients.close_quickly, admin)
-        self._writer = Writer(settings, instance, admin, KafkaPythonProducer, [self._target], None, by_coordinator=True)
+        self._writer = Writer(settings, way.name, admin, KafkaPythonProducer, [self._target], None, by_coordinator=True)
         self._resources.callback(self._writer.close)
 
     def extent(self) -> Extent:

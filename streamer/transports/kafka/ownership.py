@@ -26,9 +26,8 @@ from kafka.errors import KafkaError, RetriableError, TopicAuthorizationFailedErr
 from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Reader
-from streamer.transports.kafka.clients import transactional_id
 from streamer.transports.kafka.handshake import require_login
-from streamer.transports.kafka.rights import require_rights_on_topics
+from streamer.transports.kafka.rights import require_rights_on_topics, transactional_id
 from streamer.transports.kafka.topics import same_topic_partitions
 
 log = structlog.get_logger(__name__)

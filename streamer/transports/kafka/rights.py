@@ -50,11 +50,33 @@ class Right:
         return f"{self.operation} on {self.resource.value} {self.name!r} ({self.setting})"
 
 
+_SEPARATOR = ":"
+"""Between group and instance: no instance's name has it, so each transactional id is of one group only."""
+
+
+def transactional_id(kafka: Kafka, instance: str) -> str:
+    """Transactional id of a group's instance. As client id, it lets workers recognise each other.
+
+    >>> transactional_id(Kafka(group="news"), "eu-0"), transactional_id(Kafka(group="news-eu"), "0")
+    ('news:eu-0', 'news-eu:0')
+    """
+    return f"{kafka.group}{_SEPARATOR}{instance}"
+
+
+def is_of_group(kafka: Kafka, identity: str) -> bool:
+    """Whether a transactional id is of this group.
+
+    >>> [is_of_group(Kafka(group="news"), identity) for identity in ("news:eu-0", "news:eu:0")]
+    [True, False]
+    """
+    return identity.rpartition(_SEPARATOR)[0] == kafka.group
+
+
 def rights_of(settings: Settings, part: Part | None = None) -> list[Right]:
     """All rights that a part uses; None: the whole service."""
     topics, kafka = settings.topics, settings.kafka
     outputs = outputs_of(settings, part)
-    identity = f"{kafka.group}-{kafka.instance}-"
+    identity = transactional_id(kafka, f"{kafka.instance}-")
     what = "fingerprints" if part == "decide" else "documents"
     restoring = "to restore an index, and to end transactions that a broker forgot"
     offsets = "to end transactions that a broker forgot, among committed offsets"
@@ -126,7 +148,7 @@ def withheld_in(settings: Settings, error: errors.AuthorizationError, doing: str
     if isinstance(error, errors.GroupAuthorizationFailedError):
         return str(of[Resource.GROUP])
     if isinstance(error, errors.TransactionalIdAuthorizationFailedError):
-        return f"{of[Resource.TRANSACTIONAL_ID]}, prefixed"
+        return f"{of[Resource.TRANSACTIONAL_ID]}, prefixed, while {doing}"
     if isinstance(error, errors.ClusterAuthorizationFailedError):
         return f"a right on the cluster while {doing} ({error})"
     return f"what is needed while {doing} ({error})"

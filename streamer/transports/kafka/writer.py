@@ -17,7 +17,7 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Commits, Producer, Send
 from streamer.transports.kafka.clients import BATCH_BYTES_MAX, broker_errors, output_bytes_max, within_timeout
 from streamer.transports.kafka.refusals import FINAL, why_refused
-from streamer.transports.kafka.rights import refusal, require_rights_on_topics, withheld_in
+from streamer.transports.kafka.rights import refusal, require_rights_on_topics, transactional_id, withheld_in
 from streamer.transports.kafka.transactions.commit_note import CommitNote
 from streamer.transports.kafka.transactions.hanging import require_all_ended, take_over
 
@@ -49,7 +49,7 @@ class Writer:
 
     def __post_init__(self, note: Path | None) -> None:
         settings, instance, topics = self._settings, self._instance, self._topics
-        with broker_errors(settings, f"taking over the transactions of instance {instance!r}"):
+        with broker_errors(settings, f"taking over the transactions of {transactional_id(settings.kafka, instance)!r}"):
             taken = take_over(settings, instance, self._admin, topics, by_coordinator=self.by_coordinator)
             self._batch_bytes = min(BATCH_BYTES_MAX, output_bytes_max(self._admin, topics) or BATCH_BYTES_MAX)
             self.producer = self._make(settings, instance, self._admin, taken, self._batch_bytes)

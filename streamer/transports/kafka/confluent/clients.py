@@ -18,6 +18,7 @@ from kafka.errors import KafkaError as BrokerError
 from streamer.settings.kafka import Kafka
 from streamer.settings.settings import Settings
 from streamer.transports.kafka import clients
+from streamer.transports.kafka.rights import transactional_id
 
 _log = logging.getLogger("kafka.confluent")
 """Below the other client's logger, so that repeated complaints are held back alike."""
@@ -165,7 +166,7 @@ def make_transactional_producer(settings: Settings, instance: str, batch_bytes: 
     Raises the client's errors; see `client_errors`.
     """
     kafka = settings.kafka
-    identity = clients.transactional_id(kafka, instance)
+    identity = transactional_id(kafka, instance)
     return Producer(
         {
             **_connection(kafka),

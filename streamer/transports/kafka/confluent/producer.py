@@ -10,9 +10,10 @@ from kafka.errors import IllegalGenerationError
 from streamer.errors import DeliveryDoubtful
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Commits, Send
-from streamer.transports.kafka.clients import Attempt, drop_producer, transactional_id
+from streamer.transports.kafka.clients import Attempt, drop_producer
 from streamer.transports.kafka.confluent.clients import Lines, make_transactional_producer, translated
 from streamer.transports.kafka.confluent.reader import Proof
+from streamer.transports.kafka.rights import transactional_id
 from streamer.transports.kafka.transactions.hanging import described
 
 _dropped: list[Producer] = []

@@ -22,7 +22,7 @@ from streamer.errors import DeliveryDoubtful
 from streamer.records.record import Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Commits
-from streamer.transports.kafka.clients import transactional_id
+from streamer.transports.kafka.rights import transactional_id
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NOTE_BYTES = 2**16

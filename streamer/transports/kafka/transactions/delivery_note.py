@@ -17,7 +17,7 @@ import orjson
 import xxhash
 
 from streamer.settings.kafka import Kafka
-from streamer.transports.kafka.clients import transactional_id
+from streamer.transports.kafka.rights import transactional_id
 
 _SUFFIX = ".delivered"
 

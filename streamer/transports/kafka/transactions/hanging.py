@@ -34,7 +34,7 @@ from streamer.records.route import parse_position
 from streamer.settings.kafka import Kafka
 from streamer.settings.settings import Settings
 from streamer.transports.kafka import clients
-from streamer.transports.kafka.rights import OFFSETS_TOPIC
+from streamer.transports.kafka.rights import OFFSETS_TOPIC, is_of_group, transactional_id
 from streamer.transports.kafka.topic_reader import first_records
 from streamer.transports.kafka.topics import committed_offsets
 from streamer.transports.kafka.transactions.commit_note import Unasked, unasked
@@ -93,7 +93,7 @@ def take_over(
 
     Raises TransactionHanging without a known or successful end; DeliveryDoubtful and the client's errors.
     """
-    identity = clients.transactional_id(settings.kafka, instance)
+    identity = transactional_id(settings.kafka, instance)
     last = _state(described(settings, admin, identity))
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
     commit: bool | None = None
@@ -175,7 +175,7 @@ def require_offsets_not_hanging(settings: Settings, admin: KafkaAdminClient) -> 
                 # The only use of a clock: this user may not be allowed to see the id.
                 is_over = time() * 1000 - producer.last_timestamp > settings.kafka.transaction_timeout_ms
             else:
-                ours = identity.startswith(clients.transactional_id(settings.kafka, ""))
+                ours = is_of_group(settings.kafka, identity)
                 is_over = ours and _state(described(settings, admin, identity)) not in _UNDER_WAY
             # A coordinator has finished once all marks are set: an end between both questions shows now.
             starts = _starts(_open_offsets(settings, admin), producer.producer_id) if is_over else {}

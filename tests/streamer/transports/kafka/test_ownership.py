@@ -77,7 +77,7 @@ class Group:
                 "group_state": "Stable" if stable else self._found,
                 "members": [
                     {
-                        "client_id": f"{group}-0-{number}" if number not in self.foreign else "reports",
+                        "client_id": f"{group}:0-{number}" if number not in self.foreign else "reports",
                         "group_instance_id": f"0-{number}" if number not in self.foreign else None,
                         "client_host": "/10.0.0.7",
                         "member_assignment": {

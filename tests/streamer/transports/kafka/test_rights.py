@@ -185,4 +185,4 @@ def test_another_instance_needs_transactional_ids_of_its_own() -> None:
     settings = Settings()
     other = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"instance": "b"})})
     [right] = [right for right in rights_of(other) if right.resource is Resource.TRANSACTIONAL_ID]
-    assert right == replace(right, name="neardup-b-")
+    assert right == replace(right, name="neardup:b-")

@@ -47,7 +47,7 @@ def test_a_damaged_note_counts_as_none(tmp_path: Path, damage: bytes) -> None:
     with closing(note(tmp_path)) as first:
         first.deliver({0: 70})
     (file,) = tmp_path.iterdir()
-    assert file.name == "neardup-0.delivered"
+    assert file.name == "neardup%3A0.delivered"
     file.write_bytes(damage)
     with closing(note(tmp_path)) as again:
         assert again.of_all() == {}
