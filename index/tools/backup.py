@@ -35,7 +35,7 @@ def copy(index: Index, directory: Path, *, compact: bool) -> int:
     """Copy a snapshot of an open index into a new directory; returns the bytes written.
 
     Writers continue meanwhile. `compact` omits free pages, and takes longer. The copy has the mode of the index. It is made in
-    a folder next to the directory, with a name that cannot be guessed; what a killed copy left there goes. Raises IndexExists if the
+    a folder next to the directory, with a name that cannot be guessed; what a killed copy left goes. Raises IndexExists if the
     directory holds anything, IndexFull, IndexDamaged, OSError.
     """
     if os.path.lexists(directory) and (not directory.is_dir() or any(directory.iterdir())):
