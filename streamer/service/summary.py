@@ -9,6 +9,7 @@ from index import Verdict
 from streamer.audit.estimates import Estimate
 from streamer.explain.plain_table import PlainTable
 from streamer.observe.batch_report import STEPS, BatchReport
+from streamer.records.reason import Reason, label
 
 
 @dataclass(slots=True)
@@ -20,6 +21,7 @@ class Totals:
     suffix    of the outputs' files
     left_out  WARC records without a page, by kind, from each file's beginning
     audit     `audit.report.estimates` of the whole index; empty without an audit
+    unread    inputs that could not be read to their end, each with the reason; empty if there are none
     clusters  counts by `ClusterTable.choose`; empty if clusters are not written
 
     >>> Totals(records=500, seconds=2.0).records_per_second
@@ -37,6 +39,7 @@ class Totals:
     left_out: Counter[str] = field(default_factory=Counter)
     suffix: str = ".jsonl"
     audit: dict[str, Any] = field(default_factory=dict)
+    unread: str = ""
     clusters: dict[str, int] = field(default_factory=dict)
 
     def add(self, batch: BatchReport) -> None:
@@ -47,6 +50,11 @@ class Totals:
         self.outcomes.update(batch.outcomes)
         for step, seconds in batch.step_cpu_seconds.items():
             self.step_cpu_seconds[step] += seconds
+
+    @property
+    def unreadable(self) -> int:
+        """This run's dead letters that stand for damaged places of archives."""
+        return self.outcomes[Verdict.DEAD_LETTER.label, label(Verdict.DEAD_LETTER, Reason.UNREADABLE)]
 
     def verdict(self, verdict: Verdict) -> int:
         """This run's records with a verdict."""
@@ -71,6 +79,7 @@ class Totals:
             "seconds": self.seconds,
             "documents_per_second": self.records_per_second,
             "cpu_us_by_verb": self.cpu_us_by_step(),
+            "unread": self.unread.splitlines(),
             "audit": self.audit,
             "clusters": self.clusters,
             "reasons": {f"{verdict}/{reason}": count for (verdict, reason), count in sorted(self.outcomes.items())},
@@ -93,6 +102,8 @@ def table(totals: Totals, out: Path) -> PlainTable:
         rows.add_row(_words(verdict), totals.verdict(verdict), reasons)
     if known := totals.before + totals.replayed:
         rows.add_row("already decided", known, "by an earlier run: same verdicts, nothing changed")
+    if totals.unread:
+        rows.add_row("unread files", len(totals.unread.splitlines()), "read up to a line: see below")
     if totals.left_out:
         rows.add_row("no documents", totals.left_out.total(), left_out_in_words(totals.left_out))
     for measured in ("recall", "precision"):

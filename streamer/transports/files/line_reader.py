@@ -38,6 +38,9 @@ _PLAIN_READ_BYTES = 256 * 2**10
 _SPLIT_BYTES_MAX = 2**20  # most plain text that is cut into lines ahead of use
 # One step's memory is what 8 KiB can grow to: 8 MiB from gzip (1032 : 1), 256 MiB from zstd (32768 : 1).
 _COMPRESSED_READ_BYTES = 8 * 2**10
+_BACK_BYTES = _COMPRESSED_READ_BYTES
+_LOOK_BYTES = 1024  # of a frame, to know its first bytes
+_FAILURES_MAX = 16  # frames tried in the same bytes
 _WINDOW_BYTES_MAX = 2**31  # zstd --long=31; a frame takes only what its header asks for
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -103,10 +106,19 @@ class Decompressor:
     >>> frames.finish()
     """
 
-    def __init__(self, new_frame: Callable[[], _Frame], *, padding: bytes) -> None:
-        """`padding`: bytes to ignore between frames. Gzip allows zeros."""
+    def __init__(self, new_frame: Callable[[], _Frame], *, padding: bytes, magic: bytes = b"") -> None:
+        """
+        padding  bytes to ignore between frames. Gzip allows zeros
+        magic    first bytes of a frame
+        """
         self._new_frame = new_frame
         self._padding = padding
+        self._magic = magic
+        self._before = b""
+        """The end of what came before the present bytes, and after the last whole frame."""
+        self._under_way = b""
+        self._failures = 0
+        self._is_seeking = False
         self._frame: _Frame | None = None
         self._frames = 0
         self.rest_bytes: int | None = None
@@ -114,6 +126,42 @@ class Decompressor:
 
     def decode(self, data: bytes) -> Iterator[bytes]:
         """Yield the plain text of `data`, frame by frame. Raises Damaged."""
+        if self._is_seeking:
+            yield from self.resume(data)
+            return
+        self._failures = 0
+        yield from self._frames_of(data)
+        self._before = (self._before + self._under_way)[-_BACK_BYTES:]
+
+    def resume(self, data: bytes = b"") -> Iterator[bytes]:
+        """Go on at the next frame that begins as an archive's does, after Damaged or a former call without one.
+
+        The frame may begin before the bytes at which the damage shows: a cut frame is noticed within the next ones.
+        """
+        held = self._before + self._under_way + data
+        self._failures += 1
+        begin = -1 if self._failures > _FAILURES_MAX else self._archive_in(held)
+        self._is_seeking = begin < 0
+        self._before, self._under_way, self._frame = (held[-_LOOK_BYTES:] if self._is_seeking else b""), b"", None
+        if not self._is_seeking:
+            yield from self._frames_of(held[begin:])
+            self._before = self._under_way[-_BACK_BYTES:]
+
+    def _archive_in(self, held: bytes) -> int:
+        # The failed frame begins at the first byte, if all of it is held.
+        begin = held.find(self._magic, 1)
+        while begin >= 0 and not self._begins_archive(held[begin : begin + _LOOK_BYTES]):
+            begin = held.find(self._magic, begin + 1)
+        return begin
+
+    def _begins_archive(self, packed: bytes) -> bool:
+        try:
+            return warc.BEGIN.startswith(self._new_frame().decompress(packed)[: len(warc.BEGIN)])
+        except (zlib.error, zstandard.ZstdError):
+            return False
+
+    def _frames_of(self, data: bytes) -> Iterator[bytes]:
+        self._under_way = data
         while data:
             if self._frame is None:
                 data = data.lstrip(self._padding) if self._frames and self._padding else data
@@ -129,18 +177,19 @@ class Decompressor:
             if self._frame.eof:
                 data = self._frame.unused_data
                 self._frame, self.rest_bytes = None, len(data)
+                self._before, self._under_way = b"", data
             yield plain
 
     def finish(self) -> None:
         """End the input. Raises Damaged without a complete last frame."""
-        if self._frame is not None or not self._frames:
+        if not self._is_seeking and (self._frame is not None or not self._frames):
             raise Damaged("the compressed data ends too early: the file is truncated")
 
 
 DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
-    "gz": lambda: Decompressor(lambda: zlib.decompressobj(wbits=31), padding=b"\0"),
+    "gz": lambda: Decompressor(lambda: zlib.decompressobj(wbits=31), padding=b"\0", magic=_GZIP_MAGIC + b"\x08"),
     "zst": lambda: Decompressor(
-        zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj, padding=b""
+        zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj, padding=b"", magic=_ZSTD_MAGIC
     ),
 }
 """By suffix."""
@@ -167,7 +216,8 @@ class LineReader:
     ) -> None:
         """Open `path`, or the descriptor `standard_input` for '-'. Raises InputUnreadable.
 
-        part  begin with this byte, and end with the first WARC record and frame that end together, no earlier than here
+        part  begin with this byte, and end with the first WARC record and frame that end together, no earlier than here.
+              Within a part damage is not passed over
         """
         self.name = str(path)
         self._path = path
@@ -181,6 +231,7 @@ class LineReader:
             """Whether this is a pipe, whose lines may keep it waiting."""
         except OSError as error:
             raise InputUnreadable(f"{self.name}: cannot be opened: {error.strerror}.") from error
+        self._is_part = part is not None
         begin, self._part_end = part or (0, sys.maxsize)
         if begin:
             self._raw.seek(begin)
@@ -193,11 +244,12 @@ class LineReader:
         self._decompressor: Decompressor | None = None
         self._plain: Iterator[bytes] = iter(())
         self._pages: Iterator[bytes] = iter(())
-        self._exhausted = False
+        self._exhausted = self._is_last = False
         self._damage: str | None = None
         self._lines: list[bytes] = []
         self._lines_bytes = 0
         self._warc: warc.WarcLines | None = None
+        self._frame_ends = False
         self._fragment = bytearray()
         self._digest = xxhash.xxh3_128()
         self.bytes_read = begin
@@ -261,6 +313,15 @@ class LineReader:
         """Number of input records without a document, by kind."""
         return Counter() if self._warc is None else self._warc.left_out
 
+    @property
+    def damages(self) -> int:
+        """Damaged places so far that have a line."""
+        return 0 if self._warc is None else self._warc.damages
+
+    def is_of_damage(self, line: bytes) -> bool:
+        """Whether a line stands for a damaged place."""
+        return self._warc is not None and line.startswith(warc.BEGIN_OF_DAMAGE)
+
     def close(self) -> None:
         """Close the file; standard input stays open."""
         self._raw.close()
@@ -270,7 +331,7 @@ class LineReader:
             if self._damage is not None:
                 raise InputUnreadable(
                     f"{self.name}: {self._damage}; {self.count} lines before that were read. "
-                    "Put the file right and start again: what was delivered stays, and reading goes on behind it."
+                    "Repair the file and run the same command again. It continues after the last delivered line."
                 )
             self.ended = True
 
@@ -282,6 +343,10 @@ class LineReader:
                 return True
             if (plain := next(self._plain, None)) is not None:
                 self._split(plain)
+                return True
+            if self._is_last:
+                self._exhausted = (page := next(self._pages, None)) is None
+                self._append([] if page is None else [page])
                 return True
             if self._exhausted:
                 return True
@@ -316,21 +381,37 @@ class LineReader:
                 yield from self._rows()
                 return
             self._decompressor = _decompressor(data, self._suffix)
-        for plain in self._decompressor.decode(data) if self._decompressor else (data,):
-            if len(plain) <= _SPLIT_BYTES_MAX:
-                yield plain
-            else:
-                yield from (plain[at : at + _SPLIT_BYTES_MAX] for at in range(0, len(plain), _SPLIT_BYTES_MAX))
+        for plain in self._unpacked(data) if self._decompressor else (data,):
+            self._frame_ends = False
+            for at in range(0, len(plain) - _SPLIT_BYTES_MAX, _SPLIT_BYTES_MAX):
+                yield plain[at : at + _SPLIT_BYTES_MAX]
+            self._frame_ends = self._decompressor is not None and self._decompressor.rest_bytes is not None
+            yield plain[(max(0, len(plain) - 1) // _SPLIT_BYTES_MAX) * _SPLIT_BYTES_MAX :]
             if self._part_ends():
                 return
         if ended:
             if self._decompressor:
                 self._decompressor.finish()
             if self._warc is not None:
-                self._warc.finish()
+                self._pages = self._warc.finish()
             elif self._fragment:
                 self._append([self._end_of_fragment(b"")])
-            self._exhausted = True
+            self._is_last = True
+
+    def _unpacked(self, data: bytes) -> Iterator[bytes]:
+        """Decompress; of an archive pass over damage, which gets a line. Raises Damaged."""
+        assert self._decompressor is not None
+        blocks = self._decompressor.decode(data)
+        while True:
+            try:
+                yield from blocks
+                return
+            except Damaged as error:
+                if self._warc is None or self._is_part:
+                    raise
+                if (line := self._warc.broken(str(error))) is not None:
+                    self._append([line])
+                blocks = self._decompressor.resume()
 
     def _part_ends(self) -> bool:
         """End a part where it may end: frame and record are complete."""
@@ -357,11 +438,11 @@ class LineReader:
         if not self._has_begun and b"\n" in plain:
             plain, self._fragment = bytes(self._fragment + plain), bytearray()
             if plain.startswith(warc.BEGIN):
-                self._warc = warc.WarcLines()
+                self._warc = warc.WarcLines(name=self._path.name, strict=self._is_part)
                 self._has_begun = True
         if self._warc is not None:
             # One at a time: a thousand tiny compressed pages may expand to gigabytes.
-            self._pages = self._warc.cut(plain)
+            self._pages = self._warc.cut(plain, frame_ends=self._frame_ends)
             return
         first, *others = plain.split(b"\n")
         if others:
@@ -376,7 +457,7 @@ class LineReader:
             raise Damaged(f"a line is longer than {self._line_bytes_max} bytes")
 
     def _append(self, lines: list[bytes]) -> None:
-        if not self._has_begun:
+        if not self._has_begun and lines:
             _require_lines(lines[0], self._path)
             self._has_begun = True
         self._lines += lines
@@ -429,12 +510,15 @@ def _needs_more_bytes(head: bytes, suffix: str) -> bool:
 
 
 def lines(path: Path, left_out: Counter[str] | None = None) -> Iterator[bytes]:
-    """All lines of a file or standard input ('-'), without b"\\n". Updates `left_out`. Raises InputUnreadable."""
+    """All lines of a file or standard input ('-'), without b"\\n" and without those of damage. Updates `left_out`.
+
+    Raises InputUnreadable.
+    """
     with closing(LineReader(path)) as reader:
         while taken := reader.lines(4096, 2**24):
-            yield from taken
+            yield from (line for line in taken if not reader.is_of_damage(line))
         if left_out is not None:
-            left_out += reader.left_out
+            left_out += reader.left_out + Counter({warc.UNREADABLE: reader.damages})
 
 
 def digests_at(path: Path, counts: Sequence[int]) -> dict[int, bytes]:
