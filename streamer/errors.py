@@ -61,6 +61,10 @@ class InputUnreadable(StreamerError):
     exit_code = os.EX_NOINPUT
 
 
+class InputsUnread(InputUnreadable):
+    """Files that are unreadable from some line on. All that could be read before and after is delivered."""
+
+
 class OutputUnwritable(StreamerError):
     """An operator's command cannot write its output."""
 

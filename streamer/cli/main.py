@@ -5,7 +5,7 @@ import os
 import resource
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ from streamer.cli.outputs import NoLeftovers, show
 from streamer.cli.templates import templates
 from streamer.cli.verify import verify
 from streamer.cli.why import stories, why
-from streamer.errors import EXIT_INTERRUPTED, MemoryTooSmall, NoDocuments, SettingsError, StreamerError
+from streamer.errors import EXIT_INTERRUPTED, InputUnreadable, MemoryTooSmall, NoDocuments, SettingsError, StreamerError
 from streamer.explain.words import LANGUAGES, language_of
 from streamer.settings.parts import PARTS, Part
 from streamer.settings.settings import Settings, idle_line, locale_name, needs_hosts, without_use
@@ -200,7 +200,20 @@ def filter_command(
     if not finished:
         click.echo("stopped; run the same command again to continue", err=True)
         sys.exit(EXIT_INTERRUPTED)
+    _complain_of_unread(totals, out)
     _complain_of_dead_letters(totals)
+
+
+def _complain_of_unread(totals: "Totals", out: Path) -> None:
+    """Raise InputUnreadable for files and places in them that could not be read."""
+    complaints = totals.unread.splitlines()
+    if count := totals.unreadable:
+        complaints.append(
+            f"{count:,} damaged places in archives have dead letters with the reason unreadable in {out}. They name record and "
+            "byte. All other records of these archives are filtered."
+        )
+    if complaints:
+        raise InputUnreadable("\n".join(complaints))
 
 
 def _complain_of_dead_letters(totals: "Totals") -> None:
@@ -313,19 +326,31 @@ def produce(chosen: options.Chosen, files: Sequence[Path], topic: str | None) ->
     """
     from streamer.service.summary import left_out_in_words
     from streamer.transports.files.line_reader import lines
+    from streamer.transports.files.warc import UNREADABLE
     from streamer.transports.kafka.topics import produce as send
 
     settings = chosen.load()
     left_out: Counter[str] = Counter()
+    complaints: list[str] = []
 
     def remark(sentence: str) -> None:
         click.echo(f"streamer: {sentence}", err=True)
 
-    values = (line for file in files for line in lines(file, left_out, remark))
-    count = send(settings, topic or settings.topics.input, values)
+    def readable() -> Iterator[bytes]:
+        for file in files:
+            try:
+                yield from lines(file, left_out, remark)
+            except InputUnreadable as error:
+                complaints.append(str(error))
+
+    count = send(settings, topic or settings.topics.input, readable())
     click.echo(f"{count}\t{topic or settings.topics.input}")
-    if left_out:
+    if left_out := +left_out:
         click.echo(f"no documents: {left_out_in_words(left_out)}", err=True)
+    if left_out[UNREADABLE]:
+        complaints.append(f"{left_out[UNREADABLE]:,} damaged places in archives are left out.")
+    if complaints:
+        raise InputUnreadable("\n".join(complaints))
 
 
 @cli.group("config")

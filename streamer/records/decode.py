@@ -16,18 +16,24 @@ import orjson
 import xxhash
 from jsonpointer import JsonPointer
 
+from streamer.records.charsets import SCRIPTS, guessed
 from streamer.records.hosts import host_reader
 from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.records.schemas import MAGIC, PREFIX_BYTES, Schemas, Undecodable, schema_of
 from streamer.settings.decode import PRESETS
 from streamer.settings.settings import Decode
+from streamer.settings.types import PlainText
 
 ID_BYTES_MAX = 2_048
 """Limit for ids. A longer one ends in a digest of the whole, so that every output stays deliverable."""
 
 DETAIL_CHARACTERS_MAX = 200
 
+_UNREADABLE = "unreadable"
+"""Only member of the line that stands for a damaged part of an archive."""
+
+_PLAIN = "text/plain"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TIME_MS_MAX = 253_402_300_799_999
 """The last millisecond of the year 9999."""
@@ -129,6 +135,7 @@ class Decoder:
         self._keys = [parts[0] if parts else None for parts in self._fields]
         self._are_keys = all(parts is None or len(parts) == 1 for parts in self._fields)
         self._metadata = [_parts(pointer) for pointer in settings.metadata or ()]
+        self._kind = _parts(preset.kind)
 
     def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
         """One Document or DeadLetter per record, in order. Raises only RegistryUnavailable."""
@@ -209,6 +216,8 @@ class Decoder:
                 break
         if host is None and field_id is not None and "://" in field_id:
             host = self._host_of(field_id)
+        if self._kind is not None and str(_resolve(tree, self._kind)).lower().startswith(_PLAIN):
+            text = PlainText(text)
         return Document(
             identity or record.position,
             text,
@@ -224,6 +233,8 @@ class Decoder:
             detail = f"{self._text_pointer} is {_KINDS[type(text)]}, not a string"
             return Undecodable(Reason.TEXT_NOT_STRING, detail, identity)
         detail = f"there is no text at {self._text_pointer}"
+        if type(tree) is dict and tree.keys() == {_UNREADABLE}:
+            raise Undecodable(Reason.UNREADABLE, str(tree[_UNREADABLE]))
         if type(tree) is dict:
             keys = ", ".join(key[:30] for key in list(tree)[:8])
             detail += f" (or null); the keys are: {keys}" if tree else "; the object is empty"
@@ -305,11 +316,13 @@ def _named_format(value: bytes) -> str | None:
 
 
 def _guessed_charset(value: bytes) -> str:
-    """A hint if bytes that are no UTF-8 read as Chinese in GB18030, with GBK and GB 2312 in it; else empty."""
-    with suppress(UnicodeDecodeError):
-        letters = [letter for letter in value.decode("gb18030") if letter >= "\x80"]
-        if 2 * sum("\u4e00" <= letter <= "\u9fff" for letter in letters) > len(letters):
-            return "; it reads as Chinese in decode.charset = gb18030"
+    """A hint if bytes that are no UTF-8 read as a charset for another script than the Latin one; else empty."""
+    name = guessed(value)
+    charset = {"gbk": "gb18030"}.get(name, name)
+    if name in SCRIPTS:
+        with suppress(UnicodeDecodeError, LookupError):
+            value.decode(charset)
+            return f"; it reads as {SCRIPTS[name]} in decode.charset = {charset}"
     return ""
 
 

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from index import Applied, Index, Source
 from index.kernels.jit import compilations
 from streamer.audit.report import estimates_of
-from streamer.errors import NoDocuments
+from streamer.errors import InputsUnread, InputUnreadable, NoDocuments
 from streamer.fingerprint.warm_up import compile_first
 from streamer.observe.batch_report import BatchReport
 from streamer.records.decode import Decoder
@@ -99,8 +99,12 @@ def require_documents(settings: Settings, path: Path, dead_letters_max: int | No
     """
     if not path.is_file():
         return
-    with closing(LineReader(path, is_record=record_test(settings.decode))) as reader:
-        lines = reader.lines(RECORDS, settings.batch.bytes_max)
+    try:
+        with closing(LineReader(path, is_record=record_test(settings.decode))) as reader:
+            lines = reader.lines(RECORDS, settings.batch.bytes_max)
+    except InputUnreadable:
+        # The run says so, after the other files.
+        return
     look, records = WrongInput(), records_of(Source("", 0), str(path), 0, lines)
     decoder = Decoder(settings.decode)
     for record in records:
@@ -130,8 +134,8 @@ def filter_files(
     compression  see `OutputFolder`
     processes    that decode and fingerprint; 1: this one does
 
-    Returns this run's totals, and False after Ctrl-C or SIGTERM. Raises InputUnreadable, InputChanged, SettingsError,
-    DeliveryDoubtful, IndexProblem.
+    Returns this run's totals, with the inputs that could not be read to their end, and False after Ctrl-C or SIGTERM.
+    Raises InputUnreadable, InputChanged, SettingsError, DeliveryDoubtful, IndexProblem.
     """
     totals = Totals(shadow=settings.route.shadow)
     begin = time.perf_counter()
@@ -166,8 +170,11 @@ def filter_files(
             supervised=False,
             processes=several,
         )
+        interrupted = False
         try:
             interrupted = _run_until_signal(service)
+        except InputsUnread as error:
+            totals.unread = str(error)
         finally:
             if bar.live.is_started:
                 bar.stop()

@@ -9,6 +9,7 @@ from index import Verdict
 from streamer.audit.estimates import Estimate
 from streamer.explain.plain_table import PlainTable
 from streamer.observe.batch_report import STEPS, BatchReport
+from streamer.records.reason import Reason, label
 
 
 @dataclass(slots=True)
@@ -21,6 +22,7 @@ class Totals:
     left_out  WARC records without a page and blank lines, by kind, from each file's beginning
     remarks   sentences about what the inputs hold and no record does
     audit     `audit.report.estimates` of the whole index; empty without an audit
+    unread    inputs that could not be read to their end, each with the reason; empty if there are none
     clusters  counts by `ClusterTable.choose`; empty if clusters are not written
 
     >>> Totals(records=500, seconds=2.0).records_per_second
@@ -39,6 +41,7 @@ class Totals:
     remarks: list[str] = field(default_factory=list)
     suffix: str = ".jsonl"
     audit: dict[str, Any] = field(default_factory=dict)
+    unread: str = ""
     clusters: dict[str, int] = field(default_factory=dict)
 
     def add(self, batch: BatchReport) -> None:
@@ -49,6 +52,11 @@ class Totals:
         self.outcomes.update(batch.outcomes)
         for step, seconds in batch.step_cpu_seconds.items():
             self.step_cpu_seconds[step] += seconds
+
+    @property
+    def unreadable(self) -> int:
+        """This run's dead letters that stand for damaged places of archives."""
+        return self.outcomes[Verdict.DEAD_LETTER.label, label(Verdict.DEAD_LETTER, Reason.UNREADABLE)]
 
     def verdict(self, verdict: Verdict) -> int:
         """This run's records with a verdict."""
@@ -74,6 +82,7 @@ class Totals:
             "seconds": self.seconds,
             "documents_per_second": self.records_per_second,
             "cpu_us_by_verb": self.cpu_us_by_step(),
+            "unread": self.unread.splitlines(),
             "audit": self.audit,
             "clusters": self.clusters,
             "reasons": {f"{verdict}/{reason}": count for (verdict, reason), count in sorted(self.outcomes.items())},
@@ -96,6 +105,8 @@ def table(totals: Totals, out: Path) -> PlainTable:
         rows.add_row(_words(verdict), totals.verdict(verdict), reasons)
     if known := totals.before + totals.replayed:
         rows.add_row("already decided", known, "by an earlier run: same verdicts, nothing changed")
+    if totals.unread:
+        rows.add_row("unread files", len(totals.unread.splitlines()), "read up to a line: see below")
     if totals.left_out:
         rows.add_row("no documents", totals.left_out.total(), left_out_in_words(totals.left_out))
     for measured in ("recall", "precision"):

@@ -78,6 +78,7 @@ class Preset:
     `host`: fields with a host or URL; the first that names a host counts.
     `lists`: every field is an array of strings. Text and title are then its items joined by line breaks, other fields
     its first item.
+    `kind`: field with the page's type; a text that is text/plain has no mark-up.
 
     >>> PRESETS["nutch"].lists, PRESETS["warc"].text
     (True, '/text')
@@ -89,12 +90,13 @@ class Preset:
     time: str | None = None
     host: tuple[str, ...] = ()
     lists: bool = False
+    kind: str | None = None
 
 
 PRESETS = {
     "plain": Preset(text="/text", title="/title", id="/id", host=("/host", "/url")),
     # Lines made from WARC or WET records. The id is the record's own: with /url, pages crawled again become updates.
-    "warc": Preset(text="/text", id="/id", time="/time", host=("/url",)),
+    "warc": Preset(text="/text", id="/id", time="/time", host=("/url",), kind="/content_type"),
     # Only url names a single page: a crawlid has many pages, and several urls may redirect to one response_url.
     "scrapy-cluster": Preset(text="/body", id="/url", time="/timestamp", host=("/response_url", "/url")),
     # The Kafka index writer puts every field of a page into an array of strings, dates as Java prints them.

@@ -53,3 +53,9 @@ TagFactors = Annotated[
         title="tag=factor pairs below 100, parted by commas, such as n=2,v=1.5",
     ),
 ]
+
+
+class PlainText(str):
+    """A text that is known to hold no mark-up, whatever `fingerprint.markup` says."""
+
+    __slots__ = ()

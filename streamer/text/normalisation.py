@@ -14,7 +14,9 @@ import xxhash
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from streamer.settings.settings import Fingerprint
+from streamer.settings.types import PlainText
 from streamer.text.characters import CODE_POINTS, Characters, decode, fold
+from streamer.text.cut_off import complete
 from streamer.text.main_text import main_text, releases, require
 from streamer.text.nesting import bounded
 
@@ -26,7 +28,8 @@ _HAN = (
     *range(0xF900, 0xFB00),
     *range(0x20000, 0x32000),
 )
-_UNSEEN = ["head", "script", "style", "template", "noscript", "svg", "iframe", "object"]
+# The readings of <ruby> say the same once more.
+_UNSEEN = ["head", "script", "style", "template", "noscript", "svg", "iframe", "object", "rt", "rp"]
 _BLOCKS = (
     "address, article, aside, blockquote, br, button, caption, dd, details, dialog, div, dl, dt, fieldset, figcaption, "
     "figure, footer, form, h1, h2, h3, h4, h5, h6, header, hr, li, main, nav, ol, option, p, pre, section, select, "
@@ -41,9 +44,10 @@ SHOWN_LETTERS_MIN = 1_000
 HIDDEN_FACTOR_MAX = 10
 """A page shows itself with SHOWN_LETTERS_MIN letters outside hidden elements, or 1 / HIDDEN_FACTOR_MAX of all letters."""
 
+_READING = re.compile(r"<r[tp](?=[\s/>])[^>]*+>[^<]*+(?:</r[tp]\s*+>)?+", re.IGNORECASE)
 _NO_SIZE = re.compile(r"0(?:\.0*)?(?:[a-z]{2,4}|%)?")
 
-_MARKUP_FORMAT = 2
+_MARKUP_FORMAT = 3
 """Raised when equal pages begin to give other texts."""
 
 
@@ -70,7 +74,7 @@ class Normaliser:
         if self._markup == "none":
             return texts
         seen = visible_text if self._markup == "html" else article_text
-        return [seen(text) for text in texts]
+        return [text if isinstance(text, PlainText) else seen(text) for text in texts]
 
     def normal_form(self, text: str) -> str:
         """Normal form of a text without mark-up, white space collapsed."""
@@ -119,8 +123,9 @@ def simplified() -> npt.NDArray[np.uint32]:
 def visible_text(text: str) -> str:
     """The visible text of HTML, with a line break around every block.
 
-    Without scripts, styles and the head; character references are resolved (WHATWG HTML parsing, by lexbor). A text without `<`
-    and `&` is returned unchanged. Absurd nesting is made flat first (`bounded`).
+    Without scripts, styles, the head and readings of ruby; character references are resolved (WHATWG HTML parsing, by lexbor).
+    What the end cuts off counts as text (`complete`). A text without `<` and `&` is returned unchanged. Absurd nesting is made
+    flat first (`bounded`).
 
     Hidden elements are left out too: `hidden` but for `until-found`, `aria-hidden="true"`, and inline styles with `display: none`
     or `visibility: hidden`, or, if they hold only text, with a `font-size` of 0. Style sheets are not read. Hidden elements count
@@ -128,7 +133,7 @@ def visible_text(text: str) -> str:
     """
     if "<" not in text and "&" not in text:
         return text
-    page = bounded(_parsable(text), _BLOCK_NAMES)
+    page = bounded(complete(_parsable(text)), _BLOCK_NAMES)
     parser = _without_hidden(page)
     for block in parser.css(_BLOCKS):
         block.insert_before("\n")
@@ -151,8 +156,20 @@ def _without_hidden(page: str) -> LexborHTMLParser:
 
 def _seen(page: str) -> LexborHTMLParser:
     parser = LexborHTMLParser(page)
+    # Drawings hide their own texts, and show the HTML in them.
+    for shown in parser.css("svg foreignobject") if "foreignobject" in page.lower() else ():
+        if (drawing := _outermost_drawing(shown)) is not None:
+            drawing.insert_before(shown)
     parser.strip_tags(_UNSEEN)
     return parser
+
+
+def _outermost_drawing(node: LexborNode) -> LexborNode | None:
+    outermost, above = None, node.parent
+    while above is not None:
+        outermost = above if above.tag == "svg" else outermost
+        above = above.parent
+    return outermost
 
 
 def _length(parser: LexborHTMLParser) -> int:
@@ -185,7 +202,8 @@ def article_text(text: str) -> str:
     """
     if not 0 < text.count("<") <= MAIN_TEXT_TAGS_MAX:
         return visible_text(text)
-    return main_text(bounded(_parsable(text), _BLOCK_NAMES)) or visible_text(text)
+    page = _READING.sub("", complete(_parsable(text)))
+    return main_text(bounded(page, _BLOCK_NAMES)) or visible_text(text)
 
 
 def _parsable(text: str) -> str:

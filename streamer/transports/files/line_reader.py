@@ -41,6 +41,9 @@ _PLAIN_READ_BYTES = 256 * 2**10
 _SPLIT_BYTES_MAX = 2**20  # most plain text that is cut into lines ahead of use
 # One step's memory is what 8 KiB can grow to: 8 MiB from gzip (1032 : 1), 256 MiB from zstd (32768 : 1).
 _COMPRESSED_READ_BYTES = 8 * 2**10
+_BACK_BYTES = _COMPRESSED_READ_BYTES
+_LOOK_BYTES = 1024  # of a frame, to know its first bytes
+_FAILURES_MAX = 16  # frames tried in the same bytes
 _WINDOW_BYTES_MAX = 2**31  # zstd --long=31; a frame takes only what its header asks for
 
 BLANK = "blank line"
@@ -73,13 +76,22 @@ class Decompressor:
     >>> frames.finish()
     """
 
-    def __init__(self, new_frame: Callable[[], _Frame], begins: re.Pattern[bytes], *, padding: bytes = b"") -> None:
+    def __init__(
+        self, new_frame: Callable[[], _Frame], begins: re.Pattern[bytes], *, magic: bytes, padding: bytes = b""
+    ) -> None:
         """
         begins   what a frame begins with, _BEGIN_BYTES long, or less at the input's end
+        magic    first bytes of a frame
         padding  bytes to ignore between frames. Gzip allows zeros
         """
         self._new_frame = new_frame
         self._begins, self._padding = begins, padding
+        self._magic = magic
+        self._before = b""
+        """The end of what came before the present bytes, and after the last whole frame."""
+        self._under_way = b""
+        self._failures = 0
+        self._is_seeking = False
         self._frame: _Frame | None = None
         self._frames = 0
         self._between = b""
@@ -90,6 +102,43 @@ class Decompressor:
 
     def decode(self, data: bytes) -> Iterator[bytes]:
         """Yield the plain text of `data`, frame by frame. Raises Damaged."""
+        if self._is_seeking:
+            yield from self.resume(data)
+            return
+        self._failures = 0
+        yield from self._frames_of(data)
+        self._before = (self._before + self._under_way)[-_BACK_BYTES:]
+
+    def resume(self, data: bytes = b"") -> Iterator[bytes]:
+        """Go on at the next frame that begins as an archive's does, after Damaged or a former call without one.
+
+        The frame may begin before the bytes at which the damage shows: a cut frame is noticed within the next ones.
+        """
+        held = self._before + self._under_way + data
+        self._failures += 1
+        self._between, self.tail_bytes = b"", 0
+        begin = -1 if self._failures > _FAILURES_MAX else self._archive_in(held)
+        self._is_seeking = begin < 0
+        self._before, self._under_way, self._frame = (held[-_LOOK_BYTES:] if self._is_seeking else b""), b"", None
+        if not self._is_seeking:
+            yield from self._frames_of(held[begin:])
+            self._before = self._under_way[-_BACK_BYTES:]
+
+    def _archive_in(self, held: bytes) -> int:
+        # The failed frame begins at the first byte, if all of it is held.
+        begin = held.find(self._magic, 1)
+        while begin >= 0 and not self._begins_archive(held[begin : begin + _LOOK_BYTES]):
+            begin = held.find(self._magic, begin + 1)
+        return begin
+
+    def _begins_archive(self, packed: bytes) -> bool:
+        try:
+            return warc.BEGIN.startswith(self._new_frame().decompress(packed)[: len(warc.BEGIN)])
+        except (zlib.error, zstandard.ZstdError):
+            return False
+
+    def _frames_of(self, data: bytes) -> Iterator[bytes]:
+        self._under_way = data
         while data:
             if self._frame is None:
                 data = self._next_frame(data) if self._frames else data
@@ -105,6 +154,7 @@ class Decompressor:
             if self._frame.eof:
                 data = self._frame.unused_data
                 self._frame, self.rest_bytes = None, len(data)
+                self._before, self._under_way = b"", data
             yield plain
 
     def _next_frame(self, data: bytes) -> bytes:
@@ -125,6 +175,8 @@ class Decompressor:
 
     def finish(self, *, may_have_tail: bool = False) -> None:
         """End the input. Raises Damaged without a complete last frame, and for a tail unless it may be there."""
+        if self._is_seeking:
+            return
         is_begun = not self.tail_bytes and bool(self._begins.match(self._between))
         if self._frames and not is_begun:
             self.tail_bytes += len(self._between)
@@ -135,13 +187,15 @@ class Decompressor:
 
 
 _BEGIN_BYTES = 4
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _GZIP_BEGINS = re.compile(rb"\x1f(?:\x8b(?:\x08(?:[\0-\x1f]|\Z)|\Z)|\Z)")
 _ZSTD_BEGINS = re.compile(rb"\x28(?:\xb5(?:\x2f(?:\xfd|\Z)|\Z)|\Z)|[\x50-\x5f](?:\x2a(?:\x4d(?:\x18|\Z)|\Z)|\Z)")
 
 DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
-    "gz": lambda: Decompressor(lambda: zlib.decompressobj(wbits=31), _GZIP_BEGINS, padding=b"\0"),
+    "gz": lambda: Decompressor(lambda: zlib.decompressobj(wbits=31), _GZIP_BEGINS, magic=_GZIP_MAGIC, padding=b"\0"),
     "zst": lambda: Decompressor(
-        zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj, _ZSTD_BEGINS
+        zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj, _ZSTD_BEGINS, magic=_ZSTD_MAGIC
     ),
 }
 """By suffix."""
@@ -169,7 +223,8 @@ class LineReader:
     ) -> None:
         """Open `path`, or the descriptor `standard_input` for '-'. Raises InputUnreadable.
 
-        part       begin with this byte, and end with the first WARC record and frame that end together, no earlier than here
+        part       begin with this byte, and end with the first WARC record and frame that end together, no earlier than
+                   here. Within a part damage is not passed over
         is_record  whether a line is a record; else a last line without its end waits for it
         """
         self.name = str(path)
@@ -184,6 +239,7 @@ class LineReader:
             """Whether this is a pipe, whose lines may keep it waiting."""
         except OSError as error:
             raise InputUnreadable(f"{self.name}: cannot be opened: {error.strerror}.") from error
+        self._is_part = part is not None
         begin, self._part_end = part or (0, sys.maxsize)
         if begin:
             self._raw.seek(begin)
@@ -199,11 +255,12 @@ class LineReader:
         self._decompressor: Decompressor | None = None
         self._plain: Iterator[bytes] = iter(())
         self._pages: Iterator[bytes] = iter(())
-        self._exhausted = False
+        self._exhausted = self._is_last = False
         self._damage: str | None = None
         self._lines: list[bytes] = []
         self._lines_bytes = 0
         self._warc: warc.WarcLines | None = None
+        self._frame_ends = False
         self._fragment = bytearray()
         self.remarks: list[str] = []
         """Sentences about what the file holds and the lines do not."""
@@ -275,6 +332,15 @@ class LineReader:
     def _remark(self, remark: str) -> None:
         self.remarks.append(f"{self.name}: {remark}.")
 
+    @property
+    def damages(self) -> int:
+        """Damaged places so far that have a line."""
+        return 0 if self._warc is None else self._warc.damages
+
+    def is_of_damage(self, line: bytes) -> bool:
+        """Whether a line stands for a damaged place."""
+        return self._warc is not None and line.startswith(warc.BEGIN_OF_DAMAGE)
+
     def close(self) -> None:
         """Close the file; standard input stays open."""
         self._raw.close()
@@ -284,7 +350,7 @@ class LineReader:
             if self._damage is not None:
                 raise InputUnreadable(
                     f"{self.name}: {self._damage}; {self.count} lines before that were read. "
-                    "Put the file right and start again: what was delivered stays, and reading goes on behind it."
+                    "Repair the file and run the same command again. It continues after the last delivered line."
                 )
             self.ended = True
 
@@ -296,6 +362,10 @@ class LineReader:
                 return True
             if (plain := next(self._plain, None)) is not None:
                 self._split(plain)
+                return True
+            if self._is_last:
+                self._exhausted = (page := next(self._pages, None)) is None
+                self._append([] if page is None else [page])
                 return True
             if self._exhausted:
                 return True
@@ -334,11 +404,12 @@ class LineReader:
                 formats.require_no_packer(data, self._path)
             else:
                 self._decompressor = DECOMPRESSORS[compression]()
-        for plain in self._decompressor.decode(data) if self._decompressor else (data,):
-            if len(plain) <= _SPLIT_BYTES_MAX:
-                yield plain
-            else:
-                yield from (plain[at : at + _SPLIT_BYTES_MAX] for at in range(0, len(plain), _SPLIT_BYTES_MAX))
+        for plain in self._unpacked(data) if self._decompressor else (data,):
+            self._frame_ends = False
+            for at in range(0, len(plain) - _SPLIT_BYTES_MAX, _SPLIT_BYTES_MAX):
+                yield plain[at : at + _SPLIT_BYTES_MAX]
+            self._frame_ends = self._decompressor is not None and self._decompressor.rest_bytes is not None
+            yield plain[(max(0, len(plain) - 1) // _SPLIT_BYTES_MAX) * _SPLIT_BYTES_MAX :]
             if self._part_ends():
                 return
         if ended:
@@ -347,10 +418,25 @@ class LineReader:
                 if tail_bytes := self._decompressor.tail_bytes:
                     self._remark(f"{tail_bytes:,} bytes after the compressed data are something else and are not read")
             if self._warc is not None:
-                self._warc.finish()
+                self._pages = self._warc.finish()
             elif self._fragment:
                 self._append_last(self._end_of_fragment(b""))
-            self._exhausted = True
+            self._is_last = True
+
+    def _unpacked(self, data: bytes) -> Iterator[bytes]:
+        """Decompress; of an archive pass over damage, which gets a line. Raises Damaged."""
+        assert self._decompressor is not None
+        blocks = self._decompressor.decode(data)
+        while True:
+            try:
+                yield from blocks
+                return
+            except Damaged as error:
+                if self._warc is None or self._is_part:
+                    raise
+                if (line := self._warc.broken(str(error))) is not None:
+                    self._append([line])
+                blocks = self._decompressor.resume()
 
     def _part_ends(self) -> bool:
         """End a part where it may end: frame and record are complete."""
@@ -377,11 +463,11 @@ class LineReader:
         if not self._has_begun and b"\n" in plain:
             plain, self._fragment = bytes(self._fragment + plain), bytearray()
             if plain.startswith(warc.BEGIN):
-                self._warc = warc.WarcLines()
+                self._warc = warc.WarcLines(name=self._path.name, strict=self._is_part)
                 self._has_begun = self._is_known = True
         if self._warc is not None:
             # One at a time: a thousand tiny compressed pages may expand to gigabytes.
-            self._pages = self._warc.cut(plain)
+            self._pages = self._warc.cut(plain, frame_ends=self._frame_ends)
             return
         first, *others = plain.split(b"\n")
         if others:
@@ -450,11 +536,11 @@ def lines(
     """
     with closing(LineReader(path)) as reader:
         while taken := reader.lines(4096, 2**24):
-            yield from (line for line in taken if not is_blank(line))
+            yield from (line for line in taken if not is_blank(line) and not reader.is_of_damage(line))
         for each in reader.remarks:
             remark(each)
         if left_out is not None:
-            left_out += reader.left_out
+            left_out += reader.left_out + Counter({warc.UNREADABLE: reader.damages})
 
 
 def digests_at(path: Path, counts: Sequence[int]) -> dict[int, bytes]:

@@ -21,12 +21,12 @@ import sys
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from index import Applied, Source
-from streamer.errors import InputChanged, InputUnreadable, RecoveryRefused, SettingsError
+from streamer.errors import InputChanged, InputsUnread, InputUnreadable, RecoveryRefused, SettingsError
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.records.route import verdict_line
 from streamer.settings.settings import Batching
@@ -108,6 +108,7 @@ class FileTransport(Transport):
         self._left_out_before: Counter[str] = Counter()
         self._records_before: dict[str, int] = {}
         self._remarks_before: list[str] = []
+        self._unreadable: list[str] = []
 
     takes_headers = False
 
@@ -165,13 +166,16 @@ class FileTransport(Transport):
     def read(self) -> Batch | Assigned | Finished:
         """Assigned for the next inputs, then their batches; FINISHED after the last input.
 
-        A pipe is assigned alone; an empty Batch comes after `batch.wait_ms` without news from it. Raises InputUnreadable,
+        A pipe is assigned alone; an empty Batch comes after `batch.wait_ms` without news from it. A file that is unreadable from
+        some line on keeps its place, and the next file follows. Raises InputsUnread in place of FINISHED if there were any, and
         InputChanged, DeliveryDoubtful.
         """
         if self._peeked:
             return self._peeked.popleft()
         while True:
             if not self._assigned and not self._assign():
+                if self._unreadable:
+                    raise InputsUnread("\n".join(self._unreadable))
                 return FINISHED
             if waiting := {source: None for source, each in self._assigned.items() if each.begin is None}:
                 names = {each.stream: each.name for each in self._folder.sources.values()}
@@ -213,14 +217,16 @@ class FileTransport(Transport):
         size. A crash leaves at most TAIL_RECORDS_MAX such lines. With more, a file is compared at once and read in
         ordinary batches; a pipe is refused.
         An empty mark is ignored. The first assigned input is compared at once, others by `read`: a thousand files are
-        never open together. Raises InputChanged, InputUnreadable, RecoveryRefused.
+        never open together. Raises InputChanged, RecoveryRefused.
         """
         reading = self._assigned.get(source)
         if reading is None or reading.begin is not None:
             raise RuntimeError(f"{source} is no source assigned last, or was sought already")
         reading.begin, reading.applied = offset, applied
         if reading is next(iter(self._assigned.values())):
-            self._open_input(reading)
+            # `read` opens it again, and goes on with the next file.
+            with suppress(InputUnreadable):
+                self._open_input(reading)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
         """See Transport: appends lines and verdicts, and moves the checkpoint, atomically. Raises DeliveryDoubtful."""
@@ -367,11 +373,15 @@ class FileTransport(Transport):
                     lines = reader.lines_at_hand(records_max, bytes_left)
                 else:
                     lines = self._lines(reading, reader, records_max - len(records), bytes_left, least=not records)
-            except (InputChanged, InputUnreadable):
+            except (InputChanged, InputUnreadable) as error:
                 if records or ahead:
                     # What was read before goes out first. The next call raises the same.
                     break
-                raise
+                if isinstance(error, InputChanged):
+                    raise
+                self._unreadable.append(str(error))
+                self._close_input()
+                continue
             if lines:
                 records += records_of(reading.source, reading.name, begin, lines)
                 readings.append(reading)
