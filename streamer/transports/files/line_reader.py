@@ -14,19 +14,24 @@ import shlex
 import stat
 import sys
 import time
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate
 from pathlib import Path
-from typing import Protocol
 
 import xxhash
-import zstandard
 
 from streamer.errors import InputUnreadable
 from streamer.transports.files import parquet, warc
+from streamer.transports.files.decompression import (
+    DECOMPRESSORS,
+    GZIP_MAGIC,
+    READ_BYTES,
+    ZSTD_MAGIC,
+    Damaged,
+    Decompressor,
+)
 
 LINE_BYTES_MAX = 256 * 2**20
 """Longest readable line; a damaged file takes no more memory than this."""
@@ -36,15 +41,7 @@ STANDARD_INPUT = Path("-")
 
 _PLAIN_READ_BYTES = 256 * 2**10
 _SPLIT_BYTES_MAX = 2**20  # most plain text that is cut into lines ahead of use
-# One step's memory is what 8 KiB can grow to: 8 MiB from gzip (1032 : 1), 256 MiB from zstd (32768 : 1).
-_COMPRESSED_READ_BYTES = 8 * 2**10
-_BACK_BYTES = _COMPRESSED_READ_BYTES
-_LOOK_BYTES = 1024  # of a frame, to know its first bytes
-_FAILURES_MAX = 16  # frames tried in the same bytes
-_WINDOW_BYTES_MAX = 2**31  # zstd --long=31; a frame takes only what its header asks for
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # after a first byte 0x50 to 0x5f; files of pzstd begin so
 _FOREIGN = {
     b"filedesc://": "ARC",
@@ -80,119 +77,6 @@ _REFUSED_MAGIC = {
     b"PK\x03\x04": "zip (or a spreadsheet)",
     b"BZh91AY&SY": "bzip2",
 }
-
-
-class Damaged(Exception):
-    """Unreadable bytes; callers get InputUnreadable."""
-
-
-class _Frame(Protocol):
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-
-class Decompressor:
-    """Decompressor for consecutive frames, in blocks of any size.
-
-    >>> from gzip import compress
-    >>> frames = Decompressor(lambda: zlib.decompressobj(31), padding=b"\\0")
-    >>> b"".join(frames.decode(compress(b"one line, ") + compress(b"another")))
-    b'one line, another'
-    >>> frames.finish()
-    """
-
-    def __init__(self, new_frame: Callable[[], _Frame], *, padding: bytes, magic: bytes = b"") -> None:
-        """
-        padding  bytes to ignore between frames. Gzip allows zeros
-        magic    first bytes of a frame
-        """
-        self._new_frame = new_frame
-        self._padding = padding
-        self._magic = magic
-        self._before = b""
-        """The end of what came before the present bytes, and after the last whole frame."""
-        self._under_way = b""
-        self._failures = 0
-        self._is_seeking = False
-        self._frame: _Frame | None = None
-        self._frames = 0
-        self.rest_bytes: int | None = None
-        """Bytes not yet used, if a frame has just ended."""
-
-    def decode(self, data: bytes) -> Iterator[bytes]:
-        """Yield the plain text of `data`, frame by frame. Raises Damaged."""
-        if self._is_seeking:
-            yield from self.resume(data)
-            return
-        self._failures = 0
-        yield from self._frames_of(data)
-        self._before = (self._before + self._under_way)[-_BACK_BYTES:]
-
-    def resume(self, data: bytes = b"") -> Iterator[bytes]:
-        """Go on at the next frame that begins as an archive's does, after Damaged or a former call without one.
-
-        The frame may begin before the bytes at which the damage shows: a cut frame is noticed within the next ones.
-        """
-        held = self._before + self._under_way + data
-        self._failures += 1
-        begin = -1 if self._failures > _FAILURES_MAX else self._archive_in(held)
-        self._is_seeking = begin < 0
-        self._before, self._under_way, self._frame = (held[-_LOOK_BYTES:] if self._is_seeking else b""), b"", None
-        if not self._is_seeking:
-            yield from self._frames_of(held[begin:])
-            self._before = self._under_way[-_BACK_BYTES:]
-
-    def _archive_in(self, held: bytes) -> int:
-        # The failed frame begins at the first byte, if all of it is held.
-        begin = held.find(self._magic, 1)
-        while begin >= 0 and not self._begins_archive(held[begin : begin + _LOOK_BYTES]):
-            begin = held.find(self._magic, begin + 1)
-        return begin
-
-    def _begins_archive(self, packed: bytes) -> bool:
-        try:
-            return warc.BEGIN.startswith(self._new_frame().decompress(packed)[: len(warc.BEGIN)])
-        except (zlib.error, zstandard.ZstdError):
-            return False
-
-    def _frames_of(self, data: bytes) -> Iterator[bytes]:
-        self._under_way = data
-        while data:
-            if self._frame is None:
-                data = data.lstrip(self._padding) if self._frames and self._padding else data
-                if not data:
-                    return
-                self._frame = self._new_frame()
-                self._frames += 1
-            try:
-                plain = self._frame.decompress(data)
-            except (zlib.error, zstandard.ZstdError) as error:
-                raise Damaged(f"the compressed data is damaged ({error})") from error
-            data, self.rest_bytes = b"", None
-            if self._frame.eof:
-                data = self._frame.unused_data
-                self._frame, self.rest_bytes = None, len(data)
-                self._before, self._under_way = b"", data
-            yield plain
-
-    def finish(self) -> None:
-        """End the input. Raises Damaged without a complete last frame."""
-        if not self._is_seeking and (self._frame is not None or not self._frames):
-            raise Damaged("the compressed data ends too early: the file is truncated")
-
-
-DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
-    "gz": lambda: Decompressor(lambda: zlib.decompressobj(wbits=31), padding=b"\0", magic=_GZIP_MAGIC + b"\x08"),
-    "zst": lambda: Decompressor(
-        zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj, padding=b"", magic=_ZSTD_MAGIC
-    ),
-}
-"""By suffix."""
 
 
 class LineReader:
@@ -356,7 +240,7 @@ class LineReader:
                     return False
             is_plain = self._head is None and self._decompressor is None
             # Damage loses a whole block, so a part has the blocks of its file.
-            packed_bytes = _COMPRESSED_READ_BYTES - self.bytes_read % _COMPRESSED_READ_BYTES
+            packed_bytes = READ_BYTES - self.bytes_read % READ_BYTES
             data = self._raw.read(_PLAIN_READ_BYTES if is_plain else packed_bytes)
             self.bytes_read += len(data)
             self._plain = self._decode(data)
@@ -471,9 +355,9 @@ class LineReader:
 
 def _decompressor(head: bytes, suffix: str) -> Decompressor | None:
     """None for plain lines. Raises Damaged for an unsupported format."""
-    if head.startswith(_GZIP_MAGIC):
+    if head.startswith(GZIP_MAGIC):
         return DECOMPRESSORS["gz"]()
-    if head.startswith(_ZSTD_MAGIC) or (suffix == ".zst" and head[1:4] == _ZSTD_SKIPPABLE_MAGIC):
+    if head.startswith(ZSTD_MAGIC) or (suffix == ".zst" and head[1:4] == _ZSTD_SKIPPABLE_MAGIC):
         return DECOMPRESSORS["zst"]()
     if suffix in {".gz", ".zst"}:
         raise Damaged(f"the file is named {suffix} but does not begin like one")
@@ -504,8 +388,8 @@ def _require_lines(first: bytes, path: Path) -> None:
 def _needs_more_bytes(head: bytes, suffix: str) -> bool:
     """Whether further bytes may reveal compression. Only a first line that begins like a magic number waits for them."""
     if suffix == ".zst":
-        return len(head) < len(_ZSTD_MAGIC)
-    magics = (_GZIP_MAGIC, _ZSTD_MAGIC, parquet.BEGIN, *_REFUSED_MAGIC)
+        return len(head) < len(ZSTD_MAGIC)
+    magics = (GZIP_MAGIC, ZSTD_MAGIC, parquet.BEGIN, *_REFUSED_MAGIC)
     return any(len(head) < len(magic) and magic.startswith(head) for magic in magics)
 
 
