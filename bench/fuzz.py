@@ -1,6 +1,7 @@
 """Decode and fingerprint values as a hostile crawler might write them, from one seed, and say what became of them.
 
     python -m bench.fuzz --seconds 60 --seed 1 --bytes-max 200000 --markup html
+    python -m bench.fuzz --seconds 60 --what archives
 
 Bytes, JSON of every type, mark-up of every shape. The value under way stands in a file, so that one that ends the process
 can be read there. Exits with 1 where a value took longer than --ms-max.
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import orjson
 
+from bench.fuzz_archives import archive
+from bench.fuzz_archives import outcomes as archive_outcomes
 from index import Source
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import scheme_for
@@ -262,6 +265,19 @@ def settings_of(markup: str, scheme: str) -> Settings:
     )
 
 
+def record_outcomes(settings: Settings) -> Callable[[bytes], Counter[str]]:
+    """Returns what decodes and fingerprints a value, and counts what became of it."""
+    decoder, fingerprinter = Decoder(settings.decode), scheme_for(settings)
+
+    def look(given: bytes) -> Counter[str]:
+        documents = decoder.decode([Record(Source("fuzz", 0), "fuzz", 0, None, given, 0)])
+        fingerprint_documents(fingerprinter, documents)
+        (document,) = documents
+        return Counter([Reason(document.reason).name if isinstance(document, DeadLetter) else "DOCUMENT"])
+
+    return look
+
+
 def main() -> int:
     """Run for as long as asked. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -269,28 +285,27 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bytes-max", type=int, default=200_000)
     parser.add_argument("--ms-max", type=float, default=5_000.0)
+    parser.add_argument("--what", choices=["records", "archives"], default="records")
     parser.add_argument("--markup", choices=["none", "html", "html-main"], default="html")
     parser.add_argument("--scheme", choices=["minhash", "simhash"], default="minhash")
     parser.add_argument("--under-way", type=Path, default=Path("fuzz-under-way"))
     asked = parser.parse_args()
     chance = random.Random(asked.seed)
     settings = settings_of(asked.markup, asked.scheme)
-    decoder, fingerprinter = Decoder(settings.decode), scheme_for(settings)
+    make, look = {"records": (value, record_outcomes(settings)), "archives": (archive, archive_outcomes)}[asked.what]
     outcomes: Counter[str] = Counter()
     slowest_ms, slowest = 0.0, b""
     deadline = time.monotonic() + asked.seconds
     while time.monotonic() < deadline:
-        given = value(chance, int(asked.bytes_max ** chance.random()))
+        given = make(chance, int(asked.bytes_max ** chance.random()))
         asked.under_way.write_bytes(given)
         begin = time.process_time()
-        documents = decoder.decode([Record(Source("fuzz", 0), "fuzz", 0, None, given, 0)])
-        fingerprint_documents(fingerprinter, documents)
+        found = look(given)
         # The first value compiles and loads.
         took_ms = 1000 * (time.process_time() - begin) if outcomes else 0.0
         if took_ms > slowest_ms:
             slowest_ms, slowest = took_ms, given
-        (document,) = documents
-        outcomes[Reason(document.reason).name if isinstance(document, DeadLetter) else "DOCUMENT"] += 1
+        outcomes += found
     asked.under_way.unlink(missing_ok=True)
     print(f"{outcomes.total():,} values: {', '.join(f'{name} {count:,}' for name, count in outcomes.most_common())}")
     print(f"slowest: {slowest_ms:,.0f} ms of processor time, {len(slowest):,} bytes, {slowest[:80]!r}")

@@ -39,7 +39,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from streamer.errors import DeliveryDoubtful, OutputFull, RecoveryRefused, SettingsError
 from streamer.records.record import Destination
 from streamer.transports.files import parquet
-from streamer.transports.files.line_reader import DECOMPRESSORS, Damaged
+from streamer.transports.files.decompression import DECOMPRESSORS, Damaged
 from streamer.transports.files.replacing import replacing
 
 FORMAT = 2

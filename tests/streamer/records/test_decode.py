@@ -17,6 +17,7 @@ from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.settings.decode import PRESETS
 from streamer.settings.settings import Decode
+from streamer.settings.types import PlainText
 from tests.support.examples import examples
 
 STAMP_MS = 1_600_000_000_123
@@ -541,9 +542,18 @@ def test_values_in_another_charset_are_read_by_its_name() -> None:
     assert "gb18030 (decode.charset)" in letter.detail
 
 
-def test_chinese_in_gb18030_is_recognised_and_other_bytes_are_not() -> None:
+def test_charsets_of_other_scripts_are_recognised_and_latin_ones_are_not() -> None:
     for value in ('{"text": "渔民们把网撒向海面"}', "渔民们把网撒向海面"):
         assert "decode.charset = gb18030" in dead_letter(value.encode("gbk"), format="text").detail
+    for text, charset, script in (
+        ("漁民們每天清晨出海，中午回到港口", "big5", "Chinese"),
+        ("渡し船は毎朝九時に港を出発します", "shift_jis", "Japanese"),
+        ("渡し船は毎朝九時に港を出発します", "euc-jp", "Japanese"),
+        ("여객선은 매일 아침 항구를 출발합니다", "euc-kr", "Korean"),
+        ("Паром отходит от пристани каждое утро", "windows-1251", "Cyrillic"),
+    ):
+        hint = f"it reads as {script} in decode.charset = {charset}"
+        assert hint in dead_letter(text.encode(charset), format="text").detail
     assert "decode.charset" not in dead_letter("Crème brûlée à la française".encode("latin-1"), format="text").detail
 
 
@@ -560,3 +570,19 @@ def test_chinese_in_gb18030_is_recognised_and_other_bytes_are_not() -> None:
 )
 def test_a_value_in_a_known_format_is_named_by_its_first_bytes(value: bytes, name: str) -> None:
     assert name in dead_letter(value).detail
+
+
+def test_a_page_of_plain_text_is_known_by_its_type_and_damage_by_its_line() -> None:
+    for content_type, is_plain in (
+        ("text/plain; charset=gbk", True),
+        ("TEXT/PLAIN", True),
+        ("text/html", False),
+        (5, False),
+    ):
+        value = orjson.dumps({"id": "a", "content_type": content_type, "text": "x<y"})
+        assert isinstance(document(value, preset="warc").text, PlainText) == is_plain
+        assert not isinstance(document(value).text, PlainText)
+    letter = dead_letter(b'{"unreadable":"WARC record 5, at byte 7 of what a.warc holds: it does not say its length"}')
+    assert letter.reason is Reason.UNREADABLE
+    assert letter.detail.startswith("WARC record 5, at byte 7")
+    assert dead_letter(b'{"unreadable":"x","id":"a"}').reason is Reason.NO_TEXT

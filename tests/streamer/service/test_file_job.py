@@ -1,5 +1,6 @@
 """Files of crawls and tables, from one end of the job to the other."""
 
+import gzip
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -55,6 +56,34 @@ def filtered(folder: Path, file: Path, *options: str) -> tuple[dict[str, Any], l
 
 
 MAIN = ("--set", "fingerprint.markup=html-main", "--set", "decode.preset=warc")
+
+
+def test_damage_in_an_archive_is_a_dead_letter_with_an_exit_code_and_the_next_file_is_read(tmp_path: Path) -> None:
+    folder, out = tmp_path / "crawl", tmp_path / "out"
+    folder.mkdir()
+    records = crawl().records
+    (folder / "a.warc").write_bytes(b"".join([*records[:1], b"WARC/xyz" + records[1][8:], *records[2:]]))
+    (folder / "b.warc.gz").write_bytes(gzip.compress(records[1])[:-30])
+    (folder / "c.warc").write_bytes(records[1])
+    command = ("filter", folder, "--out", out, "--index", tmp_path / "index", "--json", *MAIN)
+    done = run(*command)
+    assert done.code == 66
+    assert "1 damaged places in archives have dead letters" in done.err
+    assert "b.warc.gz: the compressed data ends too early" in done.err
+    verdicts = [json.loads(line) for line in lines(out / "verdicts.jsonl")]
+    assert [(Path(each["source"]).name, each["line"], each["reason"]) for each in verdicts] == [
+        ("a.warc", 1, "unreadable"),
+        ("a.warc", 2, "no-match"),
+        ("a.warc", 3, "no-text"),
+        ("c.warc", 1, "same-text"),
+    ]
+    totals = json.loads(done.out)
+    assert (totals["reasons"]["dead-letter/unreadable"], len(totals["unread"])) == (1, 1)
+    assert b"WARC record 2, at byte" in (out / "dead-letter.jsonl").read_bytes()
+    assert run("verify", out, "--index", tmp_path / "index", *MAIN).code == 0
+    (folder / "b.warc.gz").write_bytes(gzip.compress(records[1]))
+    done = run(*command)
+    assert (done.code, json.loads(done.out)["documents"]) == (0, 1)
 
 
 @pytest.mark.parametrize("kernels", [0, 3])

@@ -84,6 +84,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
         "documents_per_second": 2.5,
         "audit": {},
         "clusters": {"clusters": 2, "best": 7},
+        "unread": [],
         "reasons": {
             "dead-letter/not-json": 2,
             "duplicate/similar": 1,

@@ -85,7 +85,7 @@ def test_any_text_can_be_parsed_as_a_page_and_gives_equal_results_twice(parts: l
 
 def test_the_stamp_names_the_releases_that_the_text_depends_on() -> None:
     stamp = Normaliser(load(None, ["fingerprint.markup=html-main"], {}).fingerprint).stamp()
-    assert stamp == {"markup": f"html-main, format 2, {releases()}"}
+    assert stamp == {"markup": f"html-main, format 3, {releases()}"}
     assert f"trafilatura {importlib.metadata.version('trafilatura')}" in releases()
     assert "lxml " in releases()
 

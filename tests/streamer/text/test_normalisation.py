@@ -67,7 +67,7 @@ def test_both_writings_get_one_fingerprint_where_the_setting_is_on() -> None:
         ("3 < 4 and 5 > 4", "3 < 4 and 5 > 4"),
         ("&lt;p&gt; &#x4e2d;&#22269;", "<p> 中国"),
         ("<!-- nothing -->", ""),
-        ("<div>cut off <spa", "cut off"),
+        ("<div>cut off <spa", "cut off <spa"),
         ("a\0<b>b</b>", "a\ufffdb"),
         ("", ""),
     ],
