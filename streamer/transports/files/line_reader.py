@@ -9,7 +9,6 @@ A line stays whole in memory, since even an undecodable one is delivered byte fo
 
 import io
 import os
-import re
 import select
 import stat
 import sys
