@@ -14,7 +14,7 @@ import stat
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate
 from pathlib import Path
