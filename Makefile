@@ -6,6 +6,8 @@ INSTALLED_DEV := .venv/installed-dev
 KAFKA_PORT ?= 9092
 CHAOS_FAULTS ?= 100
 CHAOS_CLIENT ?= kafka-python
+# 3: a cluster whose brokers are struck one at a time.
+CHAOS_BROKERS ?= 1
 # Any word: the path runs in parts.
 CHAOS_PARTS ?=
 SOAK_MINUTES ?= 30
@@ -146,8 +148,8 @@ sbom: $(RELEASE)/installed ## what the image has, package by package, as Cyclone
 audit: $(RELEASE)/installed ## look up known vulnerabilities of what the image has; it asks the package index
 	@$(RELEASE)/tools/bin/pip-audit --strict --path $$(echo $(RELEASE)/environment/lib/python*/site-packages)
 
-chaos: $(INSTALLED_DEV) ## strike the running service with CHAOS_FAULTS faults (CHAOS_CLIENT=confluent-kafka, CHAOS_PARTS=1); nothing may be lost, doubled or stuck
-	@$(BIN)/python -m bench.chaos --faults $(CHAOS_FAULTS) --client $(CHAOS_CLIENT) $(if $(CHAOS_PARTS),--parts)
+chaos: $(INSTALLED_DEV) ## strike the running service with CHAOS_FAULTS faults (CHAOS_CLIENT=confluent-kafka, CHAOS_BROKERS=3, CHAOS_PARTS=1); nothing may be lost, doubled or stuck
+	@$(BIN)/python -m bench.chaos --faults $(CHAOS_FAULTS) --client $(CHAOS_CLIENT) --brokers $(CHAOS_BROKERS) $(if $(CHAOS_PARTS),--parts)
 
 soak: $(INSTALLED_DEV) ## run the service for SOAK_MINUTES with retention on, and show what it holds all the while
 	@$(BIN)/python -m bench.soak --minutes $(SOAK_MINUTES)

@@ -95,10 +95,10 @@ class Run:
         )
 
 
-def create_topics(bootstrap_servers: str, topics: Iterable[str], partitions: int = 1) -> None:
-    """Create topics with one replica. Raises the client's errors, also for an existing topic."""
+def create_topics(bootstrap_servers: str, topics: Iterable[str], partitions: int = 1, replicas: int = 1) -> None:
+    """Create topics. Raises the client's errors, also for an existing topic."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
-    admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1} for topic in topics})
+    admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": replicas} for topic in topics})
     admin.close()
 
 

@@ -1,4 +1,4 @@
-"""A single-node Apache Kafka for development, tests and benchmarks, from pip packages only."""
+"""An Apache Kafka of one node or three for development, tests and benchmarks, from pip packages only."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -140,6 +142,26 @@ def free_port() -> int:
     raise LocalKafkaError(f"no free port between {PICKED_PORTS.start} and {PICKED_PORTS.stop}: stop some programs")
 
 
+@dataclass(frozen=True)
+class Seat:
+    """A node's place in a cluster.
+
+    node         its number
+    cluster_id   the same for all nodes
+    controllers  port of each node's controller
+    """
+
+    node: int
+    cluster_id: str
+    controllers: Mapping[int, int]
+
+
+def _seats(nodes: int) -> list[Seat]:
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    controllers = {node: free_port() for node in range(1, nodes + 1)}
+    return [Seat(node, cluster_id, controllers) for node in controllers]
+
+
 class LocalKafka:
     """A broker in one JVM process. Its directory has settings, log and all data, and survives restarts.
 
@@ -155,6 +177,7 @@ class LocalKafka:
         *,
         proxy_port: int | None = None,
         listeners: Mapping[str, int] | None = None,
+        seat: Seat | None = None,
     ) -> None:
         self.directory = directory.resolve()
         self.port = port or free_port()
@@ -162,6 +185,7 @@ class LocalKafka:
         self._proxy_port = proxy_port
         self.log_path = self.directory / "broker.log"
         self._overrides = dict(overrides or {})
+        self._seat = seat or _seats(1)[0]
         self._listeners = {"PLAINTEXT": self.port, **(listeners or {})}
         self._java_command: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
@@ -260,11 +284,12 @@ class LocalKafka:
             self._process = None
 
     def _write_settings(self) -> None:
-        controller_port = free_port()
-        ports = {**self._listeners, "CONTROLLER": controller_port}
+        controllers = self._seat.controllers
+        ports = {**self._listeners, "CONTROLLER": controllers[self._seat.node]}
         settings = {
             "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
-            "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+            "node.id": str(self._seat.node),
+            "controller.quorum.voters": ",".join(f"{node}@{HOST}:{port}" for node, port in controllers.items()),
         }
         if self._proxy_port:
             settings |= {
@@ -289,8 +314,8 @@ class LocalKafka:
             )
 
     def _format_storage(self) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        tool = self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", "server.properties")
+        identity = f"--cluster-id={self._seat.cluster_id}"
+        tool = self._java("kafka.tools.StorageTool", "format", identity, "-c", "server.properties")
         if tool.wait() != 0:
             raise LocalKafkaError(f"cannot format {self.directory} for Kafka; {self.log_tail()}")
 
@@ -317,6 +342,52 @@ class LocalKafka:
                 return
         state = f"did not answer within {timeout_seconds:g} s" if self.running else "ended while starting"
         raise LocalKafkaError(f"the broker {state}; {self.log_tail()}")
+
+
+_REPLICATED = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+}
+"""Settings of a cluster that goes on without one of its brokers."""
+
+
+class LocalCluster:
+    """Three brokers, each a controller too; one of them may be away. A context manager.
+
+    `proxy_ports`: as `proxy_port` of `LocalKafka`, for each broker.
+    """
+
+    def __init__(self, directory: Path, *, proxy_ports: Sequence[int] = ()) -> None:
+        seats = _seats(3)
+        self.brokers = [
+            LocalKafka(directory / f"node-{seat.node}", overrides=_REPLICATED, proxy_port=port, seat=seat)
+            for seat, port in zip(seats, proxy_ports or [None] * len(seats), strict=True)
+        ]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses for clients, separated by commas."""
+        return ",".join(broker.bootstrap_servers for broker in self.brokers)
+
+    def __enter__(self) -> Self:
+        # One after another none would answer: it takes two controllers.
+        with ThreadPoolExecutor(len(self.brokers)) as threads:
+            starts = [threads.submit(broker.start) for broker in self.brokers]
+        try:
+            for start in starts:
+                start.result()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # Not in order: the last two would wait for a majority of controllers.
+        for broker in self.brokers:
+            broker.kill()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -113,6 +113,7 @@ def conduct(
     type=click.Choice(["kafka-python", "confluent-kafka"]),
     help="Client of the services.",
 )
+@click.option("--brokers", default="1", show_default=True, type=click.Choice(["1", "3"]), help="3: a cluster.")
 @click.option("--parts", "in_parts", is_flag=True, help="Run the path in parts, a service each.")
 @click.option("--set", "settings", multiple=True, help="A setting of the service.")
 @click.option(
@@ -129,6 +130,7 @@ def main(
     rate: float,
     recovery_seconds: float,
     client: str,
+    brokers: str,
     in_parts: bool,
     settings: tuple[str, ...],
     directory: Path | None,
@@ -146,7 +148,7 @@ def main(
     begin = time.monotonic()
     chosen = (f"kafka.client={client}", *settings)
     parts = PARTS if in_parts else (None,)
-    world = World(place, seed, partitions, workers, rate, recovery_seconds, chosen, parts)
+    world = World(place, seed, partitions, workers, rate, recovery_seconds, chosen, parts, int(brokers))
     with world, Progress(console=errors) as bar:
         skipped = obstacles(world, kinds)
         for name, why in skipped.items():
@@ -170,6 +172,7 @@ def main(
             **outcome.flowed,
             "client": client,
             "parts": in_parts,
+            "brokers": len(world.brokers),
             "partitions": world.traffic.partitions,
             "problems": len(outcome.found),
             "broker_restarts_by_hand": world.broker_restarts,

@@ -121,7 +121,11 @@ def _said(world: World, *command: str) -> list[str]:
 def undisturbed_differences(world: World) -> list[str]:
     """Differences of the outputs from those of a run that nobody disturbs, over the same input."""
     run = replace(world.run, name="undisturbed", port=free_port(), directory=world.directory / "undisturbed")
-    create_topics(run.bootstrap_servers, [run.topic(destination) for destination in DESTINATIONS])
+    create_topics(
+        run.bootstrap_servers,
+        [run.topic(destination) for destination in DESTINATIONS],
+        replicas=len(world.brokers),
+    )
     log = Path(world.directory / "undisturbed.log")
     process = run.start(log, ENVIRONMENT)
     try:

@@ -90,7 +90,7 @@ def transaction_left_open_in_output(world: World, chance: random.Random) -> None
 def _leave_open(world: World, topic: str, partition: int, chance: random.Random, ends: tuple[str, ...]) -> None:
     try:
         producer = KafkaProducer(
-            bootstrap_servers=world.broker.bootstrap_servers,
+            bootstrap_servers=world.servers,
             transactional_id=f"stranger-{chance.randrange(2**32)}",
             transaction_timeout_ms=3_000,
             max_block_ms=3_000,

@@ -59,6 +59,7 @@ KINDS: Mapping[str, Kind] = {
     "broker-killed-twice": _kind("broker", 2, broker_faults.killed_twice),
     "broker-suspended": _kind("broker", 5, broker_faults.suspended),
     "broker-restarted": _kind("broker", 2, broker_faults.restarted_in_order),
+    "leaders-moved": _kind("broker", 6, broker_faults.leaders_moved, broker_faults.why_no_leaders_can_be_moved),
     "link-cut": _kind("link", 8, link_faults.cut),
     "link-cut-inside-a-message": _kind("link", 10, link_faults.cut_inside_a_message),
     "link-stalled": _kind("link", 6, link_faults.stalled),

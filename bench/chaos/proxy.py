@@ -1,9 +1,10 @@
-"""TCP proxy between the service and the broker, whose links can be cut, stalled, halved, slowed down and refused."""
+"""TCP proxy between the service and the brokers, whose links can be cut, stalled, halved, slowed down and refused."""
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
 from deploy.local_kafka import HOST
@@ -37,11 +38,12 @@ class Proxy:
     halved stays silent for ever: it is for the client to give it up.
     """
 
-    def __init__(self, port: int, target_port: int) -> None:
-        self.port, self._target_port = port, target_port
+    def __init__(self, targets: Mapping[int, int]) -> None:
+        """`targets`: the broker's port behind each port of the proxy."""
+        self._targets = targets
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._pairs: set[_Pair] = set()
         self._gates = {direction: asyncio.Event() for direction in DIRECTIONS}
         self._bytes_left: dict[Direction, int | None] = dict.fromkeys(DIRECTIONS)
@@ -106,17 +108,16 @@ class Proxy:
         for direction in DIRECTIONS:
             self._gates[direction].set()
             self._bytes_left[direction] = None
-        if self._server is None:
-            self._server = await asyncio.start_server(self._serve, HOST, self.port)
+        for port, target_port in self._targets.items() if not self._servers else ():
+            self._servers.append(await asyncio.start_server(partial(self._serve, target_port), HOST, port))
 
     async def _refuse(self) -> None:
-        if self._server is not None:
-            # First nothing more is accepted: a server that is closed amid an acceptance leaves that connection open.
-            for listening in self._server.sockets:
-                self._loop.remove_reader(listening.fileno())
-            await asyncio.sleep(0)
-            self._server.close()
-            self._server = None
+        # First nothing more is accepted: a server that is closed amid an acceptance leaves that connection open.
+        for listening in (each for server in self._servers for each in server.sockets):
+            self._loop.remove_reader(listening.fileno())
+        await asyncio.sleep(0)
+        while self._servers:
+            self._servers.pop().close()
         await self._cut()
 
     async def _end(self) -> None:
@@ -144,9 +145,9 @@ class Proxy:
             pair.broker.transport.abort()
         return len(pairs)
 
-    async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+    async def _serve(self, target_port: int, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         try:
-            from_broker, broker = await asyncio.open_connection(HOST, self._target_port)
+            from_broker, broker = await asyncio.open_connection(HOST, target_port)
         except (OSError, asyncio.CancelledError):
             client.transport.abort()
             return

@@ -144,7 +144,7 @@ def why_no_poison_can_be_given(_: World) -> str:
 def poison(world: World, chance: random.Random) -> None:
     """A document that ends every process that decodes it: it must become a dead letter, and the others go on."""
     deadly = chance.choice(("abort", "segfault", "endless"))
-    producer = PatientProducer(world.broker.bootstrap_servers)
+    producer = PatientProducer(world.servers)
     document = Sent(f'{{"id": "deadly", "text": "chaos-deadly-{deadly} {chance.random()}"}}'.encode())
     with suppress(KafkaError):
         # Where the broker is away, it comes as late as never.

@@ -21,7 +21,7 @@ from bench.chaos.proxy import Proxy
 from bench.chaos.readiness import Readiness
 from bench.chaos.traffic import VALUE_BYTES_MAX, Traffic
 from deploy.kafka_run import DESTINATIONS, Run, create_topics, kill_group
-from deploy.local_kafka import HOST, LocalKafka, free_port
+from deploy.local_kafka import HOST, LocalCluster, LocalKafka, free_port
 from streamer.settings.parts import Part
 
 INPUT = "documents"
@@ -139,6 +139,8 @@ class World:
     settings: tuple[str, ...] = ()
     parts: tuple[Part | None, ...] = (None,)
     """What the services do: the whole path in one, or its parts, a service each."""
+    broker_count: int = 1
+    """1 or 3."""
     services: list[Service] = field(default_factory=list)
     """The services that ought to be ready whenever no fault is at work."""
     second: Service | None = None
@@ -165,18 +167,14 @@ class World:
         self.room = self.directory / "room"
         self.room.mkdir(parents=True)
         self._mount(stack)
-        proxy_port = free_port()
-        self.broker = LocalKafka(self.directory / "kafka", proxy_port=proxy_port)
-        assert self.broker.proxied_port is not None
-        self.proxy = stack.enter_context(Proxy(proxy_port, self.broker.proxied_port))
-        self.broker = stack.enter_context(self.broker)
+        self._start_brokers(stack)
         named = [f"topics.{topic}={NAME}-{topic}" for topic in BETWEEN] if self.in_parts else []
         settings = (*SETTINGS, f"workers.count={self.workers}", *named, *self.settings)
-        self.run = Run(NAME, self.broker.bootstrap_servers, INPUT, self.room, free_port(), settings)
+        self.run = Run(NAME, self.servers, INPUT, self.room, free_port(), settings)
         self.outputs = [self.run.topic(destination) for destination in DESTINATIONS]
-        create_topics(self.broker.bootstrap_servers, self.read_topics, self.partitions)
+        create_topics(self.servers, self.read_topics, self.partitions, len(self.brokers))
         # With one partition the outputs are compared in their order too, and a restored index depends on it.
-        create_topics(self.broker.bootstrap_servers, self.outputs, min(self.partitions, 2))
+        create_topics(self.servers, self.outputs, min(self.partitions, 2), len(self.brokers))
         self.outputs += self.read_topics[:-1]
         self.ledger = stack.enter_context(Ledger(self.run))
         self.ledger.follow(self.partitions)
@@ -185,9 +183,26 @@ class World:
             self.services.append(self.service("0", part))
             self.services[-1].start()
         self.readiness = stack.enter_context(Readiness(lambda: [each.run for each in self.services]))
-        self.traffic = stack.enter_context(
-            Traffic(self.broker.bootstrap_servers, INPUT, self.partitions, self.rate, self.seed)
-        )
+        self.traffic = stack.enter_context(Traffic(self.servers, INPUT, self.partitions, self.rate, self.seed))
+
+    def _start_brokers(self, stack: ExitStack) -> None:
+        self.proxy_ports = [free_port() for _ in range(self.broker_count)]
+        if self.broker_count == 1:
+            broker = LocalKafka(self.directory / "kafka", proxy_port=self.proxy_ports[0])
+            self.brokers = [broker]
+            started: LocalKafka | LocalCluster = broker
+        else:
+            cluster = LocalCluster(self.directory / "kafka", proxy_ports=self.proxy_ports)
+            self.brokers = cluster.brokers
+            started = cluster
+        targets = {port: each.proxied_port for port, each in zip(self.proxy_ports, self.brokers, strict=True)}
+        self.proxy = stack.enter_context(Proxy({port: target for port, target in targets.items() if target}))
+        stack.enter_context(started)
+
+    @property
+    def servers(self) -> str:
+        """Addresses of the brokers past the proxy."""
+        return ",".join(broker.bootstrap_servers for broker in self.brokers)
 
     def _mount(self, stack: ExitStack) -> None:
         mounted = subprocess.run(
@@ -220,8 +235,8 @@ class World:
 
     @property
     def proxied_servers(self) -> str:
-        """Address of the broker behind the proxy."""
-        return f"{HOST}:{self.proxy.port}"
+        """Addresses of the brokers behind the proxy."""
+        return ",".join(f"{HOST}:{port}" for port in self.proxy_ports)
 
     @property
     def index(self) -> Path:
@@ -234,7 +249,7 @@ class World:
 
     def admin(self) -> KafkaAdminClient:
         """Client past the proxy, to be closed. Raises KafkaError while the broker is away."""
-        return KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers, request_timeout_ms=5_000)
+        return KafkaAdminClient(bootstrap_servers=self.servers, request_timeout_ms=5_000)
 
     def add_partition(self) -> None:
         """Give the input one more partition, and before it the topics between parts. Raises KafkaError."""
@@ -274,10 +289,11 @@ class World:
         """
         groups = {NAME if part in (None, "route") else f"{NAME}.{part}" for part in self.parts}
         places = [TopicPartition(topic, number) for topic in self.read_topics for number in range(self.partitions)]
-        if any(offsets_are_unanswered(self.broker.bootstrap_servers, group, places) for group in groups):
-            self.broker.stop()
-            self.broker.start()
-            self.broker_restarts += 1
+        if any(offsets_are_unanswered(self.servers, group, places) for group in groups):
+            for broker in self.brokers:
+                broker.stop()
+                broker.start()
+                self.broker_restarts += 1
 
     def watch(self) -> None:
         """Read what came out for a moment. Raises Stuck where it is wrong."""

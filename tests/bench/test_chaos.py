@@ -77,7 +77,7 @@ class Echo:
 @pytest.fixture
 def proxy() -> Iterator[Proxy]:
     echo = Echo()
-    with Proxy(free_port(), echo.port) as made:
+    with Proxy({free_port(): echo.port}) as made:
         yield made
     echo.close()
 
@@ -174,7 +174,7 @@ def test_records_are_the_same_for_a_seed() -> None:
 def test_faults_at_once_have_no_part_in_common_and_every_kind_is_chosen(tmp_path: Path) -> None:
     world = World(tmp_path, seed=0)
     # The kinds that ask what the world is like.
-    names = [name for name in KINDS if name not in ("partition-added", "index-disk-full", "poison")]
+    names = [name for name in KINDS if name not in ("partition-added", "index-disk-full", "poison", "leaders-moved")]
     chance = random.Random(5)
     rounds = [choose(world, names, chance, left=4) for _ in range(2_000)]
     for chosen in rounds:
@@ -277,7 +277,15 @@ def test_offsets_are_unanswered_as_long_as_their_transaction_is_open(kafka: Simp
 
 @pytest.mark.kafka
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("kinds", "how"), [(SHORT, ()), (SHORT[:2], ("--parts",))], ids=["whole", "in-parts"])
+@pytest.mark.parametrize(
+    ("kinds", "how"),
+    [
+        (SHORT, ()),
+        (SHORT[:2], ("--parts",)),
+        (("leaders-moved", "broker-killed", "partition-added"), ("--brokers", "3")),
+    ],
+    ids=["whole", "in-parts", "cluster"],
+)
 def test_a_service_recovers_from_every_fault_loses_and_doubles_nothing_and_planted_errors_are_found(
     tmp_path: Path, kinds: tuple[str, ...], how: tuple[str, ...]
 ) -> None:
@@ -289,6 +297,6 @@ def test_a_service_recovers_from_every_fault_loses_and_doubles_nothing_and_plant
     assert done.returncode == 0, done.stderr
     found = orjson.loads(done.stdout)
     assert found["kinds"].keys() == set(kinds)
-    assert (found["faults"], found["parts"]) == (len(kinds), bool(how))
+    assert (found["faults"], found["parts"]) == (len(kinds), "--parts" in how)
     assert found["documents"] == found["unique"] + found["duplicate"] + found["dead_letter"] > 100
     assert found["planted_errors"] == "found"

@@ -12,7 +12,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from deploy import local_kafka
-from deploy.local_kafka import LocalKafka, LocalKafkaError, require_broker
+from deploy.local_kafka import LocalCluster, LocalKafka, LocalKafkaError, require_broker
 
 TOPIC = "documents"
 
@@ -172,3 +172,19 @@ def test_jars_that_cannot_be_fetched_leave_a_remedy_and_no_half_cache(
     with pytest.raises(LocalKafkaError, match=r"no route(.|\n)*KAFKA_BOOTSTRAP_SERVERS"):
         local_kafka.kafka_jars()
     assert list((tmp_path / "neardup-streamer").iterdir()) == []
+
+
+def test_a_cluster_takes_records_while_one_of_its_three_brokers_is_away(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path) as cluster:
+        servers = cluster.bootstrap_servers
+        with KafkaAdminClient(bootstrap_servers=servers) as admin:
+            admin.create_topics({"replicated": {"num_partitions": 3, "replication_factor": 3}})
+        for broker in cluster.brokers:
+            broker.kill()
+            with KafkaProducer(bootstrap_servers=servers, acks="all") as producer:
+                for partition in range(3):
+                    producer.send("replicated", b"document", partition=partition).get(timeout=60)
+            broker.start()
+        with KafkaConsumer(bootstrap_servers=servers) as consumer:
+            places = [TopicPartition("replicated", number) for number in range(3)]
+            assert set(consumer.end_offsets(places).values()) == {3}
