@@ -10,6 +10,7 @@ import pytest
 
 from deploy import local_kafka
 from deploy.local_kafka import LocalKafkaError
+from tests.support.mutants import mutants_of
 from tests.support.shared_kafka import SharedKafka, address
 from tests.support.tiers import TIERS, belongs, group_of, tier_of
 
@@ -128,3 +129,19 @@ def test_processes_of_a_run_share_a_broker_that_starts_when_the_first_asks(monke
     with pytest.raises(LocalKafkaError, match="no Java"):
         address(failing.folder)
     failing.close()
+
+
+def test_each_planted_error_changes_one_place_that_runs(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("def f(a: int | None, b: int) -> bool:\n    g()\n    return a < b and not (a + b == 3)")
+    planted = {(each.before, each.after) for each in mutants_of(module)}
+    assert planted == {
+        ("g()", "pass"),
+        ("a < b", "a <= b"),
+        ("a < b and (not a + b == 3)", "a < b or not a + b == 3"),
+        ("not a + b == 3", "a + b == 3"),
+        ("a + b == 3", "a + b != 3"),
+        ("a + b", "a - b"),
+    }
+    texts = [each.text for each in mutants_of(module)]
+    assert len(set(texts)) == len(texts) == len(planted)

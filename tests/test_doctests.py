@@ -8,6 +8,7 @@ import doctest
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -56,13 +57,22 @@ def test_a_wrong_example_is_noticed() -> None:
     assert doctest.DocTestRunner(verbose=False).run(wrong, out=lambda _: None).failed == 1
 
 
-CLASSES = {
-    f"{module}.{node.name}": node
-    for module, source in SOURCES.items()
-    for node in ast.parse(source).body
-    if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-}
-"""Every public class, by its full name."""
+@cache
+def tree(module: str) -> ast.Module:
+    """The syntax of a module."""
+    return ast.parse(SOURCES[module])
+
+
+@cache
+def classes() -> dict[str, ast.ClassDef]:
+    """Every public class, by its full name."""
+    return {
+        f"{module}.{node.name}": node
+        for module in SOURCES
+        for node in tree(module).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    }
+
 
 WITHOUT_EXAMPLE_BY_BASE = {"BaseModel", "Exception", "Protocol", "ValueError"}
 """Bases whose classes need no example: settings have a page, errors a message, protocols no behaviour."""
@@ -111,19 +121,22 @@ def name_of(node: ast.expr) -> str:
 def bases(node: ast.ClassDef) -> set[str]:
     """Names of all bases, also of bases of bases."""
     direct = {name_of(base) for base in node.bases}
-    further = (bases(other) for other in CLASSES.values() if other.name in direct and other is not node)
+    further = (bases(other) for other in classes().values() if other.name in direct and other is not node)
     return direct.union(*further)
 
 
+@cache
 def imported(module: str) -> set[str]:
     """Modules, or names in modules, that a module imports."""
-    nodes = list(ast.walk(ast.parse(SOURCES[module])))
+    nodes = list(ast.walk(tree(module)))
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     return plain | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
 
 
-TALKS = {module for module in SOURCES if {name.split(".")[0] for name in imported(module)} & SERVERS}
-"""Modules that talk to a server."""
+@cache
+def talks() -> set[str]:
+    """Modules that talk to a server."""
+    return {module for module in SOURCES if {name.split(".")[0] for name in imported(module)} & SERVERS}
 
 
 def takes_a_transport(node: ast.ClassDef) -> bool:
@@ -135,18 +148,18 @@ def takes_a_transport(node: ast.ClassDef) -> bool:
 
 
 def needs_no_example(full_name: str) -> bool:
-    node, module = CLASSES[full_name], full_name.rpartition(".")[0]
+    node, module = classes()[full_name], full_name.rpartition(".")[0]
     used = imported(module)
-    of_a_server = module in TALKS or used & TALKS or takes_a_transport(node)
+    of_a_server = module in talks() or used & talks() or takes_a_transport(node)
     return bool(of_a_server or COMPILER in used or bases(node) & WITHOUT_EXAMPLE_BY_BASE)
 
 
 def has_example(full_name: str) -> bool:
-    return ">>> " in (ast.get_docstring(CLASSES[full_name]) or "")
+    return ">>> " in (ast.get_docstring(classes()[full_name]) or "")
 
 
 def test_every_public_class_shows_an_example_or_needs_a_server() -> None:
-    lacking = {name for name in CLASSES if not has_example(name) and not needs_no_example(name)}
+    lacking = {name for name in classes() if not has_example(name) and not needs_no_example(name)}
 
     assert not lacking - WITHOUT_EXAMPLE, "show in their docstrings what they are for"
     assert not WITHOUT_EXAMPLE - lacking, "these have an example, need none, or are gone: take them from the list"
@@ -162,4 +175,4 @@ def test_few_classes_need_no_example() -> None:
     assert needs_no_example("index.kernels.scan.Probes")
     assert not needs_no_example("index.index.Index")
     assert not needs_no_example("streamer.ask.filter.Filter")
-    assert sum(map(needs_no_example, CLASSES)) < len(CLASSES) / 3
+    assert sum(map(needs_no_example, classes())) < len(classes()) / 3

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,8 +18,7 @@ from streamer.fingerprint.documents import prepare
 from streamer.fingerprint.hashing import hash_text
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.fingerprint.simhash.weights import FACTOR_UNIT, fixed, topic_length_factor
-from streamer.fingerprint.simhash.word_tables import MARKERS as MARKERS_SHIPPED
-from streamer.fingerprint.simhash.word_tables import PARTICLES, idf_table, tag_factors, word_list
+from streamer.fingerprint.simhash.word_tables import MARKERS, PARTICLES, idf_table, tag_factors, word_list
 from streamer.fingerprint.word_shingles import shingle
 from streamer.records.decode import Decoder
 from streamer.records.record import Record
@@ -30,9 +30,6 @@ from tests.support.examples import examples
 from tests.support.word_numbers import number_of
 
 NORMAL = Normaliser(Fingerprint()).words
-IDF = idf_table("jieba", NORMAL)
-TAGS = tag_factors("n=2,v=2", (), "", NORMAL)
-MARKERS = set(word_list(MARKERS_SHIPPED, "fingerprint.markers", NORMAL)[0])
 TITLE = "长江大桥的灯光"
 TEXT = (
     "长江大桥的灯光在除夕夜里显得格外明亮。工程师在凌晨两点修复了数据库的连接泄漏！总之，系统恢复正常，大桥的灯光又亮了。\n"
@@ -68,7 +65,16 @@ def of_preset(name: str, **changes: object) -> Fingerprint:
     return load(None, (), {}, preset=name).fingerprint.model_copy(update=changes)
 
 
-STOPPED = frozenset(word_list(PARTICLES, "fingerprint.stop_words", NORMAL)[0])
+@cache
+def tables() -> SimpleNamespace:
+    """The tables that come with the program, read once, and not before a test asks."""
+    return SimpleNamespace(
+        idf=idf_table("jieba", NORMAL),
+        tags=tag_factors("n=2,v=2", (), "", NORMAL),
+        markers=set(word_list(MARKERS, "fingerprint.markers", NORMAL)[0]),
+        stopped=frozenset(word_list(PARTICLES, "fingerprint.stop_words", NORMAL)[0]),
+    )
+
 
 RECKONED = {
     "classic": of_preset("simhash-classic"),
@@ -95,16 +101,16 @@ def occurrences(text: str, chosen: Fingerprint) -> list[tuple[str, int]]:
     weighed = []
     for found in cut:
         joined = " " + " ".join(found) + " "
-        holds = any(" " + " ".join(words([marker], "compiled", 2)[0]) + " " in joined for marker in MARKERS)
+        holds = any(" " + " ".join(words([marker], "compiled", 2)[0]) + " " in joined for marker in tables().markers)
         for word in found:
             weight = topic_length_factor(len(word)) if chosen.topic_length else FACTOR_UNIT
-            weight = rounded(weight, number_of(IDF, word)) if chosen.idf else weight
-            weight = rounded(weight, number_of(TAGS, word)) if chosen.part_of_speech else weight
+            weight = rounded(weight, number_of(tables().idf, word)) if chosen.idf else weight
+            weight = rounded(weight, number_of(tables().tags, word)) if chosen.part_of_speech else weight
             if chosen.word_length:
                 spread = max(max(lengths) - min(lengths), 1)
                 weight = rounded(weight, FACTOR_UNIT + (len(word) - min(lengths)) * FACTOR_UNIT // spread)
             weighed.append((word, weight * chosen.marker_factor if holds else weight))
-    return [(word, weight) for word, weight in weighed if chosen.stop_words is None or word not in STOPPED]
+    return [(word, weight) for word, weight in weighed if chosen.stop_words is None or word not in tables().stopped]
 
 
 def normalise_lines(text: str) -> str:
