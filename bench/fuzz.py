@@ -2,8 +2,9 @@
 
     python -m bench.fuzz --seconds 60 --seed 1 --bytes-max 200000 --markup html
 
-Bytes, JSON of every type, mark-up of every shape. The value under way stands in a file, so that one that ends the process
-can be read there. Exits with 1 where a value took longer than --ms-max.
+Bytes, JSON of every type, mark-up of every shape; with `--of parquet`, the rows of files (`bench.fuzz_parquet`). The input
+under way stands in a file, so that one that ends the process can be read there. Exits with 1 where an input took longer than
+--ms-max.
 """
 
 import argparse
@@ -13,9 +14,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import orjson
 
+from bench import fuzz_parquet
 from index import Source
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import scheme_for
@@ -262,6 +266,23 @@ def settings_of(markup: str, scheme: str) -> Settings:
     )
 
 
+class Kind(NamedTuple):
+    """What is made hostile.
+
+    made   an input of about so many bytes
+    lines  its values; the folder is for files
+    """
+
+    made: Callable[[random.Random, int], bytes]
+    lines: Callable[[bytes, Path], list[bytes]]
+
+
+KINDS = {
+    "values": Kind(value, lambda given, _: [given]),
+    "parquet": Kind(fuzz_parquet.file, fuzz_parquet.lines),
+}
+
+
 def main() -> int:
     """Run for as long as asked. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -269,6 +290,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bytes-max", type=int, default=200_000)
     parser.add_argument("--ms-max", type=float, default=5_000.0)
+    parser.add_argument("--of", choices=sorted(KINDS), default="values")
     parser.add_argument("--markup", choices=["none", "html", "html-main"], default="html")
     parser.add_argument("--scheme", choices=["minhash", "simhash"], default="minhash")
     parser.add_argument("--under-way", type=Path, default=Path("fuzz-under-way"))
@@ -276,21 +298,24 @@ def main() -> int:
     chance = random.Random(asked.seed)
     settings = settings_of(asked.markup, asked.scheme)
     decoder, fingerprinter = Decoder(settings.decode), scheme_for(settings)
-    outcomes: Counter[str] = Counter()
+    kind, outcomes = KINDS[asked.of], Counter[str]()
     slowest_ms, slowest = 0.0, b""
     deadline = time.monotonic() + asked.seconds
-    while time.monotonic() < deadline:
-        given = value(chance, int(asked.bytes_max ** chance.random()))
-        asked.under_way.write_bytes(given)
-        begin = time.process_time()
-        documents = decoder.decode([Record(Source("fuzz", 0), "fuzz", 0, None, given, 0)])
-        fingerprint_documents(fingerprinter, documents)
-        # The first value compiles and loads.
-        took_ms = 1000 * (time.process_time() - begin) if outcomes else 0.0
-        if took_ms > slowest_ms:
-            slowest_ms, slowest = took_ms, given
-        (document,) = documents
-        outcomes[Reason(document.reason).name if isinstance(document, DeadLetter) else "DOCUMENT"] += 1
+    with TemporaryDirectory() as folder:
+        while time.monotonic() < deadline:
+            made = kind.made(chance, int(asked.bytes_max ** chance.random()))
+            asked.under_way.write_bytes(made)
+            begin = time.process_time()
+            values = kind.lines(made, Path(folder))
+            documents = decoder.decode([Record(Source("fuzz", 0), "fuzz", 0, None, each, 0) for each in values])
+            fingerprint_documents(fingerprinter, documents)
+            # The first value compiles and loads.
+            took_ms = 1000 * (time.process_time() - begin) if outcomes else 0.0
+            if took_ms > slowest_ms:
+                slowest_ms, slowest = took_ms, made
+            outcomes.update(
+                Reason(each.reason).name if isinstance(each, DeadLetter) else "DOCUMENT" for each in documents
+            )
     asked.under_way.unlink(missing_ok=True)
     print(f"{outcomes.total():,} values: {', '.join(f'{name} {count:,}' for name, count in outcomes.most_common())}")
     print(f"slowest: {slowest_ms:,.0f} ms of processor time, {len(slowest):,} bytes, {slowest[:80]!r}")

@@ -147,3 +147,14 @@ def test_the_package_is_imported_without_what_it_needs() -> None:
     command = "import sys, streamer; assert not {'numpy', 'pydantic', 'lmdb'} & set(sys.modules); print(dir(streamer))"
     output = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout
     assert output.strip() == "['Answer', 'Filter', 'Settings', 'load_settings']"
+
+
+def test_rows_of_a_table_are_documents(tmp_path: Path) -> None:
+    """docs/api.md: frame.to_dict("records")."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {"id": [1, 2], "text": [LINES[0], None], "time": pandas.to_datetime(["2026-11-22", None]), "by": [b"\xff", {1}]}
+    )
+    with Filter.open(tmp_path) as seen:
+        first, second = seen.admit(frame.to_dict("records"))
+    assert (first.verdict, second.verdict, second.reason) == ("unique", "dead-letter", "no-text")
