@@ -1,10 +1,11 @@
 """Decode and fingerprint values as a hostile crawler might write them, from one seed, and say what became of them.
 
     python -m bench.fuzz --seconds 60 --seed 1 --bytes-max 200000 --markup html
-    python -m bench.fuzz --seconds 60 --what archives
+    python -m bench.fuzz --seconds 60 --of archives
 
-Bytes, JSON of every type, mark-up of every shape. The value under way stands in a file, so that one that ends the process
-can be read there. Exits with 1 where a value took longer than --ms-max.
+Bytes, JSON of every type, mark-up of every shape; with `--of`, whole archives or the rows of Parquet files. The input
+under way stands in a file, so that one that ends the process can be read there. Exits with 1 where an input took longer than
+--ms-max.
 """
 
 import argparse
@@ -14,11 +15,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import orjson
 
-from bench.fuzz_archives import archive
-from bench.fuzz_archives import outcomes as archive_outcomes
+from bench import fuzz_archives, fuzz_parquet
 from index import Source
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import scheme_for
@@ -265,17 +267,29 @@ def settings_of(markup: str, scheme: str) -> Settings:
     )
 
 
-def record_outcomes(settings: Settings) -> Callable[[bytes], Counter[str]]:
-    """Returns what decodes and fingerprints a value, and counts what became of it."""
+def record_outcomes(settings: Settings, lines: Callable[[bytes], list[bytes]]) -> Callable[[bytes], Counter[str]]:
+    """Returns what decodes and fingerprints the values of an input, and counts what became of them."""
     decoder, fingerprinter = Decoder(settings.decode), scheme_for(settings)
 
-    def look(given: bytes) -> Counter[str]:
-        documents = decoder.decode([Record(Source("fuzz", 0), "fuzz", 0, None, given, 0)])
+    def look(made: bytes) -> Counter[str]:
+        documents = decoder.decode([Record(Source("fuzz", 0), "fuzz", 0, None, each, 0) for each in lines(made)])
         fingerprint_documents(fingerprinter, documents)
-        (document,) = documents
-        return Counter([Reason(document.reason).name if isinstance(document, DeadLetter) else "DOCUMENT"])
+        return Counter(Reason(each.reason).name if isinstance(each, DeadLetter) else "DOCUMENT" for each in documents)
 
     return look
+
+
+Made = Callable[[random.Random, int], bytes]
+Look = Callable[[bytes], Counter[str]]
+
+
+def kind_of(asked: str, settings: Settings, folder: Path) -> tuple[Made, Look]:
+    """What makes an input of about so many bytes, and what reads it and counts what became of it."""
+    if asked == "archives":
+        return fuzz_archives.archive, fuzz_archives.outcomes(settings)
+    if asked == "parquet":
+        return fuzz_parquet.file, record_outcomes(settings, lambda made: fuzz_parquet.lines(made, folder))
+    return value, record_outcomes(settings, lambda made: [made])
 
 
 def main() -> int:
@@ -285,27 +299,28 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bytes-max", type=int, default=200_000)
     parser.add_argument("--ms-max", type=float, default=5_000.0)
-    parser.add_argument("--what", choices=["records", "archives"], default="records")
+    parser.add_argument("--of", choices=["archives", "parquet", "values"], default="values")
     parser.add_argument("--markup", choices=["none", "html", "html-main"], default="html")
     parser.add_argument("--scheme", choices=["minhash", "simhash"], default="minhash")
     parser.add_argument("--under-way", type=Path, default=Path("fuzz-under-way"))
     asked = parser.parse_args()
     chance = random.Random(asked.seed)
     settings = settings_of(asked.markup, asked.scheme)
-    make, look = {"records": (value, record_outcomes(settings)), "archives": (archive, archive_outcomes)}[asked.what]
     outcomes: Counter[str] = Counter()
     slowest_ms, slowest = 0.0, b""
     deadline = time.monotonic() + asked.seconds
-    while time.monotonic() < deadline:
-        given = make(chance, int(asked.bytes_max ** chance.random()))
-        asked.under_way.write_bytes(given)
-        begin = time.process_time()
-        found = look(given)
-        # The first value compiles and loads.
-        took_ms = 1000 * (time.process_time() - begin) if outcomes else 0.0
-        if took_ms > slowest_ms:
-            slowest_ms, slowest = took_ms, given
-        outcomes += found
+    with TemporaryDirectory() as folder:
+        make, look = kind_of(asked.of, settings, Path(folder))
+        while time.monotonic() < deadline:
+            made = make(chance, int(asked.bytes_max ** chance.random()))
+            asked.under_way.write_bytes(made)
+            begin = time.process_time()
+            found = look(made)
+            # The first value compiles and loads.
+            took_ms = 1000 * (time.process_time() - begin) if outcomes else 0.0
+            if took_ms > slowest_ms:
+                slowest_ms, slowest = took_ms, made
+            outcomes += found
     asked.under_way.unlink(missing_ok=True)
     print(f"{outcomes.total():,} values: {', '.join(f'{name} {count:,}' for name, count in outcomes.most_common())}")
     print(f"slowest: {slowest_ms:,.0f} ms of processor time, {len(slowest):,} bytes, {slowest[:80]!r}")

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from streamer.cli.standard_streams import open_standard_streams
 from streamer.errors import EXIT_INTERRUPTED, FILE_LIMITS, TOO_MANY_FILES, StandardOutputFailed
+from streamer.observe.standard_streams import open_standard_streams
 
 INDEX = Path(__file__).resolve().parents[1] / "index" / "__init__.py"
 """The `index` that came with this package: its name is so plain that others may have one."""

@@ -5,6 +5,7 @@ Every function takes an open `Index` or its directory, and returns plain values.
 
 from index.storage.data_file import DATA_FILE
 from index.storage.documents import VersionDigests
+from index.storage.file.fresh import UNFINISHED, fresh_file, keep_mode
 from index.storage.file.lock_file import Writer, writer_of
 from index.storage.layout import FORMAT_VERSION, HostSample
 from index.storage.scan import Age
@@ -13,7 +14,6 @@ from index.tools.buckets import BucketSizes
 from index.tools.bulk_load import BulkLoader
 from index.tools.finding import Finding
 from index.tools.frames import HostFrame, frames_of, kept_by_frames
-from index.tools.fresh import UNFINISHED, fresh_file, keep_mode
 from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
 from index.tools.survey import Survey, readers, survey
 from index.tools.verify import verify

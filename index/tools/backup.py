@@ -18,9 +18,9 @@ from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexExists, 
 from index.index import MAP_BYTES_INITIAL, Index, internals_of
 from index.storage import data_file
 from index.storage.data_file import DATA_FILE, DISK_FULL, claim, release, require_whole, room_in
+from index.storage.file.fresh import UNFINISHED, fresh_file, keep_mode
 from index.storage.file.lock_file import LOCK_BYTES, LOCK_FILE, HeldFiles
 from index.storage.layout import Table, unpack_applied
-from index.tools.fresh import UNFINISHED, fresh_file, keep_mode
 
 FORMER_FILE = "data.mdb.former"
 _REMAINS = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}" + re.escape(UNFINISHED))
@@ -35,7 +35,7 @@ def copy(index: Index, directory: Path, *, compact: bool) -> int:
     """Copy a snapshot of an open index into a new directory; returns the bytes written.
 
     Writers continue meanwhile. `compact` omits free pages, and takes longer. The copy has the mode of the index. It is made in
-    a folder next to the directory, with a name that cannot be guessed; what a killed copy left goes. Raises IndexExists if the
+    a folder next to the directory, with an unguessable name. What a killed copy left there goes. Raises IndexExists if the
     directory holds anything, IndexFull, IndexDamaged, OSError.
     """
     if os.path.lexists(directory) and (not directory.is_dir() or any(directory.iterdir())):
@@ -60,7 +60,7 @@ def copy(index: Index, directory: Path, *, compact: bool) -> int:
 
 @contextmanager
 def _folder_next_to(directory: Path) -> Iterator[Path]:
-    """A new folder next to another for the block, locked. Folders of killed processes, which have no lock, go first."""
+    """A new folder next to another for the block, locked. Folders of killed processes, which are not locked, go first."""
     parent, name = directory.absolute().parent, directory.absolute().name
     for each in [
         entry for entry in parent.iterdir() if (found := _REMAINS.fullmatch(entry.name)) and found["name"] == name

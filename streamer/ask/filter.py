@@ -178,7 +178,7 @@ def _value(place: int, document: Value) -> bytes:
         raise TypeError(f"documents[{place}] must be a mapping or bytes, not {type(document).__name__}")
     try:
         return dumps(dict(document))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"documents[{place}] cannot be written as JSON: {error}") from error
 
 

@@ -1,21 +1,37 @@
-"""JSON of whatever texts crawls bring: lone surrogates and long numbers, which orjson refuses, go through the slower library."""
+"""JSON of whatever values crawls and tables bring, also those that orjson refuses: lone surrogates, long numbers, pandas' own."""
 
+import base64
 import json
+import math
+from collections.abc import Callable, Mapping, Set
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import PurePath
 from typing import Any
 
 import orjson
 
 
 def dumps(value: object) -> bytes:
-    """JSON on one line; arrays of numpy are lists. Raises TypeError or ValueError for a value without a JSON form.
+    """JSON on one line. Raises TypeError or ValueError for a value without a JSON form, RecursionError for one without end.
+
+    value                                    JSON
+    date, time, UUID, enum                   as orjson has them: ISO 8601, text, value
+    duration                                 ISO 8601, in seconds
+    Decimal, path                            text
+    bytes                                    UTF-8 text, else Base64
+    arrays of numpy, columns, tuples, sets   array; a set's in the order of its texts
+    numbers of numpy                         number
+    NaN, infinity, NaT, NA                   null
+    a key that is no text                    the text of its JSON
 
     >>> dumps("half a pair: \\ud800")
     b'"half a pair: \\\\ud800"'
     """
     try:
-        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
-    except TypeError:
-        return json.dumps(value).encode()
+        return orjson.dumps(value, default=_plain, option=orjson.OPT_SERIALIZE_NUMPY)
+    except orjson.JSONEncodeError:
+        return json.dumps(_tree(value), allow_nan=False).encode()
 
 
 def loads(octets: bytes) -> Any:
@@ -24,3 +40,73 @@ def loads(octets: bytes) -> Any:
         return orjson.loads(octets)
     except orjson.JSONDecodeError:
         return json.loads(octets)
+
+
+def _plain(value: Any) -> object:
+    """A value that orjson does not know as one that it knows. Raises TypeError."""
+    plain: object
+    for kinds, form in _FORMS:
+        if isinstance(value, kinds):
+            plain = form(value)
+            return plain
+    # Classes of pandas and numpy, without importing them.
+    name = type(value).__name__
+    if name in ("NaTType", "NAType"):
+        return None
+    if name in ("Timestamp", "datetime64", "Period"):
+        text = str(value)
+        return None if text == "NaT" else text.replace(" ", "T", 1)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    for method in ("tolist", "item"):
+        if hasattr(value, method) and type(plain := getattr(value, method)()) is not type(value):
+            return plain
+    if hasattr(value, "__float__"):
+        return float(value)
+    raise TypeError(f"{name} has no JSON form")
+
+
+def _duration(value: timedelta) -> str | None:
+    seconds = value.total_seconds()
+    return None if math.isnan(seconds) else f"{'-' * (seconds < 0)}PT{abs(seconds):.9f}".rstrip("0").rstrip(".") + "S"
+
+
+def _bytes_as_text(octets: Any) -> str:
+    octets = bytes(octets)
+    try:
+        return str(octets.decode())
+    except UnicodeDecodeError:
+        return base64.b64encode(octets).decode()
+
+
+_FORMS: tuple[tuple[type | tuple[type, ...], Callable[[Any], object]], ...] = (
+    ((bytes, bytearray, memoryview), _bytes_as_text),
+    (Decimal, lambda value: str(value) if value.is_finite() else None),
+    (timedelta, _duration),
+    (Set, lambda value: sorted(value, key=str)),
+    (PurePath, str),
+    (Mapping, dict),
+)
+
+
+def _tree(value: Any) -> Any:
+    """The same of types that `json` knows. Raises TypeError."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {_key(key): _tree(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_tree(each) for each in value]
+    try:
+        return orjson.loads(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_PASSTHROUGH_DATACLASS))
+    except orjson.JSONEncodeError:
+        return _tree(_plain(value))
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    plain = _tree(key)
+    return plain if isinstance(plain, str) else json.dumps(plain)

@@ -96,6 +96,7 @@ def filter_files(
     after_admit: Callable[[], None] = lambda: None,
     compression: str | None = None,
     ahead: int = 0,
+    is_record: Callable[[bytes], bool] = lambda _: True,
 ) -> list[Batch]:
     """Run one process's life, from open to the end of the input or an exception. Returns the batches delivered.
 
@@ -109,6 +110,7 @@ def filter_files(
         hooks=hooks,
         standard_input=standard_input,
         compression=compression,
+        is_record=is_record,
     )
     batches: list[Batch] = []
     peeked: list[Batch | None] = []

@@ -8,6 +8,12 @@ from pathlib import Path
 from index.tools import DATA_FILE
 from streamer.transports.files.formats import KINDS, kind_of
 
+SIDE_FOLDERS = {
+    *("_temporary", "_delta_log", "_delta_index", "_change_data", "_symlink_format_manifest", "_spark_metadata"),
+    "__MACOSX",
+}
+"""Folders in which Spark, Delta Lake, Hive and archives of macOS keep what is no data. Others begin with a dot (.hoodie)."""
+
 _NAMED_MAX = 5
 
 
@@ -19,8 +25,8 @@ def input_files(given: Path, out: Path | None = None) -> list[Path]:
     """Files that a folder or a glob means, ordered by the bytes in their paths; any other name as it is.
 
     An existing name is no glob. A folder gives its files with a suffix in KINDS at any depth. Hidden files and folders,
-    indexes, and `out` stay out; so do other files whose name begins with _, such as _SUCCESS. A glob matches any visible
-    file; ** matches folders at any depth.
+    indexes, `out` and SIDE_FOLDERS stay out; so do other files whose name begins with _, such as _SUCCESS. A glob matches any
+    visible file; ** matches folders at any depth, and a side folder only by its own name.
 
     Raises NoInput without a file, and for a folder with other files or links to folders. Raises OSError for an unreadable
     folder.
@@ -34,6 +40,8 @@ def input_files(given: Path, out: Path | None = None) -> list[Path]:
     # Path.glob takes no absolute patterns.
     found = glob.glob(str(given), recursive=True) if is_glob else [given]  # noqa: PTH207
     matches = [Path(match) for match in found]
+    if is_glob:
+        matches = [match for match in matches if not _is_beside(match, given)]
     files = {match for match in matches if not match.is_dir()}
     if "**" not in given.parts:
         files |= {file for match in matches if match.is_dir() for file in _files_in(match, out)}
@@ -47,6 +55,7 @@ def _files_in(given: Path, out: Path | None) -> Iterator[Path]:
     others: list[str] = []
     for folder, folders, names in os.walk(given, onerror=_refuse):
         inner = [Path(folder, name) for name in folders if not name.startswith(".")]
+        inner = [path for path in inner if not _is_side_folder(path)]
         others += [str(path) for path in inner if path.is_symlink()]
         folders[:] = [path.name for path in inner if not (path / DATA_FILE).exists() and not _is_same(path, out)]
         for path in (Path(folder, name) for name in names if not name.startswith(".")):
@@ -60,6 +69,32 @@ def _files_in(given: Path, out: Path | None) -> Iterator[Path]:
             f"{given}: no inputs, by their names: {', '.join(sorted(others)[:_NAMED_MAX])}{more}. Name the files to read by a "
             f"quoted glob, such as '{given}/**/*.jsonl'"
         )
+
+
+def _is_side_folder(path: Path) -> bool:
+    """Whether a folder holds what a program notes of its data: SIDE_FOLDERS, and `metadata` of an Iceberg table."""
+    if path.name in SIDE_FOLDERS:
+        return True
+    return path.name == "metadata" and any(
+        each.name == "version-hint.text" or each.name.endswith(".metadata.json") for each in path.iterdir()
+    )
+
+
+def _is_beside(match: Path, given: Path) -> bool:
+    """Whether a match of a glob is a note such as _SUCCESS, or in a side folder, and the glob does not name it."""
+    if (
+        match.name.startswith("_")
+        and kind_of(match) not in KINDS
+        and not given.name.startswith("_")
+        and match.is_file()
+    ):
+        return True
+    folders = [match, *match.parents]
+    return any(
+        each.name not in given.parts and each.name in {*SIDE_FOLDERS, "metadata"} and _is_side_folder(each)
+        for each in folders
+        if each.is_dir()
+    )
 
 
 def _refuse(error: OSError) -> None:

@@ -16,7 +16,8 @@ from index.entry import Verdict
 from index.errors import AlreadyOpen, FormatUnknown, IndexExists, IndexFull, IndexInUse, IndexMissing
 from index.index import Index
 from index.storage.data_file import DATA_FILE
-from index.tools import FORMER_FILE, copy, fresh, readers, replace
+from index.storage.file import fresh
+from index.tools import FORMER_FILE, copy, readers, replace
 from index.tools.backup import structure_problems
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex

@@ -219,3 +219,14 @@ def test_a_child_of_a_parent_with_threads_is_refused_and_does_not_wait(tmp_path:
         waiting = [forked(lambda: len(refusals(seen))) for _ in range(5)]
         assert [wait() for wait in waiting] == [1] * 5
         assert all(len(each.result()) == 1 for each in done)
+
+
+def test_rows_of_a_table_are_documents(tmp_path: Path) -> None:
+    """docs/api.md: frame.to_dict("records")."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {"id": [1, 2], "text": [LINES[0], None], "time": pandas.to_datetime(["2026-11-22", None]), "by": [b"\xff", {1}]}
+    )
+    with Filter.open(tmp_path) as seen:
+        first, second = seen.admit(frame.to_dict("records"))
+    assert (first.verdict, second.verdict, second.reason) == ("unique", "dead-letter", "no-text")

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -177,3 +178,40 @@ def test_a_table_is_filtered_row_by_row(tmp_path: Path) -> None:
         ("2", "duplicate"),
     ]
     assert [json.loads(line) for line in lines(tmp_path / "out" / "unique.jsonl")] == rows[:2]
+
+
+def test_half_a_last_line_and_a_tail_are_said_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    first, second, third = (tmp_path / f"{name}" for name in ("1.jsonl", "2.jsonl.gz", "3.jsonl"))
+    half = json.dumps({"id": "b", "text": OTHER})
+    first.write_text("\n" + json.dumps({"id": "a", "text": STORY}) + "\n" + half[:20])
+    second.write_bytes(gzip.compress(json.dumps({"id": "c", "text": STORY}).encode()) + b"rubbish")
+    third.write_bytes(b"")
+    command = ("filter", first, second, third, "--out", tmp_path / "out", "--index", tmp_path / "index", "--json")
+    done = run(*command)
+    totals = json.loads(done.out)
+    assert (done.code, totals["documents"], totals["unique"], totals["duplicate"]) == (0, 2, 1, 1)
+    assert totals["left_out"] == {"blank line": 1}
+    assert [remark.partition(": ")[2][:13] for remark in totals["remarks"]] == ["the last line", "7 bytes after"]
+    assert all(f"streamer: {remark}" in done.err for remark in totals["remarks"])
+    first.write_text(first.read_text() + half[20:])
+    totals = json.loads(run(*command).out)
+    assert (totals["documents"], totals["already_decided"], totals["unique"], totals["dead_letter"]) == (1, 2, 1, 0)
+    assert len(totals["remarks"]) == 1
+    assert run("verify", "--out", tmp_path / "out", "--index", tmp_path / "index").code == 0
+
+
+def test_half_a_record_alone_is_nothing_to_work_on_yet(tmp_path: Path) -> None:
+    (file := tmp_path / "in.jsonl").write_text('{"id":"a","te')
+    command = ("filter", file, "--out", tmp_path / "out", "--index", tmp_path / "index")
+    done = run(*command)
+    assert done.code == os.EX_DATAERR
+    assert "has no whole record yet" in done.err
+    file.write_text(json.dumps({"id": "a", "text": STORY}))
+    assert run(*command).code == 0
+
+
+def test_an_array_on_one_line_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (file := tmp_path / "in.json").write_text(json.dumps([{"id": "a", "text": STORY}]))
+    done = run("filter", file, "--out", tmp_path / "out", "--index", tmp_path / "index")
+    assert done.code == os.EX_DATAERR
+    assert "This is a JSON array. Put each document on a line: cat" in done.err

@@ -80,6 +80,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
         "extends": 0,
         "already_decided": 5,
         "left_out": {"request": 1, "response, image/png": 1200},
+        "remarks": [],
         "seconds": 4.0,
         "documents_per_second": 2.5,
         "audit": {},

@@ -119,3 +119,50 @@ def test_an_error_of_the_disk_is_no_empty_folder(folder: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "scandir", failing)
     with pytest.raises(PermissionError):
         input_files(folder)
+
+
+SIDE = (
+    "_temporary/0/part-0.jsonl",
+    "_delta_log/00000000000000000000.json",
+    "_delta_log/00000000000000000010.checkpoint.parquet",
+    "a/_spark_metadata/0.json",
+    "_change_data/part-0.parquet",
+    "__MACOSX/._b.jsonl",
+    "__MACOSX/b.jsonl",
+    ".hoodie/hoodie.json",
+    "a/.part-0.jsonl.crc",
+    "table/metadata/v1.metadata.json",
+    "table/metadata/version-hint.text",
+    "table/metadata/snap-1.avro",
+    "_SUCCESS",
+    "_committed_123",
+)
+
+
+def test_what_programs_note_of_their_data_is_no_input_of_a_folder_or_a_glob(folder: Path) -> None:
+    before, matching = input_files(folder), input_files(folder / "**" / "*.[jp]*")
+    for name in SIDE:
+        make(folder / name)
+    assert input_files(folder) == before
+    assert input_files(folder / "**" / "*.[jp]*") == matching
+    assert input_files(folder / "*") == sorted(before, key=os.fsencode)
+
+
+def test_a_side_folder_that_is_named_is_read(folder: Path) -> None:
+    for name in SIDE:
+        make(folder / name)
+    assert names(input_files(folder / "_delta_log" / "*.json"), folder) == ["_delta_log/00000000000000000000.json"]
+    assert names(input_files(folder / "table" / "metadata" / "*.json"), folder) == ["table/metadata/v1.metadata.json"]
+    assert len(input_files(folder / "_delta_log")) == 2
+
+
+def test_a_folder_of_documents_that_is_called_metadata_is_read(folder: Path) -> None:
+    assert make(folder / "metadata" / "pages.jsonl") in input_files(folder)
+    assert make(folder / "_pages" / "pages.jsonl") in input_files(folder)
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz", "a.tar.zst", "a.zip", "a.7z", "a.jsonl.xz", "a.crc"])
+def test_an_archive_in_a_folder_is_named(folder: Path, name: str) -> None:
+    make(folder / name)
+    with pytest.raises(NoInput, match=f"by their names: \\S*/{name}\\."):
+        input_files(folder)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,8 @@ from streamer.errors import (
     StreamerError,
 )
 from streamer.records.record import Batch, Destination
-from streamer.settings.settings import Batching
+from streamer.settings.settings import Batching, Settings
+from streamer.transports.files.formats import record_test
 from streamer.transports.files.line_reader import is_blank
 from streamer.transports.files.output_folder import DeliveryHooks
 from streamer.transports.files.transport import FileTransport
@@ -292,6 +294,67 @@ def test_a_file_that_has_grown_goes_on_behind_its_old_end(tmp_path: Path) -> Non
     (batch,) = filter_files([path], tmp_path / "out", decider)
     assert [(record.offset, record.value) for record in batch.records] == [(4, b"one"), (5, b"five")]
     assert put_together(tmp_path / "out") == {str(path): [b"one", b"two", b"three", b"four", b"one", b"five"]}
+
+
+IS_RECORD = record_test(Settings().decode)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
+@pytest.mark.parametrize("dies", [False, True])
+def test_half_a_last_line_comes_once_when_it_is_whole_and_nothing_else_comes_twice(
+    tmp_path: Path, suffix: str, dies: bool
+) -> None:
+    decider, path, pack = Decider(), tmp_path / f"in.{suffix}", gzip.compress if suffix.endswith("gz") else bytes
+    whole = b"".join(b'{"id":"%d","text":"text %d"}\n' % (number, number) for number in range(8))
+    for cut in range(len(whole) - 60, len(whole) + 1):
+        write(path, pack(whole[:cut]))
+        if dies:
+            with suppress(Crashed):
+                filter_files([path], tmp_path / "out", decider, after_admit=crash, is_record=IS_RECORD)
+        filter_files([path], tmp_path / "out", decider, is_record=IS_RECORD)
+        delivered = outputs(tmp_path / "out")
+        assert delivered["unique.jsonl"] == b"".join(
+            line + b"\n" for line in whole[:cut].split(b"\n") if line.endswith(b"}")
+        )
+        assert delivered["duplicate.jsonl"] == delivered["dead-letter.jsonl"] == b""
+    # The advised other folder, with the same index: the same verdicts.
+    filter_files([path], tmp_path / "another", decider, is_record=IS_RECORD)
+    assert outputs(tmp_path / "another") == outputs(tmp_path / "out")
+
+
+def test_without_waiting_the_same_file_is_refused_for_ever(tmp_path: Path) -> None:
+    decider, path = Decider(), write(tmp_path / "in.jsonl", b'{"id":"a","te')
+    filter_files([path], tmp_path / "out", decider)
+    write(path, b'{"id":"a","text":"one"}\n')
+    with pytest.raises(InputChanged, match="with another --index"):
+        filter_files([path], tmp_path / "out", decider)
+
+
+@pytest.mark.parametrize("content", [b"\n\none\n \r\n\ntwo\n\n\n", b"\n" * 50 + b"one\n" + b"\n" * 50 + b"two"])
+def test_blank_lines_are_no_records_and_a_killed_run_goes_on_among_them(tmp_path: Path, content: bytes) -> None:
+    decider, path = Decider(), write(tmp_path / "in.jsonl", content)
+    with pytest.raises(Crashed):
+        filter_files([path], tmp_path / "out", decider, batch=Batching(records_max=1), after_admit=crash)
+    for _ in range(2):
+        filter_files([path], tmp_path / "out", decider, batch=Batching(records_max=1))
+        assert put_together(tmp_path / "out") == {str(path): records_in(content.split(b"\n"))}
+    write(path, content + b"\n\nthree\n")
+    filter_files([path], tmp_path / "out", decider)
+    assert outputs(tmp_path / "out")["unique.jsonl"] == b"one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
+def test_a_tail_behind_compressed_data_ends_no_run_and_the_next_files_are_read(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    first, empty = write(tmp_path / "a.gz", pack(b"one\n") + b"rubbish"), write(tmp_path / "b.gz", b"")
+    second = write(tmp_path / "c.jsonl", b"two\n")
+    if not first.read_bytes().startswith(b"\x1f"):
+        first = first.rename(tmp_path / "a.zst")
+    decider = Decider()
+    for _ in range(2):
+        filter_files([first, empty, second], tmp_path / "out", decider)
+        assert outputs(tmp_path / "out")["unique.jsonl"] == b"one\ntwo\n"
 
 
 @pytest.mark.parametrize(

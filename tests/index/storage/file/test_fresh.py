@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from index.tools import UNFINISHED, fresh_file, keep_mode
+from index.storage.file.fresh import UNFINISHED, fresh_file, keep_mode
 
 
 def test_links_and_files_of_others_are_neither_followed_nor_removed(tmp_path: Path) -> None:

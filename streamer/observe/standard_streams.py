@@ -3,7 +3,7 @@
     closed descriptor   what it becomes
     0, input            reading fails, as from a closed one
     1, output           writing fails, as to a closed one
-    2, error            the null device: a lost message stops no work
+    2, error            the null device: an unwanted message stops no work
 
 Otherwise the next file that the process opens, such as the index, would be its standard input or output.
 """

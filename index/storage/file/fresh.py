@@ -2,8 +2,8 @@
 
     NAME.0123456789abcdef.unfinished   locked by the process that writes it, until it takes the name NAME
 
-Nobody can guess the name, and an existing file or link is never opened: who may write into the folder cannot lead the content
-elsewhere. An unlocked file of such a name was left by a killed process, and the next writer of NAME removes it.
+The name is unguessable, and an existing file or link is never opened: who may write into the folder cannot lead the content
+elsewhere. A file with such a name and without a lock was left by a killed process. The next writer of NAME removes it.
 """
 
 import fcntl
