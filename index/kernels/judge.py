@@ -221,11 +221,11 @@ def has_other_id(row: Any, place: Any, documents: Documents) -> Any:
 def judge(row: Any, place: Any, by_id: Any, documents: Documents, rule: Rule) -> Judgement:
     """Judge one candidate of a row. by_id: only versions of the row's document count."""
     nothing: Any = np.int64(NONE)
-    if documents.lost[place]:
-        return Judgement(LOST, nothing, nothing, nothing, nothing)
-    if by_id and has_other_id(row, place, documents):
-        return Judgement(OTHER_ID, nothing, nothing, nothing, nothing)
     reason, plain, distance = compared(row, place, documents, rule)
+    if documents.lost[place]:
+        return Judgement(LOST, plain, distance, nothing, nothing)
+    if by_id and has_other_id(row, place, documents):
+        return Judgement(OTHER_ID, plain, distance, nothing, nothing)
     if reason == TEMPLATE_ONLY:
         root = root_of(place, documents)
         return Judgement(ROOT_GONE if root == NONE else TEMPLATE_ONLY, plain, distance, root, nothing)

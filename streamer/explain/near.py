@@ -13,6 +13,7 @@ from index import (
     Index,
     Judged,
     Kind,
+    Match,
     Parameters,
     Position,
     Reason,
@@ -133,6 +134,17 @@ def _near(index: Index, parameters: Parameters, query: NearQuery, names: Mapping
         )
         for each, likeness in zip(found, _likenesses(parameters, query, found), strict=True)
     )
+
+
+def nearest(
+    index: Index, kind: Kind, fingerprint: npt.NDArray[np.uint64] | None, distance_max: int | None, limit: int
+) -> list[Match]:
+    """Entries nearest to a fingerprint; the earliest equal one for EXACT, none for an undecidable one."""
+    if fingerprint is None or kind not in (Kind.NEAR, Kind.EXACT):
+        return []
+    if kind is Kind.NEAR:
+        return index.query(fingerprint, distance_max, limit)[0]
+    return [match for match in index.query_exact(fingerprint) if match is not None]
 
 
 def _cosines(
