@@ -455,7 +455,7 @@ def unpack_numbers(values: Sequence[bytes]) -> npt.NDArray[np.uint64]:
 
 
 def pack_fingerprints(fingerprints: npt.NDArray[np.uint64]) -> list[bytes]:
-    """Fingerprints uint64 [n, words] as n keys of `exact` and `repeats`."""
+    """Fingerprints uint64 [n, words] as n keys of `exact`."""
     return _as_bytes(fingerprints.astype("<u8"))
 
 

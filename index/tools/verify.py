@@ -8,7 +8,7 @@ counters   all counters equal the tables' contents
 log        batches are whole, with gaps only for expired batches, and the journal has their rows; every original exists, is
            its own original and is not later, or has left the log, or is a duplicate whose own original is retired
 blocks     every entry is once in each table in which the log, the compaction state and the tombstones place it (segments,
-           `exact`, `repeats`), and no other entry is; segments are in order
+           `exact`), and no other entry is; segments are in order
 journal    a source's runs do not overlap, and name existing rows
 frames     host samples are readable, and have no more pages than allowed
 ids        every row with an id is once in the id segments if its compaction state places it there, else in none;

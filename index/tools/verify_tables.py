@@ -1,6 +1,6 @@
 """The tables' expected and actual entries, in one comparable form, streamed in batches.
 
-The log, `retired`, `repeats` and the compaction state determine the expected entries, as in `layout`.
+The log, `retired` and the compaction state determine the expected entries, as in `layout`.
 """
 
 import struct
@@ -41,7 +41,7 @@ Note = Callable[[Iterable[str]], None]
 class TableEntries:
     """Some entries in one table.
 
-    table       table in the segments; the next two numbers mean `exact` and `repeats`
+    table       table in the segments; the next number means `exact`
     parts       int64 [n], 0 to PARTS - 1
     identities  uint64 [n, w], different for any two entries in the table
     numbers     uint64 [n]
