@@ -183,7 +183,7 @@ class BruteForceFrames:
             root = self.pages[self.pages[match].root]
             is_new = len(frame) < len(values)
             nearest = min(plain_distance(values, self.pages[number].values) for _, number, _ in matches)
-            if is_new and nearest > self.root.apart:
+            if is_new and nearest > self.root.member_distance_min:
                 self.pages.append(Page(number, values, frame, bands, root.number, id_, length=letters))
             return "duplicate", root.id, told
         self.pages.append(Page(number, values, frame, bands, number, id_, length=letters))

@@ -7,9 +7,6 @@ from typing import NamedTuple
 from index.entry import Entries, Kind, Position, Source, Verdict
 from index.matching.root import RootRule
 
-RECRAWLED = 100
-"""Added to the reason of a document that is kept beside its older version."""
-
 MINOR = 50
 """Added to the reason of a version of the same substance."""
 
@@ -63,7 +60,6 @@ class Answer(NamedTuple):
 @dataclass
 class BruteForceIndex:
     distance_max: int
-    insert: str
     entries_max: int | None = None
     age_max_ms: int | None = None
     recrawl: str = "duplicate"
@@ -78,8 +74,7 @@ class BruteForceIndex:
     retired: set[int] = field(default_factory=set)
     times: dict[Source, list[int]] = field(default_factory=dict)
     watermarks: dict[Source, int] = field(default_factory=dict)
-    minor: str = "duplicate"
-    history: int = 4
+    returns_max: int = 4
     crawled: dict[str, list[Crawled]] = field(default_factory=dict)
     """By id: its records that were decided by their texts."""
     expired: set[int] = field(default_factory=set)
@@ -235,8 +230,7 @@ class BruteForceIndex:
             return Answer(Verdict.EXTENDS, reason, told_as, number, named_root.id, named_root.position)
         distance, match = min(matches)
         original = self._root(match)
-        is_member = self.root is not None and kind is Kind.NEAR and distance > self.root.apart
-        if self.insert == "all" or is_member:
+        if self.root is not None and kind is Kind.NEAR and distance > self.root.member_distance_min:
             self.known.append(itself._replace(root=original.number))
         distance = to_root.get(match, distance)
         return Answer(Verdict.DUPLICATE, reason, distance, original.number, original.id, original.position)
@@ -275,39 +269,33 @@ class BruteForceIndex:
         if dropped and visible and last.text == itself.text:
             return None
         if standing is not None and standing.text == itself.text:
-            return self._duplicate(itself, reason, standing, max(self._told(standing, itself), 0))
+            return self._duplicate(reason, standing, max(self._told(standing, itself), 0))
         if standing is not None and standing.substance == itself.substance:
-            return self._minor(itself, reason, standing, standing, last)
+            return self._minor(itself, reason, standing)
         same = dropped and last.substance == itself.substance
         if same and visible:
-            return self._minor(itself, reason, of_last, standing, last)
+            return self._minor(itself, reason, of_last)
         older = [each for each in (of_last if dropped and not same else None, standing) if each is not None]
         if not any(self._older_version_decides(each, itself, match) for each in older):
             return None
         returns = itself.substance in [each.substance for each in versions]
         named = standing or (of_last if dropped and visible else None)
-        if returns and last.returns >= self.history and named is not None:
-            return self._minor(itself, reason, named, standing, last)
+        if returns and last.returns >= self.returns_max and named is not None:
+            return self._minor(itself, reason, named)
         self._returns = last.returns + 1 if returns else 0
         return self._version(itself, reason, standing, last)
 
     def _is_own(self, known: Known, itself: Known) -> bool:
         return known.key == itself.key and known.root == known.number
 
-    def _duplicate(self, itself: Known, reason: int, original: Known, distance: int) -> Answer:
-        if self.insert == "all":
-            self.known.append(itself._replace(root=original.number))
+    def _duplicate(self, reason: int, original: Known, distance: int) -> Answer:
         return Answer(Verdict.DUPLICATE, reason, distance, original.number, original.id, original.position)
 
-    def _minor(self, itself: Known, reason: int, older: Known, standing: Known | None, last: Crawled) -> Answer:
-        if self.minor == "unique":
-            return self._version(itself, reason, standing, last)._replace(reason=reason + MINOR)
-        return self._duplicate(itself, reason + MINOR, older, self._told(older, itself))
+    def _minor(self, itself: Known, reason: int, older: Known) -> Answer:
+        return self._duplicate(reason + MINOR, older, self._told(older, itself))
 
     def _version(self, itself: Known, reason: int, standing: Known | None, last: Crawled) -> Answer:
         self.known.append(itself)
-        if self.recrawl == "as-new":
-            return Answer(Verdict.UNIQUE, reason + RECRAWLED, -1, itself.number, None, None)
         if standing is None:
             return Answer(Verdict.UPDATE, reason, -1, itself.number, itself.id, last.position)
         self.retired.add(standing.number)

@@ -15,6 +15,7 @@ from index.session import Retention
 from index.storage.parameters import Parameters
 from tests.support.entries import Row, ends_of, entries_of
 from tests.support.indexes import SMALL, opened
+from tests.support.roots import with_insert
 
 ENTERED_MAX = 2
 
@@ -50,13 +51,13 @@ def entered(index: Index, batch: Entries, rows: list[Row]) -> Counter[str]:
     return counting.counts
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 @pytest.mark.parametrize("look", [None, CosineLook(2, 0.9)])
 def test_the_walk_of_a_batch_enters_each_module_at_most_twice(insert: Any, look: Any, tmp_path: Path) -> None:
     """Whatever is in the batch: known positions, exact ones, equals of retired entries, entries that expire behind it."""
     generator = np.random.default_rng(1)
     looks = [b"", b""] if look is None else [b"\x40\x00", b"\x00\x40"]
-    parameters, seen = Parameters(insert=insert, look=look), set()
+    parameters, seen = with_insert(Parameters(look=look), insert), set()
     with opened(tmp_path, parameters, sizes=SMALL, retention=Retention(40)) as index:
         for begin in range(0, 300, 10):
             if begin % 50 == 0:
