@@ -12,16 +12,15 @@ class Reason(IntEnum):
     'no-match'
     """
 
+    # 3, 4 and 9 are taken: a version kept beside its older one, which earlier programs knew, of an ordinary, a short and a
+    # crafted text.
     ORDINARY = 0
     NO_FEATURES = 1
     SHORT_TEXT = 2
-    RECRAWLED = 3
-    RECRAWLED_SHORT_TEXT = 4
     UPDATE_MINOR = 5
     UPDATE_MINOR_SHORT_TEXT = 6
     SAME_TEXT = 7
     CRAFTED = 8
-    RECRAWLED_CRAFTED = 9
     TOMBSTONE = 16
     TOO_LARGE = 17
     NOT_UTF_8 = 18
@@ -36,13 +35,7 @@ class Reason(IntEnum):
     NOT_AVRO = 27
 
 
-AS_NEW = {
-    Reason.ORDINARY: Reason.RECRAWLED,
-    Reason.SHORT_TEXT: Reason.RECRAWLED_SHORT_TEXT,
-    Reason.CRAFTED: Reason.RECRAWLED_CRAFTED,
-}
-"""A new version that is unique next to the old one: its reason, by the fingerprint's."""
-
+_FORMER = {3: Reason.ORDINARY, 4: Reason.SHORT_TEXT, 9: Reason.CRAFTED}
 _COMPARED = (
     *(Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.EXTENDS),
     Verdict.UNDECIDABLE,
@@ -72,16 +65,10 @@ _LABELS = {
     (Verdict.UNDECIDABLE, Reason.NO_FEATURES): "no-features",
     **{(verdict, Reason.CRAFTED): "crafted" for verdict in _COMPARED},
     (Verdict.TEMPLATE, Reason.CRAFTED): "crafted-template",
-    (Verdict.UNIQUE, Reason.RECRAWLED): "recrawled",
-    (Verdict.UNIQUE, Reason.RECRAWLED_SHORT_TEXT): "short-text-recrawled",
-    (Verdict.UNIQUE, Reason.RECRAWLED_CRAFTED): "crafted-recrawled",
     (Verdict.UPDATE, Reason.ORDINARY): "recrawled",
     (Verdict.UPDATE, Reason.SHORT_TEXT): "short-text-recrawled",
-    **{
-        (verdict, reason): _hyphenated(reason)
-        for verdict in (Verdict.DUPLICATE, Verdict.UPDATE, Verdict.UNIQUE)
-        for reason in (Reason.UPDATE_MINOR, Reason.UPDATE_MINOR_SHORT_TEXT)
-    },
+    (Verdict.DUPLICATE, Reason.UPDATE_MINOR): "update-minor",
+    (Verdict.DUPLICATE, Reason.UPDATE_MINOR_SHORT_TEXT): "update-minor-short-text",
     (Verdict.SUSPECT, Reason.ORDINARY): "host-beyond-limits",
     (Verdict.EXTENDS, Reason.ORDINARY): "longer",
     (Verdict.GIVEN_BACK, Reason.ORDINARY): "given-back",
@@ -98,6 +85,18 @@ def label(verdict: Verdict, reason: Reason) -> str:
     Metrics start every label at zero, so the list is closed: an impossible pair raises KeyError.
     """
     return _LABELS[verdict, reason]
+
+
+def present_reason(verdict: Verdict, number: int) -> int:
+    """Reason for a number in an index that an earlier program wrote: a version that was kept has its text's reason.
+
+    >>> Reason(present_reason(Verdict.UNIQUE, 4)).name, Reason(present_reason(Verdict.DUPLICATE, 7)).name
+    ('SHORT_TEXT', 'SAME_TEXT')
+    """
+    kept = verdict is not Verdict.DUPLICATE
+    if kept and number in (Reason.UPDATE_MINOR, Reason.UPDATE_MINOR_SHORT_TEXT):
+        return Reason.ORDINARY if number == Reason.UPDATE_MINOR else Reason.SHORT_TEXT
+    return _FORMER.get(number, number)
 
 
 def verdict_of(verdict: str, reason: str) -> Verdict | None:

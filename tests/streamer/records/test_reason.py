@@ -3,7 +3,7 @@ from contextlib import suppress
 import pytest
 
 from index.entry import Verdict
-from streamer.records.reason import MINOR, Reason, label, labels, verdict_of
+from streamer.records.reason import Reason, label, labels, present_reason, verdict_of
 
 
 def labels_of(reason: Reason) -> list[tuple[str, str]]:
@@ -21,12 +21,11 @@ def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
             Reason.ORDINARY: 7,
             Reason.SHORT_TEXT: 3,
             Reason.CRAFTED: 7,
-            **dict.fromkeys(MINOR.values(), 3),
         }.get(reason, 1)
         for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 40
+    assert len(listed) == len(set(listed)) == 33
     # What a person gives back is no decision of the service, and no metric.
     assert set(listed) == {*labels(), ("given-back", "given-back")}
 
@@ -71,18 +70,28 @@ def test_a_pair_that_cannot_occur_has_no_label() -> None:
         label(Verdict.DEAD_LETTER, Reason.ORDINARY)
 
 
+def test_a_reason_that_an_earlier_program_gave_has_a_present_one_and_others_stay() -> None:
+    assert [present_reason(Verdict.UNIQUE, number) for number in (3, 4, 9)] == [
+        *(Reason.ORDINARY, Reason.SHORT_TEXT, Reason.CRAFTED)
+    ]
+    for verdict in (Verdict.UNIQUE, Verdict.UPDATE):
+        assert [present_reason(verdict, number) for number in (5, 6)] == [Reason.ORDINARY, Reason.SHORT_TEXT]
+    for verdict in Verdict:
+        for reason in Reason:
+            with suppress(KeyError):
+                label(verdict, reason)
+                assert present_reason(verdict, reason) == reason
+
+
 def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
     assert {reason.name: reason.value for reason in Reason} == {
         "ORDINARY": 0,
         "NO_FEATURES": 1,
         "SHORT_TEXT": 2,
-        "RECRAWLED": 3,
-        "RECRAWLED_SHORT_TEXT": 4,
         "UPDATE_MINOR": 5,
         "UPDATE_MINOR_SHORT_TEXT": 6,
         "SAME_TEXT": 7,
         "CRAFTED": 8,
-        "RECRAWLED_CRAFTED": 9,
         "TOMBSTONE": 16,
         "TOO_LARGE": 17,
         "NOT_UTF_8": 18,
