@@ -94,12 +94,16 @@ def test_an_index_decides_by_a_stricter_distance_as_one_that_was_made_with_it(in
     rows = rows_of(data.draw(st.integers(0, 2**32)), data.draw(st.integers(2, 120)), 64)
     half = len(rows) // 2
     root = root_rules(insert, distance_max, data)
-    stored = Parameters(64, data.draw(st.integers(distance_max + 1, 7)), insert, root=root and RootRule(20, root.member_distance_min))
+    stored = Parameters(
+        64, data.draw(st.integers(distance_max + 1, 7)), insert, root=root and RootRule(20, root.member_distance_min)
+    )
     oracle = BruteForceIndex(distance_max, root=root)
     with tempfile.TemporaryDirectory() as directory:
         opened(Path(directory), stored).close()
         for part in (rows[:half], rows[half:]):
-            asked = Parameters(64, distance_max, insert, root=root and replace(root, member_distance_min=distance_max // 3))
+            asked = Parameters(
+                64, distance_max, insert, root=root and replace(root, member_distance_min=distance_max // 3)
+            )
             with opened(Path(directory), asked) as index:
                 assert admitted(index, part) == oracle.admit(entries_of(part), ends_of(part))
 

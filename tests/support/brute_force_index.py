@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from index import Reason
 from index.entry import Entries, Kind, Position, Source, Verdict
 from index.matching.root import RootRule
 
@@ -55,6 +56,15 @@ class Answer(NamedTuple):
     original: int | None
     original_id: str | None
     original_position: Position | None
+
+
+class Judged(NamedTuple):
+    """What is said of an entry near a document; root_distance: None unless the root was measured."""
+
+    number: int
+    distance: int
+    reason: Reason
+    root_distance: int | None
 
 
 @dataclass
@@ -234,6 +244,39 @@ class BruteForceIndex:
             self.known.append(itself._replace(root=original.number))
         distance = to_root.get(match, distance)
         return Answer(Verdict.DUPLICATE, reason, distance, original.number, original.id, original.position)
+
+    def judged(self, entries: Entries, row: int, radius: int) -> list[Judged]:
+        """Why each entry within a distance would make a document a duplicate, or would not; the nearest first."""
+        kind, fingerprint = Kind(int(entries.kinds[row])), _fingerprint(entries, row)
+        radius = 0 if kind is Kind.EXACT else radius
+        counting = [known for known in self.known if known.kind is kind and known.number not in self.retired]
+        near = [known for known in counting if self.distance(known.fingerprint, fingerprint) <= radius]
+        found = [self._judged(entries, row, known) for known in near]
+        return sorted(found, key=lambda each: (each.distance, each.number))
+
+    def _judged(self, entries: Entries, row: int, known: Known) -> Judged:
+        kind, id_, fingerprint = Kind(int(entries.kinds[row])), entries.ids[row], _fingerprint(entries, row)
+        distance, root = self.distance_to_root(known.fingerprint, fingerprint), self._root(known.number)
+        given_back = {*self.given_back.values(), *self.updated} - self.retired
+        is_back = any(self.known[each].id == id_ for each in given_back)
+        if is_back and not (known.id == id_ == root.id):
+            return Judged(known.number, distance, Reason.OTHER_ID, None)
+        if kind is Kind.NEAR and distance > self.distance_max:
+            return Judged(known.number, distance, Reason.TOO_FAR, None)
+        if kind is Kind.NEAR and self._refuses(distance, entries, row, known):
+            return Judged(known.number, distance, Reason.REFUSED, None)
+        if known.root in self.retired and known.root != known.number:
+            return Judged(known.number, distance, Reason.ROOT_GONE, None)
+        to_root = self.distance_to_root(root.fingerprint, fingerprint) if kind is Kind.NEAR else 0
+        is_far = self.root is not None and to_root > self.root.distance_max
+        if kind is Kind.NEAR and (is_far or self._refuses(to_root, entries, row, root)):
+            return Judged(known.number, distance, Reason.ROOT_TOO_FAR, to_root)
+        is_short = self._is_short(root, int(entries.letters[row]), fingerprint)
+        return Judged(known.number, distance, Reason.TOO_SHORT if is_short else Reason.COUNTS, to_root)
+
+    def _refuses(self, distance: int, entries: Entries, row: int, known: Known) -> bool:
+        look = b"" if entries.looks is None else entries.looks[row].tobytes()
+        return self.second_look is not None and self.second_look(distance, known.look, look) is None
 
     def _is_short(self, root: Known, length: int, fingerprint: int) -> bool:
         known = self.longer and length and root.length

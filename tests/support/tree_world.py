@@ -35,9 +35,7 @@ class Oracle:
     """Distances by definition."""
 
     def __init__(self, parameters: Parameters) -> None:
-        self.signatures = (
-            None if parameters.banding is None else BruteForceSignatures(0, banding=parameters.banding)
-        )
+        self.signatures = None if parameters.banding is None else BruteForceSignatures(0, banding=parameters.banding)
 
     def distance(self, one: Words, other: Words) -> int:
         left, right = (sum(word << 64 * place for place, word in enumerate(reversed(each))) for each in (one, other))

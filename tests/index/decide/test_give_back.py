@@ -150,10 +150,10 @@ def test_each_version_of_a_page_given_back_is_given_back_however_batches_are_cut
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_a_copy_of_a_page_that_an_update_replaces_becomes_a_version_of_a_page_given_back(
+def test_a_copy_of_a_page_that_an_update_replaces_is_no_version_of_a_page_given_back(
     tmp_path: Path, together: bool
 ) -> None:
-    """With insert = "all" a dropped copy outlives the page that it resembled."""
+    """A dropped copy counts no longer than the page that it resembled, under whatever id."""
     copy = Row(2, 0b111, id="dropped", host="there")
     update = Row(3, 0b111 << 40, id="original")
     near_copy = Row(4, 0b111 | 0b11 << 50, id="dropped", host="elsewhere")
@@ -163,7 +163,7 @@ def test_a_copy_of_a_page_that_an_update_replaces_becomes_a_version_of_a_page_gi
         batches = [[update, near_copy]] if together else [[update], [near_copy]]
         assert [each for batch in batches for each in admitted(index, *batch)] == [
             ("update", "original"),
-            ("duplicate", "dropped"),
+            ("unique", None),
         ]
 
 

@@ -102,7 +102,9 @@ def test_an_index_decides_by_a_stricter_similarity_as_one_that_was_made_with_it_
     half = len(rows) // 2
     root = RootRule(distance_of(similarity_min / 2), 500) if insert == "root" else None
     stored = parameters_of(banding, insert, 0.5, root and RootRule(distance_of(0.1), 500))
-    asked = parameters_of(banding_for(64, 8, similarity_min), insert, similarity_min, root and replace(root, member_distance_min=100))
+    asked = parameters_of(
+        banding_for(64, 8, similarity_min), insert, similarity_min, root and replace(root, member_distance_min=100)
+    )
     oracle = BruteForceSignatures(distance_of(similarity_min), banding=banding, root=root)
     with tempfile.TemporaryDirectory() as directory:
         Index.open(Path(directory), stored, map_bytes_max=MAP_BYTES_MAX).close()
@@ -131,7 +133,9 @@ def test_small_slices_and_pieces_change_no_verdict(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(prepare, "ROWS_AT_ONCE", 17)
     for root in (None, RootRule(5_000)):
         oracle = BruteForceSignatures(distance_of(0.6), banding=banding, root=root)
-        with fresh(parameters_of(banding, "unique" if root is None else "root", 0.6, root), TreeSizes(20, 200)) as index:
+        with fresh(
+            parameters_of(banding, "unique" if root is None else "root", 0.6, root), TreeSizes(20, 200)
+        ) as index:
             for part in (rows[:40], rows[40:60], rows[60:]):
                 assert admitted(index, part) == oracle.admit(entries_of(part, banding.bits), ends_of(part))
 
@@ -184,7 +188,9 @@ def test_a_query_gives_those_that_share_a_band_nearest_first(tmp_path: Path) -> 
     banding = banding_for(128, 8, 0.7)
     rows = [row for row in rows_of(3, 60, banding, centres=2) if row.kind is Kind.NEAR]
     oracle = BruteForceSignatures(0, banding=banding)
-    with Index.open(tmp_path, parameters_of(banding, "root", 1.0, RootRule(10_000)), map_bytes_max=MAP_BYTES_MAX) as index:
+    with Index.open(
+        tmp_path, parameters_of(banding, "root", 1.0, RootRule(10_000)), map_bytes_max=MAP_BYTES_MAX
+    ) as index:
         admitted(index, rows)
         answers = index.query(entries_of(rows, banding.bits).fingerprints, 5_000, limit=100)
         with pytest.raises(ValueError, match="0 to 10000"):

@@ -56,7 +56,6 @@ class LoadedWorld(World):
         return tree
 
 
-
 @of_schemes
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 2**32), drops_logs=st.booleans(), stripe_entries=st.sampled_from([1, 4, 1000]))
