@@ -256,7 +256,8 @@ class BruteForceIndex:
 
     def _judged(self, entries: Entries, row: int, known: Known) -> Judged:
         kind, id_, fingerprint = Kind(int(entries.kinds[row])), entries.ids[row], _fingerprint(entries, row)
-        distance, root = self.distance_to_root(known.fingerprint, fingerprint), self._root(known.number)
+        root = self._root(known.number)
+        distance = self.distance_to_root(known.fingerprint, fingerprint) if kind is Kind.NEAR else 0
         given_back = {*self.given_back.values(), *self.updated} - self.retired
         is_back = any(self.known[each].id == id_ for each in given_back)
         if is_back and not (known.id == id_ == root.id):
