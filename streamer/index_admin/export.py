@@ -35,7 +35,6 @@ from index.tools import BulkLoader, HostSample, Importer, Original, Record, Snap
 from streamer.errors import InputUnreadable
 from streamer.fingerprint.fingerprints import from_hexadecimal
 from streamer.records.any_json import dumps, loads
-from streamer.records.reason import present_reason
 from streamer.transports.files.line_reader import STANDARD_INPUT
 from streamer.transports.files.replacing import replacing
 
@@ -192,12 +191,11 @@ class _Lines:
                 bytes.fromhex(fields.get("look", "")),
                 tuple(np.frombuffer(bytes.fromhex(fields.get("frame", "")), "<u8").tolist()),
             )
-        verdict = _VERDICTS[fields["verdict"]]
         return Record(
             source,
             fields["offset"],
-            verdict,
-            present_reason(verdict, fields["reason"]),
+            _VERDICTS[fields["verdict"]],
+            fields["reason"],
             origin=origin,
             document=document,
             version=_version(fields),

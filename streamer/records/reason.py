@@ -12,8 +12,7 @@ class Reason(IntEnum):
     'no-match'
     """
 
-    # 3, 4 and 9 are taken: a version kept beside its older one, which earlier programs knew, of an ordinary, a short and a
-    # crafted text.
+    # 3, 4 and 9 are taken: versions that earlier programs kept beside their older ones, of ordinary, short and crafted texts.
     ORDINARY = 0
     NO_FEATURES = 1
     SHORT_TEXT = 2
@@ -34,8 +33,11 @@ class Reason(IntEnum):
     SCHEMA_UNKNOWN = 26
     NOT_AVRO = 27
 
+    @classmethod
+    def _missing_(cls, value: object) -> "Reason | None":
+        return {3: cls.ORDINARY, 4: cls.SHORT_TEXT, 9: cls.CRAFTED}.get(value) if isinstance(value, int) else None
 
-_FORMER = {3: Reason.ORDINARY, 4: Reason.SHORT_TEXT, 9: Reason.CRAFTED}
+
 _COMPARED = (
     *(Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.EXTENDS),
     Verdict.UNDECIDABLE,
@@ -75,6 +77,11 @@ _LABELS = {
     **{(Verdict.DEAD_LETTER, reason): _hyphenated(reason) for reason in Reason if reason >= Reason.TOMBSTONE},
 }
 
+_FORMER = {
+    (verdict, minor): own for verdict in (Verdict.UNIQUE, Verdict.UPDATE) for own, minor in reversed(MINOR.items())
+}
+"""Minor versions that earlier programs could keep: the reason that they have now."""
+
 _VERDICTS = {(verdict.label, text): verdict for (verdict, _), text in _LABELS.items()}
 _BY_LABEL = {verdict.label: verdict for verdict in reversed(Verdict)}
 
@@ -84,19 +91,7 @@ def label(verdict: Verdict, reason: Reason) -> str:
 
     Metrics start every label at zero, so the list is closed: an impossible pair raises KeyError.
     """
-    return _LABELS[verdict, reason]
-
-
-def present_reason(verdict: Verdict, number: int) -> int:
-    """Reason for a number in an index that an earlier program wrote: a version that was kept has its text's reason.
-
-    >>> Reason(present_reason(Verdict.UNIQUE, 4)).name, Reason(present_reason(Verdict.DUPLICATE, 7)).name
-    ('SHORT_TEXT', 'SAME_TEXT')
-    """
-    kept = verdict is not Verdict.DUPLICATE
-    if kept and number in (Reason.UPDATE_MINOR, Reason.UPDATE_MINOR_SHORT_TEXT):
-        return Reason.ORDINARY if number == Reason.UPDATE_MINOR else Reason.SHORT_TEXT
-    return _FORMER.get(number, number)
+    return _LABELS[verdict, _FORMER.get((verdict, reason), reason)]
 
 
 def verdict_of(verdict: str, reason: str) -> Verdict | None:

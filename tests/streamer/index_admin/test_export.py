@@ -87,7 +87,7 @@ def test_an_exported_index_comes_back_equal_and_a_second_time_changes_nothing(
 @pytest.mark.parametrize("kind", LOOKS)
 def test_an_exported_index_with_a_second_look_decides_as_before(kind: str, tmp_path: Path) -> None:
     look = LOOKS[kind]
-    parameters, rows = parameters_with(look, "unique"), looked_at_rows(3, 120, look)
+    parameters, rows = parameters_with(look), looked_at_rows(3, 120, look)
     following = [row._replace(offset=row.offset + 1_000) for row in looked_at_rows(4, 60, look)]
     following += [row._replace(offset=row.offset + 2_000) for row in rows]
     filled(tmp_path / "first", rows, parameters)
@@ -104,7 +104,7 @@ def test_an_exported_index_with_a_second_look_decides_as_before(kind: str, tmp_p
 
 def test_a_line_whose_look_is_not_as_long_as_the_others_is_refused(tmp_path: Path) -> None:
     look = LOOKS["cosine"]
-    filled(tmp_path / "first", looked_at_rows(3, 10, look), parameters_with(look, "unique"))
+    filled(tmp_path / "first", looked_at_rows(3, 10, look), parameters_with(look))
     exported(tmp_path / "first", tmp_path / "export.jsonl")
     text = (tmp_path / "export.jsonl").read_text()
     (tmp_path / "export.jsonl").write_text(text.replace('"look":"', '"look":"ff', 1))
@@ -232,8 +232,8 @@ def test_an_export_of_an_earlier_program_is_entered_with_its_limits_and_its_reas
     assert imported(tmp_path / "export.jsonl", tmp_path / "second") == (4, 0)
     with looked_at(tmp_path / "second") as index:
         assert index.parameters == parameters
-        reasons = [record.reason for record in all_records(index)]
-    assert reasons == [Reason.ORDINARY, Reason.SHORT_TEXT, Reason.ORDINARY, Reason.CRAFTED]
+        reasons = [Reason(record.reason) for record in all_records(index)]
+    assert reasons == [Reason.ORDINARY, Reason.SHORT_TEXT, Reason.UPDATE_MINOR, Reason.CRAFTED]
     assert wrong(tmp_path / "second") == {}
 
 
