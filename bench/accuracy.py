@@ -39,7 +39,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.named_settings import Hashing, Insert, Setting, hasher_for, parse
+from bench.named_settings import Hashing, Policy, Setting, hasher_for, parse
 from bench.scoring import Pairs, counting, decide, near_pairs, policy_similarities
 from index.entry import Kind
 from index.matching.minhash import DISTANCE_UNITS
@@ -162,11 +162,11 @@ class Stream:
         truth = self.truth_of(originals, setting.insert)
         return result(self.name, setting, originals >= 0, truth, prints, seconds)
 
-    def judge(self, originals: npt.NDArray[np.int64], insert: Insert) -> Scores:
+    def judge(self, originals: npt.NDArray[np.int64], insert: Policy) -> Scores:
         """Score decisions on this stream: int64 [n], row of each document's original, -1 where it is unique."""
         return score(originals >= 0, self.truth_of(originals, insert))
 
-    def truth_of(self, originals: npt.NDArray[np.int64], insert: Insert) -> Truth:
+    def truth_of(self, originals: npt.NDArray[np.int64], insert: Policy) -> Truth:
         """Truth about a policy: a duplicate resembles a document that the policy keeps, any other document none at all."""
         return Truth(self._kept[insert] >= DUPLICATE_MIN, self._similarities(originals) < UNIQUE_BELOW)
 
@@ -359,7 +359,7 @@ def main(
         settings = [parse(name) for name in names]
     except ValueError as problem:
         raise click.BadParameter(str(problem)) from problem
-    policies: tuple[Insert, ...] = ("unique", "all") if insert == "both" else (insert,) if insert else ()
+    policies: tuple[Policy, ...] = ("unique", "all") if insert == "both" else (insert,) if insert else ()
     if policies:
         settings = [replace(one, insert=policy) for one in settings for policy in policies]
     if place == "memory" and any(setting.insert == "root" for setting in settings):

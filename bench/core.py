@@ -41,7 +41,7 @@ Labels = Mapping[str, Set[str]]
 _LONGER = "index.longer=duplicate"
 _THEIRS = (
     *("minhash.shingles=words", "minhash.similarity_min=0.5", "minhash.bins=256", "minhash.features_min=1"),
-    *("index.insert=all", "index.templates=false", _LONGER),
+    *("index.root_similarity_min=0.01", "index.templates=false", _LONGER),
 )
 WAYS: dict[str, tuple[str, ...]] = {
     "words": (*_THEIRS, "minhash.shingle_words=1"),

@@ -23,7 +23,7 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.accuracy import PROGRESS, Result, machine, open_sets
-from bench.named_settings import Insert, Setting
+from bench.named_settings import Policy, Setting
 from index.matching.minhash import BIN_BITS, BINS, Banding, distance_of
 from streamer.settings.settings import Fingerprint, Minhash
 
@@ -58,7 +58,7 @@ def bytes_per_document(banding: Banding) -> int:
 
 
 def settings_for(
-    shingles: Literal["characters", "words"], similarity_min: float, bands: Sequence[int], inserts: Sequence[Insert]
+    shingles: Literal["characters", "words"], similarity_min: float, bands: Sequence[int], inserts: Sequence[Policy]
 ) -> list[tuple[Banding, Setting]]:
     """Every shape under every policy, the one of fewest bytes first."""
     found: list[tuple[Banding, Setting]] = []
@@ -117,7 +117,7 @@ def main(
     insert: Literal["unique", "all", "both"],
     as_json: bool,
 ) -> None:
-    policies: tuple[Insert, ...] = ("unique", "all") if insert == "both" else (insert,)
+    policies: tuple[Policy, ...] = ("unique", "all") if insert == "both" else (insert,)
     shapes = settings_for(shingles, similarity_min, bands, policies)
     points = [
         Point(banding, each.run(setting, "disk", setting.distance_max))

@@ -1,4 +1,4 @@
-"""Archives as a hostile or broken crawler might write them, for `bench.fuzz --what archives`."""
+"""Archives as a hostile or broken crawler might write them, for `bench.fuzz --of archives`."""
 
 import gzip
 import random

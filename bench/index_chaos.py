@@ -33,6 +33,7 @@ from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index, internals_of
 from index.lsm.compaction import TreeSizes
 from index.matching.minhash import banding_for
+from index.matching.root import RootRule
 from index.session import ReadSession, Retention
 from index.storage import journal, sources
 from index.storage.counters import counters_of
@@ -50,7 +51,11 @@ DOCUMENTS = 6_000
 SIZES = TreeSizes(memtable_entries=150, segment_bytes=512)
 KEPT = Retention(entries_max=1_500)
 BANDING = banding_for(64, 8, 0.7)
-SCHEMES = {"simhash": Parameters(64, 4, "unique"), "minhash": Parameters(BANDING.bits, 3_000, "all", {}, BANDING)}
+ROOT = RootRule(distance_max=5_000)
+SCHEMES = {
+    "simhash": Parameters(64, 4, "unique"),
+    "minhash": Parameters(BANDING.bits, 3_000, "root", {}, BANDING, root=ROOT),
+}
 WRITES = {
     "append": (Table.LOG, "put"),
     "note positions": (Table.JOURNAL, "put"),

@@ -35,6 +35,7 @@ from index.errors import IndexDamaged, IndexProblem
 from index.index import Index
 from index.lsm.compaction import TreeSizes
 from index.matching.minhash import banding_for
+from index.matching.root import RootRule
 from index.session import Retention
 from index.storage import data_file
 from index.storage.data_file import DATA_FILE
@@ -46,7 +47,11 @@ SOURCES = (Source("news", 0), Source("news", 1))
 SIZES = TreeSizes(memtable_entries=120, segment_bytes=512)
 KEPT = Retention(entries_max=700)
 BANDING = banding_for(64, 8, 0.7)
-SCHEMES = {"simhash": Parameters(64, 3, "unique"), "minhash": Parameters(BANDING.bits, 3_000, "all", {}, BANDING)}
+ROOT = RootRule(distance_max=5_000)
+SCHEMES = {
+    "simhash": Parameters(64, 3, "unique"),
+    "minhash": Parameters(BANDING.bits, 3_000, "root", {}, BANDING, root=ROOT),
+}
 ROWS, BATCHES = 25, 40
 CENTRES = 150
 MAP_BYTES = 2**26

@@ -31,6 +31,8 @@ RUN_TIMEOUT_SECONDS = 600
 
 def overrides(setting: Setting) -> tuple[str, ...]:
     """Setting of the accuracy bench as the service's own settings; an empty text stands for an unset one."""
+    if setting.insert == "all":
+        raise click.BadParameter(f"{setting.name}: no service enters all documents. End the name in -root or -unique.")
     sections: dict[str, Section] = {"fingerprint": setting.fingerprint}
     if setting.minhash is not None:
         sections["minhash"] = setting.minhash

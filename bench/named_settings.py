@@ -2,12 +2,12 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from index.entry import Insert
 from index.matching.minhash import distance_of
 from index.matching.second_look import Look, MetadataLook
 from index.storage.parameters import Parameters
+from streamer.evaluation.scores import entering_all
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
@@ -16,13 +16,16 @@ from streamer.settings.settings import Decode, Fingerprint, Index, Minhash, Seco
 
 Hashing = Fingerprint | Minhash
 
+Policy = Literal["unique", "root", "all"]
+"""Documents that enter: as `index.insert` says, or with "all" those of `streamer.evaluation.scores.entering_all`."""
+
 _NAME = re.compile(
     r"((?P<preset>simhash-[a-z]+(-[12])?)|(?P<features>words|shingles(?P<shingle_words>\d+))-(?P<log>log-?)?tf)"
     r"-(?P<bits>64|128)-(?P<distance>\d+)"
     r"(?P<rest>(-(min|chars|markers|title)\d+|-unique|-root|-all|-jieba|-compiled|-particles|-idf|-topic|-length|-simplify|-html"
     r"|-pos([a-z]+[0-9.]+)+|-cosine[01]\.?\d*|-cells\d+|-metadata)*)"
 )
-_POLICIES: dict[str, Insert] = {policy: policy for policy in get_args(Insert)}
+_POLICIES: dict[str, Policy] = {policy: policy for policy in get_args(Policy)}
 _SWITCHES: dict[str, tuple[str, object]] = {
     "jieba": ("segmenter", "jieba"),
     "compiled": ("segmenter", "compiled"),
@@ -53,7 +56,7 @@ class Setting:
 
     fingerprint: Fingerprint
     distance_max: int
-    insert: Insert
+    insert: Policy
     minhash: Minhash | None = None
     bands: int | None = None
     second_look: SecondLook = _SECOND_LOOK
@@ -71,16 +74,19 @@ class Setting:
     @property
     def parameters(self) -> Parameters:
         """Parameters of an index for this setting."""
+        insert = "unique" if self.insert == "all" else self.insert
         sections: dict[str, Section | dict[str, Any]] = {
             # Whole, so that nothing of it follows from the scheme.
             "fingerprint": self.fingerprint.model_dump(),
             "second_look": self.second_look,
-            "index": Index(distance_max=self.distance_max if self.minhash is None else 0, insert=self.insert),
+            "index": Index(distance_max=self.distance_max if self.minhash is None else 0, insert=insert),
             "decode": Decode(metadata=["/metadata"]),
         }
         if self.minhash is not None:
             sections["minhash"] = self.minhash
         parameters = parameters_for(Settings.model_validate(sections), {"bench": self.name})
+        if self.insert == "all":
+            parameters = entering_all(parameters)
         if self.bands is None or parameters.banding is None:
             return parameters
         return replace(parameters, banding=replace(parameters.banding, bands=self.bands))
@@ -127,12 +133,12 @@ def parse(name: str) -> Setting:
     whole, _, policy = name.rpartition("-") if name.endswith(("-unique", "-all")) else (name, "", "")
     if whole == "simhash" or (whole in METHOD_PRESETS and whole != "minhash"):
         scheme = [f"fingerprint.scheme={whole}"] if whole == "simhash" else []
-        more = [f"index.insert={policy}"] if policy else []
-        settings = load(None, [*scheme, *more], {}, preset=None if scheme else whole)
+        settings = load(None, scheme, {}, preset=None if scheme else whole)
         index, chosen = settings.index, settings.minhash
+        entering = _POLICIES[policy or index.insert]
         if settings.fingerprint.scheme == "minhash":
-            return Setting(settings.fingerprint, distance_of(chosen.similarity_min), index.insert, chosen)
-        return Setting(settings.fingerprint, index.distance_max, index.insert, second_look=settings.second_look)
+            return Setting(settings.fingerprint, distance_of(chosen.similarity_min), entering, chosen)
+        return Setting(settings.fingerprint, index.distance_max, entering, second_look=settings.second_look)
     if name.startswith("minhash"):
         return _parse_minhash(name)
     match = _NAME.fullmatch(name)
@@ -147,7 +153,7 @@ def parse(name: str) -> Setting:
     if match["shingle_words"]:
         values["shingle_words"] = int(match["shingle_words"])
     values["bits"] = int(match["bits"])
-    insert: Insert = "unique"
+    insert: Policy = "unique"
     look_values = SecondLook().model_dump()
     for part in filter(None, match["rest"].split("-")):
         word, number = part.rstrip("0123456789"), part.lstrip("abcdefghijklmnopqrstuvwxyz")
@@ -175,7 +181,7 @@ def parse(name: str) -> Setting:
 
 def _parse_minhash(name: str) -> Setting:
     values: dict[str, object] = Minhash().model_dump()
-    insert: Insert = Index().insert
+    insert: Policy = Index().insert
     bands = None
     if name != "minhash":
         match = _MINHASH_NAME.fullmatch(name)

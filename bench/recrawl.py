@@ -8,7 +8,7 @@ counters  pages whose counter and date change at every crawl; 0 is right
 digit     long texts with one digit in their prose changed; all is right
 facts     pages whose fact in a short line changes: found for missing, a price, a score; all is right
 mirror    pages that were dropped as copies of a mirror, and whose text then changes; all is right
-turns     two texts of one page in turn; at most twice `index.recrawl_history` is right
+turns     two texts of one page in turn; four are right, and all other turns are duplicates
 stolen    a page changes after another host came with its id; all is right
 """
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from bench.named_settings import Insert
+from bench.named_settings import Policy
 from index.entry import Kind
 from index.matching.frame import framed_distances
 from index.matching.minhash import Banding
@@ -81,7 +81,7 @@ def _table(
     return apart
 
 
-def decide(pairs: Pairs, count: int, distance_max: int, insert: Insert) -> npt.NDArray[np.int64]:
+def decide(pairs: Pairs, count: int, distance_max: int, insert: Policy) -> npt.NDArray[np.int64]:
     """Decisions by the index's definition: row of each row's original, -1 where it is no duplicate.
 
     A row's match is the nearest entry, and the earliest of equally near ones. Its original is the unique row at the root.
@@ -100,7 +100,7 @@ def decide(pairs: Pairs, count: int, distance_max: int, insert: Insert) -> npt.N
     return originals
 
 
-def policy_similarities(pairs: Pairs, count: int, insert: Insert) -> npt.NDArray[np.float64]:
+def policy_similarities(pairs: Pairs, count: int, insert: Policy) -> npt.NDArray[np.float64]:
     """Largest exact similarity of each row with an earlier document that this policy would have kept.
 
     With `unique` those that are themselves below DUPLICATE_MIN; with `all`, and so with `root`, which may find less, every

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from index import errors
     from index.decide.find import Decided, EntryState
+    from index.decide.near import Judged
     from index.entry import (
         NO_DISTANCE,
         NO_NUMBER,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         standing_for_themselves,
     )
     from index.index import Index, Match, WatchedHosts
+    from index.kernels.judge import Reason
     from index.matching import minhash, second_look
     from index.matching.frame import FrameRule
     from index.matching.root import RootRule
@@ -59,12 +61,14 @@ __all__ = [
     "HostShare",
     "Index",
     "Insert",
+    "Judged",
     "Kind",
     "Longer",
     "Match",
     "Named",
     "Parameters",
     "Position",
+    "Reason",
     "Recrawl",
     "RecrawlPolicy",
     "Retention",
@@ -93,6 +97,8 @@ _HOMES = (
     "index.session",
     "index.decide.find",
     "index.stories.listing",
+    "index.kernels.judge",
+    "index.decide.near",
     "index.index",
 )
 """Modules of the other names. A module imports only earlier ones, so a name loads no more than it needs."""

@@ -20,15 +20,11 @@ NO_DISTANCE = -1
 RATIO_MAX = 2**16 - 1
 """Largest length ratio, in thousandths; greater ones count as this one."""
 
-Insert = Literal["unique", "root", "all"]
-"""Documents that become entries: unique ones, also duplicates near their root, or all."""
+Insert = Literal["unique", "root"]
+"""Documents that become entries: unique ones, or also duplicates near their root."""
 
-RecrawlPolicy = Literal["duplicate", "update", "as-new"]
-"""What a known id with another text is: ids ignored, an update, or a new document."""
-
-
-MinorPolicy = Literal["duplicate", "unique"]
-"""What a known id with another text but the same substance is."""
+RecrawlPolicy = Literal["duplicate", "update"]
+"""What a known id with another text is: ids ignored, or an update."""
 
 
 class Verdict(IntEnum):

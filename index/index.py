@@ -15,12 +15,12 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import admit, check, find, forget, give_back, restore
+from index.decide import admit, check, find, forget, give_back, near, restore
 from index.decide.find import Decided, EntryState
 from index.decide.forget import ignored
-from index.decide.lookup import resembling
+from index.decide.near import Judged
 from index.decide.restore import NO_ENDS, Restored
-from index.entry import NO_NUMBER, Applied, Decisions, Entries, HostShare, Position, Source
+from index.entry import Applied, Decisions, Entries, HostShare, Position, Source
 from index.errors import IndexMissing
 from index.lsm.compaction import TreeSizes
 from index.lsm.id_table import IdTable
@@ -124,7 +124,6 @@ class Index(AbstractContextManager["Index"]):
         map_bytes_initial: int = MAP_BYTES_INITIAL,
         read_only: bool = False,
         hooks: CommitHooks | None = None,
-        journal: bool = True,
         sizes: TreeSizes = SIZES,
         retention: Retention = KEEP_ALL,
         guard: Guard = GUARD,
@@ -141,7 +140,6 @@ class Index(AbstractContextManager["Index"]):
         map_bytes_initial  first size of the memory map, which doubles up to map_bytes_max
         read_only          no writes, and the index must exist
         hooks              called around every commit
-        journal            False: positions are neither read nor noted, so deciding is not idempotent; for tests only
         sizes              when the memtable freezes, and how large segments grow
         equal_reasons      by a duplicate's own reason: the one to journal if its text equals its original's
         longer             None: a document may be a duplicate however much longer it is
@@ -175,7 +173,7 @@ class Index(AbstractContextManager["Index"]):
             identity = identified(store, where)
             tree, ids = Tree(stored, sizes), IdTable(sizes)
             named_hosts: set[int] | None = set() if stories else None
-            policies = retention, journal, guard, recrawl, equal_reasons, longer, named_hosts
+            policies = retention, guard, recrawl, equal_reasons, longer, named_hosts
             opened = OpenIndex(directory, identity, store, tree, ids, stored, *policies)
             if not read_only:
                 # Load the newest entries now, without the writer lock, so the first batch does not wait for them.
@@ -209,15 +207,14 @@ class Index(AbstractContextManager["Index"]):
         within distance_max, the earliest on ties; an EXACT document, of the earliest equal EXACT entry. With a second
         look only matches that it accepts count, at its distances.
 
-        With insert = "unique" only UNIQUE documents become entries. With "all" duplicates do too: a duplicate's original
-        is the UNIQUE document at its match's root, and `distances` has the distance to the match. With "root" duplicates
-        far enough from their match become entries. A match then counts only if its root is near enough too, and
-        `distances` has the distance to that root. A match with a retired root is its own root.
+        With insert = "unique" only UNIQUE documents become entries. With "root" duplicates far enough from all their
+        matches become entries too. A match then counts only if its root is near enough too, and `distances` has the
+        distance to that root. A match that went out as unique is its own root once its root is retired.
 
         With recrawl = "update" a known id with another text is an UPDATE: an entry that names and retires the older
         version. `distances` has their distance if both are NEAR. If another entry is nearer than the older version, the
-        document is a DUPLICATE of that entry, and the older version stays. With "as-new" a known id with another text
-        is UNIQUE, and the older version stays. With either, a document equal to its older version is a DUPLICATE of it.
+        document is a DUPLICATE of that entry, and the older version stays. A document equal to its older version is a
+        DUPLICATE of it.
 
         The older version is the visible entry, from a UNIQUE or UPDATE row with the same id, that the last record
         with this id was or duplicated; without one, the record before counts, back to the last 64.
@@ -260,12 +257,9 @@ class Index(AbstractContextManager["Index"]):
 
         Rows at journaled positions stay unchanged. The original of a DUPLICATE or SUSPECT row must be in the journal or
         an original in this batch; otherwise the row is left out and counted. Such rows become entries only with
-        insert = "root" or "all"; with "all" their journaled distance is NO_DISTANCE, as the match is unknown. Record
-        times advance as in `admit`. Raises IndexFull, IndexDamaged; ValueError for an unsound batch.
+        insert = "root". Record times advance as in `admit`. Raises IndexFull, IndexDamaged; ValueError for an unsound batch.
         """
         restore.require_restorable(entries, verdicts, originals, self.parameters)
-        if not self._opened.journaling:
-            raise ValueError("an index without its journal cannot be restored")
         return self._opened.write(lambda session: restore.restore(session, entries, verdicts, originals, ends))
 
     def give_back(self, entries: Entries, *, delivered: bool = False) -> npt.NDArray[np.bool_]:
@@ -359,7 +353,7 @@ class Index(AbstractContextManager["Index"]):
         lookup = lookup_of(without_frames(fingerprints, self.parameters.stored_words), self.parameters, radius)
 
         def operation(session: ReadSession) -> list[list[Match]]:
-            matches, _ = resembling(session, lookup, limit)
+            matches = near.within(session, lookup, limit)
             stored = documents.read(session.transaction, matches.numbers, session.words)
             answer: list[list[Match]] = [[] for _ in range(len(fingerprints))]
             columns = (matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist())
@@ -369,16 +363,29 @@ class Index(AbstractContextManager["Index"]):
 
         return self._opened.read(operation)
 
+    def judged(self, entries: Entries, distance_max: int | None = None, limit: int = 10) -> list[list[Judged]]:
+        """Entries near each document, nearest and earliest first, and why each makes it a duplicate or not; writes nothing.
+
+        Judges by the rule that `admit` applies, as if each document came next. Ids and lengths count as there.
+
+        distance_max  as in `query`
+        limit         most entries per document
+        """
+        radius = self.parameters.distance_max if distance_max is None else distance_max
+        return self._opened.read(lambda session: near.judged(session, entries, radius, limit))
+
     def query_exact(self, fingerprints: npt.NDArray[np.uint64]) -> list[Match | None]:
         """Earliest equal EXACT entry of each fingerprint, uint64 [m, words]; writes nothing."""
         self._require_fingerprints(fingerprints)
 
         def operation(session: ReadSession) -> list[Match | None]:
-            transaction, visibility = session.transaction, session.visibility
-            asked = without_frames(fingerprints, session.words)
-            numbers = documents.earliest_equals(visibility, Table.EXACT, asked)
-            stored = documents.read(transaction, numbers[numbers != NO_NUMBER], session.words)
-            return [Match(stored[number], 0) if number in stored else None for number in numbers.tolist()]
+            rows, numbers = documents.equals(session.visibility, without_frames(fingerprints, session.words))
+            stored = documents.read(session.transaction, numbers, session.words)
+            answer: list[Match | None] = [None] * len(fingerprints)
+            # Ascending numbers: the earliest entry comes last here, and stays.
+            for row, number in reversed(list(zip(rows.tolist(), numbers.tolist(), strict=True))):
+                answer[row] = Match(stored[number], 0)
+            return answer
 
         return self._opened.read(operation)
 

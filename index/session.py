@@ -13,8 +13,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import MinorPolicy, RecrawlPolicy
-from index.kernels.minhash import exceeds
+from index.entry import RecrawlPolicy
+from index.kernels.bins import exceeds
 from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree
 from index.matching.host_sketch import RECENT_DOCUMENTS, HostLimits
@@ -82,22 +82,16 @@ class Guard:
 class Recrawl:
     """Treatment of a known id with another text. May differ between openings.
 
-    policy         "duplicate": ids play no role. "update": it is an UPDATE that retires the older version. "as-new": it is
-                   UNIQUE, and the older version stays.
-    reasons        with "as-new": the reason to journal, by the document's own reason; others keep theirs
-    minor          another text with the same substance: "duplicate", or "unique" as for another substance
-    minor_reasons  as `reasons`, for such documents
-    history        how often an id may return to an earlier substance; further returns are minor
+    policy         "duplicate": ids play no role. "update": it is an UPDATE that retires the older version
+    minor_reasons  of a version that differs in counters and dates alone: the reason to journal, by the document's own
+                   reason; others keep theirs
 
-    >>> Recrawl("as-new", reasons={0: 4}).reasons.get(0), Recrawl().policy
+    >>> Recrawl("update", minor_reasons={0: 4}).minor_reasons.get(0), Recrawl().policy
     (4, 'duplicate')
     """
 
     policy: RecrawlPolicy = "duplicate"
-    reasons: Mapping[int, int] = field(default_factory=dict)
-    minor: MinorPolicy = "duplicate"
     minor_reasons: Mapping[int, int] = field(default_factory=dict)
-    history: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +160,13 @@ class ReadSession:
 class WriteSession(ReadSession):
     """A write transaction of an index.
 
-    >>> opened.write(lambda session: (session.journaling, session.tree.is_moving))
-    (True, False)
+    >>> opened.write(lambda session: session.tree.is_moving)
+    False
     """
 
     def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
         """Use `OpenIndex.write`."""
         super().__init__(transaction, opened)
-        self.journaling = opened.journaling
         # Both follow other processes before this session's first write.
         _ = self.tree, self.ids
         self._counters_stored = self.counters
@@ -196,7 +189,6 @@ class OpenIndex:
 
     identity       the index's id, shared with its copies
     tree, ids      this process's views of all entries and ids
-    journaling     False: positions are neither read nor noted
     equal_reasons, longer  as in `Index.open`
     named_hosts    hosts that the file names for stories, by digest; None: the index counts no stories
 
@@ -211,7 +203,6 @@ class OpenIndex:
     ids: IdTable
     parameters: Parameters
     retention: Retention
-    journaling: bool
     guard: Guard
     recrawl: Recrawl
     equal_reasons: Mapping[int, int]

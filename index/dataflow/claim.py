@@ -120,7 +120,7 @@ class Claim:
         first = np.argmax(blocks <= self._radii, axis=1) == pages[near] >> PAGE_BITS
         claims, others, distances = claims[first], others[first], distances[first]
         hits = _pairs(claims, others, distances, self._met)
-        if self._met != PAIR and self._layout.rule == self._layout.whole:
+        if self._met != PAIR:
             for whole, rows in (("whole", claims), ("of_whole", others)):
                 hits[whole]["fingerprint"], hits[whole]["letters"] = rows["words"], rows["letters"]
         return hits

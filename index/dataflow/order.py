@@ -169,8 +169,7 @@ class Order:
         settled = np.zeros(len(seeds.members), self._layout.settled)
         settled["high"], settled["low"] = high, low[seeds.members]
         settled["of_high"], settled["of_low"] = seeds.roots.T
-        if self._layout.rule == self._layout.whole:
-            settled["of_whole"] = self._filing.wholes(seeds.fingerprints, seeds.looks, seeds.letters)
+        settled["of_whole"] = self._filing.wholes(seeds.fingerprints, seeds.looks, seeds.letters)
         return settled
 
 

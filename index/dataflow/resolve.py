@@ -15,14 +15,15 @@ from index.dataflow.fates import FateStore
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
 from index.dataflow.rows import PAIR, Layout, numbered, packed_by_group, rows_of, shard_of_batches
 from index.dataflow.rows import Rows as Records
-from index.decide.rule import Rows, Walk
+from index.decide.recrawl import no_pages
+from index.decide.rule import rule_of
+from index.entry import NO_DISTANCE, Verdict, naming_originals
 from index.entry import Kind as EntryKind
-from index.entry import Verdict, naming_originals
-from index.kernels.minhash import UNMEASURED
-from index.matching.candidates import ROW_ORDER, CandidateSet
-from index.matching.distance import Matches, no_matches
-from index.matching.outcome import Outcome
-from index.matching.root import limits_of
+from index.kernels.judge import Documents
+from index.kernels.meet import no_chains
+from index.kernels.walk import NO_ORIGIN, Candidates, Outcomes, walk
+from index.matching.distance import Matches
+from index.matching.outcome import ROW_ORDER
 from index.session import Longer
 from index.storage.parameters import Parameters
 
@@ -31,7 +32,7 @@ class _Known(NamedTuple):
     """The documents that a slot needs: those of its hits in order, and roots of members before the slot's own.
 
     high, low  uint64 [n] each, the keys
-    whole      `Layout.rule` [n]
+    whole      `Layout.whole` [n]
     roots      int64 [first], root of each decided document
     first      the slot's first document with a hit: all before are decided, all from it on are not, unique ones among them
     """
@@ -90,36 +91,36 @@ class Resolve:
         matches = Matches(hitting - before, hits["distance"].astype(np.int16), hit.astype(np.uint64))
         return _Known(high, low, whole, roots, first), matches.take(counts)
 
-    def _decided(self, known: _Known, matches: Matches) -> Outcome:
+    def _decided(self, known: _Known, matches: Matches) -> Outcomes:
         """Apply the rule to documents from `first` on, with the earlier ones as its index."""
-        parameters, first, bin_bits = self._parameters, known.first, 0
-        fingerprints, looks = known.whole["fingerprint"], known.whole["look"]
-        to_roots = None if parameters.root is None else parameters.root_distances
-        if parameters.banding is not None and to_roots is not None:
-            # Roots of rows are known in the walk alone. It measures signatures, to matches and roots, without a stop.
-            matches.distances[:] = UNMEASURED
-            to_roots, bin_bits = None, parameters.banding.bin_bits
-        before = matches.numbers < first
-        among = matches.take(~before)
-        pairs = Matches(among.rows, among.distances, among.numbers - np.uint64(first))
-        # Without a column of letters all are 0, unknown.
-        letters, numbers = known.whole["letters"].sum(axis=1, dtype=np.int64), np.arange(first, dtype=np.uint64)
-        candidates = CandidateSet(fingerprints[first:], looks[first:], letters[first:])
-        decided = numbers, fingerprints[:first], looks[:first], letters[:first]
-        candidates.add(*decided, known.roots.astype(np.uint64))
-        kinds, compared = np.full(candidates.rows, EntryKind.NEAR, np.uint8), np.zeros(candidates.rows, np.int64)
-        apart = np.zeros(candidates.rows, np.bool_)
-        rows = Rows(kinds, candidates, matches.take(before), pairs, no_matches(), None, apart, compared)
-        limits = limits_of(parameters.insert, parameters.root, parameters.distance_max, bin_bits, self._longer)
-        return Walk(rows, limits, to_roots).decide(first)
+        documents, first = _documents(known), known.first
+        count = len(known.high) - first
+        # Places of rows come first, those of earlier documents behind them.
+        numbers = matches.numbers.astype(np.int64)
+        places = np.where(numbers < first, numbers + count, numbers - first)
+        order = np.argsort(matches.rows, kind="stable")
+        begins = np.searchsorted(matches.rows[order], np.arange(count + 1))
+        candidates = Candidates(begins, places[order], np.zeros(count, np.bool_))
+        outcomes = Outcomes(
+            verdicts=np.full(count, Verdict.UNIQUE, np.uint8),
+            distances=np.full(count, NO_DISTANCE, np.int16),
+            named=np.arange(count),
+            entering=np.ones(count, np.bool_),
+            compared=np.zeros(count, np.int64),
+            minor=np.zeros(count, np.bool_),
+            returns=np.zeros(count, np.uint8),
+            origins=np.full(count, NO_ORIGIN),
+        )
+        rule = rule_of(self._parameters, self._longer)
+        walk(candidates, no_chains(count), no_pages(count), documents, outcomes, rule, False)
+        return outcomes
 
-    def _rejects(self, task: Task, known: _Known, outcome: Outcome) -> Records:
+    def _rejects(self, task: Task, known: _Known, outcome: Outcomes) -> Records:
         """The slot's documents that name an original, as PAIR; puts the fates of duplicates."""
-        rows = np.flatnonzero(naming_originals(outcome.verdicts))
-        # Orders from ROW_ORDER on are rows, others are numbers already.
-        originals = outcome.orders[rows]
-        originals = np.where(originals < ROW_ORDER, originals, originals - np.uint64(ROW_ORDER - known.first))
-        originals = originals.astype(np.int64)
+        rows, count = np.flatnonzero(naming_originals(outcome.verdicts)), len(outcome.verdicts)
+        # With 5 rows and 3 earlier documents, place 6 is the second of the latter, and row 1 is number 4.
+        named = outcome.named[rows]
+        originals = np.where(named >= count, named - count, named + known.first)
         rejects = np.zeros(len(rows), PAIR)
         rejects["distance"], rejects["verdict"] = outcome.distances[rows], outcome.verdicts[rows]
         for prefix, numbers in (("", known.first + rows), ("of_", originals)):
@@ -132,3 +133,27 @@ class Resolve:
         dropped = ~outcome.entering[rows]
         self._fates.write(task, rejects["high"][dropped], rejects["low"][dropped], members)
         return rejects
+
+
+def _documents(known: _Known) -> Documents:
+    """Columns of the slot's rows, and behind them of the earlier documents."""
+    first, size = known.first, len(known.high)
+    whole = np.concatenate([known.whole[first:], known.whole[:first]])
+    count = size - first
+    roots = np.concatenate([np.arange(count), known.roots + count])
+    return Documents(
+        order=np.concatenate(
+            [np.arange(ROW_ORDER, ROW_ORDER + count, dtype=np.uint64), np.arange(first, dtype=np.uint64)]
+        ),
+        fingerprints=np.ascontiguousarray(whole["fingerprint"]),
+        looks=np.ascontiguousarray(whole["look"]),
+        kinds=np.full(size, EntryKind.NEAR, np.uint8),
+        roots=roots,
+        delivered=roots == np.arange(size),
+        lost=np.zeros(size, np.bool_),
+        # Without a column of letters all are 0, unknown.
+        lengths=whole["letters"].sum(axis=1, dtype=np.int64),
+        ids=np.zeros(size, np.uint64),
+        hosts=np.zeros(size, np.uint32),
+        digests=np.zeros((size, 2), np.uint64),
+    )

@@ -58,11 +58,10 @@ NAMED = np.dtype([*_KEY, ("offset", "<u8"), ("partition", "<u4"), ("letters", "<
 class Layout:
     """Records that depend on the length of fingerprints and looks, and on whether letters are compared.
 
-    `whole` is all that is compared between documents. `rule` is the part that the rule needs in RESOLVE, perhaps nothing.
+    `whole` is all that is compared between documents.
     """
 
     whole: np.dtype[np.void]
-    rule: np.dtype[np.void]
     claim: np.dtype[np.void]
     entry: np.dtype[np.void]
     signature: np.dtype[np.void]
@@ -81,21 +80,19 @@ class Layout:
         """
         letters, digests = int(longer is not None), int(parameters.banding is not None or parameters.look is not None)
         whole = _compared(parameters.stored_words, parameters.look_bytes, letters)
-        rule = whole if parameters.root is not None or letters else _compared(0, 0, 0)
         words = parameters.words if parameters.banding is None else 1
         left_open = [("letters", "<u4", (letters * (1 - digests),)), ("alike", "<u8", (digests,))]
         filed: list[Any] = [("words", "<u8", (words,)), *left_open]
         asked: list[Any] = [*_KEY, ("page", "<u8"), ("use", "u1")]
         return cls(
             whole=whole,
-            rule=rule,
             claim=np.dtype([*asked, *filed]),
             entry=np.dtype([*_KEY, *filed]),
             signature=np.dtype([*_KEY, ("whole", whole)]),
             page=np.dtype([*_KEY, ("host", "<u8"), ("whole", whole)]),
             recalled=np.dtype([*_PAIR, ("of_whole", whole)]),
-            hit=np.dtype([*_PAIR, ("whole", rule), ("of_whole", rule)]),
-            settled=np.dtype([*_BOTH, ("of_whole", rule)]),
+            hit=np.dtype([*_PAIR, ("whole", whole), ("of_whole", whole)]),
+            settled=np.dtype([*_BOTH, ("of_whole", whole)]),
         )
 
 

@@ -1,6 +1,7 @@
 """VERIFY: turns candidates into hits by the comparisons of `index.matching`. Keyed by batch shard."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,12 @@ class Verify:
     def __init__(self, parameters: Parameters, layout: Layout):
         """See `Dataflow`."""
         self._parameters, self._layout = parameters, layout
+        # Compiled loops hang in a JVM's thread (see `frame`).
+        self._own_thread = ThreadPoolExecutor(1)
+
+    def _distances(self, left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:
+        columns = np.ascontiguousarray(left), np.ascontiguousarray(right)
+        return self._own_thread.submit(self._parameters.distances, *columns).result()
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:  # noqa: ARG002
         """Compare a slot's candidates."""
@@ -26,13 +33,13 @@ class Verify:
         signatures = rows_of(contents, self._layout.signature)
         own, of = signatures["whole"][_places(signatures, pairs)], pairs["of_whole"]
         parameters = self._parameters
-        # Not by compiled loops, which hang in a JVM's threads (see `frame`).
-        distances = parameters.distances(own["fingerprint"], of["fingerprint"])
+        fingerprints = own["fingerprint"], of["fingerprint"]
+        distances = self._distances(*fingerprints)
         counts = distances <= parameters.distance_max
         if parameters.frames is not None:
             # The rule notes pages that are alike by their frames alone.
-            plain = (each["fingerprint"][:, : parameters.words] for each in (own, of))
-            counts |= parameters.distances(*plain) <= parameters.distance_max
+            plain = (each[:, : parameters.words] for each in fingerprints)
+            counts |= self._distances(*plain) <= parameters.distance_max
         if parameters.look is not None:
             judged = parameters.look.judge(distances, own["look"], of["look"])
             distances, counts = judged.distances, counts & judged.counts
@@ -42,8 +49,7 @@ class Verify:
         for name in PAIR.names or ():
             hits[name] = pairs[name][counts]
         hits["distance"] = distances[counts]
-        if self._layout.rule == self._layout.whole:
-            hits["whole"], hits["of_whole"] = own[counts], of[counts]
+        hits["whole"], hits["of_whole"] = own[counts], of[counts]
         yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, hits.tobytes())
 
 

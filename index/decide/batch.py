@@ -10,11 +10,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from index.decide.lookup import Answer
-from index.decide.retire import remove
 from index.entry import NO_NUMBER, Entries, Kind, Verdict, naming_originals
-from index.lsm.lookup import first_of_equals
-from index.matching.distance import Matches
 from index.matching.outcome import Outcome
 from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log, sources
@@ -39,7 +35,7 @@ class Batch:
     """
 
     def __init__(self, session: WriteSession, entries: Entries) -> None:
-        """Register unknown streams. Without journaling no position is known."""
+        """Register unknown streams."""
         self.entries = entries
         self.streams = np.array(
             [sources.number_of(session.transaction, each.stream) for each in entries.sources], np.uint32
@@ -51,8 +47,6 @@ class Batch:
     def _journaled(self, session: WriteSession) -> JournaledDecisions:
         entries, count = self.entries, len(self.entries)
         decisions = JournaledDecisions(np.zeros(count, journal.DECISION), np.zeros(count, np.bool_), {})
-        if not session.journaling:
-            return decisions
         # Source numbers [1, 0, 1]: order is [1, 0, 2], edges [1], so source 0 has row [1], source 1 rows [0, 2].
         order = np.argsort(entries.source_numbers, kind="stable")
         edges = np.searchsorted(entries.source_numbers[order], np.arange(1, len(entries.sources)))
@@ -71,17 +65,15 @@ class Batch:
         session: WriteSession,
         rows: Entries,
         outcome: Outcome,
-        answer: Answer,
         *,
         leaving: npt.NDArray[np.bool_],
         origins: Sequence[Origin] | None = None,
         hashes: npt.NDArray[np.uint64] | None = None,
     ) -> dict[int, Origin]:
-        """Log decided rows, file those that enter, journal their positions, and count them.
+        """Log decided rows, index those that enter, journal their positions, and count them.
 
         rows     rows unknown to the journal; their numbers follow the last ones
-        answer   only `equal` and `stale` are read
-        leaving  bool [n], rows about to be forgotten, which skip the blocks
+        leaving  bool [n], rows about to be forgotten, which get no band keys
         origins  originals of the rows that name one, in order; None: the log or this batch has them
         hashes   uint64 [n, tables], the rows' `Shape.hashes`, if known
 
@@ -90,11 +82,8 @@ class Batch:
         duplicates = np.flatnonzero(naming_originals(outcome.verdicts)).tolist()
         if origins is None:
             origins = origins_of(session, outcome, duplicates, partial(self.origin_of, rows))
-        staying = outcome.entering & ~leaving
-        filings = _filings(rows, staying, answer.equal)
-        filings[outcome.entering & ~staying] = Filing.ASIDE
-        if len(answer.stale):
-            _retire_stale(session, answer.stale, filings)
+        filings = np.where(outcome.entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
+        filings[outcome.entering & ~leaving & (rows.kinds == Kind.NEAR)] = Filing.BLOCKS
         if len(rows):
             self._write(session, rows, outcome, filings, origins, hashes)
         return dict(zip(duplicates, origins, strict=True))
@@ -128,12 +117,10 @@ class Batch:
             "returns": outcome.returns,
         }
         log.write(transaction, key, rows, self.sources, columns, origins, outcome.ratios)
-        # A NEAR entry equal to one in the blocks is filed aside, and so is every EXACT entry.
         session.ids.add(transaction, key)
-        for kind, table in ((Kind.NEAR, Table.REPEATS), (Kind.EXACT, Table.EXACT)):
-            aside = (filings == Filing.ASIDE) & (rows.kinds == kind)
-            if aside.any():
-                transaction.add(table, pack_fingerprints(rows.fingerprints[aside]), pack_numbers(numbers[aside]))
+        exact = (filings == Filing.ASIDE) & (rows.kinds == Kind.EXACT)
+        if exact.any():
+            transaction.add(Table.EXACT, pack_fingerprints(rows.fingerprints[exact]), pack_numbers(numbers[exact]))
         filed = filings == Filing.BLOCKS
         session.tree.add(rows.fingerprints[filed], numbers[filed], None if hashes is None else hashes[filed])
         given_back = np.flatnonzero((outcome.verdicts == Verdict.GIVEN_BACK) & outcome.entering)
@@ -146,11 +133,10 @@ class Batch:
             is_known = (outcome.orders[updates] != NO_NUMBER).any()
             ids, replaced = [rows.ids[row] for row in updates.tolist()], outcome.named[updates] if is_known else None
             documents.note_versions(transaction, ids, numbers[updates], replaced)
-        if session.journaling:
-            for source, (stream, partition) in enumerate(zip(self.streams, self.partitions, strict=True)):
-                offsets = rows.offsets[rows.source_numbers == source]
-                if len(offsets):
-                    journal.add(transaction, int(stream), int(partition), offsets, key, source, session.words)
+        for source, (stream, partition) in enumerate(zip(self.streams, self.partitions, strict=True)):
+            offsets = rows.offsets[rows.source_numbers == source]
+            if len(offsets):
+                journal.add(transaction, int(stream), int(partition), offsets, key, source, session.words)
         entered = filings != Filing.NOTHING
         session.counters = counters._replace(
             next_number=counters.next_number + int(np.count_nonzero(entered)),
@@ -162,7 +148,7 @@ class Batch:
 def origins_of(
     session: ReadSession, outcome: Outcome, duplicates: list[int], origin_of: Callable[[int], Origin]
 ) -> list[Origin]:
-    """Originals of these rows; `origin_of` gives that of a row of the portion."""
+    """Originals of these rows; `origin_of` gives that of a row of the chunk."""
     first_number, named = outcome.first_number, outcome.named
     numbers = named[[row for row in duplicates if row not in outcome.former]]
     stored = documents.origins(session.transaction, numbers[numbers < np.uint64(first_number)], session.words)
@@ -175,22 +161,3 @@ def origins_of(
             where = stored[number] if number < first_number else int(row_of[number - first_number])
         origins.append(origin_of(where) if isinstance(where, int) else Origin(*where))
     return origins
-
-
-def _filings(rows: Entries, entering: npt.NDArray[np.bool_], equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    """Each row's filing, uint8 [n]: equals of entries stay out of the blocks."""
-    filings = np.where(entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
-    near = np.flatnonzero(entering & (rows.kinds == Kind.NEAR) & ~equal)
-    # Among equal rows in this batch only the first enters the blocks.
-    filings[near[first_of_equals(rows.fingerprints[near]) == np.arange(len(near))]] = Filing.BLOCKS
-    return filings
-
-
-def _retire_stale(session: WriteSession, stale: Matches, filings: npt.NDArray[np.uint8]) -> None:
-    """Remove retired entries whose equals are about to enter the blocks.
-
-    The blocks hold at most one entry per fingerprint, because entries leave them by fingerprint.
-    """
-    stale = stale.take(filings[stale.rows] == Filing.BLOCKS)
-    # Entries missing from the log left the tables with their batch. An equal one may have another frame.
-    remove(session, np.unique(stale.numbers[~session.visibility.are_retired(stale.numbers)]))

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
-from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from index.session import ReadSession
 from index.storage import documents, journal, log
 from index.storage.documents import Document
 from index.storage.sources import streams_of
+from index.versions.by_id import rows_in_batches
 
 BATCHES_LOOKED_AT_MAX = 100
 """Most batches that `newest_near` reads: a stream without near-duplicates must not cost a walk over the whole log."""
@@ -63,7 +63,7 @@ def find(session: ReadSession, ids: Collection[str]) -> list[Document]:
     """Implementation of `Index.find`."""
     return [
         document
-        for batch, rows in _rows(session, session.ids.find(session.transaction, {*ids}).rows)
+        for batch, rows in rows_in_batches(session, session.ids.find(session.transaction, {*ids}).rows)
         for document in documents.of_batch(session.transaction, batch, np.flatnonzero(np.isin(batch.entered(), rows)))
     ]
 
@@ -71,7 +71,7 @@ def find(session: ReadSession, ids: Collection[str]) -> list[Document]:
 def decided(session: ReadSession, ids: Collection[str]) -> list[Decided]:
     """Implementation of `Index.decided`."""
     found = session.ids.find(session.transaction, {*ids})
-    return [each for batch, rows in _rows(session, found.rows) for each in _decided(session, batch, rows)]
+    return [each for batch, rows in rows_in_batches(session, found.rows) for each in _decided(session, batch, rows)]
 
 
 def decided_at(session: ReadSession, positions: Sequence[Position]) -> list[Decided | None]:
@@ -108,22 +108,6 @@ def newest_near(session: ReadSession, limit: int, host: str) -> list[Decided]:
         if len(newest) == limit:
             break
     return newest
-
-
-def numbers(session: ReadSession, ids: Collection[str], rows_max: int | None = None) -> npt.NDArray[np.uint64]:
-    """Numbers for the documents with one of these ids, uint64 [n], ascending; rows_max: only among an id's last rows."""
-    find = session.ids.find if rows_max is None else partial(session.ids.latest, limit=rows_max)
-    of_batches = _rows(session, np.sort(find(session.transaction, list({*ids})).rows))
-    numbers = (batch.numbers()[np.isin(batch.entered(), rows)] for batch, rows in of_batches)
-    return np.concatenate([np.empty(0, np.uint64), *numbers])
-
-
-def _rows(session: ReadSession, rows: npt.NDArray[np.uint64]) -> Iterator[tuple[log.Batch, npt.NDArray[np.int64]]]:
-    """Log batches with their rows among these, uint64 [n] ascending: int64 [m]."""
-    places = session.ids.places(session.transaction, rows)
-    edges = np.searchsorted(places.batches, np.arange(1, len(places.keys)))
-    for key, of_batch in zip(places.keys, np.split(places.rows, edges), strict=False):
-        yield log.read(session.transaction, key, session.words), of_batch
 
 
 def _decided(session: ReadSession, batch: log.Batch, rows: npt.NDArray[np.int64]) -> Iterator[Decided]:

@@ -10,12 +10,12 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import find
 from index.decide.retire import remove
 from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, log
 from index.storage.documents import Document
 from index.stories import fold as stories
+from index.versions.by_id import numbers_of_ids
 
 PORTION_BATCHES = 16
 """Log batches examined in one read session."""
@@ -48,7 +48,7 @@ class IdScan:
 
     def begin(self, session: ReadSession) -> None:
         """Skip the documents before the first with one of the ids."""
-        numbers = find.numbers(session, self._ids)
+        numbers = numbers_of_ids(session, self._ids)
         self.next_number = int(numbers[0]) if len(numbers) else session.counters.next_number
 
     def step(self, session: ReadSession) -> bool:
@@ -71,7 +71,7 @@ class IdScan:
 def forget(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
     """Implementation of `Index.forget`."""
     if opened.parameters.insert == "unique":
-        return opened.write(lambda session: _removed(session, find.numbers(session, ids)))
+        return opened.write(lambda session: _removed(session, numbers_of_ids(session, ids)))
     return _with_duplicates(opened, ids, progress)
 
 

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from index.decide.prepare import Prepared
 from index.entry import HostShare, Kind, Verdict
 from index.matching.host_sketch import NO_HOST
-from index.matching.outcome import MINOR, Outcome
+from index.matching.outcome import Outcome
 from index.session import ReadSession, WriteSession
 from index.storage.layout import HOSTS_KEY, Table, pack_hosts, unpack_hosts
 
 
 def guarded(
-    session: WriteSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]
+    session: WriteSession, chunk: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]
 ) -> tuple[Outcome, list[HostShare]]:
     """Count decided rows by host; does nothing for rows without hosts. Returns also the hosts that crossed the limits.
 
@@ -27,41 +27,41 @@ def guarded(
 
     equal  bool [n], NEAR rows with the fingerprint of an entry that is not retired
     """
-    if not (portion.hosts != NO_HOST).any():
+    if not (chunk.hosts != NO_HOST).any():
         return outcome, []
     limits = session.opened.guard.limits
     before = unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY))
-    unequal = _unequal(portion, outcome, equal)
-    sketch = before.with_rows(portion.hosts, portion.entries.hosts or (), unequal, limits)
+    unequal = _unequal(chunk, outcome, equal)
+    sketch = before.with_rows(chunk.hosts, chunk.entries.hosts or (), unequal, limits)
     session.transaction.put(Table.META, HOSTS_KEY, pack_hosts(sketch))
     if session.opened.guard.suspects and unequal.any():
         # A document that extends its match is no duplicate, and counts all the same: padding makes floods, too.
         suspects = unequal & (outcome.verdicts == Verdict.DUPLICATE)
-        beyond = np.flatnonzero(suspects & before.beyond_before(portion.hosts, unequal, limits))
+        beyond = np.flatnonzero(suspects & before.beyond_before(chunk.hosts, unequal, limits))
         # Copies of one suspect stay duplicates: only the first row of equals enters.
-        _, places = np.unique(portion.firsts[beyond], return_index=True)
+        _, places = np.unique(chunk.firsts[beyond], return_index=True)
         outcome = _with_suspects(outcome, beyond[places])
     return outcome, sketch.crossed(before)
 
 
-def foreseen(session: ReadSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> Outcome:
+def foreseen(session: ReadSession, chunk: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> Outcome:
     """Outcome of `guarded` for each row alone; counts nothing."""
-    guard, hosts = session.opened.guard, portion.hosts
+    guard, hosts = session.opened.guard, chunk.hosts
     if not guard.suspects or not (hosts != NO_HOST).any():
         return outcome
     before = unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY))
-    unequal = _unequal(portion, outcome, equal)
+    unequal = _unequal(chunk, outcome, equal)
     beyond = unequal & (outcome.verdicts == Verdict.DUPLICATE) & before.are_beyond(hosts, guard.limits)
     return _with_suspects(outcome, np.flatnonzero(beyond))
 
 
-def _unequal(portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _unequal(chunk: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     # Pages whose counters change are no flood.
     unequal: npt.NDArray[np.bool_] = np.isin(outcome.verdicts, (Verdict.DUPLICATE, Verdict.EXTENDS))
-    unequal &= outcome.versions != MINOR
-    unequal &= (portion.entries.kinds == Kind.NEAR) & (outcome.distances != 0)
+    unequal &= ~outcome.minor
+    unequal &= (chunk.entries.kinds == Kind.NEAR) & (outcome.distances != 0)
     # An equal row may have entered in an earlier batch or earlier in this one.
-    firsts = portion.firsts
+    firsts = chunk.firsts
     unequal &= ~equal & ((firsts == np.arange(len(firsts))) | ~outcome.entering[firsts])
     return unequal
 

@@ -8,37 +8,34 @@ import xxhash
 
 from index.entry import Entries, Kind
 from index.lsm.lookup import NearLookup, first_of_equals, lookup_of
-from index.matching.distance import Matches, joined, nearest, no_matches
 from index.matching.frame import without_frames
 from index.matching.host_sketch import host_keys
+from index.matching.minhash import mixed
 from index.storage import log
 from index.storage.parameters import Parameters
 
 ROWS_AT_ONCE = 2_048
-"""Rows decided at once: at most 2 million pairs among them, however alike they are."""
+"""Rows decided at once: a chunk. At most 2 million pairs meet in it, however alike its rows are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Consecutive undecided rows in a batch. Row numbers below are places among these rows.
+    """A chunk: consecutive undecided rows in a batch. Row numbers below are places among these rows.
 
     rows      int64 [n], rows of the batch
     near      int64 [m], NEAR rows
     lookup    of the NEAR rows; its row i is near[i]
-    pairs     matches among these rows, as `NearLookup.pairs`; with a second look only those that count; with frames none,
-              as the rule meets them by `hashes`
-    compared  int64 [n], comparisons for the pairs
     exact     int64 [e], EXACT rows
     firsts    int64 [n], first row of the same kind with an equal fingerprint
     hosts     uint64 [n], `host_keys`
-    hashes    uint64 [n, tables], NEAR rows' `Shape.hashes`
-    alone     decide each row as if it came alone
+    hashes    uint64 [n, tables], `Shape.hashes`; an EXACT row has a hash of its fingerprint in every table
+    is_check  decide each row as if it came alone
 
     >>> from index import Source
     >>> words, zero = np.array([[5], [9], [5]], np.uint64), np.zeros(3, np.uint64)
     >>> columns = (Source("topic", 0),), zero.astype(np.uint32), np.arange(3, dtype=np.uint64), *np.zeros((2, 3), np.uint8), words
-    >>> [portion] = prepared(Entries(*columns, np.zeros(3, np.int64), ["a", "b", "c"]), np.arange(3), Parameters())
-    >>> portion.firsts
+    >>> [chunk] = prepared(Entries(*columns, np.zeros(3, np.int64), ["a", "b", "c"]), np.arange(3), Parameters())
+    >>> chunk.firsts
     array([0, 1, 0])
     """
 
@@ -46,13 +43,11 @@ class Prepared:
     entries: Entries
     near: npt.NDArray[np.int64]
     lookup: NearLookup
-    pairs: Matches
-    compared: npt.NDArray[np.int64]
     exact: npt.NDArray[np.int64]
     firsts: npt.NDArray[np.int64]
     hosts: npt.NDArray[np.uint64]
     hashes: npt.NDArray[np.uint64]
-    alone: bool = False
+    is_check: bool = False
 
 
 def require_sound(entries: Entries, parameters: Parameters, *, stored: bool = False) -> None:
@@ -103,70 +98,57 @@ def _digests_of_fingerprints(entries: Entries) -> npt.NDArray[np.uint64]:
 
 def prepared_batch(entries: Entries, parameters: Parameters) -> tuple[Entries, list[Prepared]]:
     """A batch in `stored_form`, and its rows as `prepared`. Raises ValueError for an unsound batch."""
-    stored = stored_form(entries, parameters)
-    return stored, prepared(stored, np.arange(len(stored)), parameters)
+    entries = stored_form(entries, parameters)
+    return entries, prepared(entries, np.arange(len(entries)), parameters)
 
 
 def prepared(
-    entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters, *, alone: bool = False, pairs: bool = False
+    entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters, *, is_check: bool = False
 ) -> list[Prepared]:
     """Prepare rows of a sound batch, ROWS_AT_ONCE at a time; decide the results in order.
 
-    alone  decide each row as if it came alone: no row matches another in the batch
-    pairs  also match rows with each other if frames are learnt
+    is_check  decide each row as if it came alone: no row matches another in the batch
     """
     return [
-        _prepared(_of_rows(entries, some), some, parameters, alone=alone, pairs=pairs)
+        _prepared(_of_rows(entries, some), some, parameters, is_check=is_check)
         for some in (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))
     ]
+
+
+def prepared_whole(entries: Entries, parameters: Parameters) -> Prepared:
+    """Prepare all rows of a sound batch as one chunk."""
+    return _prepared(entries, np.arange(len(entries)), parameters, is_check=False)
 
 
 def _of_rows(entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
     return entries if np.array_equal(rows, np.arange(len(entries))) else entries.take(rows)
 
 
-def _prepared(
-    entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters, *, alone: bool, pairs: bool
-) -> Prepared:
+def _prepared(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters, *, is_check: bool) -> Prepared:
     near = np.flatnonzero(entries.kinds == Kind.NEAR)
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
-    look, looks = parameters.look, entries.look_rows[near]
-    lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max, None if look is None else looks)
-    matches, compared = no_matches(), np.zeros(len(rows), np.int64)
-    # With frames the rule itself meets pairs, by their band hashes.
-    if not alone and (parameters.frames is None or pairs):
-        matches, compared[near] = _pairs(lookup, looks, parameters)
-        # Pairs name places among the NEAR rows: with near [0, 3, 4], the pair (2, 1) means rows (4, 3).
-        earlier = near[matches.numbers.astype(np.int64)].astype(np.uint64)
-        matches = Matches(near[matches.rows], matches.distances, earlier)
+    lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max)
     firsts = np.arange(len(rows))
-    if not alone:
-        for of_kind in (near, exact):
-            firsts[of_kind] = of_kind[first_of_equals(entries.fingerprints[of_kind])]
-        # EXACT fingerprints [a, b, a]: firsts is [0, 1, 0], so row 2 matches row 0.
-        repeats = exact[firsts[exact] < exact]
-        equals = Matches(repeats, np.zeros(len(repeats), np.int16), firsts[repeats].astype(np.uint64))
-        matches = joined([matches, equals])
-    hosts, hashes = host_keys(entries.hosts or [None] * len(entries)), _spread(lookup.hashes, near, len(rows))
-    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, hosts, hashes, alone)
+    for rows_of_kind in () if is_check else (near, exact):
+        firsts[rows_of_kind] = rows_of_kind[first_of_equals(entries.fingerprints[rows_of_kind])]
+    hashes = _hashes(lookup.hashes, near, entries.fingerprints, exact)
+    hosts = host_keys(entries.hosts or [None] * len(entries))
+    return Prepared(rows, entries, near, lookup, exact, firsts, hosts, hashes, is_check)
 
 
-def _pairs(
-    lookup: NearLookup, looks: npt.NDArray[np.uint8], parameters: Parameters
-) -> tuple[Matches, npt.NDArray[np.int64]]:
-    """Matches among the NEAR rows that count, and the comparisons, int64 [m]."""
-    look = parameters.look
-    if look is None:
-        return lookup.pairs(nearest_only=parameters.insert == "all")
-    pairs, compared = lookup.pairs(nearest_only=False)
-    by_look, counts = look.judge(pairs.distances, looks[pairs.rows], looks[pairs.numbers.astype(np.int64)])
-    return nearest(Matches(pairs.rows, by_look, pairs.numbers).take(counts), None), compared
-
-
-def _spread(of_near: npt.NDArray[np.uint64], near: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.uint64]:
-    """Spread NEAR rows' values, uint64 [m, ..], over all `count` rows."""
-    if len(near) == count:
-        return of_near
-    wide = np.zeros((count, *of_near.shape[1:]), np.uint64)
-    wide[near] = of_near
-    return wide
+def _hashes(
+    near_hashes: npt.NDArray[np.uint64],
+    near: npt.NDArray[np.int64],
+    fingerprints: npt.NDArray[np.uint64],
+    exact: npt.NDArray[np.int64],
+) -> npt.NDArray[np.uint64]:
+    """`Prepared.hashes` of all rows, from those of the NEAR rows, uint64 [m, tables]."""
+    if len(near) == len(fingerprints):
+        return near_hashes
+    hashes = np.zeros((len(fingerprints), near_hashes.shape[1]), np.uint64)
+    hashes[near] = near_hashes
+    exact_hashes = np.zeros(len(exact), np.uint64)
+    for word in fingerprints[exact].T:
+        exact_hashes = mixed(exact_hashes ^ word)
+    hashes[exact] = exact_hashes[:, None]
+    return hashes

@@ -11,13 +11,16 @@ import numpy.typing as npt
 from index import entry
 from index.decide import retention
 from index.decide.batch import Batch
-from index.decide.lookup import nearest_judged, nearest_visible
-from index.decide.prepare import prepared, require_sound, stored_form
+from index.decide.decide import candidates_of, chains_of_chunk, undecided
+from index.decide.gather import gather, nothing_gathered
+from index.decide.load import load
+from index.decide.prepare import prepared_whole, require_sound, stored_form
 from index.decide.retire import remove
-from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
+from index.decide.rule import rule_of
+from index.entry import NO_NUMBER, Entries, Kind, Position, Source, Verdict
 from index.frames.hosts import learn_frames, note_kept
-from index.lsm.exact_lookup import exact_lookup_of
-from index.matching.distance import Matches
+from index.kernels.judge import NONE, distances_to
+from index.kernels.walk import choose_members
 from index.matching.host_sketch import host_keys
 from index.matching.outcome import Outcome
 from index.session import ReadSession, WriteSession
@@ -27,7 +30,7 @@ from index.storage.log import Origin
 from index.storage.parameters import Parameters
 from index.stories.fold import fold
 from index.versions.history import stand_for_keys
-from index.versions.reasons import with_ratios, with_reasons
+from index.versions.reasons import original_columns, with_reasons
 
 NO_ENDS: Mapping[Source, int] = MappingProxyType({})
 
@@ -64,7 +67,7 @@ def restore(
     ends: Mapping[Source, int],
 ) -> Restored:
     """Implementation of `Index.restore`, within one session."""
-    batch, insert = Batch(session, entries), session.parameters.insert
+    batch = Batch(session, entries)
     known = batch.journaled.known
     entries = learn_frames(session, stored_form(entries, session.parameters), np.flatnonzero(~known))
     # An UPDATE without its older version's stream names nothing that could be retired, so it is UNIQUE.
@@ -94,20 +97,8 @@ def restore(
     lost &= dropped
 
     new = ~known & ~lost
-    entering = new & standing
-    if insert == "all":
-        entering |= new & dropped
-    elif insert == "root":
-        # Rows with one root get one number: 2 if the root is row 2, ~7 if it is document 7.
-        same = np.where(original_rows >= 0, original_rows.astype(np.uint64), ~numbers_of_originals)
-        same = np.where(standing, np.arange(len(entries), dtype=np.uint64), same)
-        entering |= dropped & _members(session, entries, new, decided, same)
-    named = np.where(original_rows >= 0, next_numbers(session, entering)[original_rows], numbers_of_originals)
-    distances = _distances(
-        session, entries, new & (dropped | of_templates | extends), of_templates, original_rows, named
-    )
-    outcome = Outcome(decided, distances, entering, session.counters.next_number, named)
-    outcome = with_ratios(session, entries, outcome)
+    named = _Named(decided, new, new & (dropped | of_templates | extends), original_rows, numbers_of_originals)
+    outcome = _outcome(session, entries, named)
     entries = with_reasons(session, entries, outcome)
     enter_again(session, batch, entries, new, outcome, originals, ends, leaving=np.zeros_like(new))
     note_kept(session, host_keys(entries.hosts or [None] * len(entries))[new & of_templates])
@@ -133,7 +124,7 @@ def enter_again(
     leaving: npt.NDArray[np.bool_],
     origins: Sequence[Origin] | None = None,
 ) -> None:
-    """Enter new rows, bool [n], with known verdicts; looks up only equal entries, and the older versions of UPDATE rows.
+    """Enter new rows, bool [n], with known verdicts; looks up only the older versions of UPDATE rows.
 
     originals  of all n rows; an UPDATE row retires its older version, even if the row is not new
     ends       applied offsets
@@ -147,14 +138,7 @@ def enter_again(
     rows = entries if new.all() else entries.take(places)
     columns = {name: column[places] for name in _COLUMNS if (column := getattr(outcome, name)).ndim}
     entered, skipping = replace(outcome, former=of_rows, **columns), leaving[places]
-    near = np.flatnonzero((rows.kinds == Kind.NEAR) & entered.entering & ~skipping)
-    # Filing depends on equal entries alone: no near ones are looked up.
-    answer = nearest_visible(session, exact_lookup_of(rows.fingerprints[near], session.parameters))
-    equal = np.zeros(len(rows), np.bool_)
-    equal[near] = answer.equal
-    stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
-    answer = replace(answer, equal=equal, stale=stale)
-    batch.enter(session, rows, entered, answer, origins=origins, leaving=skipping)
+    batch.enter(session, rows, entered, origins=origins, leaving=skipping)
     if leaving.any():
         remove(session, outcome.numbers[new & leaving])
     _retire_replaced(session, entries, updates, originals)
@@ -164,7 +148,7 @@ def enter_again(
     fold(session)
 
 
-_COLUMNS = ("verdicts", "distances", "entering", "orders", "versions", "returns", "ratios")
+_COLUMNS = ("verdicts", "distances", "entering", "orders", "minor", "returns", "ratios", "equal_texts")
 """Columns of an `Outcome` with known verdicts."""
 
 
@@ -219,66 +203,62 @@ def numbers_at(
     return np.array([number if number in there else int(NO_NUMBER) for number in numbers.tolist()], np.uint64)
 
 
-def _members(
-    session: WriteSession,
-    entries: Entries,
-    new: npt.NDArray[np.bool_],
-    decided: npt.NDArray[np.uint8],
-    roots: npt.NDArray[np.uint64],
-) -> npt.NDArray[np.bool_]:
-    """Duplicates that become members, bool [n]: all suspects, and those far from every match and every earlier row.
+class _Named(NamedTuple):
+    """Rows with known verdicts, and the originals that they name.
+
+    verdicts       uint8 [n]
+    new            bool [n], rows to enter
+    naming         bool [n], new rows that name an original, but for updates
+    original_rows  int64 [n], row of the original; -1: it is no row of this batch
+    numbers        uint64 [n], number of the original in the index, or NO_NUMBER
+    """
+
+    verdicts: npt.NDArray[np.uint8]
+    new: npt.NDArray[np.bool_]
+    naming: npt.NDArray[np.bool_]
+    original_rows: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.uint64]
+
+
+def _outcome(session: WriteSession, entries: Entries, named: _Named) -> Outcome:
+    """What to journal: verdicts as they were, with distances, lengths and members by today's entries.
 
     The original matches are unknown and entries come in another order, so members may differ from before. But every
     document that stays out leaves a match that also counts for its next copy.
-
-    roots  uint64 [n], equal for rows with one root
     """
-    assert session.parameters.root is not None
-    apart, entering = session.parameters.root.apart, new & (decided != Verdict.DUPLICATE)
+    parameters, count = session.parameters, len(entries)
+    rule = rule_of(parameters, session.longer)
+    duplicates = named.naming & (named.verdicts == Verdict.DUPLICATE) & (entries.kinds == Kind.NEAR)
+    chunk, found = prepared_whole(entries, parameters), nothing_gathered(count)
     # Uniques usually come back without duplicates and need no look-up.
-    asked = new & (entries.kinds == Kind.NEAR) & (new & (decided == Verdict.DUPLICATE)).any()
-    for portion in prepared(entries, np.flatnonzero(asked), session.parameters, pairs=True):
-        best = nearest_judged(session, portion.lookup, portion.entries.take(portion.near)).best
-        near = np.zeros(len(portion.rows), np.bool_)
-        near[best.rows[best.distances <= apart]] = True
-        enters = entering[portion.rows]
-        enters |= ~near & (decided[portion.rows] == Verdict.DUPLICATE)
-        pairs = portion.pairs.take(portion.pairs.distances <= apart)
-        for row, earlier in zip(pairs.rows.tolist(), pairs.numbers.tolist(), strict=True):
-            is_duplicate = decided[portion.rows[row]] == Verdict.DUPLICATE
-            if is_duplicate and enters[earlier] and roots[portion.rows[row]] == roots[portion.rows[earlier]]:
-                enters[row] = False
-        entering[portion.rows] = enters
-    members: npt.NDArray[np.bool_] = entering & entry.naming_originals(decided)
-    return members
-
-
-def _distances(
-    session: ReadSession,
-    entries: Entries,
-    duplicates: npt.NDArray[np.bool_],
-    of_templates: npt.NDArray[np.bool_],
-    original_rows: npt.NDArray[np.int64],
-    roots: npt.NDArray[np.uint64],
-) -> npt.NDArray[np.int16]:
-    """Distances to journal, int16 [n]: known if verdicts name the distance to the original, so not with insert = "all"."""
-    transaction, parameters = session.transaction, session.parameters
-    distances = np.full(len(entries), NO_DISTANCE, np.int16)
-    if parameters.insert != "all" and duplicates.any():
-        # The log does not hold this batch's originals yet.
-        originals = entries.fingerprints[original_rows]
-        stored = np.flatnonzero(duplicates & (original_rows < 0))
-        logged = log.documents(transaction, roots[stored], session.words)
-        originals[stored] = logged.fingerprints
-        distances[duplicates] = parameters.distances(entries.fingerprints[duplicates], originals[duplicates])
-        # A page kept for its frame has the plain distance, without frames.
-        plain = duplicates & of_templates
-        signatures = (column[plain, : parameters.words] for column in (entries.fingerprints, originals))
-        distances[plain] = parameters.distances(*signatures)
-        if parameters.look is not None and entries.looks is not None:
-            looks = entries.looks[original_rows]
-            looks[stored] = logged.looks(parameters.look_bytes)
-            judged = parameters.look.judge(distances[duplicates], entries.looks[duplicates], looks[duplicates])
-            near = entries.kinds[duplicates] == Kind.NEAR
-            distances[duplicates] = np.where(near, judged.distances, distances[duplicates])
-    return distances
+    if parameters.insert == "root" and duplicates.any():
+        found = gather(session, chunk)
+    numbers = named.numbers[named.numbers != NO_NUMBER]
+    loaded = load(session, entries, np.concatenate([found.numbers, numbers]), with_ids=False)
+    rows, documents = np.flatnonzero(named.naming), loaded.documents
+    originals = np.where(named.original_rows < 0, loaded.places(named.numbers), named.original_rows)
+    outcomes = undecided(entries, found.compared)
+    outcomes.entering[:] = named.new & entry.standing_for_themselves(named.verdicts)
+    # Suspects enter as well; with insert = "unique" there are none.
+    outcomes.entering[named.naming & (named.verdicts == Verdict.SUSPECT)] = parameters.insert == "root"
+    if parameters.insert == "root" and duplicates.any():
+        nobody, nothing = np.zeros(count, np.bool_), np.empty(0, np.int64)
+        candidates = candidates_of(chunk, found.rows, loaded.places(found.numbers), nothing, nobody)
+        roots = np.where(duplicates, originals, NONE)
+        choose_members(candidates, chains_of_chunk(chunk), documents, outcomes, rule, roots)
+    plain, distances = distances_to(rows, originals[rows], documents, rule)
+    outcomes.verdicts[:], outcomes.named[rows] = named.verdicts, originals[rows]
+    outcomes.distances[rows] = np.where(named.verdicts[rows] == Verdict.TEMPLATE, plain, distances)
+    ratios, equal_texts = original_columns(outcomes, documents)
+    orders = np.where(
+        named.original_rows >= 0, next_numbers(session, outcomes.entering)[named.original_rows], named.numbers
+    )
+    return Outcome(
+        outcomes.verdicts,
+        outcomes.distances,
+        outcomes.entering,
+        session.counters.next_number,
+        orders,
+        ratios=ratios,
+        equal_texts=equal_texts,
+    )

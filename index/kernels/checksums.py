@@ -1,7 +1,4 @@
-"""XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md): value checksums and document id hashes.
-
-Compiled functions in other modules may call `xxh64_of`: it never changes. See `index.kernels.jit`.
-"""
+"""XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md): value checksums and document id hashes."""
 
 from typing import Any
 
@@ -29,5 +26,17 @@ def id_hashes(octets: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> npt
     for place in range(len(ends)):
         end = ends[place]
         found[place] = xxh64_of(octets, begin, end, np.uint64(0)) & ~_LOW_BITS if end > begin else NO_HASH
+        begin = end
+    return found
+
+
+@compiled
+def text_digests(octets: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Digests of n concatenated texts with these ends int64 [n]: uint64 [n]; 0 for an empty text."""
+    found, begin = np.zeros(len(ends), np.uint64), 0
+    for place in range(len(ends)):
+        end = ends[place]
+        if end > begin:
+            found[place] = xxh64_of(octets, begin, end, np.uint64(1))
         begin = end
     return found

@@ -1,20 +1,21 @@
 """JIT: functions as machine code, and intrinsics that numba lacks. The only importer of numba.
 
-numba keeps machine code next to a function's module, for the next process. It recompiles if that file's size or time
-changes, and ignores called functions' files: after a change there, stale code would run. So a compiled function
-calls only functions from its own module. Exceptions are the intrinsics below, and functions that never change, such as
-SplitMix64 and those in `columns`. After changing an intrinsic delete the kept code, `*.nbi` and `*.nbc` in every `__pycache__`.
+numba keeps machine code next to a function's module, for the next process, under a stamp of its source. numba's own
+stamp covers that one file. But a compiled function contains those that it calls, from any module of this package. So
+the stamp here covers all sources of the package, and a change in any of them compiles every kernel anew.
 """
 
+import hashlib
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numba
 from llvmlite import binding, ir
-from numba.core import cgutils, event, types
+from numba.core import caching, cgutils, event, types
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -22,7 +23,47 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def compiled(function: Function) -> Function:
     """Compile the function at its first call, keep the code on disk, and release the interpreter's lock while it runs."""
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
+    kernel: Any = numba.njit(nogil=True)(function)
+    kernel._cache = _KernelCache(function)  # type: ignore[no-untyped-call]
+    return cast(Function, kernel)
+
+
+@cache
+def source_stamp(path: str) -> str:
+    """Digest of all sources whose code a kernel in this file may contain: the file, and this package."""
+    digest = hashlib.sha256(Path(path).read_bytes())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+class _OfAllSources:
+    """A cache locator's stamp."""
+
+    _py_file: str
+
+    def get_source_stamp(self) -> str:
+        return source_stamp(self._py_file)
+
+
+class _ProvidedFolder(_OfAllSources, caching.UserProvidedCacheLocator):
+    pass
+
+
+class _ModuleFolder(_OfAllSources, caching.InTreeCacheLocator):
+    pass
+
+
+class _UserFolder(_OfAllSources, caching.UserWideCacheLocator):
+    pass
+
+
+class _KernelCacheImpl(caching.CompileResultCacheImpl):
+    _locator_classes: ClassVar[list[type]] = [_ProvidedFolder, _ModuleFolder, _UserFolder]
+
+
+class _KernelCache(caching.FunctionCache):
+    _impl_class = _KernelCacheImpl
 
 
 def is_kept(kernel: Any) -> bool:

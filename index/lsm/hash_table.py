@@ -14,7 +14,7 @@ from index.lsm.shape import Shape
 from index.storage import log
 from index.storage.codec import Tombstones, unpack_tombstones
 from index.storage.counters import counters_of
-from index.storage.layout import LOG_KEY, TOMBSTONE_KEY, Change, Counters, Table
+from index.storage.layout import LOG_KEY, TOMBSTONE_KEY, Counters, Table
 from index.storage.segments.compaction_state import CompactionState
 from index.storage.store import Transaction
 
@@ -127,9 +127,7 @@ class HashTable:
         self._committed = self._active.counts()
 
     def _take_over(self, tombstone: Tombstones) -> None:
-        raised = tombstone.changes == Change.RAISED
-        for memtable, rows in ((self._active.added, raised), (self._active.removed, ~raised)):
-            memtable.add(tombstone.fingerprints[rows], tombstone.numbers[rows])
+        self._active.removed.add(tombstone.fingerprints, tombstone.numbers)
 
     @property
     def compaction(self) -> CompactionState:

@@ -10,13 +10,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels import minhash, sort
-from index.kernels.bands import bands_of
+from index.kernels import bins, sort
 from index.kernels.scan import Probes
 from index.lsm.memtable import Memtable
 from index.lsm.segments import Segments
 from index.lsm.shape import Shape, shape_of
-from index.matching.distance import Matches, Portion, hamming, joined, nearest, no_matches
+from index.matching.distance import Matches, Portion, hamming, nearest
 from index.matching.frame import OWN_LIMITS
 from index.matching.minhash import DISTANCE_UNITS, Banding
 from index.storage import log
@@ -44,12 +43,10 @@ class NearLookup:
 
     fingerprints  uint64 [n, words]
     hashes        uint64 [n, tables], `Shape.hashes`
-    looks         uint8 [n, look bytes], for the second look, which decides which matches count; None: all count
 
-    >>> fingerprints = np.array([[0b1011], [0b1001], [0b0001 << 40]], np.uint64)
-    >>> matches, _ = lookup_of(fingerprints, Parameters(), distance_max=3).pairs(nearest_only=True)
-    >>> matches.rows, matches.numbers, matches.distances
-    (array([1, 2]), array([0, 1], dtype=uint64), array([1, 3], dtype=int16))
+    >>> fingerprints = np.array([[0b1011], [0b0001 << 40]], np.uint64)
+    >>> len(lookup_of(fingerprints, Parameters(), distance_max=3))
+    2
     """
 
     fingerprints: npt.NDArray[np.uint64]
@@ -58,37 +55,9 @@ class NearLookup:
     distance_max: int
     shape: Shape
     banding: Banding | None
-    looks: npt.NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
         return len(self.fingerprints)
-
-    def pairs(self, *, nearest_only: bool) -> Portion:
-        """Matches among the n fingerprints; `numbers` are rows, each below its matching row. One a row if `nearest_only`.
-
-        Ordered by row, distance, number. Equal fingerprints with equal looks have equal matches, so only the first is a
-        match.
-        """
-        count, limit = len(self), 1 if nearest_only else None
-        alike = self.fingerprints if self.looks is None else with_looks(self.fingerprints, self.looks)
-        parts, compared = [no_matches()], np.zeros(count, np.int64)
-        for rows, earlier in self._sharing(first_of_equals(alike) == np.arange(count)):
-            compared += np.bincount(rows, minlength=count)
-            parts.append(
-                nearest(self._verified(self.fingerprints, rows, earlier, np.arange(count, dtype=np.uint64)), limit)
-            )
-        return joined(parts), compared
-
-    def _sharing(self, leading: npt.NDArray[np.bool_]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """Pairs to compare: rows and earlier leading rows, bool [n], in portions: int64 [m] each."""
-        if not self.probes.free:
-            yield minhash.sharing(bands_of(self.hashes, np.ones(len(self), np.bool_)), leading)
-            return
-        leaders, memtable = np.flatnonzero(leading), Memtable(self.shape)
-        memtable.add(self.fingerprints[leaders], leaders.astype(np.uint64), self.hashes[leaders])
-        for rows, places in memtable.candidates(self.hashes, self.probes):
-            before = leaders[places] < rows
-            yield rows[before], leaders[places[before]]
 
     def matches(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments, limit: int | None
@@ -121,24 +90,17 @@ class NearLookup:
             distances = hamming(self.fingerprints[rows], known[members])
         else:
             limits = self.banding.bin_bits, DISTANCE_UNITS, OWN_LIMITS
-            distances = minhash.least_distances(self.fingerprints, known, rows, members, *limits)
+            # A page of the same template is a candidate too: the judge tells both apart.
+            distances = bins.distances(self.fingerprints, known, rows, members, *limits).min(axis=0)
         near = distances <= self.distance_max
         return Matches(rows[near], distances[near], numbers[members[near]])
 
 
-def lookup_of(
-    fingerprints: npt.NDArray[np.uint64],
-    parameters: Parameters,
-    distance_max: int,
-    looks: npt.NDArray[np.uint8] | None = None,
-) -> NearLookup:
-    """Lookup for entries within `distance_max` of fingerprints uint64 [n, words], in an index with these parameters.
-
-    looks  uint8 [n, look bytes], if a second look decides which entries count
-    """
+def lookup_of(fingerprints: npt.NDArray[np.uint64], parameters: Parameters, distance_max: int) -> NearLookup:
+    """Lookup for entries within `distance_max` of fingerprints uint64 [n, words], in an index with these parameters."""
     shape = shape_of(parameters)
     hashes, probes = shape.hashes(fingerprints), shape.probes(distance_max)
-    return NearLookup(fingerprints, hashes, probes, distance_max, shape, parameters.banding, looks)
+    return NearLookup(fingerprints, hashes, probes, distance_max, shape, parameters.banding)
 
 
 def stored_fingerprints(
@@ -156,13 +118,6 @@ def stored_fingerprints(
         here = np.flatnonzero((members >= start) & (members < start + len(some)))
         here = here[stored.there[members[here] - start]]
         yield stored.fingerprints, here, members[here] - start, some
-
-
-def with_looks(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Fingerprints, uint64 [n, words], each followed by its look, uint8 [n, look bytes], in whole words."""
-    padded = np.zeros((len(looks), -(-looks.shape[1] // 8) * 8), np.uint8)
-    padded[:, : looks.shape[1]] = looks
-    return np.hstack([fingerprints, padded.view(np.uint64)])
 
 
 def first_of_equals(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:

@@ -62,7 +62,7 @@ class Tree(HashTable):
         self._active.added.add(fingerprints, numbers, hashes)
 
     def add_tombstone(self, transaction: Transaction, number: int, tombstone: Tombstones) -> None:
-        """Store a tombstone under `number`, the next one; later lookups match the entries that it raises."""
+        """Store a tombstone under `number`, the next one."""
         transaction.put(Table.TOMBSTONES, TOMBSTONE_KEY.pack(number), pack_tombstones(tombstone))
         self._take_over(tombstone)
 

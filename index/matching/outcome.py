@@ -7,15 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Verdict, standing_for_themselves
-from index.matching.candidates import ROW_ORDER
 
-RECRAWLED, MINOR = 1, 2
-"""Values of `Outcome.versions`: a UNIQUE version; and one with the same substance, or that came too often."""
-
-
-def _no_row() -> npt.NDArray[np.uint8]:
-    """A zero column that fits any number of rows."""
-    return np.zeros((), np.uint8)
+ROW_ORDER = 2**63
+"""Rows come after all indexed documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +20,12 @@ class Outcome:
     distances     int16 [n], distance to the match, or with insert = "root" to its root, or NO_DISTANCE
     entering      bool [n], whether the row becomes an entry; these rows get ascending numbers
     first_number  the first of these numbers
-    orders        uint64 [n], `CandidateSet` order of the document that a row names; its own, or NO_NUMBER for none
+    orders        uint64 [n], order (`Documents.order`) of the document that a row names; its own, or NO_NUMBER for none
     former        by UPDATE row that replaces no entry: origin or row of the version it names
-    versions      uint8 [n], RECRAWLED, MINOR or 0
+    minor         bool [n], versions that differ in counters and dates alone, or that came too often
     returns       uint8 [n], how often an id has returned to an earlier substance
     ratios        uint16 [n], as in `Decisions`
+    equal_texts   bool [n], duplicates with their original's normalised text
 
     >>> orders = np.array([ROW_ORDER, ROW_ORDER], np.uint64)
     >>> verdicts = np.array([Verdict.UNIQUE, Verdict.DUPLICATE], np.uint8)
@@ -44,9 +39,10 @@ class Outcome:
     first_number: int
     orders: npt.NDArray[np.uint64]
     former: Mapping[int, tuple[str, int, int, int] | int] = field(default_factory=dict)
-    versions: npt.NDArray[np.uint8] = field(default_factory=_no_row)
-    returns: npt.NDArray[np.uint8] = field(default_factory=_no_row)
+    minor: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros((), np.bool_))
+    returns: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros((), np.uint8))
     ratios: npt.NDArray[np.uint16] = field(default_factory=lambda: np.zeros((), np.uint16))
+    equal_texts: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros((), np.bool_))
 
     @property
     def numbers(self) -> npt.NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-"""Documents that became entries: by number, and by whole fingerprint in the tables `exact` and `repeats`."""
+"""Documents that became entries: by number, and EXACT ones by whole fingerprint."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from index.entry import NO_NUMBER, Kind, Position, Source, Verdict
+from index.entry import Kind, Position, Source
 from index.matching.frame import signature_words
 from index.storage import log
 from index.storage.codec import GIVEN_BACK, unpack_lengths
@@ -18,7 +18,7 @@ from index.storage.store import Transaction
 from index.storage.visibility import Visibility
 
 EQUALS_AT_ONCE = 64
-"""Values of a key read at once, if the lowest is retired."""
+"""Values of a key read at once; few have more."""
 
 
 class Document(NamedTuple):
@@ -110,55 +110,27 @@ def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: in
     return {number: origin for (number, origin), there in zip(origins, stored.there.tolist(), strict=True) if there}
 
 
-def roots(visibility: Visibility, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Each document's original, by number, uint64 [n] -> uint64 [n]; its own if the original is retired.
-
-    All documents must be in the log.
-    """
-    stored = log.documents(visibility.transaction, numbers, visibility.words)
-    of_numbers = np.where(stored.there, stored.rows["number"], numbers)
-    return np.where(visibility.visible(of_numbers), of_numbers, numbers)
-
-
-def counting_roots(
-    visibility: Visibility, numbers: npt.NDArray[np.uint64], stored: log.Documents | None = None
-) -> npt.NDArray[np.uint64]:
-    """Each match's root with insert = "root", uint64 [n] -> uint64 [n]; NO_NUMBER if the match does not count.
-
-    A dropped member counts only as long as its root. A delivered document is its own root once its root is retired. All
-    documents must be in the log.
-
-    stored  the documents, if they were read
-    """
-    stored = stored or log.documents(visibility.transaction, numbers, visibility.words)
-    roots = np.where(stored.there, stored.rows["number"], numbers)
-    lost = (stored.rows["verdict"] == Verdict.DUPLICATE) & (roots != numbers)
-    return np.where(visibility.visible(roots), roots, np.where(lost, NO_NUMBER, numbers))
-
-
-def earliest_equals(
-    visibility: Visibility, table: Table, fingerprints: npt.NDArray[np.uint64]
-) -> npt.NDArray[np.uint64]:
-    """Earliest visible entry in EXACT or REPEATS that equals each fingerprint, or NO_NUMBER: uint64 [n, words] -> uint64 [n]."""
+def equals(
+    visibility: Visibility, fingerprints: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """Visible EXACT entries that equal fingerprints, uint64 [n, words]: rows int64 [m], ascending, and numbers uint64 [m]."""
     keys = pack_fingerprints(fingerprints)
-    lowest_values = visibility.transaction.get_many(table, sorted(set(keys)))
-    lowest = unpack_numbers([value for _, value in lowest_values])
-    earliest = dict(zip((key for key, _ in lowest_values), lowest.tolist(), strict=True))
-    for place in np.flatnonzero(~visibility.visible(lowest)).tolist():
-        earliest[lowest_values[place][0]] = _earliest_visible(visibility, table, lowest_values[place][0])
-    return np.array([earliest.get(key, int(NO_NUMBER)) for key in keys], np.uint64)
+    there = {key for key, _ in visibility.transaction.get_many(Table.EXACT, sorted(set(keys)))}
+    numbers_of = {key: _all_equals(visibility, key) for key in there}
+    found = [numbers_of.get(key, _NO_NUMBERS) for key in keys]
+    rows = np.repeat(np.arange(len(keys)), np.fromiter(map(len, found), np.int64, len(keys)))
+    return rows, np.concatenate([_NO_NUMBERS, *found])
 
 
-def _earliest_visible(visibility: Visibility, table: Table, key: bytes) -> int:
-    """As `earliest_equals`, for a key whose lowest value is retired. Retired values do not stay for long."""
+_NO_NUMBERS = np.empty(0, np.uint64)
+
+
+def _all_equals(visibility: Visibility, key: bytes) -> npt.NDArray[np.uint64]:
     count = EQUALS_AT_ONCE
     while True:
-        numbers = unpack_numbers(visibility.transaction.first_values(table, key, count))
-        visible = np.flatnonzero(visibility.visible(numbers))
-        if len(visible):
-            return int(numbers[visible[0]])
+        numbers = unpack_numbers(visibility.transaction.first_values(Table.EXACT, key, count))
         if len(numbers) < count:
-            return int(NO_NUMBER)
+            return numbers[visibility.visible(numbers)]
         count *= 4
 
 

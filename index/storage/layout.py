@@ -1,6 +1,6 @@
-"""The bytes on disk, format version 12. Only `storage` knows them; a change of any byte is a new version.
+"""The bytes on disk, format version 13. Only `storage` knows them; a change of any byte is a new version.
 
-One LMDB file with eighteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
+One LMDB file with seventeen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
 "merge" the compaction state; only the file uses these names.
 
     >     big-endian: keys, and values that LMDB sorts
@@ -56,7 +56,6 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
     journal    stream >u32, partition >u32, first offset >u64
                                                    -> last offset <u64, key of a batch in log, source in it <u32
     exact      fp                                  -> document number >u64        many values to a key, in one size
-    repeats    fp                                  -> document number >u64        many values to a key, in one size
     chunks, ids
                table u8, level u8, bound: hash >u64, number >u64
                                                    -> checksum of the head <u64, entries <u32, bits of a rest u8, bits of a
@@ -86,7 +85,7 @@ have consecutive numbers. A duplicate's batch names the original too, so the ver
 
 Journal: a source's runs never overlap. A run covers its source's rows in its batch, from its first offset to its last.
 
-Filing: a NEAR entry is filed by blocks, or in `repeats` if an equal one was filed before; an EXACT entry in `exact`. An entry
+Filing: a NEAR entry is filed by blocks, an EXACT entry in `exact`. An entry replaced within its own batch is in neither. An entry
 filed by blocks is in every table of the segments, as a hash, the top 40 bits in a word, and its number. SimHash: table t has the
 first 40 bits of the blocks t, t + 1, ... and, after the last, 0, 1, ... MinHash: table t has band t's hash. Ids have one table:
 the high bits of a row id's XXH64, and the row's number in log order, which log keys count (`journal rows`); rows with an empty
@@ -107,9 +106,8 @@ Compaction: segments hold the entries of batches before the log key `merged to`,
 to`, `rows frozen to` are moving: the tables below `table` have all of them, `table` has those below `bound`, the others none.
 Later entries are only in the log.
 
-Tombstones: changes to entries filed before, in order. An EXPIRED or FORGOTTEN entry leaves the segments; a RAISED one comes from
-`repeats` in place of an equal one that left. Tombstones below `frozen tombstones` move with the frozen entries, and are then
-dropped.
+Tombstones: entries filed before that leave the segments, in order: EXPIRED or FORGOTTEN ones. Tombstones below `frozen
+tombstones` move with the frozen entries, and are then dropped.
 
 Stories: a root's row counts the batches before `stories` in `meta`. Hosts ascend by digest; a story has the 10,000 least ones at
 most. Roots in `due` are to be written out, by ascending marks; with one document or none, as removed.
@@ -128,7 +126,7 @@ import numpy.typing as npt
 
 from index.matching.host_sketch import HOST, UNKNOWN, HostSketch
 
-FORMAT_VERSION = 12
+FORMAT_VERSION = 13
 
 
 class Table(Enum):
@@ -138,7 +136,7 @@ class Table(Enum):
     read_in_parts  whether values are large, and lookups read a few of their pages again and again
 
     >>> Table.SEGMENTS.value, [table.name for table in Table if table.many_values]
-    (b'chunks', ['EXACT', 'REPEATS'])
+    (b'chunks', ['EXACT'])
     """
 
     META = b"meta"
@@ -148,7 +146,6 @@ class Table(Enum):
     LOG = b"log"
     JOURNAL = b"journal"
     EXACT = b"exact"
-    REPEATS = b"repeats"
     SEGMENTS = b"chunks"
     IDS = b"ids"
     TOMBSTONES = b"amendments"
@@ -162,7 +159,7 @@ class Table(Enum):
 
     def __init__(self, name: bytes) -> None:
         # Read for every value: a property would take longer than everything else that some calls do.
-        self.many_values = name in (b"exact", b"repeats")
+        self.many_values = name == b"exact"
         self.read_in_parts = name in (b"log", b"chunks", b"ids")
 
     # Members are singletons; the inherited hash is computed in Python.
@@ -219,25 +216,22 @@ class Filing(IntEnum):
     NOTHING = 0
     """It entered nothing."""
     ASIDE = 1
-    """In `exact`, or in `repeats`."""
+    """In `exact`, or nowhere: a NEAR row that a later one of its batch replaced."""
     BLOCKS = 2
     """Under its blocks."""
 
 
 class Change(IntEnum):
-    """Effect of a tombstone on an entry.
+    """Why an entry left.
 
-    >>> changes = np.array([Change.EXPIRED, Change.RAISED, Change.FORGOTTEN])
-    >>> np.isin(changes, [Change.EXPIRED, Change.FORGOTTEN])
-    array([ True, False,  True])
+    >>> Change.EXPIRED.name
+    'EXPIRED'
     """
 
     EXPIRED = 0
-    """It left together with its batch."""
+    """Removed from the log together with its batch."""
     FORGOTTEN = 1
-    """It left, and is in `retired`."""
-    RAISED = 2
-    """It moved from `repeats` to the blocks."""
+    """Removed one by one: it is in `retired`."""
 
 
 class Counters(NamedTuple):
@@ -461,7 +455,7 @@ def unpack_numbers(values: Sequence[bytes]) -> npt.NDArray[np.uint64]:
 
 
 def pack_fingerprints(fingerprints: npt.NDArray[np.uint64]) -> list[bytes]:
-    """Fingerprints uint64 [n, words] as n keys of `exact` and `repeats`."""
+    """Fingerprints uint64 [n, words] as n keys of `exact`."""
     return _as_bytes(fingerprints.astype("<u8"))
 
 

@@ -38,8 +38,8 @@ class Parameters:
 
     bits          length of a fingerprint: 64 or 128; for MinHash bins * bin_bits
     distance_max  largest distance of near-duplicates: 0 to 7 bits; for MinHash 0 to 10,000 ten-thousandths of 1 - similarity
-    insert        "unique": only unique documents become entries; "all": duplicates too; "root": duplicates too, and a match
-                  counts only near its root
+    insert        "unique": only unique documents become entries; "root": duplicates too, and a match counts only near its
+                  root
     fingerprint   the caller's stamp: every setting that changes a fingerprint, by name. The index only compares it.
     banding       signatures and bands of MinHash; None: the scheme is SimHash
     look          SimHash's second look at documents within distance_max; None: all of them count
@@ -223,7 +223,7 @@ class Parameters:
         if banding is not None and stored.banding is not None and banding.bins == stored.banding.bins:
             banding = replace(banding, bands=stored.banding.bands, rows=stored.banding.rows)
         if root is not None and stored.root is not None:
-            root = replace(root, apart=stored.root.apart)
+            root = replace(root, member_distance_min=stored.root.member_distance_min)
         return replace(self, banding=banding, root=root)
 
     def require_equal(self, asked: "Parameters", where: str) -> None:

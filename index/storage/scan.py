@@ -15,16 +15,14 @@ def forgotten(transaction: Transaction) -> npt.NDArray[np.uint64]:
     return layout.unpack_numbers(transaction.keys(layout.Table.RETIRED))
 
 
-def aside(
-    transaction: Transaction, table: layout.Table, words: int
-) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
-    """Fingerprints uint64 [n, words] and numbers uint64 [n] from EXACT or REPEATS, ascending by key, in portions.
+def exact(transaction: Transaction, words: int) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
+    """Fingerprints uint64 [n, words] and numbers uint64 [n] of EXACT entries, ascending by key, in portions.
 
     Omits keys without a fingerprint's length.
     """
     keys: list[bytes] = []
     values: list[bytes] = []
-    for key, value in transaction.walk(table):
+    for key, value in transaction.walk(layout.Table.EXACT):
         if len(key) != 8 * words:
             continue
         keys.append(key)

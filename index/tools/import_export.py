@@ -361,8 +361,6 @@ def _require_whole(records: Sequence[Record], insert: Insert) -> None:
     entering = {verdict for verdict in Verdict if verdict.stands_for_itself} - {Verdict.GIVEN_BACK}
     if insert != "unique":
         entering.add(Verdict.SUSPECT)
-    if insert == "all":
-        entering.add(Verdict.DUPLICATE)
     for record in records:
         may_enter = insert == "root" and record.verdict is Verdict.DUPLICATE and record.document is not None
         # A document whose text can no longer be compared was given back without an entry.

@@ -8,7 +8,7 @@ counters   all counters equal the tables' contents
 log        batches are whole, with gaps only for expired batches, and the journal has their rows; every original exists, is
            its own original and is not later, or has left the log, or is a duplicate whose own original is retired
 blocks     every entry is once in each table in which the log, the compaction state and the tombstones place it (segments,
-           `exact`, `repeats`), and no other entry is; segments are in order
+           `exact`), and no other entry is; segments are in order
 journal    a source's runs do not overlap, and name existing rows
 frames     host samples are readable, and have no more pages than allowed
 ids        every row with an id is once in the id segments if its compaction state places it there, else in none;
@@ -24,7 +24,6 @@ part.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
 
 from index.decide.forget import ignored
 from index.entry import is_given_back
@@ -93,14 +92,10 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
     documents = tables.Documents(batches)
     check = LogCheck(session, documents, of_log)
     expected = tables.Expected(session, documents, blocks.note)
-    tally = tables.Tally(expected.shape.tables + 2)
-    for entries in tables.actual_aside(session, Table.REPEATS, expected.repeats, blocks.note):
-        expected.note_repeats(entries)
-        tally.take_off(entries)
-        blocks.examined += len(entries.parts)
+    tally = tables.Tally(expected.shape.tables + 1)
     for entries in expected.entries(_reporting(check.checked(batches), progress)):
         tally.add(entries)
-    blocks.note(f"document {number} was filed aside and is nowhere" for number in expected.nowhere)
+    blocks.note(f"document {number} counts and has no keys" for number in expected.nowhere)
     in_levels: Counter[int] = Counter()
     for entries in _actual(session, expected, blocks.note, in_levels):
         tally.take_off(entries)
@@ -161,7 +156,7 @@ def _actual(
     session: ReadSession, expected: tables.Expected, note: tables.Note, in_levels: Counter[int]
 ) -> Iterator[tables.TableEntries]:
     """Actual entries of `exact` and the segments, without those that may be in some tables alone; counts them per level."""
-    yield from tables.actual_aside(session, Table.EXACT, expected.exact, note)
+    yield from tables.actual_exact(session, expected.exact, note)
     for entries in tables.actual_in_segments(session, expected.shape, note, in_levels):
         yield entries.take(expected.holds(entries.numbers))
 
@@ -173,8 +168,7 @@ def _explain(
     differing = tally.differing()
     if not len(differing):
         return
-    repeats = tables.actual_aside(session, Table.REPEATS, expected.repeats, tables.nothing_noted)
-    before, actual = finding.wrong, chain(repeats, _actual(session, expected, tables.nothing_noted, Counter()))
+    before, actual = finding.wrong, _actual(session, expected, tables.nothing_noted, Counter())
     for table, missing, wrong in tables.differences(tally, differing[:PARTS_MAX], expected.entries(batches), actual):
         finding.note(_missing(expected, table, missing))
         finding.note(_misplaced(expected, table, wrong))
@@ -183,16 +177,15 @@ def _explain(
 
 
 def _missing(expected: tables.Expected, table: int, missing: tables.TableEntries) -> Iterator[str]:
-    aside = {expected.exact: "is not among the exact ones", expected.repeats: "is not among the repeated ones"}
-    problem = aside.get(table, f"is not found through its {_named(expected, table)}")
+    is_exact = table == expected.exact
+    problem = "is not among the exact ones" if is_exact else f"is not found through its {_named(expected, table)}"
     return (f"document {number} {problem}" for number in missing.numbers.tolist())
 
 
 def _misplaced(expected: tables.Expected, table: int, wrong: tables.TableEntries) -> Iterator[str]:
     for number, part in zip(wrong.numbers.tolist(), wrong.parts.tolist(), strict=True):
-        if table >= expected.exact:
-            kind = "exact" if table == expected.exact else "repeated"
-            yield f"document {number} stands among the {kind} ones wrongly"
+        if table == expected.exact:
+            yield f"document {number} stands among the exact ones wrongly"
         else:
             where = f"{_named(expected, table)} hold document {number} under {part:#06x}"
             yield f"the segments of {where}, which does not belong"

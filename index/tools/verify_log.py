@@ -136,7 +136,7 @@ class LogCheck:
         standing = standing_for_themselves(rows["verdict"]) & (entered | ~given_back)
         decided = standing | naming_originals(rows["verdict"])
         duplicate = rows["verdict"] == Verdict.DUPLICATE
-        enters = decided if self._parameters.insert == "all" else decided & ~duplicate
+        enters = decided & ~duplicate
         # With insert = "root" the log lacks a duplicate's match, which decided whether it entered.
         decides = ~duplicate | (self._parameters.insert != "root")
         entry = rows["kind"] <= Kind.EXACT

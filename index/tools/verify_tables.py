@@ -1,6 +1,6 @@
 """The tables' expected and actual entries, in one comparable form, streamed in batches.
 
-The log, `retired`, `repeats` and the compaction state determine the expected entries, as in `layout`.
+The log, `retired` and the compaction state determine the expected entries, as in `layout`.
 """
 
 import struct
@@ -20,7 +20,7 @@ from index.matching.minhash import mixed
 from index.session import ReadSession
 from index.storage import log, scan
 from index.storage.codec import Tombstones, unpack_tombstones
-from index.storage.layout import TOMBSTONE_KEY, Change, Filing, Table
+from index.storage.layout import TOMBSTONE_KEY, Filing, Table
 from index.storage.segments.compaction_state import HASH_KEY, CompactionState, Level
 from index.storage.segments.hash_codec import NO_ENTRIES, unpack_hash_segment
 
@@ -41,7 +41,7 @@ Note = Callable[[Iterable[str]], None]
 class TableEntries:
     """Some entries in one table.
 
-    table       table in the segments; the next two numbers mean `exact` and `repeats`
+    table       table in the segments; the next number means `exact`
     parts       int64 [n], 0 to PARTS - 1
     identities  uint64 [n, w], different for any two entries in the table
     numbers     uint64 [n]
@@ -172,23 +172,10 @@ class Documents:
         return places, there
 
 
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """Tombstones that wait for compaction, in the frozen memtable or in the active one.
-
-    raised   numbers uint64 [r], ascending
-    removed  removed entries, with the reasons as changes
-    """
-
-    raised: Numbers
-    removed: Tombstones
-
-    @classmethod
-    def of(cls, tombstones: list[Tombstones], words: int) -> "_Pending":
-        nothing = Tombstones(np.empty(0, np.uint64), np.empty((0, words), np.uint64), np.empty(0, np.uint8))
-        columns = [np.concatenate(column) for column in zip(nothing, *tombstones, strict=True)]
-        gone = columns[2] != Change.RAISED
-        return cls(np.sort(columns[0][~gone]), Tombstones(*(column[gone] for column in columns)))
+def _removed_by(tombstones: list[Tombstones], words: int) -> Tombstones:
+    """The removed entries of tombstones that wait for compaction."""
+    nothing = Tombstones(np.empty(0, np.uint64), np.empty((0, words), np.uint64), np.empty(0, np.uint8))
+    return Tombstones(*(np.concatenate(column) for column in zip(nothing, *tombstones, strict=True)))
 
 
 class Expected:
@@ -201,12 +188,11 @@ class Expected:
     def __init__(self, session: ReadSession, documents: Documents, note: Note) -> None:
         """note: takes unreadable tombstones."""
         self.shape = shape_of(session.parameters)
-        self.exact, self.repeats = self.shape.tables, self.shape.tables + 1
+        self.exact = self.shape.tables
         self.compaction: CompactionState = compaction.state(session.transaction, self.shape)
         self._transaction = session.transaction
         self._documents = documents
         self._visibility = session.visibility
-        self._is_repeat = np.zeros(documents.count, np.bool_)
         frozen: list[Tombstones] = []
         active: list[Tombstones] = []
         self.tombstones: list[int] = []
@@ -219,14 +205,9 @@ class Expected:
                 continue
             self.tombstones.append(number)
             (frozen if number < self.compaction.frozen_tombstones else active).append(tombstone)
-        self._frozen, self._active = (_Pending.of(some, session.words) for some in (frozen, active))
+        self._frozen, self._active = (_removed_by(some, session.words) for some in (frozen, active))
         self.nowhere: list[int] = []
-        """NEAR documents, by number, that were filed aside, and are neither in `repeats` nor raised."""
-
-    def note_repeats(self, entries: TableEntries) -> None:
-        """Record the actual entries of `repeats`; required before anything else."""
-        places, there = self._documents.places(entries.numbers)
-        self._is_repeat[places[there]] = True
+        """NEAR documents, by number, that count and have no keys."""
 
     def entries(self, batches: Iterable[log.Batch]) -> Iterator[TableEntries]:
         """All expected entries."""
@@ -250,20 +231,12 @@ class Expected:
     ) -> Iterator[TableEntries]:
         stays = ~self._visibility.are_retired(numbers)
         exact = stays & (kinds == Kind.EXACT)
-        yield entries_aside(self.exact, fingerprints[exact], numbers[exact])
-        aside = stays & (kinds == Kind.NEAR) & (filings == Filing.ASIDE)
-        repeat = aside & self._is_repeat[self._documents.places(numbers)[0]]
-        yield entries_aside(self.repeats, fingerprints[repeat], numbers[repeat])
-        raised = aside & ~repeat
-        of_log = stays & (kinds == Kind.NEAR) & (filings == Filing.BLOCKS)
-        raised_frozen = raised & np.isin(numbers, self._frozen.raised)
-        raised_active = raised & np.isin(numbers, self._active.raised)
-        frozen = (of_log & (numbers >= np.uint64(self.compaction.merged_to))) | raised_frozen
-        active = (of_log & (numbers >= np.uint64(self.compaction.frozen_to))) | raised_active
-        lost = raised & ~raised_frozen & ~raised_active & (numbers >= np.uint64(self.compaction.merged_to))
-        self.nowhere += numbers[lost].tolist()
-        filed = (of_log | raised) & ~active & ~lost
-        yield from self._in_tables(fingerprints[filed], numbers[filed], moved=frozen[filed])
+        yield exact_entries(self.exact, fingerprints[exact], numbers[exact])
+        near = stays & (kinds == Kind.NEAR)
+        filed = near & (filings == Filing.BLOCKS) & (numbers < np.uint64(self.compaction.frozen_to))
+        self.nowhere += numbers[near & (filings == Filing.ASIDE)].tolist()
+        moved = numbers[filed] >= np.uint64(self.compaction.merged_to)
+        yield from self._in_tables(fingerprints[filed], numbers[filed], moved=moved)
 
     def holds(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
         """Which entries count, uint64 [n] -> bool [n]: not those of expired documents that have left the log.
@@ -275,15 +248,11 @@ class Expected:
 
     def _removed(self) -> Iterator[TableEntries]:
         """Removed entries that segments hold until compaction reaches their tombstones."""
-        for pending in (self._frozen, self._active):
-            numbers, fingerprints, _ = pending.removed
-            by_number = (numbers >= np.uint64(self.compaction.merged_to)) & (
-                numbers < np.uint64(self.compaction.frozen_to)
-            )
-            moving = by_number | np.isin(numbers, self._frozen.raised)
-            here = (numbers < np.uint64(self.compaction.frozen_to)) & ~np.isin(numbers, self._active.raised)
-            here &= self.holds(numbers)
-            if pending is self._frozen:
+        for removed in (self._frozen, self._active):
+            numbers, fingerprints, _ = removed
+            here = (numbers < np.uint64(self.compaction.frozen_to)) & self.holds(numbers)
+            moving = (numbers >= np.uint64(self.compaction.merged_to)) & here
+            if removed is self._frozen:
                 here &= ~moving
                 yield from self._in_tables(fingerprints[here], numbers[here], left=True)
             else:
@@ -329,20 +298,20 @@ def entries_in_segments(table: int, entries: Numbers) -> TableEntries:
     return TableEntries(table, (entries[0] >> np.uint64(48)).astype(np.int64), entries.T, entries[1])
 
 
-def entries_aside(table: int, fingerprints: Numbers, numbers: Numbers) -> TableEntries:
+def exact_entries(table: int, fingerprints: Numbers, numbers: Numbers) -> TableEntries:
     """Entries filed by their whole fingerprint."""
     parts = (numbers & np.uint64(PARTS - 1)).astype(np.int64)
     return TableEntries(table, parts, np.column_stack([fingerprints, numbers]), numbers)
 
 
-def actual_aside(session: ReadSession, table: Table, place: int, note: Note) -> Iterator[TableEntries]:
-    """Actual entries of `exact` or `repeats`, which is table number `place`; `note` takes malformed keys."""
+def actual_exact(session: ReadSession, place: int, note: Note) -> Iterator[TableEntries]:
+    """Actual entries of `exact`, which is table number `place`; `note` takes malformed keys."""
     count = 0
-    for fingerprints, numbers in scan.aside(session.transaction, table, session.words):
+    for fingerprints, numbers in scan.exact(session.transaction, session.words):
         count += len(numbers)
-        yield entries_aside(place, fingerprints, numbers)
-    others = session.transaction.count(table) - count
-    note([f"{others} keys of `{table.value.decode()}` are none"] if others else [])
+        yield exact_entries(place, fingerprints, numbers)
+    others = session.transaction.count(Table.EXACT) - count
+    note([f"{others} keys of `exact` are none"] if others else [])
 
 
 def actual_in_segments(

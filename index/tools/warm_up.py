@@ -17,7 +17,6 @@ import numpy as np
 from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index
 from index.lsm.compaction import MemtablePair, TreeSizes
-from index.lsm.exact_lookup import exact_lookup_of
 from index.lsm.id_table import IdTable
 from index.lsm.lookup import lookup_of
 from index.lsm.tree import Tree
@@ -105,8 +104,8 @@ def _enter_pages(parameters: Parameters) -> None:
 
 
 def _look_up_missing(transaction: Transaction) -> None:
-    transaction.add(Table.REPEATS, [b"a" * 8], [bytes(8)])
-    transaction.get_many(Table.REPEATS, [b"b" * 8])
+    transaction.add(Table.EXACT, [b"a" * 8], [bytes(8)])
+    transaction.get_many(Table.EXACT, [b"b" * 8])
     ids = IdTable(TreeSizes())
     ids.follow(transaction)
     ids.newest(transaction, ["a"])
@@ -117,10 +116,8 @@ def _enter(transaction: Transaction, tree: Tree, parameters: Parameters, number:
     tree.follow(transaction)
     fingerprints = np.full((1, parameters.stored_words), number + 1, np.uint64)
     tree.add(fingerprints, np.array([number], np.uint64))
-    tree.nearest(transaction, exact_lookup_of(fingerprints, parameters))
     lookup = lookup_of(np.ones_like(fingerprints), parameters, parameters.distance_max)
-    lookup.pairs(nearest_only=True)
-    tree.nearest(transaction, lookup)
+    list(tree.matches(transaction, lookup))
     counters = unpack_counters(None)._replace(next_number=number + 1)
     transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
     tree.end_batch(transaction, counters)

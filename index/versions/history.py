@@ -17,9 +17,7 @@ from index.entry import NO_NUMBER, Entries, Kind, standing_for_themselves
 from index.lsm.id_table import Hits
 from index.session import ReadSession
 from index.storage import log
-
-ROWS_OF_ID_MAX = 64
-"""Last rows with one id that the history reads."""
+from index.versions.by_id import ROWS_OF_ID_MAX
 
 Key = tuple[str, int]
 """Id of a document and its host's digest."""
@@ -39,7 +37,7 @@ class Version(NamedTuple):
     delivered  digests of that document's text and substance
 
     >>> digests = {"text": 1, "substance": 2, "delivered": (1, 2)}
-    >>> Version(number=7, returns=0, offset=5, source=(0, 0), visible=True, own=False, **digests).stands
+    >>> Version(number=7, returns=0, offset=5, source=(0, 0), visible=True, own=False, **digests).is_current
     False
     """
 
@@ -54,7 +52,7 @@ class Version(NamedTuple):
     delivered: tuple[int, int]
 
     @property
-    def stands(self) -> bool:
+    def is_current(self) -> bool:
         """Whether its document was delivered for this key and still counts."""
         return self.visible and self.own
 
@@ -63,16 +61,16 @@ class History(NamedTuple):
     """A document's versions.
 
     last        the last one
-    standing    the last one that stands
+    current     the last one that is current
     substances  of all
 
     >>> first = Version(7, 1, 2, 0, 5, (0, 0), visible=True, own=True, delivered=(1, 2))
-    >>> History(first, standing=first, substances={2}).standing.number
+    >>> History(first, current=first, substances={2}).current.number
     7
     """
 
     last: Version
-    standing: Version | None
+    current: Version | None
     substances: set[int]
 
 
@@ -93,37 +91,49 @@ def latest_versions(session: ReadSession, keys: Sequence[Key]) -> list[History |
 class Versions:
     """Older versions of n rows.
 
-    of_rows  int64 [n], each row's key, by place in `keys`; -1 without a usable id
-    keys     distinct
-    known    each key's versions: all that count, or only the last; None without one
-    whole    by key, whether `known` has all that count, bool [k]; if any count
-    settled  bool [n], rows that their document's last version decides alone, whatever they match
+    keys_of_rows  int64 [n], each row's key, by place in `keys`; -1 without a usable id
+    keys          distinct
+    known         each key's versions: all that count, or only the last where that decides; None without one
+    by_last       bool [n], rows that their document's last version decides alone, whatever they match
 
-    >>> one, rows = np.zeros(1, np.bool_), np.zeros(2, np.bool_)
-    >>> versions = Versions(of_rows=np.array([0, -1]), keys=[("a", 9)], known=[None], whole=one, settled=rows)
-    >>> [versions.keys[key] for key in versions.of_rows.tolist() if key >= 0]
+    >>> rows = np.zeros(2, np.bool_)
+    >>> versions = Versions(np.array([0, -1]), keys=[("a", 9)], known=[None], by_last=rows)
+    >>> [versions.keys[key] for key in versions.keys_of_rows.tolist() if key >= 0]
     [('a', 9)]
     """
 
-    of_rows: npt.NDArray[np.int64]
+    keys_of_rows: npt.NDArray[np.int64]
     keys: list[Key]
     known: list[History | None]
-    whole: npt.NDArray[np.bool_]
-    settled: npt.NDArray[np.bool_]
+    by_last: npt.NDArray[np.bool_]
+
+    def numbers(self) -> npt.NDArray[np.uint64]:
+        """Numbers of the documents that are the last or current versions, uint64 [m]."""
+        versions = [each for history in self.known if history is not None for each in history[:2] if each is not None]
+        return np.array([version.number for version in versions], np.uint64)
+
+    def former(self, row: int, origin: int) -> tuple[str, int, int, int] | int:
+        """The version that an update without a current version names: a row of the batch, or an earlier record."""
+        if origin >= 0:
+            return origin
+        key = int(self.keys_of_rows[row])
+        history = self.known[key]
+        assert history is not None, "an update has an earlier version"
+        return self.keys[key][0], *history.last.source, history.last.offset
 
 
 def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
     """Older versions of the rows; None if ids make no difference: by policy, or if no id is known or repeats."""
     if session.opened.recrawl.policy == "duplicate":
         return None
-    decided = (entries.kinds == Kind.NEAR) | (entries.kinds == Kind.EXACT)
+    is_decided = entries.kinds <= Kind.EXACT
     if entries.named is not None:
-        decided &= entries.named
-    rows = [row for row in np.flatnonzero(decided).tolist() if entries.ids[row]]
+        is_decided &= entries.named
+    rows = [row for row in np.flatnonzero(is_decided).tolist() if entries.ids[row]]
     hosts = log.host_digests(entries).tolist()
     place_of: dict[Key, int] = {}
-    of_rows = np.full(len(entries), -1, np.int64)
-    of_rows[rows] = [place_of.setdefault((entries.ids[row], hosts[row]), len(place_of)) for row in rows]
+    keys_of_rows = np.full(len(entries), -1, np.int64)
+    keys_of_rows[rows] = [place_of.setdefault((entries.ids[row], hosts[row]), len(place_of)) for row in rows]
     keys = list(place_of)
     newest, there = newest_versions(session, keys)
     if len(keys) == len(rows) and not any(newest):
@@ -134,13 +144,29 @@ def versions_of(session: ReadSession, entries: Entries) -> Versions | None:
     assert entries.digests is not None
     differs = np.zeros(len(keys), np.bool_)
     for row, text, substance in zip(rows, *entries.digests[rows].T.tolist(), strict=True):
-        key = of_rows[row]
+        key = keys_of_rows[row]
         differs[key] |= there[key] and not _suffices(newest[key], text, substance)
-    asked, known = np.flatnonzero(differs).tolist(), newest.copy()
-    for place, history in zip(asked, latest_versions(session, [keys[place] for place in asked]), strict=True):
-        known[place] = history
+    known = newest.copy()
+
+    def complete(places: list[int]) -> None:
+        for place, history in zip(places, latest_versions(session, [keys[place] for place in places]), strict=True):
+            known[place] = history
+
+    complete(np.flatnonzero(differs).tolist())
+    # The document that a dropped version is known by may be replaced in this batch. Then the versions before it decide.
+    replaceable = {history.current.number for history in known if history is not None and history.current is not None}
+    complete(
+        [
+            place
+            for place, history in enumerate(newest)
+            if history is not None
+            and not differs[place]
+            and not history.last.own
+            and history.last.number in replaceable
+        ]
+    )
     own = np.array([history is not None and history.last.own for history in newest], np.bool_)
-    return Versions(of_rows, keys, known, differs, (of_rows >= 0) & (own & ~differs)[of_rows])
+    return Versions(keys_of_rows, keys, known, (keys_of_rows >= 0) & (own & ~differs)[keys_of_rows])
 
 
 def _suffices(history: History | None, text: int, substance: int) -> bool:
@@ -154,13 +180,6 @@ def stand_for_keys(session: ReadSession, numbers: npt.NDArray[np.uint64], keys: 
     """Whether each document, uint64 [n], is a visible original with this key: bool [n]."""
     own, _ = _documents(session, numbers, keys)
     return own & session.visibility.visible(numbers)
-
-
-def delivered(session: ReadSession, number: int, key: Key) -> tuple[int, int] | None:
-    """Digests of a document's text and substance, if it is a visible original with this key."""
-    numbers = np.array([number], np.uint64)
-    own, rows = _documents(session, numbers, [key])
-    return rows[["text", "substance"]].tolist()[0] if own[0] and session.visibility.visible(numbers)[0] else None
 
 
 def _histories(session: ReadSession, keys: Sequence[Key], found: Hits) -> list[History | None]:
@@ -178,13 +197,13 @@ def _histories(session: ReadSession, keys: Sequence[Key], found: Hits) -> list[H
     spans = [(key, begin, end) for key, (begin, end) in enumerate(pairwise(edges)) if begin < end]
     lasts = versions([begin for _, begin, _ in spans])
     # The last version usually stands. Only if it does not, older ones are read: the newest of them is the last here.
-    left = [span for span, last in zip(spans, lasts, strict=True) if not last.stands]
+    left = [span for span, last in zip(spans, lasts, strict=True) if not last.is_current]
     older = [at for _, begin, end in left for at in reversed(range(begin + 1, end))]
     of_older = zip(asked[older].tolist(), versions(older), strict=True)
-    standing = {key: version for key, version in of_older if version.stands}
+    standing = {key: version for key, version in of_older if version.is_current}
     histories: list[History | None] = [None] * len(keys)
     for (key, begin, end), last in zip(spans, lasts, strict=True):
-        histories[key] = History(last, last if last.stands else standing.get(key), set(substances[begin:end]))
+        histories[key] = History(last, last if last.is_current else standing.get(key), set(substances[begin:end]))
     return histories
 
 

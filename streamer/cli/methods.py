@@ -4,7 +4,6 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +120,7 @@ def scores(
     """
     from streamer.evaluation.losses import losses
     from streamer.evaluation.report import Evaluation, page, table
-    from streamer.evaluation.scores import UNIQUE_BELOW
+    from streamer.evaluation.scores import UNIQUE_BELOW, entering_all
     from streamer.evaluation.sets import read_set
     from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
     from streamer.text.normalisation import Normaliser
@@ -138,8 +137,7 @@ def scores(
             )
         for name, settings in variants:
             scheme = scheme_for(settings)
-            # A stream's truth covers all earlier documents, so all must enter the index.
-            parameters = replaced(parameters_for(settings, scheme.stamp()), insert="all", root=None, frames=None)
+            parameters = entering_all(parameters_for(settings, scheme.stamp()))
             begin = time.process_time()
             prints = each.fingerprint(scheme)
             decided = prints.decided(parameters, longer_of(settings.index))

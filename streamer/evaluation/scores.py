@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from index import Entries, Kind, Longer, Parameters, Source, Verdict, minhash, second_look
+from index import Entries, Kind, Longer, Parameters, RootRule, Source, Verdict, minhash, second_look
 from index.tools import temporary_index
 from streamer.audit.interval import Interval, wilson
 from streamer.fingerprint.fingerprints import Fingerprints
@@ -165,6 +165,18 @@ class Admitted(Decided):
 
     bytes_per_document: float
     cpu_seconds: float
+
+
+def entering_all(parameters: Parameters) -> Parameters:
+    """Parameters by which a document's match may be any earlier one, as in a stream's truth.
+
+    Duplicates enter unless they equal their match, and a root may be at any distance. No frames are learnt.
+
+    >>> entering_all(Parameters(distance_max=3)).root
+    RootRule(distance_max=64, member_distance_min=0)
+    """
+    anywhere = RootRule(parameters.comparison.farthest, member_distance_min=0)
+    return replace(parameters, insert="root", root=anywhere, frames=None)
 
 
 def pairs_decided(left: Fingerprints, right: Fingerprints, parameters: Parameters, longer: Longer | None) -> Decided:

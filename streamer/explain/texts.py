@@ -12,7 +12,7 @@ import numpy as np
 from index import Index, Kind, errors
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.explain.explanation import Answer, Explanation, Place, Side, Texts
-from streamer.explain.near import NearQuery, resembling
+from streamer.explain.near import NearQuery, entry_of, resembling
 from streamer.explain.side_by_side import Compared, excerpt, printable, side_by_side
 from streamer.explain.wording import deciding, measure_of
 from streamer.fingerprint.scheme import Scheme, key_for, parameters_for, scheme_for
@@ -127,7 +127,10 @@ class _Reader:
         looks = np.zeros((1, 0), np.uint8) if prints.looks is None else prints.looks
         original, parameters = explanation.original, deciding(self._index.parameters, self._settings)
         entered = original.decided.document if original and original.decided else None
-        query = NearQuery(explanation.decided, Kind(int(prints.kinds[0])), prints.fingerprints, looks, entered)
+        kind, length = Kind(int(prints.kinds[0])), 0 if prints.lengths is None else int(prints.lengths[0])
+        place, host = explanation.decided.position, document.host
+        entry = entry_of(place, kind, document.id or "", prints.fingerprints, looks, length, host)
+        query = NearQuery(explanation.decided, entry, entered)
         likeness, near, fingerprint = resembling(self._index, parameters, query)
         measure = measure_of(original.role if original else None, likeness, parameters)
         return replace(explanation, near=near, fingerprint=fingerprint, likeness=likeness, measure=measure)

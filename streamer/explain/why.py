@@ -9,7 +9,7 @@ from streamer.explain.near import query_of, resembling
 from streamer.explain.positions import position_text, positions_of
 from streamer.explain.story import story_as_json
 from streamer.explain.texts import with_texts
-from streamer.explain.wording import LOOKALIKE, deciding, measure_of, rules_of, wording_of
+from streamer.explain.wording import deciding, measure_of, rules_of, wording_of
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
@@ -74,8 +74,6 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
     if entered is not None:
         (standing,) = index.standings([entered.number])
         likeness, near, fingerprint = resembling(index, parameters, query_of(decided, entered, original))
-        if wording.role == LOOKALIKE:
-            near = tuple(_of_one_template(each) for each in near)
     of_story = entered or original
     story = None if of_story is None else index.story(of_story.root)
     return Explanation(
@@ -97,13 +95,6 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
         _notes(index, decided, standing),
         story=None if story is None else story_as_json(story, names),
     )
-
-
-def _of_one_template(near: Near) -> Near:
-    """Pages of one template do not count for each other."""
-    if near.relation == "other" or near.why_not:
-        return near
-    return replace(near, why_not="near by what their hosts' pages share")
 
 
 def _labels(decided: Decided) -> tuple[str, str]:

@@ -122,7 +122,7 @@ def measure_of(role: str | None, likeness: Likeness | None, parameters: Paramete
         return "" if likeness is None else f"It is {alike(likeness)} {_PARTNERS[role]}."
     if likeness is None:
         return "Their likeness is unknown: the decision was restored from the outputs."
-    partner = "its match, the original or another duplicate of it" if parameters.insert == "all" else "the original"
+    partner = "the original"
     if likeness.distance == 0 or likeness.similarity == 1:
         return f"It equals {partner} in all that is compared."
     if parameters.scheme != "minhash" and likeness.similarity is not None:

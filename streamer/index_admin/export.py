@@ -1,6 +1,6 @@
 """Export of an index as JSON Lines, and import.
 
-    first line  {"neardup_index_export": 5, "parameters": .., "streams": [[stream, name], ..], "positions": ..}
+    first line  {"neardup_index_export": 7, "parameters": .., "streams": [[stream, name], ..], "positions": ..}
     then        one line per position, in decision order: {"stream": place in `streams`, "partition": .., "offset": ..,
                 "verdict": "unique", "reason": .., ..}, with any "distance" and "original" (a document's number).
                 A duplicate has "origin", its original: [id, place in `streams`, partition, offset].
@@ -16,7 +16,7 @@
 A file named `*.zst` is compressed. The last line, and as many lines as the first promises, prove that the file is
 whole. Numbers have gaps for expired documents, whose duplicates have an origin without an original.
 
-Exports from an index before format 4 have only entered documents' ids.
+An export of version 6 is read too: its rule for roots names one field otherwise.
 """
 
 import io
@@ -38,7 +38,8 @@ from streamer.records.any_json import dumps, loads
 from streamer.transports.files.line_reader import STANDARD_INPUT
 from streamer.transports.files.replacing import replacing
 
-EXPORT_VERSION = 6
+EXPORT_VERSION = 7
+_FORMER_VERSION = 6
 ROWS_A_TRANSACTION = 4_096
 
 _NAMES = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
@@ -78,15 +79,28 @@ def read_header(export_lines: Iterator[bytes], name: str) -> tuple[Parameters, l
     try:
         header = _loaded(next(export_lines, b""))
         version = header["neardup_index_export"]
-        if version != EXPORT_VERSION:
+        if version not in (_FORMER_VERSION, EXPORT_VERSION):
             raise InputUnreadable(
-                f"{name}: an export of version {version}; this program reads only version {EXPORT_VERSION}. Import it "
-                "with the program that wrote it, or rebuild the index from files or topics."
+                f"{name}: an export of version {version}. This program reads version {EXPORT_VERSION}, and {_FORMER_VERSION} "
+                "of an earlier program. Import it with the program that wrote it, or rebuild the index from files or topics."
+            )
+        if header["parameters"]["insert"] == "all":
+            raise InputUnreadable(
+                f'{name}: an export of an index with insert = "all", which was removed. Rebuild the index from the output topics '
+                "(streamer index rebuild DIRECTORY --topics --switch), or begin a new one in another directory "
+                "(index.directory)."
             )
         streams = [(stream, stream_name) for stream, stream_name in header["streams"]]
-        return Parameters.from_fields(header["parameters"]), streams, header["positions"]
+        return _parameters(header["parameters"], version), streams, header["positions"]
     except (ValueError, KeyError, TypeError) as problem:
         raise InputUnreadable(f"{name}: not an export of an index: its first line is another.") from problem
+
+
+def _parameters(fields: dict[str, Any], version: int) -> Parameters:
+    if version == _FORMER_VERSION and "root" in fields:
+        root = fields["root"]
+        fields = fields | {"root": {"distance_max": root["distance_max"], "member_distance_min": root["apart"]}}
+    return Parameters.from_fields(fields)
 
 
 def take_in(

@@ -12,16 +12,14 @@ class Reason(IntEnum):
     'no-match'
     """
 
+    # 3, 4 and 9 are taken: versions that earlier programs kept beside their older ones, of ordinary, short and crafted texts.
     ORDINARY = 0
     NO_FEATURES = 1
     SHORT_TEXT = 2
-    RECRAWLED = 3
-    RECRAWLED_SHORT_TEXT = 4
     UPDATE_MINOR = 5
     UPDATE_MINOR_SHORT_TEXT = 6
     SAME_TEXT = 7
     CRAFTED = 8
-    RECRAWLED_CRAFTED = 9
     TOMBSTONE = 16
     TOO_LARGE = 17
     NOT_UTF_8 = 18
@@ -35,13 +33,10 @@ class Reason(IntEnum):
     SCHEMA_UNKNOWN = 26
     NOT_AVRO = 27
 
+    @classmethod
+    def _missing_(cls, value: object) -> "Reason | None":
+        return {3: cls.ORDINARY, 4: cls.SHORT_TEXT, 9: cls.CRAFTED}.get(value) if isinstance(value, int) else None
 
-AS_NEW = {
-    Reason.ORDINARY: Reason.RECRAWLED,
-    Reason.SHORT_TEXT: Reason.RECRAWLED_SHORT_TEXT,
-    Reason.CRAFTED: Reason.RECRAWLED_CRAFTED,
-}
-"""A new version that is unique next to the old one: its reason, by the fingerprint's."""
 
 _COMPARED = (
     *(Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.EXTENDS),
@@ -72,21 +67,20 @@ _LABELS = {
     (Verdict.UNDECIDABLE, Reason.NO_FEATURES): "no-features",
     **{(verdict, Reason.CRAFTED): "crafted" for verdict in _COMPARED},
     (Verdict.TEMPLATE, Reason.CRAFTED): "crafted-template",
-    (Verdict.UNIQUE, Reason.RECRAWLED): "recrawled",
-    (Verdict.UNIQUE, Reason.RECRAWLED_SHORT_TEXT): "short-text-recrawled",
-    (Verdict.UNIQUE, Reason.RECRAWLED_CRAFTED): "crafted-recrawled",
     (Verdict.UPDATE, Reason.ORDINARY): "recrawled",
     (Verdict.UPDATE, Reason.SHORT_TEXT): "short-text-recrawled",
-    **{
-        (verdict, reason): _hyphenated(reason)
-        for verdict in (Verdict.DUPLICATE, Verdict.UPDATE, Verdict.UNIQUE)
-        for reason in (Reason.UPDATE_MINOR, Reason.UPDATE_MINOR_SHORT_TEXT)
-    },
+    (Verdict.DUPLICATE, Reason.UPDATE_MINOR): "update-minor",
+    (Verdict.DUPLICATE, Reason.UPDATE_MINOR_SHORT_TEXT): "update-minor-short-text",
     (Verdict.SUSPECT, Reason.ORDINARY): "host-beyond-limits",
     (Verdict.EXTENDS, Reason.ORDINARY): "longer",
     (Verdict.GIVEN_BACK, Reason.ORDINARY): "given-back",
     **{(Verdict.DEAD_LETTER, reason): _hyphenated(reason) for reason in Reason if reason >= Reason.TOMBSTONE},
 }
+
+_FORMER = {
+    (verdict, minor): own for verdict in (Verdict.UNIQUE, Verdict.UPDATE) for own, minor in reversed(MINOR.items())
+}
+"""Minor versions that earlier programs could keep: the reason that they have now."""
 
 _VERDICTS = {(verdict.label, text): verdict for (verdict, _), text in _LABELS.items()}
 _BY_LABEL = {verdict.label: verdict for verdict in reversed(Verdict)}
@@ -97,7 +91,7 @@ def label(verdict: Verdict, reason: Reason) -> str:
 
     Metrics start every label at zero, so the list is closed: an impossible pair raises KeyError.
     """
-    return _LABELS[verdict, reason]
+    return _LABELS[verdict, _FORMER.get((verdict, reason), reason)]
 
 
 def verdict_of(verdict: str, reason: str) -> Verdict | None:

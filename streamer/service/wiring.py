@@ -13,7 +13,7 @@ from streamer.fingerprint import scheme as schemes
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.first_look import MissingHosts
-from streamer.records.reason import AS_NEW, MINOR, SAME
+from streamer.records.reason import MINOR, SAME
 from streamer.records.route import Router
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener, Preparation
@@ -91,13 +91,7 @@ def retention_of(settings: IndexSettings) -> Retention:
 
 def recrawl_of(settings: IndexSettings) -> Recrawl:
     """Configured treatment of recrawled pages."""
-    return Recrawl(
-        settings.recrawl,
-        {int(came): int(decided) for came, decided in AS_NEW.items()},
-        settings.recrawl_minor,
-        {int(came): int(decided) for came, decided in MINOR.items()},
-        settings.recrawl_history,
-    )
+    return Recrawl(settings.recrawl, {int(came): int(decided) for came, decided in MINOR.items()})
 
 
 def guard_of(settings: GuardSettings) -> Guard:

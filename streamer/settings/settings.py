@@ -71,9 +71,9 @@ class Index(Section):
     """SimHash: near-duplicates differ in at most this many bits, and a second look must agree. A restart applies a smaller
     value. With fingerprint.second_look = "metadata" it follows from the section second_look.
     """
-    insert: Literal["unique", "root", "all"] = "root"
-    """Documents that enter the index: unique ones; also duplicates, but a match on one counts only if the document is
-    similar enough to the original too; or all duplicates.
+    insert: Literal["unique", "root"] = "root"
+    """Documents that enter the index: unique ones; or duplicates too, but a match on one counts only if the document is
+    similar enough to the original as well.
     """
     root_similarity_min: float = Field(ROOT_SIMILARITY_MIN, ge=0.01, le=1)
     """MinHash with insert = "root": minimum similarity between a duplicate and its root."""
@@ -83,18 +83,10 @@ class Index(Section):
     """
     templates: bool = True
     """MinHash with insert = "root": learn what the pages of a site share, and keep pages that add a text of their own."""
-    recrawl: Literal["duplicate", "update", "as-new"] = "update"
+    recrawl: Literal["duplicate", "update"] = "update"
     """A document whose id (decode.id) and host the index has, with another text, unless it resembles another document more.
-    "update": it replaces the older version. "as-new": it is unique, and both versions stay. "duplicate": ids play no role,
-    and it is a duplicate if it resembles the older version.
-    """
-    recrawl_minor: Literal["duplicate", "unique"] = "duplicate"
-    """A document whose id the index has, with the same text but for counters and dates (reason update-minor): it goes to
-    the duplicate topic, or counts as any other update.
-    """
-    recrawl_history: int = Field(4, ge=0, le=255)
-    """A document that returns to an earlier text is an update at most this many times before it has a new text; after that
-    it is an update-minor.
+    "update": it replaces the older version. "duplicate": ids play no role, and it is a duplicate if it resembles the older
+    version.
     """
     longer: Literal["pass", "duplicate"] = "pass"
     """A document that is at least longer_min longer than the original that it would be a duplicate of: it goes to the unique

@@ -1,6 +1,7 @@
 """Sources of settings, parsing of their values, and messages about wrong ones.
 
-The module knows no setting by name: the model is an argument, two levels deep (section, key). A key is `section.key`.
+The module knows no setting by name, but for `removed`: the model is an argument, two levels deep (section, key). A key is
+`section.key`.
 """
 
 import re
@@ -15,6 +16,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import orjson
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
+
+from streamer.settings.removed import REMOVED, removed_value
 
 PREFIX = "STREAMER_"
 """Prefix of the variables; STREAMER_CONFIG names the file."""
@@ -147,6 +150,8 @@ def problem_lines(model: type[BaseModel], error: ValidationError, values: Mappin
             continue
         key = ".".join(str(part) for part in problem["loc"][:2])
         given, field = values[key], settings[key]
+        if reason := removed_value(key, given.value):
+            lines[key] = f'{key}: "{given.value}" {reason} ({given.origin})'
         lines.setdefault(key, f"{key}: must be {wanted(field)}, not {_shown(field, given.value)} ({given.origin})")
     return list(lines.values())
 
@@ -241,11 +246,14 @@ def _from_file(model: type[BaseModel], file: Path, origin: str) -> _Entries:
 
 def _from_environment(settings: Mapping[str, FieldInfo], environment: Mapping[str, str]) -> _Entries:
     keys = {variable(key): key for key in settings}
+    removed = {variable(key): key for key in REMOVED}
     for name in sorted(environment):
         if not name.startswith(PREFIX) or name == PREFIX + "CONFIG":
             continue
         if name in keys:
             yield keys[name], Given(parse(settings[keys[name]], environment[name]), f"variable {name}")
+        elif name in removed:
+            yield f"{name}: {REMOVED[removed[name]]} (variable)"
         elif not _SERVICE_LINK.fullmatch(f"{name}={environment[name]}"):
             yield _unknown(name, "variable", [*keys, PREFIX + "CONFIG"])
 
@@ -288,6 +296,8 @@ def _parse_list(text: str) -> Any:
 
 
 def _unknown(name: str, origin: str, settings: Iterable[str]) -> str:
+    if name in REMOVED:
+        return f"{name}: {REMOVED[name]} ({origin})"
     names = list(settings)
     same_key = [key for key in names if "." in name and key.split(".")[-1] == name.split(".")[-1]]
     near = same_key or get_close_matches(name, names, n=1, cutoff=0.6)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from index import Position, Source, Verdict
-from streamer.records.reason import AS_NEW, MINOR, SAME, Reason, label
+from streamer.records.reason import MINOR, SAME, Reason, label
 from streamer.records.record import Destination
 from streamer.records.relation import relation
 from streamer.records.route import DESTINATIONS, destination_of
@@ -17,9 +17,7 @@ from streamer.verification.position_table import NO_VERDICT, NONE, Rows, Words, 
 from streamer.verification.texts import TextCheck
 
 _EVERYTHING = 2**63
-_VERSIONS = {(Verdict.UNIQUE, label(Verdict.UNIQUE, reason)) for reason in AS_NEW.values()} | {
-    (verdict, label(verdict, reason)) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE) for reason in MINOR.values()
-}
+_MINOR = {label(Verdict.DUPLICATE, reason) for reason in MINOR.values()}
 _SAME_TEXT = {label(Verdict.DUPLICATE, reason) for reason in SAME.values()}
 _EQUAL_TEXT = _SAME_TEXT | {label(Verdict.DUPLICATE, Reason.SHORT_TEXT)}
 _UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
@@ -256,7 +254,7 @@ class DeliveredCheck:
         # A position may occur twice in a batch.
         np.add.at(state["outputs"], rows, np.uint16(1))
         state["verdict"][rows] = [NO_VERDICT if each.verdict is None else each.verdict for each in headers]
-        state["recrawled"][rows] = [(each.verdict, each.reason) in _VERSIONS for each in headers]
+        state["minor"][rows] = [each.reason in _MINOR for each in headers]
         state["by_other_settings"][rows] = [self._is_by_other_settings(each) for each in outputs]
         state["same_text"][rows] = [each.reason in _SAME_TEXT for each in headers]
         state["distance"][rows] = [each.distance for each in headers]

@@ -29,7 +29,7 @@ class JournalCheck:
     >>> ledger, prints = LedgerWriter(folder).finish({}, Findings()), Prints.blank(folder, 0, Parameters())
     >>> with Index.open(folder, Parameters(), map_bytes_max=2**24) as index:
     ...     check = JournalCheck(ledger, Extent({}, {}, {}, {}, outputs=0, inputs=0), prints)
-    ...     check.run(index, inserts_all=False, expires=False, progress=print)
+    ...     check.run(index, expires=False, progress=print)
     >>> ledger.findings.sound
     True
     """
@@ -45,7 +45,7 @@ class JournalCheck:
     _counting_from: dict[Source, int] = field(default_factory=dict)
     """A source's least offset whose entry still counts."""
 
-    def run(self, index: Index, *, inserts_all: bool, expires: bool, progress: Callable[[int], None]) -> None:
+    def run(self, index: Index, *, expires: bool, progress: Callable[[int], None]) -> None:
         """Read a snapshot of the index, taken after the outputs. Raises IndexDamaged.
 
         expires  whether positions before the first live entry may be unknown
@@ -61,7 +61,7 @@ class JournalCheck:
         hosts = frames_of(index, HOSTS_MAX) if index.parameters.frames is not None else []
         self._hosts = np.array([digest_of_text(each.host) for each in hosts], np.uint64)
         applied = snapshot(index, operation)
-        self._unknown(applied, inserts_all=inserts_all, expires=expires)
+        self._unknown(applied, expires=expires)
 
     def _add(self, portion: Sequence[Record]) -> None:
         for source, places in places_by(record.source for record in portion).items():
@@ -185,7 +185,7 @@ class JournalCheck:
         rows = self.ledger.rows_at([record.origin and record.origin.position for record in records])
         return np.where(rows == NONE, ELSEWHERE, rows)
 
-    def _unknown(self, applied: Mapping[Source, int], *, inserts_all: bool, expires: bool) -> None:
+    def _unknown(self, applied: Mapping[Source, int], *, expires: bool) -> None:
         for source, base, offsets in self.ledger.sources():
             committed, behind = self.extent.committed.get(source, 0), applied.get(source, 0)
             excused_below = self._counting_from.get(source, behind) if expires else 0
@@ -199,8 +199,6 @@ class JournalCheck:
                 unknown = state["journaled"] == NO_VERDICT
                 self.ledger.findings.examine("journal-missing", len(rows))
                 enters = standing_for_themselves(state["verdict"])
-                if inserts_all:
-                    enters |= naming_originals(state["verdict"])
                 needed = unknown & (enters | ((at >= committed) & (state["outputs"] == 0)))
                 self.ledger.findings.leave_out(
                     "outputs that enter nothing, and that a restored index does not know",

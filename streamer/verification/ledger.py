@@ -39,7 +39,7 @@ STATE = np.dtype(
         ("retired", "u1"),
         ("frame", "u1"),
         ("resembles", "u1"),
-        ("recrawled", "u1"),
+        ("minor", "u1"),
         ("by_other_settings", "u1"),
         ("same_text", "u1"),
         ("distance", "<i2"),
@@ -61,7 +61,7 @@ journaled    verdict in the index; NO_VERDICT for an unknown position
 retired      1 if its entry matches no more
 frame        FRAMED if its entry has a frame; FRAME_UNKNOWN if it may have had one: it did not enter, or its host has a sample
 resembles    1 if it is unique and a near-duplicate of an earlier entry
-recrawled    1 if its output marks it as a new version next to the old one, or a minor one
+minor        1 if its output marks it as a version that differs from its older one in counters and dates
 by_other_settings  1 if other settings than the present ones gave its text, id and fingerprint
 same_text    1 if its output says that its text is its original's
 distance     in its output

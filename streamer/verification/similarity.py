@@ -1,6 +1,6 @@
 """Every duplicate reports its true similarity and length, and is similar and short enough."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from streamer.records.relation import Measure, new_shares
 from streamer.verification.comparison import Comparison
 from streamer.verification.findings import EXAMPLES_MAX
 from streamer.verification.ledger import Ledger
-from streamer.verification.position_table import NONE, Rows, chunks
+from streamer.verification.position_table import Rows, chunks
 
 ROWS_AT_ONCE = 1 << 16
 
@@ -38,13 +38,12 @@ class SimilarityCheck:
 
     def run(self, progress: Callable[[int], None]) -> None:
         """Check all duplicates; `progress` takes the rows done."""
-        state, unexplained = self._ledger.state, []
-        inserts_all = self._comparison.parameters.insert == "all"
+        state = self._ledger.state
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             rows = np.arange(part.start, part.stop)
             verdicts = state["verdict"][part]
             # A version may be at any distance from its older one: both have one id.
-            resembling = naming_originals(verdicts) & (verdicts != Verdict.UPDATE) & (state["recrawled"][part] == 0)
+            resembling = naming_originals(verdicts) & (verdicts != Verdict.UPDATE) & (state["minor"][part] == 0)
             rows = rows[resembling & (state["original"][part] >= 0)]
             originals = state["original"][rows]
             known = self._comparison.are_known(rows) & self._comparison.are_known(originals)
@@ -62,13 +61,8 @@ class SimilarityCheck:
             in_frames = (state["frame"][rows] > 0) | (state["frame"][originals] > 0)
             name = "similarities in the frames of hosts, which the index may know otherwise"
             self._ledger.findings.excuse(name, wrong, in_frames)
-            if inserts_all:
-                unexplained.append(rows[wrong & (state["distance"][rows] != NO_DISTANCE)])
-            else:
-                self._note(rows[wrong], distances[wrong])
+            self._note(rows[wrong], distances[wrong])
             progress(part.stop)
-        if inserts_all:
-            self._explain(unexplained)
 
     def _check_equal_texts(self, rows: Rows, originals: Rows) -> None:
         state, prints = self._ledger.state, self._comparison.prints
@@ -77,32 +71,6 @@ class SimilarityCheck:
         rows, originals = rows[asked], originals[asked]
         differ = prints.texts[rows] != prints.texts[originals]
         self._ledger.check("same-text", rows, differ, "has another text than", originals)
-
-    def _explain(self, unexplained: Sequence[Rows]) -> None:
-        """Look for another duplicate of the same original, for duplicates at another distance."""
-        state = self._ledger.state
-        rows = np.concatenate([*unexplained, np.zeros(0, np.int64)])
-        originals = np.unique(state["original"][rows])
-        parts = [
-            np.flatnonzero(np.isin(state["original"][part], originals)) + part.start
-            for part in chunks(len(self._ledger))
-        ]
-        members = np.concatenate([*parts, np.zeros(0, np.int64)])
-        members = members[np.argsort(state["original"][members], kind="stable")]
-        begins = np.searchsorted(state["original"][members], state["original"][rows], "left")
-        ends = np.searchsorted(state["original"][members], state["original"][rows], "right")
-        for row, begin, end in zip(rows.tolist(), begins.tolist(), ends.tolist(), strict=True):
-            if not self._has_match(row, members[begin:end]):
-                self._note(np.array([row]), np.array([NO_DISTANCE], np.int16))
-
-    def _has_match(self, row: int, members: Rows) -> bool:
-        state = self._ledger.state
-        # A lost index is restored with its suspects before its duplicates.
-        unknown = state["rank"][row] == NONE or state["verdict"][row] == Verdict.SUSPECT
-        earlier = (state["rank"][members] < state["rank"][row]) | unknown
-        members = members[earlier & (members != row) & self._comparison.are_known(members)]
-        distances, counts = self._comparison.compared(np.full(len(members), row), members)
-        return bool((counts & (distances == state["distance"][row])).any())
 
     def _note(self, rows: Rows, distances: npt.NDArray[np.int16]) -> None:
         if not len(rows):
@@ -136,7 +104,7 @@ def check_lengths(ledger: Ledger, comparison: Comparison, measure: Measure, *, p
         differs = (distances != NO_DISTANCE) & measure.of_shingles & (np.abs(state["new"][rows] - news) > ROUNDING)
         ledger.note("length", rows[differs], "has another new share beside", originals[differs])
         # Equal fingerprints and a page's own versions are duplicates at any length.
-        bound = (state["verdict"][rows] == Verdict.DUPLICATE) & (distances != 0) & (state["recrawled"][rows] == 0)
+        bound = (state["verdict"][rows] == Verdict.DUPLICATE) & (distances != 0) & (state["minor"][rows] == 0)
         too_long = passes & bound & (lengths > 1 + measure.longer_min + ROUNDING)
         framed = (state["frame"][rows] > 0) | (state["frame"][originals] > 0)
         ledger.findings.leave_out("lengths of pages in the frames of hosts, which do not count", too_long & framed)

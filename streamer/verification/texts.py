@@ -13,7 +13,7 @@ from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.reason import AS_NEW, MINOR, SAME, Reason, label
+from streamer.records.reason import MINOR, SAME, Reason, label
 from streamer.records.record import Record
 from streamer.transports.output_log import Output
 from streamer.verification.ledger import Ledger, digest_of_text
@@ -21,9 +21,8 @@ from streamer.verification.position_table import Flags, Rows, Words, column
 
 NO_KIND = 255
 
-_VERSIONS = (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE)
-_EXACT = {
-    label(verdict, reason) for verdict in _VERSIONS for reason in (Reason.SHORT_TEXT, Reason.UPDATE_MINOR_SHORT_TEXT)
+_EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE)} | {
+    label(Verdict.DUPLICATE, Reason.UPDATE_MINOR_SHORT_TEXT)
 }
 _HASHES = 2**64
 NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason): reason for reason in (Reason.POISON, Reason.UNREADABLE)}
@@ -184,12 +183,9 @@ class TextCheck:
             return ""
         try:
             expected = {label(headers.verdict, Reason(reason))}
-            if headers.verdict is Verdict.UNIQUE:
-                expected.add(label(Verdict.UNIQUE, AS_NEW[Reason(reason)]))
-            if headers.verdict is Verdict.DUPLICATE and Reason(reason) in SAME:
-                expected.add(label(Verdict.DUPLICATE, SAME[Reason(reason)]))
-            if headers.verdict in _VERSIONS:
-                expected.add(label(headers.verdict, MINOR[Reason(reason)]))
+            if headers.verdict is Verdict.DUPLICATE:
+                finer = [each[Reason(reason)] for each in (SAME, MINOR) if Reason(reason) in each]
+                expected |= {label(Verdict.DUPLICATE, each) for each in finer}
         except KeyError:
             return f"cannot be {headers.verdict.label}: the text is of kind {Kind(kind).name.lower()}"
         if headers.reason not in expected:

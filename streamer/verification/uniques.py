@@ -100,8 +100,7 @@ class UniquesCheck:
         if self._comparison.parameters.root is not None:
             counting = self._near_to_roots(later, earlier)
             earlier, later, left, right = (each[counting] for each in (earlier, later, left, right))
-        # A new version may resemble others if it resembles its older version more.
-        unique = (state["verdict"][later] == Verdict.UNIQUE) & (state["recrawled"][later] == 0)
+        unique = state["verdict"][later] == Verdict.UNIQUE
         # A given-back page duplicates only its own versions.
         again = np.isin(state["id"][later], self._given_back) & (state["id"][earlier] != state["id"][later])
         self._ledger.findings.excuse("near-duplicates of a page that was given back", unique, again)

@@ -140,4 +140,4 @@ class _Verification:
         expires = bool(retention.entries_max or retention.age_max_hours or statistics.expired_below)
         check = JournalCheck(ledger, extent, prints)
         with self._progress("reading the index", statistics.journal_rows) as done:
-            check.run(self._index, inserts_all=self._index.parameters.insert == "all", expires=expires, progress=done)
+            check.run(self._index, expires=expires, progress=done)

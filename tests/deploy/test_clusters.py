@@ -3,7 +3,6 @@
 `make clusters-check` lets the programs read them that they are for; `make image-check` builds the image and runs it.
 """
 
-import hashlib
 import os
 import re
 import subprocess
@@ -63,13 +62,6 @@ def test_the_manifests_name_the_image_of_this_version() -> None:
     tags = [read(f"{folder}/kustomization.yaml")["images"][0]["newTag"] for folder in ("service", "parts/part")]
 
     assert tags == [PROJECT["version"]] * 2
-
-
-def test_compiled_kernels_are_kept_apart_by_the_intrinsics_that_numba_does_not_look_at() -> None:
-    digest = hashlib.sha256((ROOT / "index" / "kernels" / "jit.py").read_bytes()).hexdigest()[:8]
-    named = re.findall(r"kernels-(\w+)", DOCKERFILE + UNIT_TEXT)
-
-    assert named == [digest] * 3, f"name them kernels-{digest} in deploy/Dockerfile and deploy/systemd/neardup.service"
 
 
 def test_parts_run_confined_and_watched_as_the_whole_service_does() -> None:

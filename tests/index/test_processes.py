@@ -61,7 +61,7 @@ def opened(directory: Path) -> Index:
 def require_consistent(directory: Path, decided: int) -> None:
     """The first `decided` documents of partition 0, and no more, stand in the index exactly as brute force decides."""
     rows = rows_of(0)
-    oracle = BruteForceIndex(PARAMETERS.distance_max, PARAMETERS.insert)
+    oracle = BruteForceIndex(PARAMETERS.distance_max)
     expected = oracle.admit(entries_of(rows[:decided]), {}) if decided else []
     with opened(directory) as index:
         assert (index.applied()[source_of(0)].offset if decided else 0) == decided
@@ -156,7 +156,7 @@ def documents_of(index: Index) -> list[Document]:
 
 def test_a_process_sees_what_another_one_appends_froze_and_moved(tmp_path: Path) -> None:
     rows = [row._replace(source=source_of(7)) for row in rows_of(0)]
-    oracle = BruteForceIndex(PARAMETERS.distance_max, PARAMETERS.insert)
+    oracle = BruteForceIndex(PARAMETERS.distance_max)
     options = {"map_bytes_max": MAP_BYTES_MAX, "map_bytes_initial": 2**20, "sizes": SIZES}
     with Index.open(tmp_path, PARAMETERS, **options) as index:  # type: ignore[arg-type]
         for begin in range(0, 1_000, 250):

@@ -8,6 +8,7 @@ from math import ceil
 
 import numpy as np
 
+from index import Reason
 from index.frames import samples
 from index.lsm.shape import shape_of
 from index.matching.frame import (
@@ -26,6 +27,7 @@ from index.matching.host_sketch import host_keys
 from index.matching.minhash import DISTANCE_UNITS
 from index.storage import layout
 from index.storage.parameters import Parameters
+from tests.support.brute_force_index import Judged
 
 Values = tuple[int, ...]
 Frame = frozenset[int]
@@ -41,13 +43,13 @@ class Sampled:
     taken: int = 0
     seen: int = 0
 
-    def frame(self, page: Values) -> Frame:
-        """The frame of a page."""
+    def frame(self, page: Values, *, is_known: bool = False) -> Frame:
+        """The frame of a page; is_known: it may be in the sample itself."""
         if len(self.pages) < self.rule.pages_min:
             return NO_FRAME
         least = max(OFTEN_PAGES_MIN, ceil(OFTEN_SHARE_MIN * len(self.pages)))
         had = {at: sum(other[at] == value for other in self.pages) for at, value in enumerate(page) if value}
-        if sum(count == 0 for count in had.values()) < NEW_BINS_MIN:
+        if not is_known and sum(count == 0 for count in had.values()) < NEW_BINS_MIN:
             return frozenset(range(len(page)))
         return frozenset(at for at, count in had.items() if count >= least)
 
@@ -183,7 +185,7 @@ class BruteForceFrames:
             root = self.pages[self.pages[match].root]
             is_new = len(frame) < len(values)
             nearest = min(plain_distance(values, self.pages[number].values) for _, number, _ in matches)
-            if is_new and nearest > self.root.apart:
+            if is_new and nearest > self.root.member_distance_min:
                 self.pages.append(Page(number, values, frame, bands, root.number, id_, length=letters))
             return "duplicate", root.id, told
         self.pages.append(Page(number, values, frame, bands, number, id_, length=letters))
@@ -194,6 +196,30 @@ class BruteForceFrames:
             root = self.pages[self.pages[min(failed)[1]].root]
             return "template", root.id, plain_distance(values, root.values)
         return "unique", None, -1
+
+    def judged(self, signature: np.ndarray, host: str | None, letters: int, radius: int) -> list[Judged]:
+        """Why each entry within a distance would make a page a duplicate, or would not; the nearest first."""
+        values = tuple(signature.view(np.uint8).reshape(-1).tolist())
+        sample = self.samples.get(host_keys([host]).tolist()[0]) if host else None
+        frame = NO_FRAME if sample is None else sample.frame(values, is_known=True)
+        found = []
+        for page in self._candidates(self._bands(signature, frame)):
+            plain, distance = (
+                plain_distance(values, page.values),
+                framed_distance(values, frame, page.values, page.frame),
+            )
+            if min(plain, distance) > radius:
+                continue
+            root, to_root = self.pages[page.root], None
+            reason = Reason.TEMPLATE_ONLY if plain <= self.distance_max else Reason.TOO_FAR
+            if distance <= self.distance_max:
+                to_root = framed_distance(values, frame, root.values, root.frame)
+                itself = Page(-1, values, frame, (), -1, length=letters)
+                is_short = self._is_short(root, itself, to_root)
+                reason = Reason.TOO_SHORT if is_short else Reason.COUNTS
+                reason = Reason.ROOT_TOO_FAR if to_root > self.root.distance_max else reason
+            found.append(Judged(page.number, distance, reason, to_root))
+        return sorted(found, key=lambda each: (each.distance, each.number))
 
     def _is_short(self, root: Page, page: Page, to_root: int) -> bool:
         own, of_root = own_lengths(page, root)

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from index import Reason
 from index.entry import Entries, Kind, Position, Source, Verdict
 from index.matching.root import RootRule
-
-RECRAWLED = 100
-"""Added to the reason of a document that is kept beside its older version."""
 
 MINOR = 50
 """Added to the reason of a version of the same substance."""
@@ -60,10 +58,18 @@ class Answer(NamedTuple):
     original_position: Position | None
 
 
+class Judged(NamedTuple):
+    """What is said of an entry near a document; root_distance: None unless the root was measured."""
+
+    number: int
+    distance: int
+    reason: Reason
+    root_distance: int | None
+
+
 @dataclass
 class BruteForceIndex:
     distance_max: int
-    insert: str
     entries_max: int | None = None
     age_max_ms: int | None = None
     recrawl: str = "duplicate"
@@ -78,8 +84,7 @@ class BruteForceIndex:
     retired: set[int] = field(default_factory=set)
     times: dict[Source, list[int]] = field(default_factory=dict)
     watermarks: dict[Source, int] = field(default_factory=dict)
-    minor: str = "duplicate"
-    history: int = 4
+    returns_max: int = 4
     crawled: dict[str, list[Crawled]] = field(default_factory=dict)
     """By id: its records that were decided by their texts."""
     expired: set[int] = field(default_factory=set)
@@ -235,11 +240,44 @@ class BruteForceIndex:
             return Answer(Verdict.EXTENDS, reason, told_as, number, named_root.id, named_root.position)
         distance, match = min(matches)
         original = self._root(match)
-        is_member = self.root is not None and kind is Kind.NEAR and distance > self.root.apart
-        if self.insert == "all" or is_member:
+        if self.root is not None and kind is Kind.NEAR and distance > self.root.member_distance_min:
             self.known.append(itself._replace(root=original.number))
         distance = to_root.get(match, distance)
         return Answer(Verdict.DUPLICATE, reason, distance, original.number, original.id, original.position)
+
+    def judged(self, entries: Entries, row: int, radius: int) -> list[Judged]:
+        """Why each entry within a distance would make a document a duplicate, or would not; the nearest first."""
+        kind, fingerprint = Kind(int(entries.kinds[row])), _fingerprint(entries, row)
+        radius = 0 if kind is Kind.EXACT else radius
+        counting = [known for known in self.known if known.kind is kind and known.number not in self.retired]
+        near = [known for known in counting if self.distance(known.fingerprint, fingerprint) <= radius]
+        found = [self._judged(entries, row, known) for known in near]
+        return sorted(found, key=lambda each: (each.distance, each.number))
+
+    def _judged(self, entries: Entries, row: int, known: Known) -> Judged:
+        kind, id_, fingerprint = Kind(int(entries.kinds[row])), entries.ids[row], _fingerprint(entries, row)
+        root = self._root(known.number)
+        distance = self.distance_to_root(known.fingerprint, fingerprint) if kind is Kind.NEAR else 0
+        given_back = {*self.given_back.values(), *self.updated} - self.retired
+        is_back = any(self.known[each].id == id_ for each in given_back)
+        if is_back and not (known.id == id_ == root.id):
+            return Judged(known.number, distance, Reason.OTHER_ID, None)
+        if kind is Kind.NEAR and distance > self.distance_max:
+            return Judged(known.number, distance, Reason.TOO_FAR, None)
+        if kind is Kind.NEAR and self._refuses(distance, entries, row, known):
+            return Judged(known.number, distance, Reason.REFUSED, None)
+        if known.root in self.retired and known.root != known.number:
+            return Judged(known.number, distance, Reason.ROOT_GONE, None)
+        to_root = self.distance_to_root(root.fingerprint, fingerprint) if kind is Kind.NEAR else 0
+        is_far = self.root is not None and to_root > self.root.distance_max
+        if kind is Kind.NEAR and (is_far or self._refuses(to_root, entries, row, root)):
+            return Judged(known.number, distance, Reason.ROOT_TOO_FAR, to_root)
+        is_short = self._is_short(root, int(entries.letters[row]), fingerprint)
+        return Judged(known.number, distance, Reason.TOO_SHORT if is_short else Reason.COUNTS, to_root)
+
+    def _refuses(self, distance: int, entries: Entries, row: int, known: Known) -> bool:
+        look = b"" if entries.looks is None else entries.looks[row].tobytes()
+        return self.second_look is not None and self.second_look(distance, known.look, look) is None
 
     def _is_short(self, root: Known, length: int, fingerprint: int) -> bool:
         known = self.longer and length and root.length
@@ -275,39 +313,33 @@ class BruteForceIndex:
         if dropped and visible and last.text == itself.text:
             return None
         if standing is not None and standing.text == itself.text:
-            return self._duplicate(itself, reason, standing, max(self._told(standing, itself), 0))
+            return self._duplicate(reason, standing, max(self._told(standing, itself), 0))
         if standing is not None and standing.substance == itself.substance:
-            return self._minor(itself, reason, standing, standing, last)
+            return self._minor(itself, reason, standing)
         same = dropped and last.substance == itself.substance
         if same and visible:
-            return self._minor(itself, reason, of_last, standing, last)
+            return self._minor(itself, reason, of_last)
         older = [each for each in (of_last if dropped and not same else None, standing) if each is not None]
         if not any(self._older_version_decides(each, itself, match) for each in older):
             return None
         returns = itself.substance in [each.substance for each in versions]
         named = standing or (of_last if dropped and visible else None)
-        if returns and last.returns >= self.history and named is not None:
-            return self._minor(itself, reason, named, standing, last)
+        if returns and last.returns >= self.returns_max and named is not None:
+            return self._minor(itself, reason, named)
         self._returns = last.returns + 1 if returns else 0
         return self._version(itself, reason, standing, last)
 
     def _is_own(self, known: Known, itself: Known) -> bool:
         return known.key == itself.key and known.root == known.number
 
-    def _duplicate(self, itself: Known, reason: int, original: Known, distance: int) -> Answer:
-        if self.insert == "all":
-            self.known.append(itself._replace(root=original.number))
+    def _duplicate(self, reason: int, original: Known, distance: int) -> Answer:
         return Answer(Verdict.DUPLICATE, reason, distance, original.number, original.id, original.position)
 
-    def _minor(self, itself: Known, reason: int, older: Known, standing: Known | None, last: Crawled) -> Answer:
-        if self.minor == "unique":
-            return self._version(itself, reason, standing, last)._replace(reason=reason + MINOR)
-        return self._duplicate(itself, reason + MINOR, older, self._told(older, itself))
+    def _minor(self, itself: Known, reason: int, older: Known) -> Answer:
+        return self._duplicate(reason + MINOR, older, self._told(older, itself))
 
     def _version(self, itself: Known, reason: int, standing: Known | None, last: Crawled) -> Answer:
         self.known.append(itself)
-        if self.recrawl == "as-new":
-            return Answer(Verdict.UNIQUE, reason + RECRAWLED, -1, itself.number, None, None)
         if standing is None:
             return Answer(Verdict.UPDATE, reason, -1, itself.number, itself.id, last.position)
         self.retired.add(standing.number)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
@@ -15,6 +17,7 @@ from streamer.settings.settings import load
 from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.doomed_worker import POINTS, Doom, doom_steps
 from tests.support.listening import Listening
+from tests.support.without_journal import forget_positions
 
 POINTS_OF: dict[Part, tuple[str, ...]] = {
     "fingerprint": tuple(point for point in POINTS if "index" not in point),
@@ -63,9 +66,9 @@ def live_part(part: Part, point: str, passage: int, count: int, journal: bool, o
             after_commit=lambda: doom.pass_by("after-index-commit"),
         )
         parameters = parameters_for(settings, fingerprinter.stamp())
-        with Index.open(
-            settings.index.directory, parameters, map_bytes_max=2**30, hooks=hooks, journal=journal
-        ) as index:
+        if not journal:
+            forget_positions(pytest.MonkeyPatch())
+        with Index.open(settings.index.directory, parameters, map_bytes_max=2**30, hooks=hooks) as index:
             deciding, loop = decide_part(settings, "0", index, fingerprinter, listener)
             doom_transport(deciding, doom)
             loop.run()

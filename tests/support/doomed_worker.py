@@ -5,6 +5,8 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
@@ -17,6 +19,7 @@ from streamer.transports.kafka.clients import Attempt
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.transport import Assigned
 from tests.support.listening import Listening
+from tests.support.without_journal import forget_positions
 
 POINTS = (
     "after-read",
@@ -98,9 +101,9 @@ def live(point: str, passage: int, count: int, journal: bool, overrides: list[st
             service.stop()
 
     stories = settings.topics.stories is not None
-    with Index.open(
-        settings.index.directory, parameters, map_bytes_max=2**30, hooks=hooks, journal=journal, stories=stories
-    ) as index:
+    if not journal:
+        forget_positions(pytest.MonkeyPatch())
+    with Index.open(settings.index.directory, parameters, map_bytes_max=2**30, hooks=hooks, stories=stories) as index:
         transport = DoomedTransport(settings, doom)
         service = build_service(settings, transport, index, fingerprinter, Listening(batch=look), settings.recovery)
         service.run()

@@ -19,9 +19,8 @@ Words = tuple[int, ...]
 class Filed:
     """What was done to an index, in order, and what its segments must hold therefore.
 
-    added    number and fingerprint of what was filed by blocks, with the tombstone that raised it, -1: none did
+    added    numbers
     removed  number and tombstone
-    aside    number and fingerprint of those with an equal one before them, in order
     """
 
     parameters: Parameters
@@ -29,9 +28,8 @@ class Filed:
     next_tombstone: int = 0
     batches: int = 0
     words: dict[int, Words] = field(default_factory=dict)
-    added: list[tuple[int, int]] = field(default_factory=list)
+    added: list[int] = field(default_factory=list)
     removed: dict[int, int] = field(default_factory=dict)
-    aside: list[int] = field(default_factory=list)
     log_keys: dict[bytes, list[int]] = field(default_factory=dict)
     segmented: set[int] = field(default_factory=set)
     """The numbers that stood in segments when the memtable that is moving, or the next, froze."""
@@ -39,44 +37,32 @@ class Filed:
     was_moving: bool = False
 
     def alive(self) -> dict[int, Words]:
-        """What is filed by blocks and did not leave."""
-        return {number: self.words[number] for number, _ in self.added if number not in self.removed}
+        """What entered and did not leave."""
+        return {number: self.words[number] for number in self.added if number not in self.removed}
 
     def enter(self, transaction: Transaction, tree: Tree, fingerprints: np.ndarray) -> None:
-        """Enter a batch, uint64 [n, words]: equal ones are filed aside. Writes the log."""
+        """Enter a batch, uint64 [n, words]. Writes the log."""
         rows = np.zeros(len(fingerprints), LOG_ROW)
-        alive = set(self.alive().values())
+        rows["filing"] = Filing.BLOCKS
         numbers = np.arange(self.next_number, self.next_number + len(rows), dtype=np.uint64)
         for row, words in enumerate(map(tuple, fingerprints.tolist())):
             self.words[int(numbers[row])] = words
-            by_blocks = words not in alive
-            alive.add(words)
-            rows["filing"][row] = Filing.BLOCKS if by_blocks else Filing.ASIDE
-            if by_blocks:
-                self.added.append((int(numbers[row]), -1))
-            else:
-                self.aside.append(int(numbers[row]))
+            self.added.append(int(numbers[row]))
         key = key_of(self.next_number, self.batches)
         nothing = np.zeros(0, LOG_ORIGINAL)
         sources = np.zeros(1, LOG_SOURCE)
         transaction.put(Table.LOG, key, pack_batch(sources, rows, fingerprints, [""] * len(rows), nothing, []))
-        filed = rows["filing"] == Filing.BLOCKS
-        tree.add(fingerprints[filed], numbers[filed])
+        tree.add(fingerprints, numbers)
         self.log_keys[key] = numbers.tolist()
         self.next_number += len(rows)
         self.batches += 1
 
     def remove(self, transaction: Transaction, tree: Tree, numbers: list[int]) -> None:
-        """Let entries leave, in one tombstone; the earliest equal one of each that is filed aside comes in its place."""
+        """Let entries leave, in one tombstone."""
         columns: list[tuple[int, Words, Change]] = []
         for number in numbers:
             columns.append((number, self.words[number], Change.EXPIRED if number % 2 else Change.FORGOTTEN))
             self.removed[number] = self.next_tombstone
-            instead = next((one for one in self.aside if self.words[one] == self.words[number]), None)
-            if instead is not None:
-                self.aside.remove(instead)
-                self.added.append((instead, self.next_tombstone))
-                columns.append((instead, self.words[instead], Change.RAISED))
         tombstone = Tombstones(
             np.array([number for number, _, _ in columns], np.uint64),
             np.array([words for _, words, _ in columns], np.uint64).reshape(-1, self.parameters.words),
@@ -124,11 +110,7 @@ class Filed:
     def _after(self) -> set[int]:
         numbers_end, tombstones_end = self.frozen_to
         gone = {number for number, tombstone in self.removed.items() if tombstone < tombstones_end}
-        moving = {
-            number
-            for number, raised in self.added
-            if (self.begun[0] <= number < numbers_end if raised < 0 else self.begun[1] <= raised < tombstones_end)
-        }
+        moving = {number for number in self.added if self.begun[0] <= number < numbers_end}
         return (self.segmented | moving) - gone
 
     def _columns(self, table: int, numbers: set[int]) -> dict[Columns, int]:

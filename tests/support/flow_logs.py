@@ -21,7 +21,7 @@ from tests.support.entries import Row, clustered_fingerprints, entries_of
 from tests.support.framed_sites import PARAMETERS as FRAMED
 
 BANDING = Banding(64, 8, 12, 5)
-INSERTS = ["unique", "root", "all"]
+INSERTS = ["unique", "root"]
 
 
 def logs_of(rows: list[Row], bits: int, partitions: int, generator: np.random.Generator) -> dict[int, list[Batch]]:

@@ -14,9 +14,9 @@ from tests.support.indexes import mixed_rows
 LOOKS: dict[str, Look] = {"cosine": CosineLook(12, 0.6), "metadata": MetadataLook(10, 0.9, 0.25)}
 
 
-def parameters_with(look: Look, insert: str, bits: int = 64, distance_max: int = 4) -> Parameters:
+def parameters_with(look: Look, bits: int = 64, distance_max: int = 4) -> Parameters:
     reach = look.reach if isinstance(look, MetadataLook) else distance_max
-    return Parameters(bits, reach, insert, look=look)  # type: ignore[arg-type]
+    return Parameters(bits, reach, look=look)
 
 
 def brute_force_look(look: Look) -> Callable[[int, bytes, bytes], int | None]:

@@ -45,7 +45,6 @@ class World:
 
     directory: Path
     settings: Settings = field(default_factory=Settings)
-    journal: bool = True
     broker: MemoryBroker = field(default_factory=MemoryBroker)
     reports: list[BatchReport] = field(default_factory=list)
     restored: list[int] = field(default_factory=list)
@@ -79,7 +78,6 @@ class World:
             parameters,
             map_bytes_max=2**30,
             hooks=hooks,
-            journal=self.journal,
             retention=retention_of(self.settings.index),
             guard=guard_of(self.settings.guard),
             recrawl=recrawl_of(self.settings.index),

@@ -35,9 +35,7 @@ class Oracle:
     """Distances by definition."""
 
     def __init__(self, parameters: Parameters) -> None:
-        self.signatures = (
-            None if parameters.banding is None else BruteForceSignatures(0, "all", banding=parameters.banding)
-        )
+        self.signatures = None if parameters.banding is None else BruteForceSignatures(0, banding=parameters.banding)
 
     def distance(self, one: Words, other: Words) -> int:
         left, right = (sum(word << 64 * place for place, word in enumerate(reversed(each))) for each in (one, other))
@@ -53,7 +51,7 @@ def require_answers(
 ) -> None:
     """All that is there is found; what is found besides has left. `nearest` is the first of what could be found."""
     lookup = lookup_of(asked, filed.parameters, distance_max)
-    alive, ever = filed.alive(), {number: filed.words[number] for number, _ in filed.added}
+    alive, ever = filed.alive(), {number: filed.words[number] for number in filed.added}
     found: set[tuple[int, int, int]] = set()
     for matches, compared in tree.matches(transaction, lookup):
         portion = list(zip(matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist(), strict=True))

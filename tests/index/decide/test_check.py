@@ -22,17 +22,18 @@ from tests.support.entries import ONE, Row, ends_of, entries_of
 from tests.support.examples import examples
 from tests.support.indexes import MAP_BYTES_MAX, SMALL, all_records, everything, mixed_rows, opened
 from tests.support.looks import LOOKS, looked_at_rows, parameters_with
+from tests.support.roots import NEAR_ROOT
 
 SCHEMES = ["simhash", "minhash", *LOOKS]
 
 
 def parameters_of(scheme: str, insert: Any) -> Parameters:
     if scheme in LOOKS:
-        parameters = parameters_with(LOOKS[scheme], insert if insert != "root" else "all")
+        parameters = parameters_with(LOOKS[scheme])
     elif scheme == "simhash":
-        parameters = Parameters(64, 4, insert if insert != "root" else "all")
+        parameters = Parameters(64, 4)
     else:
-        parameters = Parameters(512, 1_000, insert if insert != "root" else "all", {}, banding_for(64, 8, 0.7))
+        parameters = Parameters(512, 1_000, banding=banding_for(64, 8, 0.7))
     if insert != "root":
         return parameters
     return replace(parameters, insert="root", root=RootRule(parameters.distance_max + 2, 1))
@@ -55,7 +56,7 @@ def without_own_numbers(answers: list[Answer]) -> list[Answer]:
     return [one._replace(original=None) if one.verdict.stands_for_itself else one for one in answers]
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 @examples(3)
 @given(st.data())
@@ -66,7 +67,7 @@ def test_a_check_says_what_admitting_the_document_alone_says(scheme: str, insert
     options: dict[str, Any] = {
         "retention": Retention(data.draw(st.one_of(st.none(), st.integers(1, 40)))),
         "guard": Guard(0.3, 2, suspects=insert != "unique"),
-        "recrawl": data.draw(st.sampled_from([Recrawl(), Recrawl("update"), Recrawl("as-new", {0: 7})])),
+        "recrawl": data.draw(st.sampled_from([Recrawl(), Recrawl("update")])),
         "sizes": SMALL,
     }
     with tempfile.TemporaryDirectory() as directory, opened(Path(directory), parameters, **options) as index:
@@ -85,7 +86,7 @@ def test_a_check_says_what_admitting_the_document_alone_says(scheme: str, insert
 
 def test_checking_suspects_is_tested_by_batches_that_hold_some(tmp_path: Path) -> None:
     """The property above is no empty one: with this guard there are suspects, and a check tells them."""
-    parameters = Parameters(64, 4, "all")
+    parameters = Parameters(64, 4, "root", root=NEAR_ROOT)
     rows = [Row(1 + 4 * place, (1 << place) - 1 if place < 3 else 1 << place) for place in range(12)]
     with opened(tmp_path, parameters, guard=Guard(0.3, 2, suspects=True)) as index:
         index.admit(batch_of(rows, parameters), ends_of(rows))

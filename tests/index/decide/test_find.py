@@ -98,8 +98,8 @@ def require_found(index: Index) -> None:
             known += 1
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
-@examples(15)
+@pytest.mark.parametrize("insert", ["unique", "root"])
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_ids_are_found_whatever_moves_expires_is_forgotten_is_broken_off_or_opened_twice(
     insert: Any, data: st.DataObject

@@ -15,6 +15,7 @@ from tests.support.index_process import DOCUMENTS, rows_of
 from tests.support.index_process import PARAMETERS as PROCESS_PARAMETERS
 from tests.support.indexes import MAP_BYTES_MAX, everything, filled, looked_at, mixed_rows, opened, wrong
 from tests.support.paths import ROOT
+from tests.support.roots import NEAR_ROOT
 
 FAR = 0xFFFF_FFFF_0000_0000
 
@@ -64,7 +65,7 @@ def test_all_documents_of_one_id_are_forgotten_at_once(tmp_path: Path) -> None:
 
 def test_a_forgotten_original_takes_the_duplicates_that_entered_along(tmp_path: Path) -> None:
     rows = [Row(0, 0, id="a"), Row(1, 1, id="b"), Row(2, FAR, id="c"), Row(3, FAR + 1, id="d")]
-    with opened(tmp_path, Parameters(insert="all")) as index:
+    with opened(tmp_path, Parameters(insert="root", root=NEAR_ROOT)) as index:
         admit(index, *rows)
         assert [document.id for document in index.forget(["a", "d"])] == ["a", "b", "d"]
         assert admit(index, Row(4, 1), Row(5, FAR + 1)) == [Verdict.UNIQUE, Verdict.DUPLICATE]

@@ -20,6 +20,7 @@ from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer
 from tests.support.entries import ONE, Row, ends_of, entries_of
 from tests.support.indexes import all_records, everything, inspected, looked_at, opened, wrong
+from tests.support.roots import NEAR_ROOT
 
 PARAMETERS = Parameters(distance_max=3)
 NEAR_TO_ZERO = [1 << bit for bit in range(64)]
@@ -68,7 +69,7 @@ def test_equal_documents_short_ones_and_those_without_a_host_count_as_no_unequal
 @pytest.mark.parametrize("cut", [1, 5])
 def test_a_copy_of_a_duplicate_that_entered_is_equal_to_an_entry(tmp_path: Path, cut: int) -> None:
     rows = [Row(offset, fingerprint) for offset, fingerprint in enumerate([0, 1, 1, 2, 1])]
-    with opened(tmp_path, replace(PARAMETERS, insert="all")) as index:
+    with opened(tmp_path, replace(PARAMETERS, insert="root", root=NEAR_ROOT)) as index:
         for begin in range(0, 5, cut):
             part = rows[begin : begin + cut]
             admitted(index, part, ["site.example"] * len(part))
@@ -156,8 +157,8 @@ def test_rows_that_are_taken_keep_their_hosts() -> None:
 
 # --- the guard decides ------------------------------------------------------------------------------------------------
 
-HOLDING_ALL = replace(PARAMETERS, insert="all")
-HOLDING_MEMBERS = replace(PARAMETERS, insert="root", root=RootRule(distance_max=6, apart=2))
+HOLDING = replace(PARAMETERS, insert="root", root=NEAR_ROOT)
+HOLDING_MEMBERS = replace(PARAMETERS, insert="root", root=RootRule(distance_max=6, member_distance_min=2))
 """Members are farther apart than the pages of the site."""
 PASSING = Guard(share_max=0.8, documents_min=20, suspects=True)
 SUSPECTS = [Verdict.UNIQUE] + [Verdict.DUPLICATE] * 20 + [Verdict.SUSPECT] * 39
@@ -165,7 +166,7 @@ SUSPECTS = [Verdict.UNIQUE] + [Verdict.DUPLICATE] * 20 + [Verdict.SUSPECT] * 39
 
 
 def decided_in(
-    directory: Path, rows: Sequence[Row], cut: int, guard: Guard = PASSING, parameters: Parameters = HOLDING_ALL
+    directory: Path, rows: Sequence[Row], cut: int, guard: Guard = PASSING, parameters: Parameters = HOLDING
 ) -> list[Answer]:
     """Verdict, distance and original of each row, and the same again of a replay."""
     found = []
@@ -197,7 +198,7 @@ def test_without_leave_all_unequal_duplicates_stay_duplicates(tmp_path: Path) ->
     assert {answer[0] for answer in answers[1:]} == {Verdict.DUPLICATE}
 
 
-@pytest.mark.parametrize("parameters", [HOLDING_ALL, HOLDING_MEMBERS], ids=["all", "root"])
+@pytest.mark.parametrize("parameters", [HOLDING, HOLDING_MEMBERS], ids=["all members", "far members"])
 @pytest.mark.parametrize("cut", [1, 100])
 def test_copies_of_what_was_kept_dropped_or_let_pass_stay_duplicates(
     tmp_path: Path, cut: int, parameters: Parameters
@@ -213,14 +214,14 @@ def test_copies_of_what_was_kept_dropped_or_let_pass_stay_duplicates(
 
 
 def test_documents_of_other_hosts_and_of_none_stay_duplicates(tmp_path: Path) -> None:
-    with opened(tmp_path, HOLDING_ALL, guard=PASSING) as index:
+    with opened(tmp_path, HOLDING, guard=PASSING) as index:
         admitted(index, site(0, 40), ["site.example"] * 40)
         decisions = admitted(index, site(40, 3), ["site.example", "other.example", None])
     assert decisions.verdicts.tolist() == [Verdict.SUSPECT, Verdict.DUPLICATE, Verdict.DUPLICATE]
 
 
 def test_a_suspect_is_an_entry_and_names_its_original_when_that_is_gone(tmp_path: Path) -> None:
-    with opened(tmp_path, HOLDING_ALL, guard=PASSING) as index:
+    with opened(tmp_path, HOLDING, guard=PASSING) as index:
         admitted(index, site(0, 40), ["site.example"] * 40)
         index.forget(["stream-one/0/0"])
         decisions = admitted(index, site(30, 1), ["site.example"])
@@ -230,7 +231,7 @@ def test_a_suspect_is_an_entry_and_names_its_original_when_that_is_gone(tmp_path
     assert wrong(tmp_path) == {}
 
 
-@pytest.mark.parametrize("parameters", [HOLDING_ALL, HOLDING_MEMBERS], ids=["all", "root"])
+@pytest.mark.parametrize("parameters", [HOLDING, HOLDING_MEMBERS], ids=["all members", "far members"])
 def test_suspects_come_back_as_what_they_were(tmp_path: Path, parameters: Parameters) -> None:
     rows = site(0, 60)
     answers = decided_in(tmp_path / "lost", rows, 20, parameters=parameters)
@@ -245,7 +246,7 @@ def test_suspects_come_back_as_what_they_were(tmp_path: Path, parameters: Parame
     assert wrong(tmp_path / "restored") == {}
 
 
-@pytest.mark.parametrize("parameters", [HOLDING_ALL, HOLDING_MEMBERS], ids=["all", "root"])
+@pytest.mark.parametrize("parameters", [HOLDING, HOLDING_MEMBERS], ids=["all members", "far members"])
 def test_suspects_are_exported_and_imported(tmp_path: Path, parameters: Parameters) -> None:
     decided_in(tmp_path / "first", site(0, 60), 20, parameters=parameters)
     with looked_at(tmp_path / "first") as index:
@@ -269,7 +270,7 @@ def test_suspects_are_refused_where_duplicates_do_not_enter(tmp_path: Path) -> N
 
 def test_a_suspect_is_found_by_its_id_with_its_original(tmp_path: Path) -> None:
     rows = [row._replace(id=f"page {row.offset}") for row in site(0, 60)]
-    with opened(tmp_path, HOLDING_ALL, guard=PASSING) as index:
+    with opened(tmp_path, HOLDING, guard=PASSING) as index:
         admitted(index, rows, ["site.example"] * 60)
         (last,) = index.decided(["page 59"])
     assert (last.verdict, last.original_id, last.original_position) == (Verdict.SUSPECT, "page 0", Position(ONE, 0))

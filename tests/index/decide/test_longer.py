@@ -53,9 +53,9 @@ def parts_of(rows: list[Row], cuts: list[int]) -> list[list[Row]]:
     return [rows[begin:end] for begin, end in pairwise([0, *cuts, len(rows)])]
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
-@pytest.mark.parametrize("policy", ["duplicate", "update", "as-new"])
-@examples(8)
+@pytest.mark.parametrize("insert", ["unique", "root"])
+@pytest.mark.parametrize("policy", ["duplicate", "update"])
+@settings(max_examples=8, deadline=None)
 @given(st.data())
 def test_documents_are_decided_as_brute_force_does_however_they_are_batched(
     insert: Any, policy: Any, data: st.DataObject
@@ -66,8 +66,8 @@ def test_documents_are_decided_as_brute_force_does_however_they_are_batched(
     cuts = sorted(data.draw(st.lists(st.integers(0, count), max_size=4)))
     cuts = data.draw(st.sampled_from([cuts, list(range(1, count))]))
     root = RootRule(6, data.draw(st.integers(0, 2))) if insert == "root" else None
-    oracle = BruteForceIndex(3, insert, recrawl=policy, root=root, longer=1_000)
-    recrawl, parameters = Recrawl(policy, {0: 100}), Parameters(64, 3, insert, root=root)
+    oracle = BruteForceIndex(3, recrawl=policy, root=root, longer=1_000)
+    recrawl, parameters = Recrawl(policy), Parameters(64, 3, insert, root=root)
     with TemporaryDirectory() as folder:
         with opened(Path(folder), parameters, sizes=SMALL, recrawl=recrawl, longer=TENTH) as index:
             for part in parts_of(rows, cuts):
@@ -86,21 +86,8 @@ def test_documents_are_decided_as_brute_force_does_however_they_are_batched(
         assert wrong(Path(folder)) == {}
 
 
-def test_a_copy_counts_once_an_update_in_the_same_batch_replaces_its_too_short_original(tmp_path: Path) -> None:
-    original, copy = Row(0, 0, id="page", length=100), Row(1, 1, id="copy", length=105)
-    farther = Row(2, 0b1111, id="farther", length=112)
-    update, between = Row(3, 2**64 - 1, id="page", length=100), Row(4, 3, id="between", length=112)
-    with opened(tmp_path, Parameters(64, 3, "all"), recrawl=Recrawl("update", {0: 100}), longer=TENTH) as index:
-        filled(index, [original, copy, farther])
-        checked = index.check(entries_of([between])).original_ids
-        _, decided = filled(index, [update, between])
-    assert checked == [farther.id]
-    assert decided.verdicts.tolist() == [Verdict.UPDATE, Verdict.DUPLICATE]
-    assert decided.original_ids[1] == copy.id
-
-
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
-@examples(8)
+@pytest.mark.parametrize("insert", ["unique", "root"])
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 120), st.integers(1, 50))
 def test_what_is_dropped_is_less_than_a_tenth_longer_than_what_was_kept(
     insert: Any, seed: int, count: int, batch_rows: int

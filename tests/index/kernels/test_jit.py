@@ -1,13 +1,16 @@
 """What numba's cache asks of kernels, and the intrinsics against plain Python."""
 
 import ast
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +19,6 @@ from index.kernels import jit
 from index.kernels.jit import compiled
 from tests.support.examples import examples
 from tests.support.paths import ROOT
-
-NEVER_CHANGE = {"mix", "xxh64_of", "grown"}
-"""Shared by modules although numba does not watch them: SplitMix64, XXH64 and helpers that take another name if they change."""
 
 WORDS = st.integers(0, 2**64 - 1)
 
@@ -41,20 +41,23 @@ def kernel_modules() -> dict[str, dict[str, ast.FunctionDef]]:
     return found
 
 
-def test_a_kernel_calls_kernels_of_its_own_module_alone() -> None:
-    modules = kernel_modules()
-    assert len(modules) > 5
-    for name, kernels in modules.items():
+MODULES = kernel_modules()
+
+
+def test_a_kernel_calls_those_kernels_alone_whose_sources_its_stamp_covers() -> None:
+    """Those of its own module, and of index.kernels: with any other its machine code would grow stale."""
+    assert len(MODULES) > 5
+    for name, kernels in MODULES.items():
         tree = ast.parse((ROOT / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8"))
         imported = {
             alias.asname or alias.name
             for node in tree.body
-            if isinstance(node, ast.ImportFrom)
+            if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("index.kernels")
             for alias in node.names
             if alias.name in modules.get(node.module or "", {}) or f"{node.module}.{alias.name}" in modules
         }
         used = {node.id for kernel in kernels.values() for node in ast.walk(kernel) if isinstance(node, ast.Name)}
-        assert used & imported <= NEVER_CHANGE, f"{name} calls {used & imported}: its machine code would grow stale"
+        assert not used & imported, f"{name} calls {used & imported}"
 
 
 @compiled
@@ -126,11 +129,38 @@ print(told)
 """
 
 
-def test_only_kernels_that_the_cache_lacks_are_announced(tmp_path: Path) -> None:
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+BOTH_COMPILED, NONE_COMPILED = "[(1, True), (2, True)]\n", "[]\n"
+
+
+def announced(sources: Path, cache: Path) -> str:
+    """The kernels that a process announces, and whether each one's cache was there."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     command = [sys.executable, "-c", PROGRAM]
-    runs = [
-        subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-        for _ in range(2)
-    ]
-    assert runs == ["[(1, True), (2, True)]\n", "[]\n"]
+    return subprocess.run(command, cwd=sources, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_only_kernels_that_the_cache_lacks_are_announced(tmp_path: Path) -> None:
+    assert [announced(ROOT, tmp_path) for _ in range(2)] == [BOTH_COMPILED, NONE_COMPILED]
+
+
+@pytest.mark.parametrize("changed", ["bands.py", "jit.py"])
+def test_a_change_in_any_kernel_source_compiles_the_kernels_of_other_modules_anew(changed: str, tmp_path: Path) -> None:
+    """A kernel's machine code contains the functions that it calls, from whatever module."""
+    kernels, cache = tmp_path / "index" / "kernels", tmp_path / "cache"
+    shutil.copytree(ROOT / "index" / "kernels", kernels, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "index" / "__init__.py").touch()
+    assert [announced(tmp_path, cache) for _ in range(2)] == [BOTH_COMPILED, NONE_COMPILED]
+
+    with (kernels / changed).open("a", encoding="utf-8") as source:
+        source.write("# Changed.\n")
+
+    assert [announced(tmp_path, cache) for _ in range(2)] == [BOTH_COMPILED, NONE_COMPILED]
+
+
+def test_a_stamp_covers_the_file_and_all_kernel_sources() -> None:
+    sources = sorted((ROOT / "index" / "kernels").glob("*.py"))
+    own = ROOT / "streamer" / "text" / "word_kernels.py"
+    covered = hashlib.sha256(b"".join(path.read_bytes() for path in (own, *sources))).hexdigest()
+
+    assert jit.source_stamp(str(own)) == covered
+    assert jit.source_stamp(str(sources[0])) != covered

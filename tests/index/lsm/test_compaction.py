@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.entry import Verdict
+from index.entry import Insert, Verdict
 from index.index import Index
 from index.lsm import compaction, memtable
 from index.lsm.compaction import TreeSizes
@@ -26,6 +26,7 @@ from tests.support.entries import Row, ends_of, entries_of, fingerprints_of
 from tests.support.examples import examples
 from tests.support.fingerprints import mixed, one_bucket, random_ones
 from tests.support.packed import packed, require_packed
+from tests.support.roots import NEAR_ROOT, with_insert
 
 TINY = TreeSizes(memtable_entries=12, segment_bytes=64)
 
@@ -40,7 +41,7 @@ def fresh(parameters: Parameters, **options: Any) -> Iterator[Index]:
         yield index
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 @pytest.mark.parametrize("bits", [64, 128])
 @examples(8)
 @given(st.data())
@@ -51,8 +52,9 @@ def test_no_state_of_a_compaction_changes_a_verdict_or_a_query(insert: Any, bits
     tiny = TreeSizes(data.draw(st.integers(1, 30)), data.draw(st.sampled_from([64, 200, 1000])))
     rows = [Row(offset, fingerprint) for offset, fingerprint in enumerate(mixed(seed, 90, bits))]
     asked = [row.fingerprint for row in rows[:5]] + mixed(seed + 1, 3, bits)
-    oracle = BruteForceIndex(distance_max, insert)
-    with fresh(Parameters(bits, distance_max, insert), sizes=tiny) as index:
+    parameters = with_insert(Parameters(bits, distance_max), insert)
+    oracle = BruteForceIndex(distance_max, root=parameters.root)
+    with fresh(parameters, sizes=tiny) as index:
         for begin in range(0, len(rows), batch_rows):
             part = rows[begin : begin + batch_rows]
             assert answers_of(index.admit(entries_of(part, bits), {})) == oracle.admit(entries_of(part, bits), {})
@@ -86,7 +88,7 @@ def test_a_bucket_that_holds_everything_is_cut_into_segments_and_changes_no_verd
     generator = np.random.default_rng(5)
     fingerprints = one_bucket(generator, 400, 64)
     rows = [Row(offset, one) for offset, one in enumerate(fingerprints + [one ^ 0b11 for one in fingerprints[:200]])]
-    oracle = BruteForceIndex(3, "unique")
+    oracle = BruteForceIndex(3)
     with opened(tmp_path, sizes=TreeSizes(50, 256)) as index:
         for begin in range(0, 600, 20):
             part = rows[begin : begin + 20]
@@ -97,23 +99,9 @@ def test_a_bucket_that_holds_everything_is_cut_into_segments_and_changes_no_verd
     assert len(state.tables[0]) >= 300
 
 
-def test_a_fingerprint_that_comes_again_and_again_stands_in_the_segments_once(tmp_path: Path) -> None:
-    rows = [Row(offset, 7 if offset % 3 else offset << 20) for offset in range(300)]
-    with opened(tmp_path, Parameters(insert="all")) as index:
-        oracle = BruteForceIndex(3, "all")
-        for begin in range(0, 300, 10):
-            part = rows[begin : begin + 10]
-            assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
-        assert index.statistics().entries == 300
-        [matches] = index.query(fingerprints_of([7], 64), 0, 200)
-        assert [match.document.number for match in matches] == [offset for offset in range(300) if offset % 3]
-        require_packed(index, oracle.known)
-        assert packed(index).compaction.merged_to > 0
-
-
 def test_reopening_in_any_state_of_a_compaction_changes_nothing(tmp_path: Path) -> None:
     rows = [Row(offset, one) for offset, one in enumerate(mixed(3, 150, 64))]
-    oracle = BruteForceIndex(3, "unique")
+    oracle = BruteForceIndex(3)
     seen = set()
     for begin in range(0, 150, 5):
         # Each time with other ideas of how large a memtable and a segment are.
@@ -140,7 +128,7 @@ def test_a_batch_that_fails_in_the_midst_of_a_merge_leaves_nothing_behind(tmp_pa
             raise Crash
 
     rows = [Row(offset, one) for offset, one in enumerate(mixed(4, 160, 64))]
-    oracle = BruteForceIndex(3, "unique")
+    oracle = BruteForceIndex(3)
     with opened(tmp_path):
         pass
     crashes = 0
@@ -161,8 +149,8 @@ def test_a_batch_that_fails_in_the_midst_of_a_merge_leaves_nothing_behind(tmp_pa
 def test_hits_that_come_a_few_at_a_time_change_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memtable, "HITS_MAX", 2)
     rows = [Row(offset, one) for offset, one in enumerate(mixed(6, 150, 64))]
-    oracle = BruteForceIndex(7, "all")
-    with opened(tmp_path, Parameters(64, 7, "all")) as index:
+    oracle = BruteForceIndex(7, root=NEAR_ROOT)
+    with opened(tmp_path, Parameters(64, 7, "root", root=NEAR_ROOT)) as index:
         for begin in range(0, 150, 15):
             part = rows[begin : begin + 15]
             assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
@@ -170,10 +158,11 @@ def test_hits_that_come_a_few_at_a_time_change_no_verdict(tmp_path: Path, monkey
 
 def test_restored_documents_merge_as_admitted_ones_do(tmp_path: Path) -> None:
     fingerprints = [*random_ones(np.random.default_rng(2), 120, 64), *[9] * 60]
-    for insert in ("unique", "all"):
+    for root in (None, NEAR_ROOT):
+        insert: Insert = "unique" if root is None else "root"
         rows = [Row(offset, one) for offset, one in enumerate(fingerprints)]
-        oracle = BruteForceIndex(3, insert)
-        with opened(tmp_path / insert, Parameters(insert=insert)) as index:  # type: ignore[arg-type]
+        oracle = BruteForceIndex(3, root=root)
+        with opened(tmp_path / insert, Parameters(insert=insert, root=root)) as index:
             for begin in range(0, 180, 6):
                 entries = entries_of(rows[begin : begin + 6])
                 answers = oracle.admit(entries, {})

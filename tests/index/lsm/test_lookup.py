@@ -1,13 +1,11 @@
-"""Lookups of SimHash against brute force: among a batch, in memory, and in segments of which most are not read."""
+"""Lookups of SimHash against brute force, in memory and in segments of which most are not read."""
 
 import numpy as np
 import pytest
 
-from index.lsm import memtable
 from index.lsm.levels import Levels
-from index.lsm.lookup import NearLookup, first_of_equals, lookup_of
+from index.lsm.lookup import first_of_equals, lookup_of
 from index.lsm.segments import Segments
-from index.matching.distance import Matches
 from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, pack_batch
 from index.storage.layout import Filing, Table
 from index.storage.log import key_of
@@ -15,12 +13,11 @@ from index.storage.parameters import Parameters
 from index.storage.segments.compaction_state import Level, unpack_compaction
 from index.storage.segments.hash_codec import NO_ENTRIES
 from index.storage.store import Transaction
-from tests.support.entries import clustered_fingerprints, fingerprints_of
+from tests.support.entries import fingerprints_of
 from tests.support.packed import columns_of
 from tests.support.stores import stores
 
 PARAMETERS = Parameters(64)
-CASES = [(bits, distance_max) for bits in (64, 128) for distance_max in range(8)]
 
 
 def write_segments(transaction: Transaction, words: list[int], segment_entries: int) -> None:
@@ -92,55 +89,6 @@ def test_only_segments_that_may_hold_what_is_asked_for_are_checked(monkeypatch: 
 def test_an_index_without_segments_has_no_hits() -> None:
     with stores() as store:
         assert store.read(lambda transaction: found_in(transaction, np.zeros((3, 1), np.uint64), 3)) == set()
-
-
-def brute_force(queries: list[int], entries: list[int], distance_max: int) -> list[tuple[int, int, int]]:
-    """(row, distance, number) of all matches, in order."""
-    return sorted(
-        (row, (query ^ entry).bit_count(), number)
-        for row, query in enumerate(queries)
-        for number, entry in enumerate(entries)
-        if (query ^ entry).bit_count() <= distance_max
-    )
-
-
-def probes(fingerprints: np.ndarray, distance_max: int) -> NearLookup:
-    return lookup_of(fingerprints, Parameters(fingerprints.shape[1] * 64), distance_max)
-
-
-def columns(matches: Matches) -> list[tuple[int, int, int]]:
-    return list(zip(matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist(), strict=True))
-
-
-@pytest.mark.parametrize("hits_max", [1, 7, 2**20])
-@pytest.mark.parametrize(("bits", "distance_max"), CASES)
-def test_pairs_within_a_batch_are_those_of_brute_force(
-    bits: int, distance_max: int, hits_max: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    generator = np.random.default_rng(distance_max)
-    batch = clustered_fingerprints(generator, 90, bits, centres=4)
-    expected = [
-        (row, distance, number)
-        for row, distance, number in brute_force(batch, batch, distance_max)
-        if number < row and batch.index(batch[number]) == number
-    ]
-    look_up = probes(fingerprints_of(batch, bits), distance_max)
-    monkeypatch.setattr(memtable, "HITS_MAX", hits_max)
-    found, compared = look_up.pairs(nearest_only=False)
-    assert columns(found) == expected
-    assert compared.sum() >= len(expected)
-    nearest_only = look_up.pairs(nearest_only=True)[0]
-    assert columns(nearest_only) == [
-        next(match for match in expected if match[0] == row) for row in dict.fromkeys(m[0] for m in expected)
-    ]
-    assert expected
-
-
-def test_a_batch_of_nothing_matches_nothing() -> None:
-    nothing = np.empty((0, 1), np.uint64)
-    best, compared = probes(nothing, 3).pairs(nearest_only=False)
-    assert (len(best), len(compared)) == (0, 0)
-    assert len(first_of_equals(nothing)) == 0
 
 
 @pytest.mark.parametrize("bits", [64, 128])

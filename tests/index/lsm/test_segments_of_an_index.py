@@ -23,7 +23,7 @@ from tests.support.fingerprints import mixed, random_ones
 from tests.support.indexes import changed, inspected
 from tests.support.packed import compaction_state
 
-SIMHASH, MINHASH = Parameters(64, 3, "all"), Parameters(512, 3_000, "all", banding=Banding(64, 8, 3, 4))
+SIMHASH, MINHASH = Parameters(64, 3), Parameters(512, 3_000, banding=Banding(64, 8, 3, 4))
 
 
 def opened(path: Path, parameters: Parameters) -> Index:
@@ -88,7 +88,7 @@ def test_a_segment_that_was_changed_or_shifted_is_damage_and_no_answer(tmp_path:
 
 def test_verdicts_are_those_of_brute_force_while_the_map_grows(tmp_path: Path) -> None:
     rows = [Row(offset, one, id=f"{offset} " * 100) for offset, one in enumerate(mixed(5, 900, 64))]
-    oracle, sizes = BruteForceIndex(SIMHASH.distance_max, "all"), set()
+    oracle, sizes = BruteForceIndex(SIMHASH.distance_max), set()
     with Index.open(tmp_path, SIMHASH, map_bytes_max=2**30, map_bytes_initial=2**20, sizes=TreeSizes(40, 300)) as index:
         for begin in range(0, len(rows), 30):
             batch = entries_of(rows[begin : begin + 30])

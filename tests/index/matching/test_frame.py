@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.matching.frame import FrameRule, bands_of_own, frame_bins, frame_words, framed_distances, without_frames
+from index.matching.frame import FrameRule, bands_of_own, frame_bins, frame_words, without_frames
 from index.matching.minhash import Banding, pack_bins
 from tests.support.brute_force_frames import framed_distance
-from tests.support.examples import examples
+from tests.support.plain_frames import framed_distances
 from tests.support.signatures import BANDINGS, signatures_of
 
 BINS = 128

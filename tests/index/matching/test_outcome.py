@@ -3,8 +3,7 @@ from dataclasses import replace
 import numpy as np
 
 from index.entry import NO_NUMBER, Verdict
-from index.matching.candidates import ROW_ORDER
-from index.matching.outcome import Outcome
+from index.matching.outcome import ROW_ORDER, Outcome
 
 U, D, UPDATE = Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE
 OWN = ROW_ORDER

@@ -1,35 +1,14 @@
-import numpy as np
 import pytest
 
-from index.entry import NO_DISTANCE
 from index.matching.minhash import Banding
 from index.matching.root import RootRule
-from index.matching.second_look import CosineLook
 from index.storage.parameters import Parameters
-
-NO_LOOKS = np.zeros((3, 0), np.uint8)
 
 
 @pytest.mark.parametrize("limits", [(-1, 0), (3, -1)])
 def test_a_negative_limit_is_refused(limits: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="not negative"):
         RootRule(*limits)
-
-
-def test_the_farthest_document_that_a_root_takes_lies_at_its_limit() -> None:
-    parameters = Parameters(64, 3, "root", root=RootRule(4))
-    fingerprints = np.array([[0], [0b1111], [0b11111]], np.uint64)
-    found = parameters.root_distances(fingerprints, np.zeros((3, 1), np.uint64), NO_LOOKS, NO_LOOKS)
-    assert found.tolist() == [0, 4, NO_DISTANCE]
-
-
-def test_a_second_look_judges_the_root_too() -> None:
-    parameters = Parameters(64, 3, "root", look=CosineLook(2, 0.9), root=RootRule(64))
-    east, north = [64, 0], [0, 64]
-    left, right = np.array([east, east, east], np.uint8), np.array([east, north, east], np.uint8)
-    fingerprints = np.array([[0], [0], [2**40 - 1]], np.uint64)
-    found = parameters.root_distances(fingerprints, np.zeros((3, 1), np.uint64), left, right)
-    assert found.tolist() == [0, NO_DISTANCE, 40]
 
 
 def test_a_root_is_never_nearer_than_a_match_must_be() -> None:
@@ -41,7 +20,7 @@ def test_a_root_is_never_nearer_than_a_match_must_be() -> None:
         Parameters(banding.bits, 3_000, "root", {}, banding, root=RootRule(2_000))
 
 
-@pytest.mark.parametrize(("insert", "root"), [("root", None), ("unique", RootRule(4)), ("all", RootRule(4))])
+@pytest.mark.parametrize(("insert", "root"), [("root", None), ("unique", RootRule(4))])
 def test_only_insert_root_has_limits(insert: str, root: RootRule | None) -> None:
     with pytest.raises(ValueError, match="needs the limits of a root"):
         Parameters(64, 3, insert, root=root)  # type: ignore[arg-type]

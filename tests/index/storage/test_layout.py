@@ -22,27 +22,33 @@ from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from tests.support.entries import Row, entries_of
 from tests.support.indexes import make_older
+from tests.support.roots import NEAR_ROOT
 
 SOURCE = Source("t", 258)
 
 
 IDENTITY = uuid.UUID(int=0x0123456789ABCDEF0123456789ABCDEF)
 
+STAMP = (
+    b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 13, "insert": "root", '
+    b'"root": {"distance_max": 64, "member_distance_min": 0}}'
+)
+
 EXPECTED_64 = {
     "meta": [
-        ("636f756e74657273", "0700000000000000" "0800000000000000" "0000000000000000" "0600000000000000"),
+        ("636f756e74657273", "0600000000000000" "0800000000000000" "0000000000000000" "0500000000000000"),
         (b"identity".hex(), IDENTITY.hex),
         (
             b"ids".hex(),
-            "0500000000000000" "0500000000000000" "0000000000000000" "0200000000000000"
+            "0400000000000000" "0400000000000000" "0000000000000000" "0200000000000000"
             "0600000000000000" "0600000000000000" "0600000000000000" + "00" * 10,
         ),
         (
             "6d65726765",
-            "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000"
+            "0400000000000000" "0400000000000000" "0000000000000000" "0400000000000000"
             "0600000000000000" "0600000000000000" "0c00000000000000" + "00" * 10,
         ),
-        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 12, "insert": "all"}'.hex()),
+        (b"stamp".hex(), STAMP.hex()),
     ],
     "streams": [("00000000", "01000000" "74" + "名".encode().hex())],
     "stream_numbers": [("74", "00000000")],
@@ -50,7 +56,7 @@ EXPECTED_64 = {
     "log": [
         (
             "0000000000000000" "0000000000000000",
-            "06000000" "01000000" "05000000" "02000000" "00000000" "01000000" "00000000" "02010000"
+            "06000000" "01000000" "04000000" "02000000" "00000000" "01000000" "00000000" "02010000"
             "0201000000000000" "0000000000000000" "0700000000000000" "00000000" "01000000" "ffff" "00000002"
             "0100000000000000" "1100000000000000" "00000000" "00" "e80300"
             "0301000000000000" "0000000000000000" "0000000000000000" "00000000" "0a000000" "0100" "01000002"
@@ -61,30 +67,29 @@ EXPECTED_64 = {
             "0400000000000000" "1400000000000000" "00000000" "00" "000000"
             "0801000000000000" "0300000000000000" "0000000000000000" "00000000" "18000000" "ffff" "00000002"
             "0500000000000000" "1500000000000000" "00000000" "00" "000000"
-            "0901000000000000" "0000000000000000" "0000000000000000" "00000000" "1d000000" "0000" "01000001"
+            "0901000000000000" "0000000000000000" "0000000000000000" "00000000" "1d000000" "0000" "01000000"
             "0600000000000000" "1600000000000000" "00000000" "00" "000000"
-            "8877665544332211" "8977665544332211" "0500000000000000" "0000000000002211" "8877665544332211"
+            "8877665544332211" "8977665544332211" "0500000000000000" "0000000000002211"
             "0201000000000000" "00000000" "02010000" "01000000" "4204"
             "0201000000000000" "00000000" "02010000" "02000000" "0000"
             + "aduplicateéundecidablebagainaa".encode().hex(),
         ),
         (
-            "0000000000000005" "0000000000000006",
+            "0000000000000004" "0000000000000006",
             "02000000" "01000000" "02000000" "00000000" "00000000" "01000000" "00000000" "02010000"
-            "0601000000000000" "0500000000000000" "0000000000000000" "00000000" "01000000" "ffff" "00000002"
+            "0601000000000000" "0400000000000000" "0000000000000000" "00000000" "01000000" "ffff" "00000002"
             "0700000000000000" "1700000000000000" "00000000" "00" "000000"
-            "0701000000000000" "0600000000000000" "0000000000000000" "00000000" "02000000" "ffff" "00000002"
+            "0701000000000000" "0500000000000000" "0000000000000000" "00000000" "02000000" "ffff" "00000002"
             "0800000000000000" "1800000000000000" "00000000" "00" "000000"
             "ff00000000000000" "00000000ff000000" + b"cd".hex(),
         ),
     ],
     "journal": [
         ("00000000" "00000102" "0000000000000102", "0501000000000000" "0000000000000000" "0000000000000000" "00000000"),
-        ("00000000" "00000102" "0000000000000106", "0701000000000000" "0000000000000005" "0000000000000006" "00000000"),
+        ("00000000" "00000102" "0000000000000106", "0701000000000000" "0000000000000004" "0000000000000006" "00000000"),
         ("00000000" "00000102" "0000000000000108", "0901000000000000" "0000000000000000" "0000000000000000" "00000000"),
     ],
     "exact": [("0500000000000000", "0000000000000002")],
-    "repeats": [("8877665544332211", "0000000000000004")],
     "chunks": [
         # As in `ids`: the first 40 bits of the blocks from the table's on.
         ("00" "00" + "00" * 16, "010d1ba382664659" "03000000" "16" "02" "0600" "0000000000002211" "01000000" "07000000"
@@ -149,7 +154,7 @@ def test_a_small_index_stands_on_disk_in_exactly_these_bytes(tmp_path: Path, mon
     later = [Row(262, 0xFF, SOURCE, id="c"), Row(263, 0xFF << 32, SOURCE, id="d")]
     numbered = [row._replace(digests=(place, place + 16)) for place, row in enumerate([*rows, *later], start=1)]
     rows, later = numbered[:6], numbered[6:]
-    parameters = Parameters(insert="all", fingerprint={"f": "w"})
+    parameters = Parameters(insert="root", fingerprint={"f": "w"}, root=NEAR_ROOT)
     with Index.open(tmp_path, parameters, map_bytes_max=2**24, sizes=TreeSizes(3, 64)) as index:
         index.begin(SOURCE, "名", 258)
         # The first batch freezes the memtable; the second is nearly as large, and moves all of it.
@@ -178,28 +183,31 @@ def test_an_index_that_has_lost_its_identity_is_damaged(tmp_path: Path) -> None:
 
 def test_what_expired_and_what_was_forgotten_stands_there_until_it_has_left_the_segments(tmp_path: Path) -> None:
     keep = Retention(age_max_ms=1_000)
-    parameters = Parameters(insert="all")
-    with Index.open(tmp_path, parameters, map_bytes_max=2**24, sizes=TreeSizes(1_000, 64), retention=keep) as index:
-        index.admit(entries_of([Row(at, 7 << at // 8, SOURCE, time_ms=2_000 + at) for at in range(16)]), {})
+    with Index.open(tmp_path, Parameters(), map_bytes_max=2**24, sizes=TreeSizes(1_000, 64), retention=keep) as index:
+        index.admit(entries_of([Row(at, 7 << at // 8 * 8, SOURCE, time_ms=2_000 + at) for at in range(16)]), {})
         index.admit(entries_of([Row(100 + at, 9 << 20, SOURCE, time_ms=5_000) for at in range(64)]), {})
-        index.forget(["t/258/163"])
-        index.admit(entries_of([Row(200, 14, SOURCE, time_ms=5_000, id="equals an expired one")]), {})
+        index.forget(["t/258/100"])
+        index.admit(entries_of([Row(200, 7, SOURCE, time_ms=5_000, id="equals an expired one")]), {})
     held = raw(tmp_path)
     assert held["meta"][1] == (
         b"horizon".hex(),
-        "0000000000000000" "0000000000000000" "0000000000000000" "00000000" "02010000" "1000000000000000" "1000000000000000",
+        "0000000000000000" "0000000000000000" "0000000000000000" "00000000" "02010000" "0200000000000000" "1000000000000000",
     )  # fmt: skip
     assert held["times"] == [("0000000000000102", "8813000000000000" + "8813000000000000" * 63)]
     assert held["ages"] == [
-        ("00000000" "00000102" "0000000000001388", "0000000000000051" "0000000000000051"),
+        ("00000000" "00000102" "0000000000001388", "0000000000000004" "0000000000000051"),
     ]  # fmt: skip
-    # The first batch has left the log. Of equal fingerprints only the first was in the blocks.
-    assert [key for key, _ in held["log"]] == ["0000000000000010" * 2, "0000000000000050" * 2]
+    # The first batch has left the log.
+    assert [key for key, _ in held["log"]] == [
+        "0000000000000002" "0000000000000010",
+        "0000000000000003" "0000000000000050",
+    ]  # fmt: skip
     assert held["amendments"] == [
-        ("0000000000000000", "02000000" "00000000" "0000000000000000" "0800000000000000"
-                             "0700000000000000" "0e00000000000000" "00" "00"),
+        ("0000000000000000", "02000000" "00000000" "0000000000000000" "0100000000000000"
+                             "0700000000000000" "0007000000000000" "00" "00"),
+        ("0000000000000001", "01000000" "00000000" "0200000000000000" "0000900000000000" "01"),
     ]  # fmt: skip
-    assert held["retired"] == [("000000000000004f", "")]
+    assert held["retired"] == [("0000000000000002", "")]
 
 
 def test_the_looks_of_what_entered_stand_behind_the_fingerprints(tmp_path: Path) -> None:
@@ -234,7 +242,7 @@ def test_an_index_of_another_format_version_is_refused_untouched(version: int, t
     make_older(tmp_path, version)
     before = (tmp_path / "data.mdb").read_bytes()
     for read_only in (False, True):
-        with pytest.raises(FormatUnknown, match=f"format version {version}; this program knows version 12"):
+        with pytest.raises(FormatUnknown, match=f"format version {version}; this program knows version 13"):
             Index.open(tmp_path, Parameters(), map_bytes_max=2**24, read_only=read_only)
     assert (tmp_path / "data.mdb").read_bytes() == before
 

@@ -8,11 +8,11 @@ import pytest
 from index.errors import FormatUnknown, ParametersDiffer
 from index.index import Index
 from index.matching.distance import hamming
-from index.matching.frame import framed_distances
 from index.matching.minhash import Banding, banding_for
 from index.matching.root import RootRule
 from index.matching.second_look import CosineLook, MetadataLook
 from index.storage.parameters import Parameters
+from tests.support.plain_frames import framed_distances
 
 MAP_BYTES_MAX = 2**24
 STORED = Parameters(64, 3, "unique", {"features": "words", "weight": "tf"})
@@ -20,7 +20,7 @@ STORED = Parameters(64, 3, "unique", {"features": "words", "weight": "tf"})
 
 def test_the_message_names_every_setting_that_differs_and_what_to_do(tmp_path: Path) -> None:
     Index.open(tmp_path, STORED, map_bytes_max=MAP_BYTES_MAX).close()
-    asked = Parameters(128, 3, "all", {"features": "shingles", "weight": "tf", "shingle_words": "2"})
+    asked = Parameters(128, 3, "root", {"features": "shingles", "weight": "tf", "shingle_words": "2"}, root=RootRule(6))
     with pytest.raises(ParametersDiffer) as raised:
         Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX)
     assert str(raised.value) == (
@@ -28,7 +28,10 @@ def test_the_message_names_every_setting_that_differs_and_what_to_do(tmp_path: P
         "  bits: stored 64, asked 128\n"
         "  fingerprint.features: stored words, asked shingles\n"
         "  fingerprint.shingle_words: stored (not set), asked 2\n"
-        "  insert: stored unique, asked all\n"
+        "  insert: stored unique, asked root\n"
+        "  root.distance_max: stored (not set), asked 6\n"
+        "  root.member_distance_min: stored (not set), asked 0\n"
+        "Thresholds may be stricter than the stored ones, not looser.\n"
         "Use the stored settings, rebuild the index with these (streamer index rebuild DIRECTORY), or begin a new one in "
         "another directory (index.directory)."
     )
@@ -57,7 +60,7 @@ def test_the_message_names_similarities_of_minhash_and_the_scheme_alone_where_th
 @pytest.mark.parametrize(
     "asked",
     [
-        Parameters(64, 2, "all", STORED.fingerprint),
+        Parameters(64, 2, "root", STORED.fingerprint, root=RootRule(4)),
         Parameters(64, 4, "unique", STORED.fingerprint),
         Parameters(64, 3, "unique", {"features": "words"}),
     ],
@@ -162,7 +165,7 @@ def test_nothing_else_may_differ_beside_a_stricter_threshold(
 
 def test_thresholds_are_taken_over_where_entries_stay_what_they_are() -> None:
     stored = Parameters(64, 7, "unique", STORED.fingerprint, look=CosineLook(256, 0.85))
-    asked = Parameters(64, 4, "all", look=CosineLook(256, 0.5))
+    asked = Parameters(64, 4, "root", root=RootRule(8), look=CosineLook(256, 0.5))
     assert stored.with_thresholds(asked) == Parameters(64, 4, "unique", STORED.fingerprint, look=CosineLook(256, 0.5))
     one, other = MetadataLook(100, 0.9, 0.25), MetadataLook(100, 0.9, 0.3)
     assert Parameters(64, 5, look=one).with_thresholds(Parameters(64, 3, look=other)) == Parameters(64, 3, look=other)
@@ -197,10 +200,10 @@ def test_a_second_look_that_does_not_fit_the_rest_is_refused() -> None:
         Parameters(1024, 3_000, banding=banding_for(128, 8, 0.7), look=CosineLook(256, 0.8))
 
 
-@pytest.mark.parametrize("version", [*range(12), 13, "12", None])
+@pytest.mark.parametrize("version", [*range(13), 14, "13", None])
 def test_another_format_version_is_refused(version: object) -> None:
     stamp = json.loads(STORED.stamp()) | {"format": version}
-    with pytest.raises(FormatUnknown, match=r"of format version .*; this program knows version 12"):
+    with pytest.raises(FormatUnknown, match=r"of format version .*; this program knows version 13"):
         Parameters.from_stamp(json.dumps(stamp).encode(), "here")
 
 
@@ -211,7 +214,7 @@ def test_a_stamp_that_cannot_be_read_is_refused(stamp: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bits", "distance_max", "insert"), [(32, 3, "unique"), (64, 8, "all"), (64, -1, "all"), (64, 3, "some")]
+    ("bits", "distance_max", "insert"), [(32, 3, "unique"), (64, 8, "unique"), (64, -1, "unique"), (64, 3, "all")]
 )
 def test_parameters_out_of_range_are_refused(bits: int, distance_max: int, insert: str) -> None:
     with pytest.raises(ValueError, match="must be"):

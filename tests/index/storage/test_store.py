@@ -38,7 +38,7 @@ def rows_of(count: int) -> list[Row]:
 
 def test_a_map_that_fills_up_in_a_batch_grows_and_loses_nothing(tmp_path: Path) -> None:
     rows = rows_of(3_000)
-    oracle = BruteForceIndex(3, "unique")
+    oracle = BruteForceIndex(3)
     with opened(tmp_path) as index:
         assert index.statistics().map_bytes == 2**20
         assert answers_of(index.admit(entries_of(rows), ends_of(rows))) == oracle.admit(entries_of(rows), {})
@@ -64,7 +64,7 @@ def test_an_index_at_its_limit_keeps_all_it_had_and_goes_on_when_the_limit_is_ra
         assert answers_of(again) == answers_of(first)
     with opened(tmp_path, map_bytes_max=2**24) as index:
         decisions = index.admit(entries_of(rows), ends_of(rows))
-        assert answers_of(decisions) == BruteForceIndex(3, "unique").admit(entries_of(rows), {})
+        assert answers_of(decisions) == BruteForceIndex(3).admit(entries_of(rows), {})
         assert decisions.replayed.tolist() == [True] * 100 + [False] * 2_900
 
 
@@ -90,7 +90,7 @@ def test_a_disk_that_fills_up_in_a_batch_keeps_all_there_was(tmp_path: Path, fil
         resource.setrlimit(
             resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
         )
-        assert answers_of(index.admit(entries_of(rows), {})) == BruteForceIndex(3, "unique").admit(entries_of(rows), {})
+        assert answers_of(index.admit(entries_of(rows), {})) == BruteForceIndex(3).admit(entries_of(rows), {})
 
 
 @pytest.mark.parametrize("deed", ["removed", "moved", "replaced"])
@@ -171,7 +171,7 @@ def test_what_is_kept_of_views_is_lost_by_whatever_writes(tmp_path: Path) -> Non
         for write in (
             lambda: transaction.put(Table.META, key, value),
             lambda: transaction.put_all(Table.META, [key], [value]),
-            lambda: transaction.add(Table.REPEATS, [key], [value]),
+            lambda: transaction.add(Table.EXACT, [key], [value]),
             lambda: transaction.delete(Table.META, key),
         ):
             transaction.kept["some"] = 1
@@ -224,13 +224,13 @@ def test_damage_is_met_by_whoever_reads_many_values_or_finds_keys_missing_beside
 ) -> None:
     store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
     store.prepare(Table)
-    store.write(lambda t: t.add(Table.REPEATS, [b"b", b"z"], [b"12345678", b"12345678"]))
-    assert len(store.read(lambda t: t.get_many(Table.REPEATS, keys))) == (b"b" in keys)
-    sealed = store.read(lambda t: dict(t.raw(Table.REPEATS))[b"b"].tobytes())
-    store.write(lambda t: t.delete(Table.REPEATS, b"b"))
-    put_raw(store, Table.REPEATS, b"b", value + sealed[8:])
-    with pytest.raises(IndexDamaged, match="value of 62 in table repeats is not what was written"):
-        store.read(lambda t: t.get_many(Table.REPEATS, keys))
+    store.write(lambda t: t.add(Table.EXACT, [b"b", b"z"], [b"12345678", b"12345678"]))
+    assert len(store.read(lambda t: t.get_many(Table.EXACT, keys))) == (b"b" in keys)
+    sealed = store.read(lambda t: dict(t.raw(Table.EXACT))[b"b"].tobytes())
+    store.write(lambda t: t.delete(Table.EXACT, b"b"))
+    put_raw(store, Table.EXACT, b"b", value + sealed[8:])
+    with pytest.raises(IndexDamaged, match="value of 62 in table exact is not what was written"):
+        store.read(lambda t: t.get_many(Table.EXACT, keys))
     store.close()
 
 

@@ -65,7 +65,7 @@ def test_a_copy_made_while_another_process_admits_is_a_whole_number_of_batches(t
             applied = index.applied()[source_of(0)].offset
             assert applied >= acknowledged
             assert applied % BATCH_ROWS == 0
-            oracle = BruteForceIndex(PARAMETERS.distance_max, PARAMETERS.insert)
+            oracle = BruteForceIndex(PARAMETERS.distance_max)
             assert answers_of(index.admit(entries_of(rows), {})) == oracle.admit(entries_of(rows), {})
     assert wrong(running) == {}
 

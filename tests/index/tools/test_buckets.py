@@ -23,6 +23,7 @@ from tests.support.entries import Row, entries_of
 from tests.support.examples import examples
 from tests.support.indexes import SMALL, inspected, mixed_rows, opened
 from tests.support.packed import compaction_state, stored_documents
+from tests.support.roots import with_insert
 
 
 def looked(index: Index) -> tuple[TreeStats, BucketSizes]:
@@ -87,11 +88,11 @@ def test_of_a_large_index_an_even_part_is_looked_at_and_the_hottest_bucket_found
     assert part.sizes.max() < part.largest == whole.largest == np.count_nonzero(high == 5)
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_where_entries_stand_is_what_the_tree_says(insert: Any, tmp_path: Path) -> None:
     rows = mixed_rows(3, 300, repeated=0.3)
     seen = set()
-    with opened(tmp_path, Parameters(insert=insert), sizes=SMALL, retention=Retention(60)) as index:
+    with opened(tmp_path, with_insert(Parameters(), insert), sizes=SMALL, retention=Retention(60)) as index:
         for begin in range(0, len(rows), 6):
             index.admit(entries_of(rows[begin : begin + 6]), {})
             standing, _ = looked(index)

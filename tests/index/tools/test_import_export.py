@@ -18,7 +18,7 @@ from tests.support.answers import answers_of
 from tests.support.entries import ONE, TWO, Row, ends_of, entries_of
 from tests.support.examples import examples
 from tests.support.indexes import SMALL, all_records, everything, filled, mixed_rows, opened, wrong
-from tests.support.roots import root_rules
+from tests.support.roots import root_rules, with_insert
 
 
 def take_over(index: Index, found: list[Record], names: dict[str, str], rows_max: int, stop: int = 10**9) -> int:
@@ -36,7 +36,7 @@ def take_over(index: Index, found: list[Record], names: dict[str, str], rows_max
     st.integers(0, 2**32),
     st.integers(0, 150),
     st.sampled_from([64, 128]),
-    st.sampled_from(["unique", "root", "all"]),
+    st.sampled_from(["unique", "root"]),
     st.integers(1, 60),
     st.data(),
 )
@@ -76,16 +76,16 @@ def test_an_index_taken_over_equals_the_one_it_came_from_however_often_it_was_br
     st.integers(0, 2**32),
     st.integers(1, 150),
     st.sampled_from([(64, None), (128, None), (512, banding_for(64, 8, 0.7))]),
-    st.sampled_from(["unique", "all"]),
+    st.sampled_from(["unique", "root"]),
     st.sampled_from([None, 5, 30]),
     st.integers(0, 8),
 )
-def test_what_has_expired_was_forgotten_or_was_raised_comes_over_as_what_it_is(
+def test_what_has_expired_or_was_forgotten_comes_over_as_what_it_is(
     seed: int, count: int, shape: Any, insert: Any, entries_max: int | None, stop: int
 ) -> None:
     """Also where it was broken off in between; numbers are given anew, as the source has gaps."""
     bits, banding = shape
-    parameters = Parameters(bits, 3, insert, {}, banding)
+    parameters = with_insert(Parameters(bits, 3, banding=banding), insert)
     rows, probes = mixed_rows(seed, count, bits, repeated=0.3), mixed_rows(seed, 2 * count, bits, repeated=0.3)[count:]
     later = [row._replace(offset=10**6 + place) for place, row in enumerate(probes)]
     with tempfile.TemporaryDirectory() as name:
@@ -193,12 +193,12 @@ def test_what_was_restored_out_of_order_is_taken_over_whole(tmp_path: Path) -> N
     assert wrong(tmp_path / "second") == {}
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 @pytest.mark.parametrize("rows_max", [1, 10])
 def test_a_duplicate_that_was_restored_before_its_original_comes_behind_it(
     insert: Any, rows_max: int, tmp_path: Path
 ) -> None:
-    parameters = Parameters(insert=insert)
+    parameters = with_insert(Parameters(), insert)
     rows = [
         Row(1, 0xFF, id="copy"),
         Row(2, 0xFE, id="other copy"),

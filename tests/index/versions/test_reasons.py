@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.entry import Decisions, Entries
+from index.entry import Decisions, Entries, Insert
 from index.index import Index
 from index.session import Recrawl
 from index.storage.parameters import Parameters
 from tests.support.entries import Row, ends_of, entries_of
 from tests.support.indexes import opened
+from tests.support.roots import with_insert
 
 SAME = {0: 7}
 UPDATES = Recrawl("update", minor_reasons={0: 5})
@@ -31,10 +32,10 @@ def admitted(index: Index, rows: Sequence[Row]) -> Decisions:
     return index.admit(batch_of(rows), ends_of(rows))
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 @pytest.mark.parametrize("cut", [1, 2, 6])
 def test_equal_texts_and_equal_signatures_have_two_reasons_however_the_rows_are_batched(
-    insert: str, cut: int, tmp_path: Path
+    insert: Insert, cut: int, tmp_path: Path
 ) -> None:
     far = 2**63 - 1
     rows = [
@@ -45,7 +46,7 @@ def test_equal_texts_and_equal_signatures_have_two_reasons_however_the_rows_are_
         row(4, 3, fingerprint=far),
         row(5, 3, fingerprint=far),
     ]
-    with opened(tmp_path, Parameters(distance_max=3, insert=insert), equal_reasons=SAME) as index:
+    with opened(tmp_path, with_insert(Parameters(), insert), equal_reasons=SAME) as index:
         parts = [admitted(index, rows[begin : begin + cut]) for begin in range(0, 6, cut)]
         again = admitted(index, rows)
     reasons = np.concatenate([part.reasons for part in parts])

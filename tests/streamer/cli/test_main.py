@@ -79,7 +79,7 @@ def entries(directory: Path) -> int:
         return index.statistics().entries
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_a_lost_index_is_restored_from_the_outputs(news: Path, tmp_path: Path, insert: str) -> None:
     arguments = (
         "filter",

@@ -60,14 +60,14 @@ def test_what_was_filtered_is_sound() -> None:
 
 @pytest.mark.usefixtures("filtered")
 def test_files_filtered_in_shadow_mode_keep_every_line_are_sound_and_restore_a_lost_index() -> None:
-    filtering = ["--out", "shadow", "--index", "index-2", "--set", "index.insert=all"]
+    filtering = ["--out", "shadow", "--index", "index-2", "--set", "index.insert=unique"]
     done = run("filter", "first.jsonl", *filtering, "--set", "route.shadow=true")
     assert "unique, near-duplicate in" in done.out
     dead = len(Path("shadow/dead-letter.jsonl").read_bytes().splitlines())
     assert len(Path("shadow/unique.jsonl").read_bytes().splitlines()) == 100 - dead
     shutil.rmtree("index-2")
     assert run("filter", "first.jsonl", "second.jsonl", *filtering).code == 0
-    verified = run("verify", "--out", "shadow", "--index", "index-2", "--set", "index.insert=all", "--json")
+    verified = run("verify", "--out", "shadow", "--index", "index-2", "--set", "index.insert=unique", "--json")
     assert wrong(orjson.loads(verified.out)) == {}
     assert Path("shadow/duplicate.jsonl").read_bytes().count(b"\n") >= 50
     now, never = verdict_lines("shadow"), verdict_lines("out")

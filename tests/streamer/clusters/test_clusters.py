@@ -284,7 +284,7 @@ def story_of(line: bytes) -> int:
     ("options", "suffix"),
     [
         ((), ""),
-        (("--set", "index.insert=all", "--compress", "zst"), ".zst"),
+        (("--set", "index.insert=unique", "--compress", "zst"), ".zst"),
         ((*SIMHASH, "--set", "index.insert=unique", "--compress", "gz"), ".gz"),
     ],
 )

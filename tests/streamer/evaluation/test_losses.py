@@ -1,7 +1,7 @@
 """Lost text, held against sets of runs."""
 
 from streamer.evaluation.losses import Loss, losses
-from streamer.evaluation.scores import truth_of_labels
+from streamer.evaluation.scores import entering_all, truth_of_labels
 from streamer.evaluation.sets import EvaluationSet
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Document
@@ -13,10 +13,10 @@ WHOLE = "".join(character for character in next(iter(ARTICLES.values())) if char
 
 
 def test_losses_are_exact_shares_of_the_dropped_texts_the_largest_first() -> None:
-    own = load(None, ["index.insert=all"], {})
+    own = load(None, [], {})
     rows = {"kept": WHOLE, "same": WHOLE, "edited": WHOLE[:-40] + WHOLE[-40:][::-1], "other": WHOLE[::-1]}
     found = EvaluationSet("s", [Document(name, text) for name, text in rows.items()], None, truth_of_labels([]))
-    answers = found.fingerprint(scheme_for(own)).decided(parameters_for(own, {}))
+    answers = found.fingerprint(scheme_for(own)).decided(entering_all(parameters_for(own, {})))
     assert (answers.originals >= 0).tolist() == [False, True, True, False]
     normaliser = Normaliser(own.fingerprint)
     edited, same = losses(found, answers, normaliser)

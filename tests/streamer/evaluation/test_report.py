@@ -7,12 +7,12 @@ import numpy as np
 
 from index.storage.parameters import Parameters
 from streamer.evaluation.report import Evaluation, page, rule
-from streamer.evaluation.scores import Scores, Truth, score
+from streamer.evaluation.scores import Scores, Truth, entering_all, score
 from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.settings import load
 
-SIMHASH = Parameters(64, 3, "all")
-MINHASH = parameters_for(load(None, ["fingerprint.scheme=minhash", "index.insert=all"], {}), {})
+SIMHASH = entering_all(Parameters(64, 3))
+MINHASH = entering_all(parameters_for(load(None, [], {}), {}))
 
 
 class Bars(HTMLParser):

@@ -18,6 +18,7 @@ from streamer.evaluation.scores import (
     Truth,
     admit,
     bootstrap_f1,
+    entering_all,
     nearest_distances,
     pair_distances,
     pairs_decided,
@@ -33,8 +34,8 @@ from streamer.settings.settings import load
 from tests.support.examples import examples
 
 TENTH = Longer(1_000)
-SIMHASH = Parameters(64, 3, "all")
-MINHASH = parameters_for(load(None, ["fingerprint.scheme=minhash", "index.insert=all"], {}), {})
+SIMHASH = entering_all(Parameters(64, 3))
+MINHASH = entering_all(parameters_for(load(None, [], {}), {}))
 
 
 def fingerprints_of(
@@ -78,7 +79,7 @@ KINDS = st.sampled_from([Kind.NEAR, Kind.NEAR, Kind.NEAR, Kind.EXACT, Kind.UNDEC
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[Fingerprints, Parameters]:
     """Fingerprints of either scheme, so few distinct ones that some are near each other."""
-    parameters = draw(st.sampled_from([SIMHASH, Parameters(128, 7, "all"), MINHASH]))
+    parameters = draw(st.sampled_from([SIMHASH, entering_all(Parameters(128, 7)), MINHASH]))
     kinds = draw(st.lists(KINDS, max_size=40))
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     few = random.integers(0, 2**64, (4, parameters.words), np.uint64)

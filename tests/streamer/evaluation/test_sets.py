@@ -16,6 +16,7 @@ from streamer.errors import InputUnreadable
 from streamer.evaluation.scores import (
     Scores,
     admit,
+    entering_all,
     nearest_distances,
     pair_distances,
     pairs_flagged,
@@ -51,8 +52,8 @@ def stream(tmp_path: Path) -> Path:
 def chosen(request: pytest.FixtureRequest) -> tuple[Scheme, Parameters]:
     """A scheme and its parameters; no text is too short for a fingerprint."""
     least = ["fingerprint.features_min=1", "minhash.features_min=1"]
-    own = load(None, [f"fingerprint.scheme={request.param}", "index.insert=all", *least], {})
-    return scheme_for(own), parameters_for(own, {})
+    own = load(None, [f"fingerprint.scheme={request.param}", *least], {})
+    return scheme_for(own), entering_all(parameters_for(own, {}))
 
 
 def judged(found: EvaluationSet, chosen: tuple[Scheme, Parameters]) -> Scores:
@@ -123,10 +124,10 @@ def test_groups_are_a_truth_and_the_original_must_be_of_the_group(tmp_path: Path
     found = read_set(file, "topic")
     assert found.truth.duplicate.tolist() == [False, True, False, True, False]
     assert (found.truth.different == ~found.truth.duplicate).all()
-    own = load(None, ["minhash.features_min=1", "minhash.similarity_min=0.6", "index.insert=all"], {})
+    own = load(None, ["minhash.features_min=1", "minhash.similarity_min=0.6"], {})
     scheme = scheme_for(own)
     prints = found.fingerprint(scheme)
-    assert found.scores(prints, prints.decided(parameters_for(own, {}))) == Scores(1, 2, 1, 1)
+    assert found.scores(prints, prints.decided(entering_all(parameters_for(own, {})))) == Scores(1, 2, 1, 1)
     with pytest.raises(InputUnreadable, match="'cluster'"):
         read_set(file, "cluster")
 
@@ -136,10 +137,10 @@ def test_groups_are_a_truth_and_the_original_must_be_of_the_group(tmp_path: Path
 )
 def test_a_second_look_decides_over_pairs_as_over_a_stream(preset: str, expected: list[bool]) -> None:
     """The third document has the words of the first, some of them so often that the cosine falls."""
-    overrides = ["fingerprint.features_min=1", "index.insert=all", "fingerprint.stop_words="]
+    overrides = ["fingerprint.features_min=1", "fingerprint.stop_words="]
     own = load(None, overrides, {}, preset=preset)
     documents = [Document("", TEXT, metadata=("a", "b")), Document("", TEXT, metadata=("a", "b"))]
-    scheme, parameters = scheme_for(own), parameters_for(own, {})
+    scheme, parameters = scheme_for(own), entering_all(parameters_for(own, {}))
     side = fingerprint_documents(scheme, documents)
     other = fingerprint_documents(scheme, documents[::-1])
     assert pairs_flagged(side, other, parameters).tolist() == expected[:2]
@@ -178,9 +179,9 @@ def versions(form: str, groups: Sequence[int] | None = None) -> EvaluationSet:
 
 def decided(found: EvaluationSet, longer: Longer | None) -> tuple[Scores, list[int], list[int]]:
     """Scores, originals of duplicates, and originals of longer versions."""
-    own = load(None, ["index.insert=all"], {})
+    own = load(None, [], {})
     prints = found.fingerprint(scheme_for(own))
-    answers = prints.decided(parameters_for(own, {}), longer)
+    answers = prints.decided(entering_all(parameters_for(own, {})), longer)
     return found.scores(prints, answers), answers.originals.tolist(), answers.extended.tolist()
 
 

@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from index.entry import Kind, Source
+from index.entry import Kind, Position, Source, Verdict
 from index.index import Index
 from index.matching.root import RootRule
 from index.matching.second_look import CosineLook
-from index.session import Recrawl, Retention
+from index.session import Longer, Recrawl, Retention
 from index.storage.parameters import Parameters
 from streamer.explain.explanation import Explanation
 from streamer.explain.why import explain
@@ -119,17 +120,15 @@ def test_a_member_counts_no_more_once_its_original_was_replaced(tmp_path: Path) 
 
 
 def test_the_chain_goes_on_where_the_original_was_a_duplicate_itself(tmp_path: Path) -> None:
-    batches = [
-        [Row(0, A, id="root"), Row(1, 0, id="other")],
-        [Row(2, flipped(3), id="member")],
-        [Row(3, flipped(6), id="far")],
-    ]
-    parameters = Parameters(distance_max=3, insert="all")
+    rows = [Row(0, A, id="root"), Row(1, 0, id="other"), Row(2, flipped(3), id="member")]
+    verdicts = np.array([Verdict.UNIQUE, Verdict.UNIQUE, Verdict.SUSPECT], np.uint8)
+    parameters, far = Parameters(distance_max=3, insert="root", root=RootRule(6)), Row(3, flipped(6), id="far")
     with decided(tmp_path, [], parameters, retention=Retention(entries_max=2)) as index:
-        for batch in batches:
-            index.admit(entries_of(batch), ends_of(batch))
+        # The guard let the member pass: it goes on as its own root once its root has expired.
+        index.restore(entries_of(rows), verdicts, [None, None, Position(ONE, 0)])
+        index.admit(entries_of([far]), ends_of([far]))
         member, root = only(index, "far").chain
-    assert (member.id, member.verdict, member.standing) == ("member", "duplicate", "counts")
+    assert (member.id, member.verdict, member.standing) == ("member", "suspect", "counts")
     assert (root.id, root.verdict, root.standing) == ("root", "unique", "expired")
     assert "expired" in root.note
 
@@ -194,10 +193,11 @@ def test_what_resembles_nothing_is_told_too(
 
 def test_an_equal_short_text_is_near_and_nothing_else_is(tmp_path: Path) -> None:
     rows = [Row(n, A, kind=Kind.EXACT, reason=Reason.SHORT_TEXT, id=f"short {n}") for n in range(2)]
-    with decided(tmp_path, rows, Parameters(distance_max=3, insert="all")) as index:
-        told = only(index, "short 1")
+    with decided(tmp_path, rows) as index:
+        index.give_back(entries_of(rows[1:]))
+        told = only(index, "short 0")
     assert told.near is not None
-    assert [(near.id, near.relation) for near in told.near] == [("short 0", "original")]
+    assert [(near.id, near.relation, near.why_not) for near in told.near] == [("short 1", "other", "")]
 
 
 def test_what_was_near_but_not_enough_says_why(tmp_path: Path) -> None:
@@ -217,6 +217,40 @@ def test_what_was_near_but_not_enough_says_why(tmp_path: Path) -> None:
         ("other words", 0, 0.0, "refused by the second look"),
         ("far", 4, 1.0, "not near enough"),
     ]
+
+
+def reasons_near(told: Explanation) -> list[tuple[str, str]]:
+    assert told.near is not None
+    return [(near.id, near.why_not) for near in told.near]
+
+
+def test_a_longer_version_says_why_its_original_does_not_count(tmp_path: Path) -> None:
+    with decided(tmp_path, [], longer=Longer(1_000)) as index:
+        for row, letters in ((Row(0, A, id="short"), 1_000), (Row(1, flipped(2), id="whole"), 1_200)):
+            index.admit(replace(entries_of([row]), lengths=np.array([letters], np.uint32)), ends_of([row]))
+        told = only(index, "whole")
+    assert (told.verdict, told.original and told.original.id) == ("extends", "short")
+    assert reasons_near(told) == [("short", "much shorter")]
+
+
+def test_a_page_given_back_says_that_only_its_own_versions_count(tmp_path: Path) -> None:
+    rows = [Row(0, A, id="other"), Row(1, flipped(1), id="page")]
+    with decided(tmp_path, rows) as index:
+        index.give_back(entries_of(rows[1:]))
+        again = Row(2, flipped(2), id="page")
+        index.admit(entries_of([again]), ends_of([again]))
+        told = only(index, "other")
+        (back,) = [each for each in explain(index, SETTINGS, "page").explanations if each.verdict == "given-back"]
+    assert reasons_near(told) == [("page", "")]
+    assert reasons_near(back) == [("other", "no version of this document, which was given back")]
+
+
+def test_a_version_that_was_replaced_is_near_no_more(tmp_path: Path) -> None:
+    rows = [Row(0, A, id="page"), Row(1, flipped(1), id="page"), Row(2, flipped(20), id="far")]
+    with decided(tmp_path, rows, recrawl=Recrawl("update")) as index:
+        newest, _ = explain(index, SETTINGS, "page").explanations
+    assert newest.verdict == "update"
+    assert reasons_near(newest) == []
 
 
 def test_what_is_not_known_says_why(tmp_path: Path) -> None:

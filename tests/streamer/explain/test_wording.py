@@ -128,11 +128,6 @@ def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_sett
             Likeness(0.4),
             "It is 0.4 similar to the original by text and metadata; the minimum is 0.25.",
         ),
-        (
-            Parameters(distance_max=3, insert="all"),
-            Likeness(distance=2),
-            "It is 2 bits apart from its match, the original or another duplicate of it; the maximum is 3.",
-        ),
         (MINHASH, None, "Their likeness is unknown: the decision was restored from the outputs."),
     ],
 )

@@ -40,10 +40,10 @@ def test_the_scheme_is_chosen_by_name_and_minhash_is_the_default() -> None:
 def test_the_parameters_of_the_index_follow_the_settings(
     overrides: tuple[str, ...], banding: Banding, distance_max: int
 ) -> None:
-    settings = chosen("index.insert=all", *overrides)
+    settings = chosen("index.insert=unique", *overrides)
     parameters = parameters_for(settings, {"a": "stamp"})
     assert (parameters.banding, parameters.bits, parameters.distance_max) == (banding, banding.bits, distance_max)
-    assert (parameters.insert, parameters.fingerprint) == ("all", {"a": "stamp"})
+    assert (parameters.insert, parameters.fingerprint) == ("unique", {"a": "stamp"})
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_files_are_filtered_with_a_cosine_and_show_distances(tmp_path: Path) -> 
         "fingerprint.second_look=cosine",
         "index.distance_max=7",
         "fingerprint.features=words",
-        "index.insert=all",
+        "index.insert=root",
     )
     # Of 40 words 39: 4 bits and a cosine of .987; of 40 words 36: 7 bits and .949, farther from all others.
     for cosine_min, expected in (("0.9", "first same near far"), ("0.97", "first same near")):

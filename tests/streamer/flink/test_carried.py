@@ -8,7 +8,7 @@ from streamer.settings.settings import load
 CARRIED = ["index.recrawl=duplicate"]
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 @pytest.mark.parametrize(("scheme", "second_look"), [("simhash", "none"), ("simhash", "cosine"), ("minhash", "none")])
 def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str, insert: str) -> None:
     chosen = [f"fingerprint.scheme={scheme}", f"index.insert={insert}", f"fingerprint.second_look={second_look}"]

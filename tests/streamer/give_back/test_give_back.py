@@ -214,7 +214,7 @@ def test_a_decided_record_that_has_left_the_duplicates_is_told(tmp_path: Path) -
     assert run(world, Selection(host=SITE)).gone == []
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_an_index_restored_from_the_outputs_knows_what_was_given_back(tmp_path: Path, insert: str) -> None:
     world = wiped(tmp_path / "first", index={"insert": insert})
     run(world, Selection(host=SITE))

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from index.index import Index
 from index.matching.minhash import banding_for
+from index.matching.root import RootRule
 from index.session import Retention
 from index.storage.parameters import Parameters
 from streamer.errors import InputUnreadable
 from streamer.index_admin.export import export, read_header, take_in
+from streamer.records.reason import Reason
 from streamer.transports.files.line_reader import lines
 from tests.support.answers import answers_of
 from tests.support.entries import ONE, Row, ends_of, entries_of
@@ -56,13 +58,14 @@ def imported(file: Path, directory: Path) -> tuple[int, int]:
     st.integers(0, 2**32),
     st.integers(0, 120),
     st.sampled_from([64, 128]),
-    st.sampled_from(["unique", "all"]),
+    st.sampled_from(["unique", "root"]),
     st.sampled_from(["export.jsonl", "export.jsonl.zst"]),
 )
 def test_an_exported_index_comes_back_equal_and_a_second_time_changes_nothing(
     seed: int, count: int, bits: int, insert: Any, name: str
 ) -> None:
-    parameters = Parameters(bits, 2, insert, {"scheme": "a", "weight": "b"})
+    root = RootRule(4) if insert == "root" else None
+    parameters = Parameters(bits, 2, insert, {"scheme": "a", "weight": "b"}, root=root)
     rows = mixed_rows(seed, count, bits)
     with tempfile.TemporaryDirectory() as folder:
         first, second, file = Path(folder) / "first", Path(folder) / "second", Path(folder) / name
@@ -85,7 +88,7 @@ def test_an_exported_index_comes_back_equal_and_a_second_time_changes_nothing(
 @pytest.mark.parametrize("kind", LOOKS)
 def test_an_exported_index_with_a_second_look_decides_as_before(kind: str, tmp_path: Path) -> None:
     look = LOOKS[kind]
-    parameters, rows = parameters_with(look, "unique"), looked_at_rows(3, 120, look)
+    parameters, rows = parameters_with(look), looked_at_rows(3, 120, look)
     following = [row._replace(offset=row.offset + 1_000) for row in looked_at_rows(4, 60, look)]
     following += [row._replace(offset=row.offset + 2_000) for row in rows]
     filled(tmp_path / "first", rows, parameters)
@@ -102,7 +105,7 @@ def test_an_exported_index_with_a_second_look_decides_as_before(kind: str, tmp_p
 
 def test_a_line_whose_look_is_not_as_long_as_the_others_is_refused(tmp_path: Path) -> None:
     look = LOOKS["cosine"]
-    filled(tmp_path / "first", looked_at_rows(3, 10, look), parameters_with(look, "unique"))
+    filled(tmp_path / "first", looked_at_rows(3, 10, look), parameters_with(look))
     exported(tmp_path / "first", tmp_path / "export.jsonl")
     text = (tmp_path / "export.jsonl").read_text()
     (tmp_path / "export.jsonl").write_text(text.replace('"look":"', '"look":"ff', 1))
@@ -115,7 +118,7 @@ def test_an_index_with_entries_that_left_or_were_raised_comes_back_with_what_cou
     tmp_path: Path, minhash_lookup_of: bool
 ) -> None:
     banding = banding_for(64, 8, 0.7) if minhash_lookup_of else None
-    parameters = Parameters(512 if minhash_lookup_of else 64, 3, "all", {}, banding)
+    parameters = Parameters(512 if minhash_lookup_of else 64, 3, "root", {}, banding, root=RootRule(6))
     rows = mixed_rows(4, 300, parameters.bits, repeated=0.4)
     options = {"sizes": SMALL, "retention": Retention(90)}
     filled(tmp_path / "first", rows, parameters, batch_rows=13, **options)
@@ -181,7 +184,7 @@ def test_an_export_of_an_index_that_another_process_writes_is_of_one_moment(tmp_
         (lambda found: [*found, found[-2]], r"line 63 cannot be read: more lines follow the last one"),
         (lambda found: found[1:], r"not an export of an index"),
         (lambda _: [], r"not an export of an index"),
-        (lambda found: [found[0].replace(b"_export\":6", b"_export\":2"), *found[1:]], r"version 2; .* reads only version 6"),
+        (lambda found: [found[0].replace(b"_export\":7", b"_export\":2"), *found[1:]], r"version 2; .* reads version 7, and 6"),
         (lambda found: [found[0], b"{", *found[1:]], r"line 2 cannot be read"),
         (lambda found: [found[0], found[1].replace(b'"stream":0', b'"stream":9'), *found[2:]], r"line 2 cannot be read"),
         (lambda found: [found[0], b'{"offset": 3}', *found[1:]], r"line 2 cannot be read: 'stream'"),
@@ -203,6 +206,49 @@ def test_a_damaged_export_is_refused_and_what_was_read_verifies(change: Any, com
         assert wrong(tmp_path / "second") == {}
 
 
+def former(export_lines: bytes, **parameters: object) -> bytes:
+    """An export as the program before wrote it, of an index with these parameters."""
+    header, *others = export_lines.splitlines(keepends=True)
+    fields = json.loads(header)
+    fields["neardup_index_export"] = 6
+    if "root" in fields["parameters"]:
+        root = fields["parameters"]["root"]
+        fields["parameters"]["root"] = {"distance_max": root["distance_max"], "apart": root["member_distance_min"]}
+    fields["parameters"] |= parameters
+    return json.dumps(fields).encode() + b"\n" + b"".join(others)
+
+
+def test_an_export_of_an_earlier_program_is_entered_with_its_limits_and_its_reasons_have_labels(tmp_path: Path) -> None:
+    rows = [Row(offset, 0xFFFF << (16 * offset), id=str(offset)) for offset in range(4)]
+    parameters = Parameters(64, 3, "root", root=RootRule(6, 2))
+    filled(tmp_path / "first", rows, parameters)
+    exported(tmp_path / "first", tmp_path / "export.jsonl")
+    export_lines = former((tmp_path / "export.jsonl").read_bytes())
+    for own, number in enumerate((3, 4, 5, 9)):
+        export_lines = export_lines.replace(
+            f'"offset":{own},"verdict":"unique","reason":0'.encode(),
+            (f'"offset":{own},"verdict":"unique","reason":{number}'.encode()),
+        )
+    (tmp_path / "export.jsonl").write_bytes(export_lines)
+    assert imported(tmp_path / "export.jsonl", tmp_path / "second") == (4, 0)
+    with looked_at(tmp_path / "second") as index:
+        assert index.parameters == parameters
+        reasons = [Reason(record.reason) for record in all_records(index)]
+    assert reasons == [Reason.ORDINARY, Reason.SHORT_TEXT, Reason.UPDATE_MINOR, Reason.CRAFTED]
+    assert wrong(tmp_path / "second") == {}
+
+
+def test_an_export_of_an_index_that_holds_all_documents_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    filled(tmp_path / "first", [Row(0, 1)])
+    exported(tmp_path / "first", tmp_path / "export.jsonl")
+    (tmp_path / "export.jsonl").write_bytes(former((tmp_path / "export.jsonl").read_bytes(), insert="all"))
+    with pytest.raises(
+        InputUnreadable, match=r'insert = "all", which was removed. Rebuild the index from the output topics'
+    ):
+        imported(tmp_path / "export.jsonl", tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+
+
 def test_a_line_of_an_export_reads_by_itself(tmp_path: Path) -> None:
     rows = [
         Row(7, 0x0123456789ABCDEF, ONE, time_ms=5, id="a", reason=1, host="h", digests=(255, 16)),
@@ -215,7 +261,7 @@ def test_a_line_of_an_export_reads_by_itself(tmp_path: Path) -> None:
     exported(tmp_path / "index", tmp_path / "export.jsonl")
     header, *others = map(json.loads, (tmp_path / "export.jsonl").read_bytes().splitlines())
     assert header == {
-        "neardup_index_export": 6,
+        "neardup_index_export": 7,
         "parameters": {"bits": 64, "distance_max": 3, "insert": "unique", "fingerprint": {}},
         "streams": [["stream-one", "news"]],
         "positions": 2,

@@ -145,7 +145,7 @@ def test_what_is_delivered_after_a_rebuild_enters_the_new_index_also_where_it_wa
     assert len(destinations) == len(SENTENCES) + 2
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_an_original_that_a_delivered_duplicate_names_enters_a_rebuilt_index_before_its_own_delivery(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, insert: Insert
 ) -> None:
@@ -160,7 +160,7 @@ def test_an_original_that_a_delivered_duplicate_names_enters_a_rebuilt_index_bef
     assert verified_wrong(verified(world)) == {}
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_a_rebuild_without_the_input_leaves_out_an_original_that_a_delivered_duplicate_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, insert: Insert
 ) -> None:
@@ -175,7 +175,7 @@ def test_a_rebuild_without_the_input_leaves_out_an_original_that_a_delivered_dup
     assert verified_wrong(verified(world))["original-not-unique"] == [f"{topic}/0/0: names {topic}/1/0"]
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_what_came_out_in_shadow_mode_enters_a_rebuilt_index_as_what_it_was_decided_to_be(
     world: World, tmp_path: Path, insert: str
 ) -> None:

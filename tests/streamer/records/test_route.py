@@ -245,7 +245,7 @@ def test_what_was_delivered_in_shadow_mode_tells_so_or_contradicts_itself() -> N
     assert "nothing keeps" in parse_headers(unique, Destination.UNIQUE).contradicts
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_a_lost_index_takes_its_unique_documents_first_and_duplicates_from_both_outputs(insert: Insert) -> None:
     first, second, *others = restoring_outputs(insert)
     assert first == (Destination.UNIQUE, Verdict.UNIQUE)

@@ -37,6 +37,7 @@ from tests.support.indexes import all_records, looked_at
 from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport, Stored
 from tests.support.memory_service import SENTENCES, World, document
 from tests.support.paths import ROOT
+from tests.support.without_journal import forget_positions
 
 
 def stream() -> list[bytes]:
@@ -113,7 +114,7 @@ def test_a_batch_is_decided_and_routed_while_the_batch_before_it_is_delivered(
     assert prepared.begun == set(range(0, len(stream()), 3))
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 @pytest.mark.parametrize("point", list(CrashPoint))
 def test_what_was_decided_ahead_of_a_delivery_that_crashed_comes_out_once_and_as_it_was_decided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: CrashPoint, insert: str
@@ -442,10 +443,13 @@ def test_a_crash_before_every_single_delivery_changes_no_output(tmp_path: Path) 
     assert world.outputs() == expected
 
 
-def test_without_the_journal_a_crash_after_the_decision_does_change_outputs(tmp_path: Path) -> None:
+def test_without_the_journal_a_crash_after_the_decision_does_change_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Negative control: with equal outputs here, the tests above would prove nothing."""
     expected = peaceful(tmp_path / "peace", settings()).outputs()
-    world = World(tmp_path / "crash", settings(), journal=False)
+    forget_positions(monkeypatch)
+    world = World(tmp_path / "crash", settings())
     world.fill([Crash(CrashPoint.BEFORE_DELIVER), *stream()])
     world.run()
     assert world.starts == 2
@@ -461,7 +465,7 @@ def test_replayed_verdicts_are_counted_as_such(tmp_path: Path) -> None:
     assert sum(report.records for report in world.reports) == len(stream())
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 @pytest.mark.parametrize("kept", [0, 5, 9])
 def test_an_index_that_lost_commits_is_restored_from_the_outputs(tmp_path: Path, kept: int, insert: str) -> None:
     """A copy of the index after `kept` records, or an empty one, takes the place of the index."""
@@ -615,7 +619,7 @@ def test_simhash_survives_the_same_crashes(tmp_path: Path, offset: int, point: C
     assert world.outputs() == expected
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_a_simhash_index_that_was_lost_is_restored_from_the_outputs(tmp_path: Path, insert: str) -> None:
     chosen = simhash_settings(index=IndexSettings(insert=insert))  # type: ignore[arg-type]
     whole = peaceful(tmp_path / "whole", chosen)
@@ -666,7 +670,7 @@ def test_with_a_second_look_a_crash_changes_nothing(tmp_path: Path, kind: str, p
 
 
 @pytest.mark.parametrize("kind", ["cosine", "metadata"])
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_an_index_with_a_second_look_that_was_lost_is_restored_from_the_outputs(
     tmp_path: Path, insert: str, kind: str
 ) -> None:

@@ -49,7 +49,7 @@ def lost_index_whose_owner_of_partition_0_is_gone(directory: Path, insert: Inser
     return world
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_what_another_worker_owned_is_restored_before_the_first_decision(tmp_path: Path, insert: Insert) -> None:
     world = lost_index_whose_owner_of_partition_0_is_gone(tmp_path, insert)
     world.run()
@@ -64,7 +64,7 @@ def test_what_another_worker_owned_is_restored_before_the_first_decision(tmp_pat
         assert {source.partition: at.offset for source, at in index.applied().items()} == {0: 6, 1: 12}
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_a_lost_index_is_restored_from_what_came_out_with_shadow_mode_on_and_off_as_if_it_had_never_been_on(
     tmp_path: Path, insert: Insert
 ) -> None:
@@ -106,7 +106,7 @@ def source_of(world: World, partition: int) -> Source:
     return Source(world.broker.topics[world.settings.topics.input].id, partition)
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 @pytest.mark.parametrize("passage", range(1, 8))
 def test_a_restoration_that_breaks_off_anywhere_is_done_again_and_ends_the_same(
     tmp_path: Path, passage: int, insert: Insert
@@ -209,7 +209,7 @@ def lost_index_with_an_undelivered_original(directory: Path, insert: Insert) -> 
     return world
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_an_original_that_a_delivered_duplicate_names_comes_out_as_unique_though_the_index_was_lost_before_its_delivery(
     tmp_path: Path, insert: Insert
 ) -> None:
@@ -221,7 +221,7 @@ def test_an_original_that_a_delivered_duplicate_names_comes_out_as_unique_though
     assert wrong(verified(world)) == {}
 
 
-@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root"])
 def test_an_original_that_came_out_as_a_duplicate_of_a_later_copy_is_found(
     tmp_path: Path, insert: Insert, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,13 +111,13 @@ def test_a_preset_takes_the_place_of_the_method_in_the_file_and_the_variables_an
 ) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(
-        '[fingerprint]\nscheme = "minhash"\nmarkup = "html"\n[minhash]\nbins = 64\n[index]\ninsert = "all"\n'
+        '[fingerprint]\nscheme = "minhash"\nmarkup = "html"\n[minhash]\nbins = 64\n[index]\ninsert = "unique"\n'
         '[decode]\nmetadata = ["/mine"]\n',
         encoding="utf-8",
     )
     settings = of_preset("simhash-improved-1", file=file, STREAMER_INDEX__DISTANCE_MAX="1")
     assert (settings.fingerprint.scheme, settings.index.distance_max, settings.minhash.bins) == ("simhash", 5, 128)
-    assert (settings.fingerprint.markup, settings.index.insert) == ("html", "all")
+    assert (settings.fingerprint.markup, settings.index.insert) == ("html", "unique")
     assert settings.decode.metadata == ["/mine"]
 
 

@@ -38,7 +38,7 @@ def test_simhash_alone_is_the_preset_simhash_best_and_is_shown_as_it(tmp_path: P
         (("fingerprint.second_look=none",), "none", 4),
         (("fingerprint.second_look=none", "index.distance_max=6"), "none", 6),
         (("fingerprint.second_look=cosine",), "cosine", 7),
-        (("index.insert=all", "fingerprint.bits=128"), "cosine", 7),
+        (("index.insert=root", "fingerprint.bits=128"), "cosine", 7),
         (("fingerprint.scheme=minhash",), "none", 4),
     ],
 )
@@ -92,9 +92,9 @@ def test_the_distance_follows_in_settings_made_of_sections_too() -> None:
         fingerprint=Fingerprint(scheme="simhash", second_look="metadata"),
         second_look=SecondLook(similarity_min=0.3),
         decode=Decode(metadata=["/tags"]),
-        index=Index(insert="all"),
+        index=Index(insert="root"),
     )
-    assert (made.index.distance_max, made.index.insert) == (3, "all")
+    assert (made.index.distance_max, made.index.insert) == (3, "root")
 
 
 @pytest.mark.parametrize(

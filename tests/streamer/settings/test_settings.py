@@ -191,11 +191,38 @@ def test_variables_that_a_cluster_injects_for_a_service_named_streamer_are_not_o
 
 
 def test_a_problem_in_an_option_names_the_option(tmp_path: Path) -> None:
-    assert problems(tmp_path, options=("index.distance_max=-1", "index.insert", "indx.insert=all")) == [
+    assert problems(tmp_path, options=("index.distance_max=-1", "index.insert", "indx.insert=root")) == [
         "index.insert: has no value: write --set index.insert=VALUE (option --set)",
         "indx.insert: there is no such setting; did you mean index.insert? (option --set)",
         "index.distance_max: must be a whole number from 0 to 7, not -1 (option --set index.distance_max)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "way_out"),
+    [
+        ("index.recrawl_minor", "duplicate", "Delete this setting"),
+        ("index.recrawl_minor", "unique", "Delete this setting"),
+        ("index.recrawl_history", "4", "Delete this setting"),
+        ("index.insert", "all", 'Use "root"'),
+        ("index.recrawl", "as-new", 'Use "update"'),
+    ],
+)
+def test_a_setting_or_value_that_was_removed_is_refused_with_the_way_out_from_every_source(
+    tmp_path: Path, key: str, value: str, way_out: str
+) -> None:
+    section, name = key.split(".")
+    quoted = value if value.isdigit() else f'"{value}"'
+    for lines, origin in (
+        (problems(tmp_path, f"[{section}]\n{name} = {quoted}\n"), "file DIR/x.toml"),
+        (problems(tmp_path, options=(f"{key}={value}",)), "option --set"),
+        (problems(tmp_path, variables={variable(key): value}), "variable"),
+    ):
+        (line,) = lines
+        assert key in line or variable(key) in line
+        assert "was removed" in line
+        assert way_out in line
+        assert origin in line
 
 
 def test_all_problems_are_told_at_once_one_line_each(tmp_path: Path) -> None:
@@ -274,7 +301,7 @@ SASL = {"sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"}
         ({"decode.format": "text", "decode.text": "/text"}, ("decode.text", "decode.format")),
         ({"decode.format": "text", "decode.preset": "nutch"}, ("decode.preset", "decode.format")),
         ({"guard.policy": "pass", "index.insert": "unique"}, ("guard.policy", "index.insert")),
-        ({"topics.stories": "stories", "index.insert": "all"}, ("topics.stories", "index.insert")),
+        ({"topics.stories": "stories", "index.insert": "unique"}, ("topics.stories", "index.insert")),
         ({"topics.stories": "documents-unique"}, ("topics.unique", "topics.stories")),
     ],
 )
@@ -334,7 +361,7 @@ def test_settings_made_in_code_are_held_to_the_same_rules() -> None:
     ("overrides", "keys"),
     [
         ([], []),
-        (["fingerprint.markup=html", "fingerprint.simplify=true", "minhash.bins=64", "index.insert=all"], []),
+        (["fingerprint.markup=html", "fingerprint.simplify=true", "minhash.bins=64", "index.insert=unique"], []),
         (["index.distance_max=7", "fingerprint.bits=128"], ["fingerprint.bits", "index.distance_max"]),
         (["fingerprint.weight=tf", "fingerprint.title_factor=1"], ["fingerprint.weight"]),
         (["fingerprint.scheme=simhash", "index.distance_max=7", "fingerprint.weight=tf"], []),

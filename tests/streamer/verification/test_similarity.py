@@ -42,7 +42,7 @@ def output_of(world: World, topic: str, identity: str) -> tuple[Partition, int, 
     return next(each for each in outputs(world, topic) if dict(each[2].headers)["neardup.id"] == identity.encode())
 
 
-@pytest.mark.parametrize("sections", [{}, {"fingerprint": {"scheme": "simhash"}}, {"index": {"insert": "all"}}])
+@pytest.mark.parametrize("sections", [{}, {"fingerprint": {"scheme": "simhash"}}, {"index": {"insert": "unique"}}])
 @pytest.mark.parametrize("longer", ["pass", "duplicate"])
 def test_lengths_of_a_service_are_sound(tmp_path: Path, longer: str, sections: dict[str, dict[str, object]]) -> None:
     index = {"longer": longer} | sections.get("index", {})

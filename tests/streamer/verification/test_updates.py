@@ -10,9 +10,9 @@ from tests.support.verified import outputs, position_of, verified, with_header, 
 PAGE = "".join(SENTENCES)
 
 
-def crawled(directory: Path, recrawl: str, insert: str = "unique") -> World:
+def crawled(directory: Path, insert: str = "unique") -> World:
     """A service that has seen pages again: unchanged, changed, and as a copy of another page."""
-    index = {"insert": insert, "recrawl": recrawl}
+    index = {"insert": insert, "recrawl": "update"}
     world = World(directory, Settings.model_validate({"batch": Batching(records_max=4), "index": index}))
     page = [document("page", text) for text in (f"{PAGE} missing", f"{PAGE} missing", f"{PAGE} found alive")]
     short = [document("short", text) for text in ("a", "b")]
@@ -23,7 +23,7 @@ def crawled(directory: Path, recrawl: str, insert: str = "unique") -> World:
 
 @pytest.mark.parametrize("insert", ["unique", "root"])
 def test_a_service_that_updates_is_sound_and_so_is_its_restored_index(insert: str, tmp_path: Path) -> None:
-    world = crawled(tmp_path, "update", insert)
+    world = crawled(tmp_path, insert)
     findings = verified(world)
     assert wrong(findings) == {}
     assert findings.counts["update"] == 3
@@ -63,18 +63,9 @@ def test_a_page_that_was_updated_from_another_partition_is_no_missed_duplicate_o
 def test_an_update_that_tells_something_else_of_what_it_replaced_is_found(
     header: str, value: str, check: str, tmp_path: Path
 ) -> None:
-    world = crawled(tmp_path, "update")
+    world = crawled(tmp_path)
     updates = [each for each in outputs(world, "documents-unique") if b"update" in dict(each[2].headers).values()]
     # The last one is the first text of the page again.
     log, offset, record = updates[-1]
     log.records[offset] = replace(record, headers=with_header(record.headers, header, value))
     assert position_of(record) in str(wrong(verified(world))[check])
-
-
-def test_versions_that_stay_beside_each_other_are_told_and_are_no_missed_duplicates(tmp_path: Path) -> None:
-    world = crawled(tmp_path, "as-new")
-    findings = verified(world)
-    assert wrong(findings) == {}
-    told = [dict(record.headers)["neardup.reason"] for _, _, record in outputs(world, "documents-unique")]
-    assert told.count(b"recrawled") == 1
-    assert told.count(b"short-text-recrawled") == 1

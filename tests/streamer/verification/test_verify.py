@@ -24,7 +24,6 @@ from streamer.records.reason import Reason, label
 from streamer.records.record import Decision, Lost, Record
 from streamer.records.route import Router
 from streamer.settings.settings import Batching, Minhash, Route, Settings
-from streamer.settings.settings import Index as IndexSettings
 from streamer.verification.findings import CHECKS
 from streamer.verification.report import report
 from tests.support.memory_broker import MemoryBroker, Partition, Stored, stored
@@ -88,20 +87,13 @@ def test_a_service_that_worked_is_sound(tmp_path: Path) -> None:
     }
 
 
-def test_a_service_that_fills_its_index_with_all_documents_is_sound(tmp_path: Path) -> None:
-    assert wrong(verified(worked(tmp_path, index={"insert": "all"}))) == {}
-
-
-@pytest.mark.parametrize("insert", ["root", "all"])
-def test_a_service_that_lets_suspects_pass_is_sound_and_a_wrong_original_of_one_is_found(
-    tmp_path: Path, insert: str
-) -> None:
+def test_a_service_that_lets_suspects_pass_is_sound_and_a_wrong_original_of_one_is_found(tmp_path: Path) -> None:
     page = "".join(SENTENCES)
     names = [f"page number {number:04}" for number in range(20)]
     values = [
         orjson.dumps({"id": name, "text": f"{page} {name} {name[::-1]}", "host": "site.example"}) for name in names
     ]
-    sections = {"guard": {"documents_min": 5, "policy": "pass"}, "index": {"insert": insert, "templates": False}}
+    sections = {"guard": {"documents_min": 5, "policy": "pass"}, "index": {"templates": False}}
     world = World(tmp_path, Settings.model_validate({"batch": Batching(records_max=4)} | sections))
     world.fill([document("other", SENTENCES[0]), *values])
     world.run()
@@ -541,7 +533,7 @@ SCHEMES: dict[str, dict[str, Any]] = {
     },
     "cosine": {"fingerprint": {"scheme": "simhash"}},
     "metadata": {"fingerprint": {"scheme": "simhash", "second_look": "metadata"}, "decode": {"metadata": ["/id"]}},
-    "insert = all": {"index": {"insert": "all"}},
+    "insert = unique": {"index": {"insert": "unique"}},
     "insert = root": {"index": {"insert": "root"}},
     "insert = root, cosine": {
         "fingerprint": {"scheme": "simhash", "second_look": "cosine"},
@@ -568,7 +560,7 @@ def test_services_of_all_kinds_are_sound_and_their_wrong_similarities_and_missed
     assert [problem.partition(":")[0] for problem in found["similarity"]] == [changed]
     (problem,) = found["near-uniques"]
     assert problem.startswith(f"{missed}: is a near-duplicate of ")
-    assert problem.endswith(position_of(original)) or sections.get("index", {}).get("insert") in ("root", "all")
+    assert problem.endswith(position_of(original)) or sections.get("index", {}).get("insert") == "root"
 
 
 def test_a_short_text_that_is_unique_twice_is_found(tmp_path: Path) -> None:
@@ -627,38 +619,22 @@ def chain() -> list[bytes]:
     ]
 
 
-def chained(directory: Path, **index: object) -> World:
-    sections = {"minhash": {"similarity_min": 0.6}, "index": {"insert": "all", **index}}
+def chained(directory: Path, root_similarity_min: float) -> World:
+    sections = {"minhash": {"similarity_min": 0.6}, "index": {"root_similarity_min": root_similarity_min}}
     world = World(directory, Settings.model_validate(sections))
     world.fill(chain())
     world.run()
     return world
 
 
-def test_a_duplicate_may_be_as_similar_as_it_tells_to_another_duplicate_of_its_original(tmp_path: Path) -> None:
-    world = chained(tmp_path)
-    alone = World(tmp_path / "unique", world.settings.model_copy(update={"index": Settings().index}))
-    alone.fill(chain())
-    alone.run()
-    assert len(outputs(world, "documents-unique")) < len(outputs(alone, "documents-unique"))
-    assert wrong(verified(world)) == {}
-    assert wrong(verified(alone)) == {}
-    log, offset, record = outputs(world, "documents-duplicate")[-1]
-    log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.similarity", "0.8642"))
-    assert wrong(verified(world))["similarity"][0].startswith(f"{position_of(record)}: tells similarity 0.8642 of ")
-
-
 def test_a_chain_that_breaks_where_it_leaves_its_root_is_sound(tmp_path: Path) -> None:
-    world = chained(tmp_path / "root", insert="root", root_similarity_min=0.4)
+    world = chained(tmp_path / "root", 0.4)
     assert wrong(verified(world)) == {}
     told = [
         float(dict(each.headers)["neardup.similarity"] or 0) for _, _, each in outputs(world, "documents-duplicate")
     ]
     assert 0.4 <= min(told) < 0.6
-    stricter = world.settings.model_copy(update={"index": IndexSettings(insert="root", root_similarity_min=0.6)})
-    alone = World(tmp_path / "stricter", stricter)
-    alone.fill(chain())
-    alone.run()
+    alone = chained(tmp_path / "stricter", 0.6)
     assert wrong(verified(alone)) == {}
     assert len(outputs(alone, "documents-unique")) > len(outputs(world, "documents-unique"))
 

@@ -88,7 +88,7 @@ SIMHASH = {"fingerprint": {"scheme": "simhash", "second_look": "none"}}
 WAYS: dict[str, dict[str, Any]] = {
     "minhash": {},
     "root": {"index": {"insert": "root"}},
-    "all": {"index": {"insert": "all"}},
+    "unique": {"index": {"insert": "unique"}},
     "guard": {"index": {"insert": "root"}, "guard": {"policy": "pass", "documents_min": 5, "share_max": 0.3}},
     "simhash": SIMHASH,
     "cosine": {"fingerprint": {"scheme": "simhash"}},
@@ -109,7 +109,7 @@ def test_the_same_settings_change_nothing(tmp_path: Path, sections: dict[str, An
 OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "stricter": ({"minhash": {"similarity_min": 0.4}}, {"minhash": {"similarity_min": 0.9}}),
     "looser": ({"minhash": {"similarity_min": 0.9}}, {"minhash": {"similarity_min": 0.4}}),
-    "another policy": ({}, WAYS["all"]),
+    "another policy": ({}, WAYS["unique"]),
     "a guard": (WAYS["root"], WAYS["guard"]),
     "another scheme": ({}, SIMHASH),
     "no versions": ({}, {"index": {"recrawl": "duplicate"}}),

@@ -1,0 +1,162 @@
+"""Pages crawled again: what a row's known id decides. `index.decide.recrawl` defines it in words."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels.jit import compiled
+from index.kernels.judge import EXACT, NONE, Documents, Rule, measured
+from index.kernels.second_look import look_again
+
+UNKNOWN = -2
+"""Origin of a page's last version: a record before this batch."""
+
+RETURNS_MAX = 4
+"""Returns of a page to earlier texts that are updates. Further ones are minor, until a new text comes."""
+
+_RETURNS_LIMIT = 255
+_ANY_DISTANCE = 2**15 - 1
+_NO_DISTANCE = -1
+
+
+class Pages(NamedTuple):
+    """Known versions of the documents with k keys, an id on a host each, before the next row.
+
+    keys        int64 [n], each row's key; NONE without a usable id
+    exist       bool [k], whether any version is known
+    last        int64 [k], place of the document that the last record was or repeated, or NONE
+    digests     uint64 [k, 2], of the last record's text and substance
+    foreign     bool [k], whether `last` is a document with another key
+    current     int64 [k], place of the current version, or NONE
+    returns     int64 [k], how often the page has returned to an earlier substance
+    origins     int64 [k], row of the last record, or UNKNOWN
+    substances  uint64 [s], of all versions, key after key
+    begins      int64 [k], each key's first substance
+    counts      int64 [k], number of its substances
+    """
+
+    keys: npt.NDArray[np.int64]
+    exist: npt.NDArray[np.bool_]
+    last: npt.NDArray[np.int64]
+    digests: npt.NDArray[np.uint64]
+    foreign: npt.NDArray[np.bool_]
+    current: npt.NDArray[np.int64]
+    returns: npt.NDArray[np.int64]
+    origins: npt.NDArray[np.int64]
+    substances: npt.NDArray[np.uint64]
+    begins: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+
+class Plan(NamedTuple):
+    """What a row's page decides.
+
+    decides   whether it decides anything
+    replaces  whether the row is an update; else it is a duplicate
+    minor     whether counters and dates alone differ, or the page returned too often
+    named     place of the version that the row names, or NONE
+    nearest   a match nearer than this decides instead, unless its root is the current or the last version
+    distance  distance to the named version
+    returns   the page's returns if the plan is carried out
+    """
+
+    decides: bool
+    replaces: bool
+    minor: bool
+    named: int
+    nearest: int
+    distance: int
+    returns: int
+
+
+@compiled
+def no_plan() -> Plan:
+    """The rule decides."""
+    nothing: Any = np.int64(NONE)
+    return Plan(False, False, False, nothing, nothing, nothing, nothing)
+
+
+@compiled
+def _distance(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
+    """Distance from a row to a version of its document, and the one at which the version counts as a match.
+
+    The first is `_NO_DISTANCE` unless both are NEAR, the second `_ANY_DISTANCE` unless the version is near.
+    """
+    if place == NONE:
+        return np.int64(_NO_DISTANCE), np.int64(_ANY_DISTANCE)
+    if documents.kinds[row] == EXACT or documents.kinds[place] == EXACT:
+        return np.int64(_NO_DISTANCE), np.int64(_ANY_DISTANCE)
+    _, distance = measured(row, place, documents, rule)
+    accepted, ranked = look_again(documents.looks, row, documents.looks, place, distance, rule.look)
+    return ranked, ranked if accepted and distance <= rule.distance_max else np.int64(_ANY_DISTANCE)
+
+
+@compiled
+def _was_there(substance: Any, key: Any, pages: Pages) -> bool:
+    found, begin = False, pages.begins[key]
+    for at in range(begin, begin + pages.counts[key]):
+        found |= pages.substances[at] == substance
+    return found
+
+
+@compiled
+def plan(row: Any, pages: Pages, documents: Documents, rule: Rule) -> Plan:
+    """What the page of a row decides, once all earlier rows are concluded."""
+    key = pages.keys[row]
+    if key == NONE or not pages.exist[key]:
+        return no_plan()
+    text, substance = documents.digests[row, 0], documents.digests[row, 1]
+    last, current, foreign = pages.last[key], pages.current[key], pages.foreign[key]
+    # A version dropped as a copy of another document is known by that document.
+    counts = foreign and last != NONE and not documents.lost[last]
+    # A copy of the last version, dropped for another document: the rule finds that document again.
+    if counts and pages.digests[key, 0] == text:
+        return no_plan()
+    nearest: Any = np.int64(_NO_DISTANCE)
+    returns: Any = pages.returns[key]
+    if current != NONE and documents.digests[current, 0] == text:
+        distance, _ = _distance(row, current, documents, rule)
+        return Plan(True, False, False, current, nearest, max(distance, np.int64(0)), returns)
+    if current != NONE and documents.digests[current, 1] == substance:
+        distance, _ = _distance(row, current, documents, rule)
+        return Plan(True, False, True, current, nearest, distance, returns)
+    same = foreign and pages.digests[key, 1] == substance
+    if same and counts:
+        distance, _ = _distance(row, last, documents, rule)
+        return Plan(True, False, True, last, nearest, distance, returns)
+    if current == NONE and (same or not foreign):
+        return no_plan()
+    # No other document may be nearer than the last or the current version.
+    to_last, last_match = _distance(row, last, documents, rule)
+    to_current, nearest = _distance(row, current, documents, rule)
+    if current == NONE or (foreign and not same and last_match < nearest):
+        nearest = last_match
+    is_return = _was_there(substance, key, pages)
+    named: Any = current if current != NONE else (last if counts else np.int64(NONE))
+    if is_return and returns >= RETURNS_MAX and named != NONE:
+        return Plan(True, False, True, named, nearest, to_current if current != NONE else to_last, returns)
+    # Substances A, B, A: the third record returns once. A substance C ends the count.
+    returns = min(returns + 1, np.int64(_RETURNS_LIMIT)) if is_return else np.int64(0)
+    return Plan(True, True, False, current, nearest, to_current, returns)
+
+
+@compiled
+def note(row: Any, place: Any, returns: Any, pages: Pages, documents: Documents) -> None:
+    """Note a concluded row as its page's last version.
+
+    place    of the document that the row is or repeats
+    returns  the page's returns after the row
+    """
+    key = pages.keys[row]
+    if key == NONE:
+        return
+    is_own = documents.ids[place] == documents.ids[row] and documents.hosts[place] == documents.hosts[row]
+    is_own = is_own and documents.delivered[place] and not documents.lost[place]
+    pages.exist[key], pages.last[key], pages.origins[key], pages.returns[key] = True, place, row, returns
+    pages.digests[key, 0], pages.digests[key, 1] = documents.digests[row, 0], documents.digests[row, 1]
+    pages.foreign[key] = not is_own
+    pages.substances[pages.begins[key] + pages.counts[key]] = documents.digests[row, 1]
+    pages.counts[key] += 1
+    if is_own:
+        pages.current[key] = place
