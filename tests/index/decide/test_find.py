@@ -18,7 +18,6 @@ from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import LOG_KEY
 from index.storage.parameters import Parameters
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
-from tests.support.examples import examples
 from tests.support.indexes import looked_at, opened, wrong
 
 SIZES = (TreeSizes(8, 64), TreeSizes(30, 300), TreeSizes(1_000, 2**16))

@@ -23,7 +23,6 @@ from index.tools import Importer, portions
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer, BruteForceIndex
 from tests.support.entries import Row, ends_of, entries_of
-from tests.support.examples import examples
 from tests.support.indexes import SMALL, all_records, changed, everything, filled, opened, wrong
 from tests.support.looks import LOOKS, brute_force_look, looked_at_rows, parameters_with
 from tests.support.roots import root_rules, with_insert

@@ -18,7 +18,6 @@ from index.tools import Importer, portions
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
-from tests.support.examples import examples
 from tests.support.indexes import SMALL, all_records, opened, wrong
 from tests.support.roots import NEAR_ROOT, root_rules
 

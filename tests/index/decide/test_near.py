@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.examples import examples
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index import Index, Reason
@@ -18,6 +17,7 @@ from tests.support.brute_force_frames import BruteForceFrames
 from tests.support.brute_force_index import BruteForceIndex, Judged
 from tests.support.crawls import SCHEMES, UPDATES, crawled, oracle_of
 from tests.support.entries import Row, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.flow_logs import with_lengths
 from tests.support.framed_sites import PARAMETERS, batch_of, hosts_of, site, told
 from tests.support.indexes import SMALL, opened

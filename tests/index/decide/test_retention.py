@@ -19,7 +19,6 @@ from index.tools import BulkLoader, Importer, survey
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
-from tests.support.examples import examples
 from tests.support.indexes import all_records, wrong
 from tests.support.roots import root_rules, with_insert
 

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from tests.support.examples import examples
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.kernels.meet import chains_of, meet
@@ -9,6 +8,7 @@ from index.lsm.lookup import NearLookup, lookup_of
 from index.matching.minhash import Banding, band_keys, distance_of
 from index.storage.parameters import Parameters
 from tests.support.entries import clustered_fingerprints, fingerprints_of
+from tests.support.examples import examples
 from tests.support.signatures import signatures_of
 
 CASES = [(bits, distance_max) for bits in (64, 128) for distance_max in range(8)]
