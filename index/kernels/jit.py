@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite import binding, ir
@@ -59,7 +59,7 @@ class _UserFolder(_OfAllSources, caching.UserWideCacheLocator):
 
 
 class _KernelCacheImpl(caching.CompileResultCacheImpl):
-    _locator_classes: ClassVar[list[type]] = [_ProvidedFolder, _ModuleFolder, _UserFolder]
+    _locator_classes = [_ProvidedFolder, _ModuleFolder, _UserFolder]  # noqa: RUF012 - typed by numba
 
 
 class _KernelCache(caching.FunctionCache):

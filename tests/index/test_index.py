@@ -87,7 +87,7 @@ def test_admit_decides_as_brute_force_does_however_the_rows_are_batched(
 
 
 @pytest.mark.parametrize("insert", ["unique", "root"])
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.data())
 def test_an_index_decides_by_a_stricter_distance_as_one_that_was_made_with_it(insert: Any, data: st.DataObject) -> None:
     """With insert = "root" as one whose members lie as far apart as they do in this one."""

@@ -18,6 +18,7 @@ from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import LOG_KEY
 from index.storage.parameters import Parameters
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.indexes import looked_at, opened, wrong
 
 SIZES = (TreeSizes(8, 64), TreeSizes(30, 300), TreeSizes(1_000, 2**16))
@@ -98,7 +99,7 @@ def require_found(index: Index) -> None:
 
 
 @pytest.mark.parametrize("insert", ["unique", "root"])
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(data=st.data())
 def test_ids_are_found_whatever_moves_expires_is_forgotten_is_broken_off_or_opened_twice(
     insert: Any, data: st.DataObject

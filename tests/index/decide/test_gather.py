@@ -23,6 +23,7 @@ from index.tools import Importer, portions
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer, BruteForceIndex
 from tests.support.entries import Row, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.indexes import SMALL, all_records, changed, everything, filled, opened, wrong
 from tests.support.looks import LOOKS, brute_force_look, looked_at_rows, parameters_with
 from tests.support.roots import root_rules, with_insert
@@ -37,7 +38,7 @@ def admitted(index: Index, rows: list[Row]) -> list[Answer]:
 
 @pytest.mark.parametrize("kind", LOOKS)
 @pytest.mark.parametrize("insert", ["unique", "root"])
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.data())
 def test_a_second_look_decides_as_brute_force_does_with_forgotten_and_expired_documents(
     kind: str, insert: Any, data: st.DataObject
@@ -147,7 +148,7 @@ def test_with_metadata_the_most_similar_counts_before_the_nearest_and_equals_by_
 
 @pytest.mark.parametrize("kind", LOOKS)
 @pytest.mark.parametrize("insert", ["unique", "root"])
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(seed=st.integers(0, 2**32), rows_max=st.integers(1, 60))
 def test_an_index_with_a_second_look_is_taken_over_and_restored_as_it_was(
     kind: str, insert: Any, seed: int, rows_max: int

@@ -18,6 +18,7 @@ from index.tools import Importer, portions
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.indexes import SMALL, all_records, opened, wrong
 from tests.support.roots import NEAR_ROOT, root_rules
 
@@ -55,7 +56,7 @@ def rows_of_pages(generator: np.random.Generator, count: int) -> list[Row]:
 
 
 @pytest.mark.parametrize("insert", ["unique", "root"])
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.data())
 def test_a_page_that_was_given_back_is_a_duplicate_of_nothing_but_its_own_versions(insert: Any, data: Any) -> None:
     generator = np.random.default_rng(data.draw(st.integers(0, 2**32)))

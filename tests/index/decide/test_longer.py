@@ -55,7 +55,7 @@ def parts_of(rows: list[Row], cuts: list[int]) -> list[list[Row]]:
 
 @pytest.mark.parametrize("insert", ["unique", "root"])
 @pytest.mark.parametrize("policy", ["duplicate", "update"])
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.data())
 def test_documents_are_decided_as_brute_force_does_however_they_are_batched(
     insert: Any, policy: Any, data: st.DataObject
@@ -87,7 +87,7 @@ def test_documents_are_decided_as_brute_force_does_however_they_are_batched(
 
 
 @pytest.mark.parametrize("insert", ["unique", "root"])
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.integers(0, 2**32), st.integers(1, 120), st.integers(1, 50))
 def test_what_is_dropped_is_less_than_a_tenth_longer_than_what_was_kept(
     insert: Any, seed: int, count: int, batch_rows: int

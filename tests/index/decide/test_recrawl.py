@@ -20,6 +20,7 @@ from tests.support.answers import answers_of
 from tests.support.brute_force_index import MINOR, Answer, BruteForceIndex
 from tests.support.crawls import SCHEMES, UPDATES, crawled, entries, oracle_of
 from tests.support.entries import ONE, TWO, Row, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.indexes import all_records, opened, wrong
 from tests.support.roots import with_insert
 
@@ -134,7 +135,7 @@ def test_an_index_restored_in_any_order_knows_the_same_versions(seed: int, rows_
 
 
 @pytest.mark.parametrize("insert", ["unique", "root"])
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(seed=st.integers(0, 2**32), stop=st.integers(0, 6), rows_max=st.integers(1, 60))
 def test_an_exported_index_knows_the_same_versions(insert: Insert, seed: int, stop: int, rows_max: int) -> None:
     parameters = with_insert(SCHEMES["simhash"], insert)

@@ -52,7 +52,7 @@ def everything(index: Index) -> tuple[object, ...]:
     return (entries, statistics.exact_entries, statistics.journal_rows, index.documents(range(entries)))
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.integers(0, 2**32), st.sampled_from([64, 128]), st.sampled_from(["unique", "root"]), st.integers(1, 50))
 def test_a_restored_index_equals_the_one_that_was_lost(seed: int, bits: int, insert: Any, batch_rows: int) -> None:
     parameters = with_insert(Parameters(bits, 3), insert)

@@ -19,6 +19,7 @@ from index.tools import BulkLoader, Importer, survey
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
+from tests.support.examples import examples
 from tests.support.indexes import all_records, wrong
 from tests.support.roots import root_rules, with_insert
 
@@ -56,7 +57,7 @@ def rows_in_time(generator: np.random.Generator, count: int, bits: int) -> list[
 
 
 @pytest.mark.parametrize("insert", ["unique", "root"])
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.data())
 def test_what_has_expired_or_was_forgotten_matches_nothing_and_all_else_does(insert: Any, data: st.DataObject) -> None:
     bits = data.draw(st.sampled_from([64, 128]))

@@ -56,7 +56,7 @@ def test_pages_of_many_hosts_meet_every_verdict(cuts: list[int], tmp_path: Path)
     assert found == list(expected(BruteForceFrames(PARAMETERS), signatures, hosts))
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 2**32), st.integers(2, 40), st.data())
 def test_pages_that_are_crawled_again_are_decided_alike_in_all_batches(
     seed: int, count: int, data: st.DataObject
@@ -67,7 +67,7 @@ def test_pages_that_are_crawled_again_are_decided_alike_in_all_batches(
 
 
 @pytest.mark.parametrize("policy", ["duplicate", "update"])
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.integers(0, 2**32), st.integers(16, 80), st.data())
 def test_pages_that_were_given_back_are_decided_alike_in_all_batches(
     policy: RecrawlPolicy, seed: int, count: int, data: st.DataObject

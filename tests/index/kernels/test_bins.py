@@ -6,6 +6,7 @@ from index.kernels.bands import band_hashes
 from index.kernels.bins import distances
 from index.matching.frame import OWN_LIMITS, frame_words
 from index.matching.minhash import DISTANCE_UNITS, Banding, band_keys, draws, unpack_bins
+from tests.support.examples import examples
 from tests.support.plain_frames import framed_distances
 from tests.support.signatures import BANDINGS, signatures_of
 

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.kernels import jit
 from index.kernels.jit import compiled
-from tests.support.examples import examples
 from tests.support.paths import ROOT
 
 WORDS = st.integers(0, 2**64 - 1)
@@ -54,7 +53,7 @@ def test_a_kernel_calls_those_kernels_alone_whose_sources_its_stamp_covers() -> 
             for node in tree.body
             if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("index.kernels")
             for alias in node.names
-            if alias.name in modules.get(node.module or "", {}) or f"{node.module}.{alias.name}" in modules
+            if alias.name in MODULES.get(node.module or "", {}) or f"{node.module}.{alias.name}" in MODULES
         }
         used = {node.id for kernel in kernels.values() for node in ast.walk(kernel) if isinstance(node, ast.Name)}
         assert not used & imported, f"{name} calls {used & imported}"
@@ -75,7 +74,7 @@ def _summed(address: Any, count: int) -> Any:
     return total
 
 
-@examples(50)
+@settings(max_examples=50, deadline=None)
 @given(WORDS)
 def test_the_bits_of_a_word_are_counted_as_plain_python_does(one: int) -> None:
     assert _counted(np.uint64(one)) == one.bit_count()
@@ -91,7 +90,7 @@ def _word(address: Any) -> Any:
     return jit.word_at(address)
 
 
-@examples(20)
+@settings(max_examples=20, deadline=None)
 @given(st.binary(min_size=8, max_size=24), st.integers(0, 16))
 def test_a_word_is_read_at_any_address(octets: bytes, at: int) -> None:
     column, at = np.frombuffer(octets, np.uint8), min(at, len(octets) - 8)
@@ -108,7 +107,7 @@ def _hashed(octets: Any, size: int, seed: Any) -> Any:
     )
 
 
-@examples(50)
+@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=600), WORDS)
 def test_a_kernel_hashes_as_the_package_does(content: bytes, seed: int) -> None:
     octets = np.frombuffer(content + b"-", np.uint8)

@@ -93,7 +93,7 @@ def test_admit_decides_as_brute_force_does_however_the_rows_are_batched(
 
 
 @pytest.mark.parametrize("insert", ["unique", "root"])
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(st.data())
 def test_an_index_decides_by_a_stricter_similarity_as_one_that_was_made_with_it_and_has_the_same_bands(
     insert: Any, data: st.DataObject

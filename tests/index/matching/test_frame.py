@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from index.matching.frame import FrameRule, bands_of_own, frame_bins, frame_words, without_frames
 from index.matching.minhash import Banding, pack_bins
 from tests.support.brute_force_frames import framed_distance
+from tests.support.examples import examples
 from tests.support.plain_frames import framed_distances
 from tests.support.signatures import BANDINGS, signatures_of
 

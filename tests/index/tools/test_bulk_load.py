@@ -157,7 +157,7 @@ def everything(index: Index, asked: np.ndarray) -> tuple[object, ...]:
 
 @of_schemes
 @pytest.mark.parametrize("insert", ["unique", "root"])
-@settings(max_examples=2, deadline=None)
+@examples(2)
 @given(seed=st.integers(0, 2**32))
 @example(seed=24311)
 def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, insert: Any, seed: int) -> None:
