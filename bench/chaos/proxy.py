@@ -41,6 +41,7 @@ class Proxy:
     def __init__(self, targets: Mapping[int, int]) -> None:
         """`targets`: the broker's port behind each port of the proxy."""
         self._targets = targets
+        self.ports = tuple(targets)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._servers: list[asyncio.Server] = []

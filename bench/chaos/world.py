@@ -186,16 +186,16 @@ class World:
         self.traffic = stack.enter_context(Traffic(self.servers, INPUT, self.partitions, self.rate, self.seed))
 
     def _start_brokers(self, stack: ExitStack) -> None:
-        self.proxy_ports = [free_port() for _ in range(self.broker_count)]
+        ports = [free_port() for _ in range(self.broker_count)]
         if self.broker_count == 1:
-            broker = LocalKafka(self.directory / "kafka", proxy_port=self.proxy_ports[0])
+            broker = LocalKafka(self.directory / "kafka", proxy_port=ports[0])
             self.brokers = [broker]
             started: LocalKafka | LocalCluster = broker
         else:
-            cluster = LocalCluster(self.directory / "kafka", proxy_ports=self.proxy_ports)
+            cluster = LocalCluster(self.directory / "kafka", proxy_ports=ports)
             self.brokers = cluster.brokers
             started = cluster
-        targets = {port: each.proxied_port for port, each in zip(self.proxy_ports, self.brokers, strict=True)}
+        targets = {port: each.proxied_port for port, each in zip(ports, self.brokers, strict=True)}
         self.proxy = stack.enter_context(Proxy({port: target for port, target in targets.items() if target}))
         stack.enter_context(started)
 
@@ -236,7 +236,7 @@ class World:
     @property
     def proxied_servers(self) -> str:
         """Addresses of the brokers behind the proxy."""
-        return ",".join(f"{HOST}:{port}" for port in self.proxy_ports)
+        return ",".join(f"{HOST}:{port}" for port in self.proxy.ports)
 
     @property
     def index(self) -> Path:

@@ -85,7 +85,7 @@ def proxy() -> Iterator[Proxy]:
 @pytest.fixture
 def client(proxy: Proxy) -> Iterator[socket.socket]:
     """Connection through the proxy that has been answered once."""
-    with socket.create_connection((HOST, proxy.port), timeout=5) as connection:
+    with socket.create_connection((HOST, proxy.ports[0]), timeout=5) as connection:
         connection.sendall(b"hello")
         assert received(connection, 5) == b"hello"
         yield connection
@@ -145,7 +145,7 @@ def test_a_halved_connection_stays_silent_and_a_new_one_answers(proxy: Proxy, cl
     assert proxy.halve() == 1
     client.sendall(b"anybody?")
     assert is_silent(client)
-    with socket.create_connection((HOST, proxy.port), timeout=5) as other:
+    with socket.create_connection((HOST, proxy.ports[0]), timeout=5) as other:
         other.sendall(b"yes")
         assert received(other, 3) == b"yes"
 
@@ -154,9 +154,9 @@ def test_refused_connections_are_taken_again_once_it_is_healed(proxy: Proxy, cli
     proxy.refuse()
     assert received(client, 1) == b""
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((HOST, proxy.port), timeout=5)
+        socket.create_connection((HOST, proxy.ports[0]), timeout=5)
     proxy.heal()
-    socket.create_connection((HOST, proxy.port), timeout=5).close()
+    socket.create_connection((HOST, proxy.ports[0]), timeout=5).close()
 
 
 def test_a_slow_link_delivers_late(proxy: Proxy, client: socket.socket) -> None:
