@@ -47,11 +47,11 @@ CODE_LINES_MAX = {
     "streamer/observe": 1036,
     "streamer/parts": 951,
     "streamer/records": 1487,
-    "streamer/service": 2591,
+    "streamer/service": 2595,
     "streamer/settings": 807,
     "streamer/text": 1467,
-    "streamer/transports": 5052,
-    "streamer/verification": 1333,
+    "streamer/transports": 5068,
+    "streamer/verification": 1341,
     "streamer/what_if": 449,
 }
 """Lines of code by package. A ceiling falls with its package, and rises only with a decision that says why."""

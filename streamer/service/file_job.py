@@ -14,6 +14,7 @@ from index import Applied, Index, Source
 from index.kernels.jit import compilations
 from streamer.audit.report import estimates_of
 from streamer.errors import NoDocuments
+from streamer.fingerprint.scheme import settings_digest
 from streamer.fingerprint.warm_up import compile_first
 from streamer.observe.batch_report import BatchReport
 from streamer.records.decode import Decoder
@@ -141,7 +142,10 @@ def filter_files(
         resources.enter_context(index)
         ahead = ReadAhead(files, readers, several.call)
         known = partial(known_streams, index)
-        transport = FileTransport(files, out, settings.batch, known, compression=compression, ahead=ahead)
+        digest = settings_digest(settings, fingerprinter.stamp())
+        transport = FileTransport(
+            files, out, settings.batch, known, compression=compression, ahead=ahead, settings_digest=digest
+        )
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),

@@ -84,6 +84,7 @@ class FileTransport(Transport):
     standard_input  file descriptor for '-'
     compression     see `OutputFolder`
     ahead           reads archives; None: this process does
+    settings_digest  see `Router`; the checkpoint notes it
     """
 
     _paths: Sequence[Path]
@@ -94,6 +95,7 @@ class FileTransport(Transport):
     standard_input: int = 0
     compression: str | None = None
     ahead: ReadAhead | None = None
+    settings_digest: str = ""
 
     def __post_init__(self) -> None:
         self._ahead = self.ahead or ReadAhead([], 0, lambda *_: None)
@@ -226,7 +228,11 @@ class FileTransport(Transport):
         contents[output_folder.VERDICTS] = b"\n".join([*map(verdict_line, outgoing), b""])
         ends = batch.ends.items()
         self._folder.append(
-            contents, [replace(delivered[at], lines=end, mark=batch.marks[at].hex()) for at, end in ends]
+            contents,
+            [
+                delivered[at].going_on(begins.get(at, end), end, batch.marks[at].hex(), self.settings_digest)
+                for at, end in ends
+            ],
         )
 
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:  # noqa: ARG002
