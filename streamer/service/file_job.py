@@ -14,6 +14,7 @@ from index import Applied, Index, Source
 from index.kernels.jit import compilations
 from streamer.audit.report import estimates_of
 from streamer.errors import InputsUnread, InputUnreadable, NoDocuments
+from streamer.fingerprint.scheme import settings_digest
 from streamer.fingerprint.warm_up import compile_first
 from streamer.observe.batch_report import BatchReport
 from streamer.records.decode import Decoder
@@ -155,8 +156,16 @@ def filter_files(
         resources.enter_context(index)
         ahead = ReadAhead(files, readers, several.call)
         known, is_record = partial(known_streams, index), record_test(settings.decode)
+        digest = settings_digest(settings, fingerprinter.stamp())
         transport = FileTransport(
-            files, out, settings.batch, known, compression=compression, ahead=ahead, is_record=is_record
+            files,
+            out,
+            settings.batch,
+            known,
+            compression=compression,
+            ahead=ahead,
+            is_record=is_record,
+            settings_digest=digest,
         )
         bar = _bar(console)
         listener = _ProgressBar(transport, bar, totals)

@@ -76,6 +76,7 @@ class Output:
     log      the topic's partition, or the file
     offset   its place in the log
     record   with its input position and all headers; None without a position
+    is_stamped  whether its topic gave it its timestamp (LogAppendTime)
 
     >>> from streamer.records.output_headers import parse_headers
     >>> headers = parse_headers((("neardup.verdict", b"unique"),), Destination.UNIQUE)
@@ -88,6 +89,7 @@ class Output:
     offset: int
     headers: OutputHeaders
     record: Record | None
+    is_stamped: bool = False
 
     @property
     def place(self) -> str:

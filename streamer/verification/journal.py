@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
+import xxhash
 
 from index import Index, Kind, Position, Source, Verdict, naming_originals, plain_source, standing_for_themselves
 from index.tools import Record, Snapshot, frames_of, portions, snapshot
 from streamer.records.reason import Reason
 from streamer.transports.output_log import Extent
 from streamer.verification.ledger import ELSEWHERE, FRAME_UNKNOWN, FRAMED, Ledger, digest_of_text, within
-from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows, Words, chunks, places_by
+from streamer.verification.position_table import NO_VERDICT, NONE, Flags, Rows, chunks, places_by
 from streamer.verification.texts import NO_KIND, Prints
 
 ROWS_AT_ONCE = 4_096
@@ -40,8 +42,8 @@ class JournalCheck:
     _rank: int = 0
     _names: Mapping[str, str] = field(default_factory=dict)
     """Names of the index's streams."""
-    _hosts: Words = field(default_factory=lambda: np.zeros(0, np.uint64))
-    """Digests of hosts with a sample."""
+    _hosts: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+    """Digests of hosts with a sample, as in the log of the index."""
     _counting_from: dict[Source, int] = field(default_factory=dict)
     """A source's least offset whose entry still counts."""
 
@@ -59,7 +61,7 @@ class JournalCheck:
             return {source: applied.offset for source, applied in taken.applied().items()}
 
         hosts = frames_of(index, HOSTS_MAX) if index.parameters.frames is not None else []
-        self._hosts = np.array([digest_of_text(each.host) for each in hosts], np.uint64)
+        self._hosts = np.array([_digest_of_host(each.host) for each in hosts], np.uint32)
         applied = snapshot(index, operation)
         self._unknown(applied, expires=expires)
 
@@ -109,7 +111,8 @@ class JournalCheck:
         state["retired"][rows] = [record.forgotten or record.document is None for record in records]
         if len(self._hosts):
             entering = np.array([record.document is not None for record in records], np.bool_)
-            unknown = ~entering | np.isin(self.prints.hosts[rows], self._hosts)
+            # The index knows hosts also of documents whose texts are not read.
+            unknown = ~entering | np.isin([record.version.host for record in records], self._hosts)
             state["frame"][rows] = np.where(unknown, FRAME_UNKNOWN, 0)
             self._note_frames(records, rows)
         counting = [each.offset for each in records if each.document is not None and not each.forgotten]
@@ -147,6 +150,9 @@ class JournalCheck:
         distances = np.array([-1 if each.distance is None else each.distance for each in records], np.int16)
         # A restored duplicate has lost its distance, which its output may still have.
         wrong = duplicate & (distances != state["distance"]) & (distances != -1) & (state["distance"] != -1)
+        # A restored index measures by its own key, outputs by the key that decided them.
+        name = "distances that another key or other settings than those of now measured"
+        self.ledger.findings.excuse(name, wrong, ~named_by_now)
         # A restored index learns frames in another order.
         name = "distances in the frames of hosts, which a restored index may know otherwise"
         self.ledger.findings.excuse(name, wrong, len(self._hosts) > 0)
@@ -206,3 +212,8 @@ class JournalCheck:
                 )
                 self.ledger.findings.excuse("outputs that may have expired from the index", needed, at < excused_below)
                 self.ledger.note("journal-missing", rows[needed], "is not known to the index")
+
+
+def _digest_of_host(host: str) -> int:
+    """The digest of a host's name in the index's log: 32 bits."""
+    return xxhash.xxh3_64_intdigest(host.encode("utf-8", "surrogatepass")) & 0xFFFF_FFFF

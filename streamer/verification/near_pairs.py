@@ -64,7 +64,7 @@ def pairs(
     wanted: Words | None = None,
     keys_at_once: int = KEYS_AT_ONCE,
 ) -> Iterator[tuple[Rows, Rows]]:
-    """Pairs of rows that share a key, in portions; a pair may come once per shared key.
+    """Pairs of different rows that share a key, in portions; a pair may come once per shared key.
 
     parts   rows int64 [n] with their fingerprints uint64 [n, words]
     count   approximate total of keys
@@ -101,6 +101,8 @@ def _pairs_in(keyed: npt.NDArray[np.void]) -> Iterator[tuple[Rows, Rows]]:
         left = left[keys[left] == keys[left + step]]
         for begin in range(0, len(left), PAIRS_AT_ONCE):
             some = left[begin : begin + PAIRS_AT_ONCE]
+            # Two keys of one row may be equal by chance.
+            some = some[rows[some] != rows[some + step]]
             yield rows[some], rows[some + step]
         step += 1
 
@@ -125,7 +127,9 @@ def _masks(bits: int, distance_max: int, rows: int) -> Words:
 
 def _masked_keys(fingerprints: Words, masks: Words) -> Words:
     """Hashes of masked bits and table: uint64 [n, words], uint64 [tables, words] -> uint64 [n, tables]."""
-    keys = np.broadcast_to(np.arange(1, len(masks) + 1, dtype=np.uint64), (len(fingerprints), len(masks))).copy()
+    # Numbers of tables far apart: small ones would cancel out against the bits in which two masks differ.
+    tables = np.arange(1, len(masks) + 1, dtype=np.uint64) * _GOLDEN_RATIO
+    keys = np.broadcast_to(tables ^ (tables >> np.uint64(32)), (len(fingerprints), len(masks))).copy()
     for word in range(fingerprints.shape[1]):
         keys = (keys + (fingerprints[:, word, None] & masks[None, :, word])) * _GOLDEN_RATIO
         keys ^= keys >> np.uint64(32)

@@ -16,7 +16,7 @@ from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import MINOR, SAME, Reason, label
 from streamer.records.record import Record
 from streamer.transports.output_log import Output
-from streamer.verification.ledger import Ledger, digest_of_text
+from streamer.verification.ledger import Ledger
 from streamer.verification.position_table import Flags, Rows, Words, column
 
 NO_KIND = 255
@@ -37,8 +37,8 @@ class Prints:
     words         words in a fingerprint without its frame
     kinds         uint8 [rows], NEAR or EXACT; NO_KIND without a fingerprint
     looks         uint8 [rows, look bytes]
-    read          bool [rows], whether the text was read, and so look and host are known
-    hosts, texts  uint64 [rows], digests; 0 if unknown
+    read          bool [rows], whether the text was read, and so the look is known
+    texts         uint64 [rows], digests; 0 if unknown
     letters       uint32 [rows], the text's length; 0 if unknown
 
     >>> prints = Prints.blank(folder, rows=2, parameters=Parameters(bits=128))
@@ -51,7 +51,6 @@ class Prints:
     kinds: npt.NDArray[np.uint8]
     looks: npt.NDArray[np.uint8]
     read: Flags
-    hosts: Words
     texts: Words
     letters: npt.NDArray[np.uint32]
 
@@ -66,7 +65,6 @@ class Prints:
             kinds,
             column(folder / "looks", "u1", rows, parameters.look_bytes),
             column(folder / "read", "?", rows),
-            column(folder / "hosts", "<u8", rows),
             column(folder / "texts", "<u8", rows),
             column(folder / "letters", "<u4", rows),
         )
@@ -172,8 +170,6 @@ class TextCheck:
         if fingerprints.lengths is not None:
             self._prints.letters[rows] = fingerprints.lengths
         self._prints.read[rows] = True
-        hosts = [each.host if isinstance(each, Document) else None for each in documents]
-        self._prints.hosts[rows] = [digest_of_text(host) if host else 0 for host in hosts]
 
     def _problem(
         self, output: Output, document: Document | DeadLetter, fingerprint: str | None, kind: int, reason: int

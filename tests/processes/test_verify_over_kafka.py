@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import orjson
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.structs import OffsetAndMetadata
 
-from deploy.kafka_run import Run, fill, stop
+from deploy.kafka_run import DESTINATIONS, Run, fill, stop
 from streamer.demo.demo import documents
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import compacted_topics, make_admin
@@ -77,6 +78,24 @@ def test_an_open_transaction_is_named_while_it_is_waited_for_and_the_answer_stay
             verifying.wait()
     stranger.close()
     assert orjson.loads(answer.read_bytes())["counts"]["outputs"] == 100
+
+
+def test_outputs_that_their_topics_stamp_by_themselves_are_sound_and_their_timestamps_counted(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    run = make_run(kafka.bootstrap_servers, tmp_path)
+    with KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        stamping = {"message.timestamp.type": "LogAppendTime"}
+        resources = [ConfigResource(ConfigResourceType.TOPIC, run.topic(each), stamping) for each in DESTINATIONS]
+        admin.alter_configs(resources)
+    service = start(run)
+    wait_until(run.ready)
+    fill(kafka.bootstrap_servers, run.input_topic, list(documents(100)))
+    wait_until(lambda: run.delivered() == 100)
+    assert stop(service.process) == 0
+    code, found = verified(run)
+    assert (code, wrong(found)) == (0, {})
+    assert found["unchecked"]["timestamps that output topics give by themselves (LogAppendTime)"] == 100
 
 
 def abort_a_record(servers: str, topic: str) -> None:

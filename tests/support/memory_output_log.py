@@ -19,12 +19,14 @@ from tests.support.memory_broker import Crashed, CrashPoint, MemoryBroker, Store
 class MemoryOutputLog:
     """See streamer.transports.output_log.OutputLog. It crashes where a test says.
 
+    stamping  topics whose records have the broker's time
     crashes  points at which the next appends die, one after the other; None: this one arrives
     """
 
     broker: MemoryBroker
     settings: Settings
     compacted: bool = False
+    stamping: frozenset[str] = frozenset()
     crashes: list[CrashPoint | None] = field(default_factory=list)
     has_headers = True
     _extent: Extent | None = None
@@ -111,7 +113,8 @@ class MemoryOutputLog:
     def _output(self, destination: Destination, log: str, offset: int, stored: Stored) -> Output:
         headers = parse_headers(stored.headers, destination)
         record = None if headers.position is None else self._record(headers.position, stored)
-        return Output(destination, log, offset, headers, record)
+        is_stamped = log.rsplit("/", 1)[0] in self.stamping
+        return Output(destination, log, offset, headers, record, is_stamped)
 
     def _record(self, position: Position, stored: Stored) -> Record:
         content = stored.key, stored.value, stored.timestamp_ms, stored.headers, stored.lost

@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import orjson
 
 from index import Insert
 from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
-from streamer.fingerprint.scheme import longer_of, parameters_for, scheme_for
+from streamer.fingerprint.scheme import Scheme, key_for, longer_of, parameters_for, scheme_for
 from streamer.observe.batch_report import BatchReport
 from streamer.records.reason import SAME
 from streamer.records.record import Headers
@@ -56,11 +57,12 @@ class World:
     steps: list[str] = field(default_factory=list)
     starts: int = 0
     instance: str = "0"
+    key: Literal["public", "secret"] = "public"
     each_turn: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         index = self.settings.index.model_copy(update={"directory": self.directory})
-        fingerprint = self.settings.fingerprint.model_copy(update={"key": "public"})
+        fingerprint = self.settings.fingerprint.model_copy(update={"key": self.key})
         self.settings = self.settings.model_copy(update={"index": index, "fingerprint": fingerprint})
 
     def fill(self, items: Sequence[Stored | bytes | Crash], partition: int = 0, partitions: int = 1) -> None:
@@ -71,11 +73,13 @@ class World:
     def run_once(self, hooks: CommitHooks | None = None, policy: Recovery | None = None) -> None:
         """Run one life of a worker: until all is read, or until it crashes."""
         self.starts += 1
-        fingerprinter = scheme_for(self.settings)
-        parameters = parameters_for(self.settings, fingerprinter.stamp())
+
+        def scheme_by(secret: bytes | None) -> Scheme:
+            return scheme_for(self.settings, key_for(self.settings, secret))
+
         with Index.open(
             self.directory,
-            parameters,
+            lambda secret: parameters_for(self.settings, scheme_by(secret).stamp()),
             map_bytes_max=2**30,
             hooks=hooks,
             retention=retention_of(self.settings.index),
@@ -109,7 +113,7 @@ class World:
                 gaps=self.gaps.append,
             )
             service = build_service(
-                self.settings, transport, index, fingerprinter, listener, policy or self.settings.recovery
+                self.settings, transport, index, scheme_by(index.secret), listener, policy or self.settings.recovery
             )
             service.run()
 

@@ -27,7 +27,7 @@ import fcntl
 import gzip
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -85,6 +85,7 @@ class Delivered:
     stream  id of its content
     lines   delivered lines; None: never committed
     mark    hexadecimal digest of these lines; empty: none
+    settings  digests of the settings that gave lines their texts and fingerprints, each with its first line; ascending
 
     >>> Delivered("/data/pages.jsonl", "pages.jsonl", "stream").lines is None
     True
@@ -95,6 +96,22 @@ class Delivered:
     stream: str
     lines: Annotated[int, Field(ge=0)] | None = None
     mark: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")] = ""
+    settings: tuple[tuple[str, int], ...] = ()
+
+    def settings_at(self, line: int) -> str:
+        """Digest of the settings in force at a line; empty: unknown.
+
+        >>> delivered = Delivered("", "", "", settings=(("1a", 5), ("2b", 8)))
+        >>> [delivered.settings_at(line) for line in (4, 5, 8)]
+        ['', '1a', '2b']
+        """
+        return next((digest for digest, begin in reversed(self.settings) if begin <= line), "")
+
+    def going_on(self, begin: int, lines: int, mark: str, settings: str) -> "Delivered":
+        """After a delivery of the lines from `begin` on by these settings."""
+        is_same = self.settings_at(begin) == settings
+        noted = self.settings if is_same else (*self.settings, (settings, begin))
+        return replace(self, lines=lines, mark=mark, settings=noted)
 
 
 @dataclass(frozen=True, slots=True)

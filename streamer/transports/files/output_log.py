@@ -206,6 +206,8 @@ def _parse(line: bytes, inputs: Mapping[str, Delivered]) -> tuple[OutputHeaders,
             # An original in an input of another folder goes by its name.
             if prefix or name in inputs:
                 texts[position] = f"{name}/0/{number - 1}"
+                if not prefix and (settings := inputs[name].settings_at(number - 1)):
+                    texts[route.SETTINGS] = settings
                 texts[stream] = inputs[name].stream if name in inputs else name
     except (orjson.JSONDecodeError, KeyError, TypeError) as problem:
         return _unreadable(f"cannot be read: {problem}"), ()

@@ -85,6 +85,7 @@ class FileTransport(Transport):
     compression     see `OutputFolder`
     ahead           reads archives; None: this process does
     is_record       see `LineReader`
+    settings_digest  see `Router`; the checkpoint notes it
     """
 
     _paths: Sequence[Path]
@@ -96,6 +97,7 @@ class FileTransport(Transport):
     compression: str | None = None
     ahead: ReadAhead | None = None
     is_record: Callable[[bytes], bool] = lambda _: True
+    settings_digest: str = ""
 
     def __post_init__(self) -> None:
         self._ahead = self.ahead or ReadAhead([], 0, lambda *_: None)
@@ -245,7 +247,11 @@ class FileTransport(Transport):
         contents[output_folder.VERDICTS] = b"\n".join([*map(verdict_line, outgoing), b""])
         ends = batch.ends.items()
         self._folder.append(
-            contents, [replace(delivered[at], lines=end, mark=batch.marks[at].hex()) for at, end in ends]
+            contents,
+            [
+                delivered[at].going_on(begins.get(at, end), end, batch.marks[at].hex(), self.settings_digest)
+                for at, end in ends
+            ],
         )
 
     def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:  # noqa: ARG002

@@ -28,6 +28,9 @@ REQUEST_MS_MAX = 5_000
 
 RECORDS_AT_SECONDS_MAX = 20.0
 
+_LOG_APPEND_TIME = 1
+"""Timestamp type of a record that the broker stamped."""
+
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -153,7 +156,7 @@ class KafkaOutputLog:
     def _output(self, destination: Destination, at: TopicPartition, record: ConsumerRecord) -> Output:
         headers = parse_headers(tuple(record.headers), destination)
         read = None if headers.position is None else as_record(self._settings.topics.input, headers.position, record)
-        return Output(destination, _log(at), record.offset, headers, read)
+        return Output(destination, _log(at), record.offset, headers, read, record.timestamp_type == _LOG_APPEND_TIME)
 
 
 def read_inputs(settings: Settings, positions: Collection[Position]) -> Iterator[list[Record]]:

@@ -59,6 +59,21 @@ def test_what_was_filtered_is_sound() -> None:
 
 
 @pytest.mark.usefixtures("filtered")
+@pytest.mark.parametrize("scheme", ["minhash", "simhash"])
+def test_a_folder_whose_index_was_lost_with_its_secret_key_is_sound_and_so_is_what_follows(scheme: str) -> None:
+    options = ["--set", "fingerprint.key=secret", "--set", f"fingerprint.scheme={scheme}"]
+    filtering = ["--out", "keyed", "--index", "index-2", *options]
+    assert run("filter", "first.jsonl", *filtering).code == 0
+    shutil.rmtree("index-2")
+    assert run("filter", "first.jsonl", "second.jsonl", *filtering).code == 0
+    answer = run("verify", "--out", "keyed", "--index", "index-2", *options, "--json")
+    found = orjson.loads(answer.out)
+    assert (answer.code, wrong(found)) == (0, {})
+    assert found["unchecked"]["texts and fingerprints of outputs that other decode or fingerprint settings made"] == 100
+    assert found["counts"]["texts read"] == 110
+
+
+@pytest.mark.usefixtures("filtered")
 def test_files_filtered_in_shadow_mode_keep_every_line_are_sound_and_restore_a_lost_index() -> None:
     filtering = ["--out", "shadow", "--index", "index-2", "--set", "index.insert=unique"]
     done = run("filter", "first.jsonl", *filtering, "--set", "route.shadow=true")

@@ -114,3 +114,12 @@ def test_equal_fingerprints_alone_share_the_key_of_equality() -> None:
     keys = equality_keys(fingerprints)[:, 0]
     assert keys[0] == keys[2]
     assert len(set(keys.tolist())) == 3
+
+
+def test_no_row_is_a_pair_with_itself(tmp_path: Path) -> None:
+    """Tables whose masks differ in few set bits had equal keys in one row."""
+    fingerprints = np.random.default_rng(3).integers(0, 2**64, (2_000, 1), np.uint64, endpoint=False)
+    parameters = Parameters(bits=64, distance_max=3)
+    assert all(left != right for left, right in joined(fingerprints, parameters, tmp_path))
+    keys, tables = keys_of(parameters, len(fingerprints))
+    assert all(len(set(row)) == tables for row in keys(fingerprints).tolist())

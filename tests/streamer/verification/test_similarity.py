@@ -100,16 +100,22 @@ def test_a_planted_length_relation_or_new_share_is_found(tmp_path: Path, planted
     assert words in str(findings)
 
 
-def test_pages_in_known_frames_may_be_longer_by_their_frame(tmp_path: Path) -> None:
-    """Their own text decides; what cannot be checked is counted."""
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize("sample", [None, 0])
+def test_pages_in_known_frames_may_be_longer_by_their_frame(tmp_path: Path, sample: int | None, restored: bool) -> None:
+    """Their own text decides; what cannot be checked is counted, whether or not texts are read."""
     settings = Settings.model_validate({"batch": {"records_max": 64}, "fingerprint": {"key": "public"}})
-    world = World(tmp_path, settings)
+    world = World(tmp_path / "first", settings)
     crawled = reprints("en", 0.25, articles=3, hosts=10, earlier_pages=12)
     bare = reprints("en", 0, articles=3, hosts=1)
     texts = [("bare.example", text) for text in bare.texts] + list(zip(crawled.hosts, crawled.texts, strict=True))
     world.fill([document(f"https://{host}/{at}", text) for at, (host, text) in enumerate(texts)])
     world.run()
-    findings = verified(world)
+    if restored:
+        world.directory = tmp_path / "restored"
+        world.fill([document("one more", others("en", 1, seed=7).texts[0])])
+        world.run()
+    findings = verified(world, sample=sample)
     assert wrong(findings) == {}
     lengths = [
         float(value.decode())
@@ -118,3 +124,30 @@ def test_pages_in_known_frames_may_be_longer_by_their_frame(tmp_path: Path) -> N
     ]
     left_out = sum(count for reason, count in findings.unchecked.items() if reason.startswith("lengths of pages"))
     assert left_out == int(np.count_nonzero(np.array(lengths) > 1.1)) > 0
+
+
+def test_a_restored_page_without_the_frame_that_decided_it_is_counted_and_not_blamed(tmp_path: Path) -> None:
+    """Its partition came back before the one whose pages teach the frame; no text is read."""
+    settings = Settings.model_validate({"batch": {"records_max": 64}, "fingerprint": {"key": "public"}})
+    world = World(tmp_path / "first", settings)
+    crawled = reprints("en", 0.25, articles=3, hosts=10, earlier_pages=12)
+    bare = reprints("en", 0, articles=3, hosts=1)
+    pages = [
+        document(f"https://{host}/{at}", text)
+        for at, (host, text) in enumerate(zip(crawled.hosts, crawled.texts, strict=True))
+    ]
+    world.fill(pages[:120], 1, partitions=2)
+    world.run()
+    world.fill([document(f"https://bare.example/{at}", text) for at, text in enumerate(bare.texts)])
+    world.run()
+    world.fill(pages[120:])
+    world.run()
+    for sample in (None, 0):
+        assert wrong(verified(world, sample=sample)) == {}
+    world.directory = tmp_path / "restored"
+    world.fill([document("one more", others("en", 1, seed=7).texts[0])])
+    world.run()
+    for sample in (None, 0):
+        findings = verified(world, sample=sample)
+        assert wrong(findings) == {}
+        assert findings.unchecked["lengths of pages in the frames of hosts, which do not count"] > 0

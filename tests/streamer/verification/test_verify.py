@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -314,6 +315,20 @@ def test_a_timestamp_of_0_may_come_out_as_1_for_confluent_kafka_can_write_no_oth
     findings = verified(world)
     assert findings["timestamp"].wrong == wrong_ones
     assert findings.unchecked["timestamps of 0, for which confluent-kafka writes 1"] == 1 - wrong_ones
+
+
+def test_a_timestamp_that_the_output_topic_gives_by_itself_is_counted_and_not_blamed(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    for topic in ("documents-unique", "documents-duplicate"):
+        for log, offset, record in outputs(world, topic):
+            log.records[offset] = replace(record, timestamp_ms=record.timestamp_ms + 60_000)
+    log_of = partial(MemoryOutputLog, world.broker, world.settings)
+    findings = verified(world, log_of(stamping=frozenset({"documents-unique", "documents-duplicate"})))
+    assert wrong(findings) == {}
+    stamped = len(outputs(world, "documents-unique")) + len(outputs(world, "documents-duplicate"))
+    assert findings.unchecked["timestamps that output topics give by themselves (LogAppendTime)"] == stamped
+    found = verified(world, log_of(stamping=frozenset({"documents-unique"})))
+    assert found["timestamp"].wrong == len(outputs(world, "documents-duplicate"))
 
 
 def renamed(record: Stored, position: str, stream: str, identity: str) -> Stored:
@@ -690,6 +705,30 @@ def test_a_restored_index_is_sound_and_one_that_restored_nothing_is_not(tmp_path
             index.begin(source, "documents", offset)
     again(world)
     assert len(wrong(verified(world))["journal-missing"]) > 6
+
+
+@pytest.mark.parametrize("sample", [None, 0])
+@pytest.mark.parametrize("sections", [{}, {"fingerprint": {"scheme": "simhash"}}, {"index": {"insert": "unique"}}])
+def test_an_index_that_was_restored_by_another_secret_key_is_sound_and_its_distances_are_counted(
+    tmp_path: Path, sections: dict[str, dict[str, object]], sample: int | None
+) -> None:
+    world = World(tmp_path / "first", Settings.model_validate(sections), key="secret")
+    world.fill([document(f"page-{number}", text) for number, text in enumerate(others("en", 120).texts)])
+    world.run()
+    before = verified(world, sample=sample)
+    assert wrong(before) == {}
+    assert before.counts["duplicate"] >= 15
+    world.directory = tmp_path / "restored"
+    again(world)
+    assert sum(world.restored) >= 100
+    findings = verified(world, sample=sample)
+    assert wrong(findings) == {}
+    assert findings.unchecked[BY_OTHER_SETTINGS] == 120
+    if world.settings.index.insert == "root" and world.settings.fingerprint.scheme == "minhash":
+        assert findings.unchecked["distances that another key or other settings than those of now measured"] >= 5
+    log, offset, record = outputs(world, "documents-duplicate")[-1]
+    log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.verdict", "unique"))
+    assert "contradiction" in wrong(verified(world, sample=sample))
 
 
 def test_a_document_like_one_that_was_updated_before_is_no_missed_match_in_a_restored_index(tmp_path: Path) -> None:

@@ -56,17 +56,27 @@ def test_the_checkpoint_is_written_like_this(tmp_path: Path) -> None:
     folder = opened(tmp_path)
     folder.register([ONE])
     folder.append(
-        {"unique.jsonl": b"a\n", "verdicts.jsonl": b"{}\n"}, [Delivered(ONE.path, ONE.name, ONE.stream, 1, "ab" * 16)]
+        {"unique.jsonl": b"a\n", "verdicts.jsonl": b"{}\n"},
+        [ONE.going_on(begin=0, lines=1, mark="ab" * 16, settings="1f")],
     )
     folder.close()
     assert (tmp_path / "checkpoint.json").read_text() == (
         '{"format":2,"compression":"","lengths":{"unique.jsonl":2,"duplicate.jsonl":0,"dead-letter.jsonl":0,"verdicts.jsonl":3},'
         '"sources":[{"path":"/data/one.jsonl","name":"one.jsonl","stream":"00000000000000000000000000000000",'
-        '"lines":1,"mark":"abababababababababababababababab"}]}\n'
+        '"lines":1,"mark":"abababababababababababababababab","settings":[["1f",0]]}]}\n'
     )
     again = opened(tmp_path)
-    assert again.sources == {ONE.path: Delivered(ONE.path, ONE.name, ONE.stream, 1, "ab" * 16)}
+    assert again.sources == {ONE.path: Delivered(ONE.path, ONE.name, ONE.stream, 1, "ab" * 16, (("1f", 0),))}
     again.close()
+
+
+def test_lines_are_known_by_the_settings_that_decided_them_and_those_of_older_checkpoints_by_none() -> None:
+    before = Delivered(ONE.path, ONE.name, ONE.stream, 5)
+    first = before.going_on(begin=5, lines=8, mark="", settings="1f")
+    same = first.going_on(begin=8, lines=9, mark="", settings="1f")
+    other = same.going_on(begin=9, lines=12, mark="", settings="2e")
+    assert [other.settings_at(line) for line in (0, 4, 5, 8, 9, 99)] == ["", "", "1f", "1f", "2e", "2e"]
+    assert len(other.settings) == 2
 
 
 def test_a_write_that_comes_in_pieces_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
