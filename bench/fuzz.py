@@ -2,8 +2,8 @@
 
     python -m bench.fuzz --seconds 60 --seed 1 --bytes-max 200000 --markup html
 
-Bytes, JSON of every type, mark-up of every shape. The value under way stands in a file, so that one that ends the process
-can be read there. Exits with 1 where a value took longer than --ms-max.
+Bytes, JSON of every type, mark-up of every shape. With `--values json`, numbers and strings that are hardly JSON. The value under
+way stands in a file, so that one that ends the process can be read there. Exits with 1 where a value took longer than --ms-max.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import orjson
 
+from bench import fuzz_json
 from index import Source
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import scheme_for
@@ -246,6 +247,10 @@ def _document(chance: random.Random, size: int) -> bytes:
     return orjson.dumps({"id": odd, "title": odd, "time": odd, "host": odd, "tags": [odd, text[:20]], "text": text})
 
 
+VALUES: dict[str, Callable[[random.Random, int], bytes]] = {"any": value, "json": fuzz_json.value}
+"""Makers of a value with about so many bytes, by the name of `--values`."""
+
+
 def settings_of(markup: str, scheme: str) -> Settings:
     """Settings under which every field of a value is looked at."""
     return Settings.model_validate(
@@ -270,6 +275,7 @@ def main() -> int:
     parser.add_argument("--bytes-max", type=int, default=200_000)
     parser.add_argument("--ms-max", type=float, default=5_000.0)
     parser.add_argument("--markup", choices=["none", "html", "html-main"], default="html")
+    parser.add_argument("--values", choices=sorted(VALUES), default="any")
     parser.add_argument("--scheme", choices=["minhash", "simhash"], default="minhash")
     parser.add_argument("--under-way", type=Path, default=Path("fuzz-under-way"))
     asked = parser.parse_args()
@@ -280,7 +286,7 @@ def main() -> int:
     slowest_ms, slowest = 0.0, b""
     deadline = time.monotonic() + asked.seconds
     while time.monotonic() < deadline:
-        given = value(chance, int(asked.bytes_max ** chance.random()))
+        given = VALUES[asked.values](chance, int(asked.bytes_max ** chance.random()))
         asked.under_way.write_bytes(given)
         begin = time.process_time()
         documents = decoder.decode([Record(Source("fuzz", 0), "fuzz", 0, None, given, 0)])

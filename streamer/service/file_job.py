@@ -70,6 +70,9 @@ class _ProgressBar(Listener):
     def batch(self, figures: BatchReport) -> None:
         self._totals.add(figures)
 
+    def odd_times(self, count: int) -> None:
+        self._totals.odd_times += count
+
 
 def known_streams(index: Index, names: Collection[str]) -> dict[str, list[tuple[str, Applied]]]:
     """Known streams under files' names, by name, each with its applied offset; oldest first."""
@@ -101,8 +104,7 @@ def require_documents(settings: Settings, path: Path, dead_letters_max: int | No
     limit = look.records - 1 if dead_letters_max is None else dead_letters_max
     if lines and look.dead_letters > limit:
         raise NoDocuments(
-            f"{path}: {look.complaint() or f'{look.dead_letters:,} of the first {look.records:,} records are dead letters'} "
-            f"Nothing was filtered; --dead-letters-max {RECORDS} filters such files."
+            f"{path}: {look.reasons()} Nothing was filtered; --dead-letters-max {RECORDS} filters such files."
         )
 
 

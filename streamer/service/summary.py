@@ -20,6 +20,7 @@ class Totals:
     suffix    of the outputs' files
     left_out  WARC records without a page, by kind, from each file's beginning
     audit     `audit.report.estimates` of the whole index; empty without an audit
+    odd_times documents whose time was not understood
     clusters  counts by `ClusterTable.choose`; empty if clusters are not written
 
     >>> Totals(records=500, seconds=2.0).records_per_second
@@ -36,6 +37,7 @@ class Totals:
     shadow: bool = False
     left_out: Counter[str] = field(default_factory=Counter)
     suffix: str = ".jsonl"
+    odd_times: int = 0
     audit: dict[str, Any] = field(default_factory=dict)
     clusters: dict[str, int] = field(default_factory=dict)
 
@@ -67,6 +69,7 @@ class Totals:
             "documents": self.records,
             **{verdict.label.replace("-", "_"): self.verdict(verdict) for verdict in _SHOWN},
             "already_decided": self.before + self.replayed,
+            "odd_times": self.odd_times,
             "left_out": dict(sorted(self.left_out.items())),
             "seconds": self.seconds,
             "documents_per_second": self.records_per_second,
@@ -95,6 +98,8 @@ def table(totals: Totals, out: Path) -> PlainTable:
         rows.add_row("already decided", known, "by an earlier run: same verdicts, nothing changed")
     if totals.left_out:
         rows.add_row("no documents", totals.left_out.total(), left_out_in_words(totals.left_out))
+    if totals.odd_times:
+        rows.add_row("odd times", totals.odd_times, "not understood (decode.time), so taken as no time")
     for measured in ("recall", "precision"):
         if totals.audit and totals.audit[measured]["estimate"] is not None:
             estimate = Estimate(**totals.audit[measured])
