@@ -3,9 +3,9 @@
     python -m bench.fuzz --seconds 60 --seed 1 --bytes-max 200000 --markup html
     python -m bench.fuzz --seconds 60 --of archives
 
-Bytes, JSON of every type, mark-up of every shape; with `--of`, whole archives or the rows of Parquet files. The input
-under way stands in a file, so that one that ends the process can be read there. Exits with 1 where an input took longer than
---ms-max.
+Bytes, JSON of every type, mark-up of every shape; with `--of`, numbers and strings that are hardly JSON, whole archives or
+the rows of Parquet files. The input under way stands in a file, so that one that ends the process can be read there. Exits
+with 1 where an input took longer than --ms-max.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import orjson
 
-from bench import fuzz_archives, fuzz_parquet
+from bench import fuzz_archives, fuzz_json, fuzz_parquet
 from index import Source
 from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.scheme import scheme_for
@@ -250,6 +250,10 @@ def _document(chance: random.Random, size: int) -> bytes:
     return orjson.dumps({"id": odd, "title": odd, "time": odd, "host": odd, "tags": [odd, text[:20]], "text": text})
 
 
+VALUES: dict[str, Callable[[random.Random, int], bytes]] = {"any": value, "json": fuzz_json.value}
+"""Makers of a value with about so many bytes, by the name of `--values`."""
+
+
 def settings_of(markup: str, scheme: str) -> Settings:
     """Settings under which every field of a value is looked at."""
     return Settings.model_validate(
@@ -288,7 +292,7 @@ def kind_of(asked: str, settings: Settings, folder: Path) -> tuple[Made, Look]:
         return fuzz_archives.archive, fuzz_archives.outcomes(settings)
     if asked == "parquet":
         return fuzz_parquet.file, record_outcomes(settings, lambda made: fuzz_parquet.lines(made, folder))
-    return value, record_outcomes(settings, lambda made: [made])
+    return (fuzz_json.value if asked == "json" else value), record_outcomes(settings, lambda made: [made])
 
 
 def main() -> int:
@@ -298,7 +302,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bytes-max", type=int, default=200_000)
     parser.add_argument("--ms-max", type=float, default=5_000.0)
-    parser.add_argument("--of", choices=["archives", "parquet", "values"], default="values")
+    parser.add_argument("--of", choices=["archives", "json", "parquet", "values"], default="values")
     parser.add_argument("--markup", choices=["none", "html", "html-main"], default="html")
     parser.add_argument("--scheme", choices=["minhash", "simhash"], default="minhash")
     parser.add_argument("--under-way", type=Path, default=Path("fuzz-under-way"))

@@ -1,5 +1,6 @@
 """Answers of the HTTP API: a question and its payload in, a status and JSON out. No HTTP here."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
@@ -19,6 +20,8 @@ from streamer.records.any_json import loads
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
+
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 PAIRS_MAX = 50
 """Maximum near-duplicate pairs in an answer."""
@@ -142,7 +145,9 @@ def parse_documents(payload: bytes, documents_max: int) -> list[Value]:
         if type(document) not in (dict, str):
             message = "must be an object, or a string if decode.format is text"
             raise Refused(HTTPStatus.BAD_REQUEST, f"documents[{place}]", message)
-    return [document.encode() if type(document) is str else document for document in documents]
+    return [
+        _HALF_A_PAIR.sub("\ufffd", document).encode() if type(document) is str else document for document in documents
+    ]
 
 
 def _checked(answer: Answer) -> dict[str, object]:

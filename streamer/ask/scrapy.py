@@ -156,7 +156,9 @@ class _WithBytes(ScrapyJSONEncoder):
 def _json_of(item: Any, *, bytes_as_text: bool) -> bytes:
     fields: Mapping[str, Any] = ItemAdapter(item).asdict()
     return json.dumps(fields, cls=_WithBytes if bytes_as_text else ScrapyJSONEncoder, ensure_ascii=False).encode(
-        "utf-8", "surrogatepass"
+        # Half a pair of surrogates becomes its escape sequence in JSON.
+        "utf-8",
+        "backslashreplace",
     )
 
 

@@ -386,11 +386,13 @@ def forget(settings: Settings, ids: Sequence[str]) -> None:
 
     from streamer.explain.positions import position_text
     from streamer.index_admin import tables, tools
+    from streamer.records.decode import bounded_id
 
     options.log_as_set(settings, "info")
+    asked = [bounded_id(each) for each in ids]
     with tools.open_for_writing(settings) as index:
         with tables.progress_bar("searching ids", _entries(index)) as progress:
-            documents = index.forget(ids, progress)
+            documents = index.forget(asked, progress)
         names = index.stream_names()
     log = structlog.get_logger(__name__)
     forgotten = []
@@ -398,7 +400,7 @@ def forget(settings: Settings, ids: Sequence[str]) -> None:
         position = position_text(document.position, names)
         log.info("forgotten", id=document.id, position=position, number=document.number)
         forgotten.append({"id": document.id, "position": position, "number": document.number})
-    missing = sorted(set(ids) - {document.id for document in documents})
+    missing = sorted(set(asked) - {document.id for document in documents})
     show({"forgotten": forgotten, "not_found": missing}, f"forgotten: {len(forgotten):,}")
     if missing:
         click.echo(f"no indexed document has the id {', '.join(missing)}", err=True)

@@ -10,6 +10,7 @@ from streamer.explain.positions import position_text, positions_of
 from streamer.explain.story import story_as_json
 from streamer.explain.texts import with_texts
 from streamer.explain.wording import deciding, measure_of, rules_of, wording_of
+from streamer.records.decode import bounded_id
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
@@ -51,7 +52,7 @@ def explain(
     full        all of the texts, else excerpts around differing words
     """
     positions = positions_of(asked, index.stream_names(), over_files=over_files)
-    decisions = [*reversed(index.decided([asked])), *(each for each in index.decided_at(positions) if each)]
+    decisions = [*reversed(index.decided([bounded_id(asked)])), *(each for each in index.decided_at(positions) if each)]
     decisions = list({(each.position, each.verdict): each for each in decisions}.values())
     explanations = [_explanation(index, settings, each) for each in decisions[:limit]]
     problem = "" if decisions else _problem(index, asked, positions)

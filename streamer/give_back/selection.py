@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from index import Position
 from streamer.errors import SettingsError
-from streamer.records.decode import Document, date_ms
+from streamer.records.decode import Document
+from streamer.records.forms.times import date_ms
 from streamer.records.hosts import host_of as host_of_name
 from streamer.transports.output_log import Output
 

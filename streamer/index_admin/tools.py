@@ -20,6 +20,7 @@ from streamer.explain.texts import comparable_scheme
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.scheme import Scheme, key_for, knows_key
+from streamer.records.decode import bounded_id
 from streamer.service.wiring import open_with_scheme, usable_directory
 from streamer.settings.settings import Settings
 
@@ -179,7 +180,7 @@ def seek_id(index: Index, id_: str) -> list[Query]:
     """Decisions on an id, oldest first."""
     return [
         Query(each.kind, None if each.document is None else np.array([each.document.fingerprint], np.uint64), each)
-        for each in index.decided([id_])
+        for each in index.decided([bounded_id(id_)])
     ]
 
 

@@ -92,6 +92,10 @@ WITHOUT_HOST = counter(
     "neardup_documents_without_host_total",
     "Documents without a host; 0 if the index learns no templates, or decode.host_scope is none.",
 )
+ODD_TIMES = counter(
+    "neardup_odd_times_total",
+    "Documents whose time (decode.time) was not understood, so that their record's timestamp counts.",
+)
 HOST_DOCUMENTS = gauge(
     "neardup_host_documents",
     "Recent documents of one of the ten worst hosts, by their share of near (not exact) duplicates.",

@@ -5,22 +5,22 @@ A bad optional field counts as missing; a bad text makes a dead letter.
 
 import codecs
 import re
+import reprlib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import orjson
 import xxhash
 from jsonpointer import JsonPointer
 
-from streamer.records.charsets import SCRIPTS, guessed
+from streamer.records import any_json
+from streamer.records.forms import hints
+from streamer.records.forms.times import time_ms
 from streamer.records.hosts import host_reader
 from streamer.records.reason import Reason
 from streamer.records.record import Record
-from streamer.records.schemas import MAGIC, PREFIX_BYTES, Schemas, Undecodable, schema_of
+from streamer.records.schemas import PREFIX_BYTES, Schemas, Undecodable, schema_of
 from streamer.settings.decode import PRESETS
 from streamer.settings.settings import Decode
 from streamer.settings.types import PlainText
@@ -35,10 +35,9 @@ _UNREADABLE = "unreadable"
 
 _PLAIN = "text/plain"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_TIME_MS_MAX = 253_402_300_799_999
-"""The last millisecond of the year 9999."""
-_SECONDS_MAX = 10**11
-"""A larger number is milliseconds: as seconds it exceeds the year 5100, as milliseconds it is 1973."""
+_EXAMPLE_CHARACTERS = 60
+_NO_TIMES: tuple[Any, ...] = (None, "", [], {})
+"""What says that there is no time."""
 _DOUBLE_EXACT_MAX = 2**53
 """Beyond this, the parser rounds whole numbers: two ids could become one."""
 
@@ -46,22 +45,6 @@ _DOUBLE_EXACT_MAX = 2**53
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
-# Java's and HTTP's date formats. Other zone names are ambiguous (CST is four zones) and not read.
-_NAMED_DATE = re.compile(
-    r"[A-Z][a-z]{2} [A-Z][a-z]{2} \d{2} \d{2}:\d{2}:\d{2} (?:UTC|GMT) \d{4}"
-    r"|[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} (?:UTC|GMT|[+-]\d{4})",
-    re.ASCII,
-)
-
-_FORMATS = {
-    MAGIC: "this looks like the wire format of a schema registry: set decode.format",
-    b"WARC/": "this is WARC: `streamer produce` sends the pages of such files, for decode.preset = warc",
-    b"PAR1": "this is Parquet: `streamer produce` sends the rows of such files",
-    b"Obj\x01": "this is an Avro file: decode.format = avro reads records with the schema of a registry",
-    b"\x1f\x8b": "this is compressed by gzip: send it decompressed",
-    b"\x28\xb5\x2f\xfd": "this is compressed by Zstandard: send it decompressed",
-    b"<": "this is a page or XML: decode.format = text reads it, with fingerprint.markup = html",
-}
 
 
 @dataclass(slots=True)
@@ -73,6 +56,7 @@ class Document:
     host      from its field, else from a URL as id
     metadata  keywords, tags, references, in the settings' order
     named     whether the id is from its field; only such ids identify versions of a page
+    odd_time  the time's field if it is not understood, shortened; else empty
 
     >>> page = Document("https://example.com/a", "one text", time_ms=1_000, named=True)
     >>> page == Document("https://example.com/a", "one text", time_ms=1_000, named=False)
@@ -86,6 +70,7 @@ class Document:
     host: str | None = None
     metadata: tuple[str, ...] = ()
     named: bool = field(default=False, compare=False)
+    odd_time: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +176,7 @@ class Decoder:
         try:
             tree = orjson.loads(value)
         except orjson.JSONDecodeError as error:
-            _require_utf_8(value)
-            repaired = _ESCAPE.sub(_repair, value)
-            if repaired == value:
-                raise _no_json(value, str(error)) from error
-            return self._from_json(record, repaired)
+            tree = _any_tree(value, error)
         # Most fields are keys of an object: one step each.
         at_top = self._are_keys and type(tree) is dict
         values = map(tree.get, self._keys) if at_top else [_resolve(tree, parts) for parts in self._fields]
@@ -205,11 +186,13 @@ class Decoder:
             field_id, time, *hosts = (
                 (each[:1] or [None])[0] if type(each) is list else each for each in (field_id, time, *hosts)
             )
+        if type(field_id) is float and abs(field_id) > _DOUBLE_EXACT_MAX:
+            field_id = self._exact_id(value)
         field_id = None if field_id is None else _identity(field_id)
         identity = field_id or _key_text(record)
         if type(text) is not str:
             raise self._no_text(tree, text, identity)
-        time_ms = None if time is None else _time_ms(time)
+        moment_ms = None if time is None else time_ms(time)
         host = None
         for value in hosts:
             if value is not None and (host := self._host_of(value)) is not None:
@@ -222,11 +205,21 @@ class Decoder:
             identity or record.position,
             text,
             title if type(title) is str else "",
-            record.timestamp_ms if time_ms is None else time_ms,
+            record.timestamp_ms if moment_ms is None else moment_ms,
             host,
             self._keywords(tree) if self._metadata else (),
             field_id is not None,
+            reprlib.repr(time)[:_EXAMPLE_CHARACTERS] if moment_ms is None and time not in _NO_TIMES else "",
         )
+
+    def _exact_id(self, value: bytes) -> Any:
+        """The id with all its digits; None if the value is nested too deep for the library that keeps them."""
+        try:
+            tree = any_json.exact(_ESCAPE.sub(_repair, value))
+        except RecursionError:
+            return None
+        field_id = _resolve(tree, self._fields[2])
+        return next(iter(field_id), None) if self._lists and type(field_id) is list else field_id
 
     def _no_text(self, tree: Any, text: Any, identity: str | None) -> Undecodable:
         if text is not None:
@@ -237,7 +230,7 @@ class Decoder:
             raise Undecodable(Reason.UNREADABLE, str(tree[_UNREADABLE]))
         if type(tree) is dict:
             keys = ", ".join(key[:30] for key in list(tree)[:8])
-            detail += f" (or null); the keys are: {keys}" if tree else "; the object is empty"
+            detail += f" (or it is null or NaN); the keys are: {keys}" if tree else "; the object is empty"
         else:
             detail += f": the value is {_KINDS[type(tree)]}, not an object"
         return Undecodable(Reason.NO_TEXT, detail, identity)
@@ -295,35 +288,30 @@ def _repair(match: re.Match[bytes]) -> bytes:
     return rb"\ufffd" if match.group(1) is not None else match.group()
 
 
+def _any_tree(value: bytes, error: orjson.JSONDecodeError) -> Any:
+    """A value that orjson refused: half pairs of surrogates are U+FFFD, the rest is as in `any_json`. Raises Undecodable."""
+    _require_utf_8(value)
+    why, repaired = str(error), _ESCAPE.sub(_repair, value)
+    try:
+        if "depth limit exceeded" not in why:
+            return any_json.loads(repaired)
+    except RecursionError as deep:
+        why = f"depth limit exceeded: {deep}"
+    except ValueError as second:
+        why = why if repaired == value else str(second)
+    if (name := hints.name_of(value)) is not None:
+        raise Undecodable(Reason.NOT_JSON, name) from error
+    if "depth limit exceeded" in why:
+        raise Undecodable(Reason.NESTED_TOO_DEEP, why) from error
+    raise Undecodable(Reason.NOT_JSON, why + hints.odd_number(value)) from error
+
+
 def _require_utf_8(value: bytes) -> None:
     try:
         value.decode()
     except UnicodeDecodeError as error:
-        detail = f"byte {error.start} of {len(value)} is not UTF-8: {error.reason}{_guessed_charset(value)}"
-        raise Undecodable(Reason.NOT_UTF_8, _named_format(value) or detail) from error
-
-
-def _no_json(value: bytes, why: str) -> Undecodable:
-    if (name := _named_format(value)) is not None:
-        return Undecodable(Reason.NOT_JSON, name)
-    too_deep = "depth limit exceeded" in why or "ecursion limit" in why
-    return Undecodable(Reason.NESTED_TOO_DEEP if too_deep else Reason.NOT_JSON, why)
-
-
-def _named_format(value: bytes) -> str | None:
-    """What a value is by its first bytes, if no setting decodes it, and what to do."""
-    return next((words for begin, words in _FORMATS.items() if value.startswith(begin)), None)
-
-
-def _guessed_charset(value: bytes) -> str:
-    """A hint if bytes that are no UTF-8 read as a charset for another script than the Latin one; else empty."""
-    name = guessed(value)
-    charset = {"gbk": "gb18030"}.get(name, name)
-    if name in SCRIPTS:
-        with suppress(UnicodeDecodeError, LookupError):
-            value.decode(charset)
-            return f"; it reads as {SCRIPTS[name]} in decode.charset = {charset}"
-    return ""
+        detail = f"byte {error.start} of {len(value)} is not UTF-8: {error.reason}{hints.charset_hint(value)}"
+        raise Undecodable(Reason.NOT_UTF_8, hints.name_of(value) or detail) from error
 
 
 def _plain_text(record: Record, value: bytes) -> Document:
@@ -333,9 +321,9 @@ def _plain_text(record: Record, value: bytes) -> Document:
 
 def _identity(value: Any) -> str | None:
     if type(value) is str:
-        return _bounded_id(value) if value else None
+        return bounded_id(value) if value else None
     if type(value) is int or (type(value) is float and abs(value) <= _DOUBLE_EXACT_MAX):
-        return str(value)
+        return bounded_id(str(value))
     return None
 
 
@@ -343,15 +331,20 @@ def _key_text(record: Record) -> str | None:
     if not record.key:
         return None
     try:
-        return _bounded_id(record.key.decode())
+        return bounded_id(record.key.decode())
     except UnicodeDecodeError:
         return None
 
 
-def _bounded_id(identity: str) -> str:
+def bounded_id(identity: str) -> str:
+    """An id as it is indexed: one of more than ID_BYTES_MAX bytes ends in a digest of the whole.
+
+    >>> bounded_id("a"), len(bounded_id("a" * 5_000)), bounded_id(bounded_id("a" * 5_000)) == bounded_id("a" * 5_000)
+    ('a', 2048, True)
+    """
     if len(identity) * 4 <= ID_BYTES_MAX:
         return identity
-    encoded = identity.encode()
+    encoded = identity.encode(errors="surrogatepass")
     if len(encoded) <= ID_BYTES_MAX:
         return identity
     digest = "#" + xxhash.xxh3_128_hexdigest(encoded)
@@ -360,30 +353,3 @@ def _bounded_id(identity: str) -> str:
 
 def _bounded(detail: str) -> str:
     return detail if len(detail) <= DETAIL_CHARACTERS_MAX else detail[: DETAIL_CHARACTERS_MAX - 3] + "..."
-
-
-def _time_ms(value: Any) -> int | None:
-    """Milliseconds since 1970; None outside the years 1 to 9999."""
-    if type(value) is str:
-        text = value.strip()
-        if text.isdecimal() and text.isascii() and len(text) != 8:
-            return _epoch_ms(int(text)) if len(text) < 16 else None
-        return date_ms(text) if len(text) <= 64 else None
-    return _epoch_ms(value) if type(value) in (int, float) else None
-
-
-def _epoch_ms(number: float) -> int | None:
-    if abs(number) > _TIME_MS_MAX:
-        return None
-    return round(number * 1_000) if abs(number) < _SECONDS_MAX else round(number)
-
-
-def date_ms(text: str) -> int | None:
-    """Milliseconds since 1970 from ISO 8601, HTTP's or Java's form; UTC without a zone."""
-    try:
-        moment = parsedate_to_datetime(text) if _NAMED_DATE.fullmatch(text) else datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return round(moment.timestamp() * 1_000)
-    except (ValueError, OverflowError):
-        return None

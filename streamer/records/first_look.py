@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import structlog
 
+from index import Verdict
 from streamer.records.decode import DeadLetter, Document
-from streamer.records.reason import Reason
+from streamer.records.reason import Reason, label
 from streamer.settings.settings import Decode
 
 log = structlog.get_logger(__name__)
@@ -21,13 +22,16 @@ _REMEDIES = {
     Reason.NO_TEXT: "Name the field with the text in decode.text.",
     Reason.TEXT_NOT_STRING: "Name the field with the text in decode.text.",
     Reason.NOT_JSON: "Set decode.format to what the values are.",
-    Reason.NOT_UTF_8: "Name the values' charset in decode.charset.",
+    Reason.NOT_UTF_8: "Name the values' charset in decode.charset, or convert them to UTF-8.",
     Reason.TOO_LARGE: "Raise decode.value_bytes_max or decode.characters_max.",
     Reason.NOT_OF_REGISTRY: "Set decode.format to what the values are.",
     Reason.SCHEMA_UNKNOWN: "Name the registry with the values' schemas in decode.registry_url.",
     Reason.NOT_AVRO: "Set decode.format to what the values are.",
 }
 """What to do about wrong input, by the dead letters' reason."""
+
+_ADVICE = "this "
+"""What a detail begins with that says itself what to do."""
 
 DOCUMENTS_MIN = 100
 """Fewest documents for a warning in a shorter run."""
@@ -121,11 +125,54 @@ class WrongInput:
 
     def complaint(self) -> str | None:
         """One line about wrong input, with an example and what to do; None if enough records are documents."""
-        if not self._dead:
-            return None
-        ((reason, count),) = self._dead.most_common(1)
-        if reason not in _REMEDIES or count < DEAD_SHARE * self.records:
-            return None
-        are = "is a dead letter" if count == 1 else "are dead letters"
-        label = reason.name.lower().replace("_", "-")
-        return f"{count:,} of the first {self.records:,} records {are} ({label}): {self._details[reason]}. {_REMEDIES[reason]}"
+        count = sum(count for reason, count in self._dead.items() if reason in _REMEDIES)
+        return self.reasons() if self._dead and count >= DEAD_SHARE * self.records else None
+
+    def reasons(self) -> str:
+        """Every reason, the most frequent first, with an example and what to do about it."""
+        dead = self.dead_letters
+        are = "is a dead letter" if dead == 1 else "are dead letters"
+        begin = f"{dead:,} of the first {self.records:,} records {are}"
+        if len(self._dead) == 1:
+            ((reason, _),) = self._dead.items()
+            return f"{begin} ({label(Verdict.DEAD_LETTER, reason)}): {self._advice(reason)}"
+        return " ".join(
+            [
+                f"{begin}.",
+                *(
+                    f"{count:,} {label(Verdict.DEAD_LETTER, reason)}: {self._advice(reason)}"
+                    for reason, count in self._dead.most_common()
+                ),
+            ]
+        )
+
+    def _advice(self, reason: Reason) -> str:
+        detail = self._details[reason]
+        return (
+            f"{detail}." if detail.startswith(_ADVICE) or reason not in _REMEDIES else f"{detail}. {_REMEDIES[reason]}"
+        )
+
+
+class OddTimes:
+    """Counts documents whose time is not understood, and warns once with an example.
+
+    >>> look = OddTimes()
+    >>> look.see([Document("a", "text"), DeadLetter(Reason.NOT_JSON, "", None)])
+    0
+    """
+
+    def __init__(self) -> None:
+        self._watches = True
+
+    def see(self, documents: Sequence[Document | DeadLetter]) -> int:
+        """Examine the next documents; returns how many have such a time."""
+        odd = [document for document in documents if isinstance(document, Document) and document.odd_time]
+        if odd and self._watches:
+            self._watches = False
+            log.warning(
+                "a time is not understood, so the record's own counts",
+                id=odd[0].id,
+                time=odd[0].odd_time,
+                remedy="Name the field with the time in decode.time, in a form of docs/inputs.md.",
+            )
+        return len(odd)

@@ -70,6 +70,9 @@ class _ProgressBar(Listener):
     def batch(self, figures: BatchReport) -> None:
         self._totals.add(figures)
 
+    def odd_times(self, count: int) -> None:
+        self._totals.odd_times += count
+
 
 def _bar(console: Console) -> Progress:
     return Progress(
@@ -116,8 +119,8 @@ def require_documents(settings: Settings, path: Path, dead_letters_max: int | No
     limit = look.records - 1 if dead_letters_max is None else dead_letters_max
     if records and look.dead_letters > limit:
         raise NoDocuments(
-            f"{path}: {look.complaint() or f'{look.dead_letters:,} of the first {look.records:,} records are dead letters'}"
-            f"{array_hint(records[0].value or b'', path)} Nothing was filtered; --dead-letters-max {RECORDS} filters such files."
+            f"{path}: {look.reasons()}{array_hint(records[0].value or b'', path)} Nothing was filtered; "
+            f"--dead-letters-max {RECORDS} filters such files."
         )
 
 

@@ -28,7 +28,7 @@ import structlog
 from index import Source
 from streamer.errors import DeliveryDoubtful, TrialFailed
 from streamer.observe.batch_report import BatchReport, Stopwatch
-from streamer.records.first_look import MissingHosts, WrongInput
+from streamer.records.first_look import MissingHosts, OddTimes, WrongInput
 from streamer.records.record import Batch
 from streamer.service.pipeline import Prefetcher, Step, Work
 from streamer.service.poison.attempts import PURE_STEPS, Attempts
@@ -105,6 +105,9 @@ class Listener(RestoringListener):
 
     def without_host(self, count: int) -> None:
         """So many of a batch's documents lack the expected host."""
+
+    def odd_times(self, count: int) -> None:
+        """So many of a batch's documents have a time that was not understood."""
 
 
 class StartingOffsets(Protocol):
@@ -260,6 +263,7 @@ class PreparingLoop(Loop):
         self._processes = preparation.processes
         self._missing_hosts = preparation.missing_hosts
         self._wrong_input = WrongInput()
+        self._odd_times = OddTimes()
 
     @contextmanager
     def _resources(self) -> Iterator[None]:
@@ -317,6 +321,7 @@ class PreparingLoop(Loop):
             self._begin_ahead()
         self._attempts.loop.name(whole)
         self._listener.without_host(self._missing_hosts.see(work.documents))
+        self._listener.odd_times(self._odd_times.see(work.documents))
         self._wrong_input.see(work.documents)
         return work
 

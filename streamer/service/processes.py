@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
@@ -100,6 +101,7 @@ class Prepared(NamedTuple):
     times_ms: list[int]
     hosts: list[str | None]
     named: list[bool]
+    odd_times: dict[int, str]
     letters: dict[int, DeadLetter]
     fingerprints: Fingerprints
 
@@ -113,6 +115,7 @@ class Prepared(NamedTuple):
             [text.time_ms for text in texts],
             [text.host for text in texts],
             [text.named for text in texts],
+            {row: text.odd_time for row, text in enumerate(texts) if text.odd_time},
             letters,
             fingerprints,
         )
@@ -120,9 +123,9 @@ class Prepared(NamedTuple):
     def documents(self) -> list[Document | DeadLetter]:
         """The documents again, with empty texts, titles and metadata."""
         columns = zip(self.ids, self.times_ms, self.hosts, self.named, strict=True)
-        documents: list[Document | DeadLetter] = [
-            Document(id_, "", "", ms, host, (), named) for id_, ms, host, named in columns
-        ]
+        documents: list[Any] = [Document(id_, "", "", ms, host, (), named) for id_, ms, host, named in columns]
+        for row, odd_time in self.odd_times.items():
+            documents[row] = replace(documents[row], odd_time=odd_time)
         for row, letter in self.letters.items():
             documents[row] = letter
         return documents

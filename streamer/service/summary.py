@@ -23,6 +23,7 @@ class Totals:
     remarks   sentences about what the inputs hold and no record does
     audit     `audit.report.estimates` of the whole index; empty without an audit
     unread    inputs that could not be read to their end, each with the reason; empty if there are none
+    odd_times documents whose time was not understood
     clusters  counts by `ClusterTable.choose`; empty if clusters are not written
 
     >>> Totals(records=500, seconds=2.0).records_per_second
@@ -40,6 +41,7 @@ class Totals:
     left_out: Counter[str] = field(default_factory=Counter)
     remarks: list[str] = field(default_factory=list)
     suffix: str = ".jsonl"
+    odd_times: int = 0
     audit: dict[str, Any] = field(default_factory=dict)
     unread: str = ""
     clusters: dict[str, int] = field(default_factory=dict)
@@ -77,6 +79,7 @@ class Totals:
             "documents": self.records,
             **{verdict.label.replace("-", "_"): self.verdict(verdict) for verdict in _SHOWN},
             "already_decided": self.before + self.replayed,
+            "odd_times": self.odd_times,
             "left_out": dict(sorted(self.left_out.items())),
             "remarks": self.remarks,
             "seconds": self.seconds,
@@ -109,6 +112,8 @@ def table(totals: Totals, out: Path) -> PlainTable:
         rows.add_row("unread files", len(totals.unread.splitlines()), "read up to a line: see below")
     if totals.left_out:
         rows.add_row("no documents", totals.left_out.total(), left_out_in_words(totals.left_out))
+    if totals.odd_times:
+        rows.add_row("odd times", totals.odd_times, "not understood (decode.time), so taken as no time")
     for measured in ("recall", "precision"):
         if totals.audit and totals.audit[measured]["estimate"] is not None:
             estimate = Estimate(**totals.audit[measured])

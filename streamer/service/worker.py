@@ -138,6 +138,10 @@ class MetricsListener(Listener):
         """See `Listener`."""
         self._measures.count(definitions.WITHOUT_HOST, count)
 
+    def odd_times(self, count: int) -> None:
+        """See `Listener`."""
+        self._measures.count(definitions.ODD_TIMES, count)
+
     def restored(self, count: int) -> None:
         """See `RestoringListener`."""
         self._beat()

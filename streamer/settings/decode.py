@@ -7,14 +7,24 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from streamer.settings.types import File, Pointer, Section
 
+_JSON = '\n{}"\\u0041:,[]'
+"""What has to be the same in every charset, and is no escape sequence there."""
+
 
 def _charset(name: str) -> str:
     try:
-        is_known = "\n{}".encode(name) == b"\n{}"
+        is_known = (
+            _JSON.encode(name) == _JSON.encode() and _JSON.encode().decode(name) == _JSON and name.lower() != "idna"
+        )
     except (LookupError, UnicodeError):
         is_known = False
     if not is_known:
-        raise ValueError("not a charset that Python knows and in which ASCII is ASCII")
+        wide = (
+            ": convert the values to UTF-8, as by iconv"
+            if name.lower().startswith(("utf-16", "utf-32", "utf_16", "utf16"))
+            else ""
+        )
+        raise ValueError(f"not a charset that Python knows and in which ASCII is ASCII{wide}")
     return name
 
 
@@ -53,7 +63,9 @@ class Decode(Section):
     id: Pointer | None = None
     """Pointer to the id. Without one, the record's key is the id, else its position."""
     time: Pointer | None = None
-    """Pointer to the time: ISO 8601, or seconds or milliseconds since 1970. Without one, the record's timestamp counts."""
+    """Pointer to the time, [in any usual form](inputs.md#times). Without one, or if it is not understood, the record's timestamp
+    counts.
+    """
     host: Pointer | None = None
     """Pointer to the document's host or URL. The guard counts by it, and templates are learnt by it. An id that is a URL
     also names a host.

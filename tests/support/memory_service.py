@@ -53,6 +53,7 @@ class World:
     gaps: list[int] = field(default_factory=list)
     skipped: list[tuple[str, int, int]] = field(default_factory=list)
     without_host: list[int] = field(default_factory=list)
+    odd_times: list[int] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     starts: int = 0
@@ -108,6 +109,7 @@ class World:
                 batch=self.reports.append,
                 skipped=lambda *skipped: self.skipped.append(skipped),
                 without_host=self.without_host.append,
+                odd_times=self.odd_times.append,
                 restored=self.restored.append,
                 behind=self.behind.append,
                 gaps=self.gaps.append,

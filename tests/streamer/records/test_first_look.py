@@ -135,9 +135,33 @@ def test_nine_tenths_of_dead_letters_for_one_reason_are_warned_of_once_with_an_e
     assert "decode.text" in line
 
 
-def test_fewer_dead_letters_or_ones_for_several_reasons_are_no_wrong_input() -> None:
+def test_fewer_dead_letters_are_no_wrong_input() -> None:
     assert complained(documents(101), dead(RECORDS - 101), end=True) == []
-    assert complained(dead(RECORDS // 2), dead(RECORDS // 2, Reason.NOT_JSON), end=True) == []
+
+
+def test_several_reasons_are_all_named_with_an_example_and_what_to_do() -> None:
+    (line,) = complained(dead(600), dead(300, Reason.NOT_JSON), dead(50, Reason.TOMBSTONE), documents(50), end=True)
+    assert line == (
+        "950 of the first 1,000 records are dead letters. 600 no-text: example 0. Name the field with the text in decode.text. "
+        "300 not-json: example 0. Set decode.format to what the values are. 50 tombstone: example 0."
+    )
+
+
+def test_advice_in_the_example_is_not_contradicted_by_the_reasons_own() -> None:
+    (line,) = complained([DeadLetter(Reason.NOT_JSON, "this is UTF-16: convert it to UTF-8", None)], end=True)
+    assert line.endswith("(not-json): this is UTF-16: convert it to UTF-8.")
+
+
+@pytest.mark.parametrize("reasons", [1, 3])
+def test_a_file_without_a_document_says_every_reason_and_that_nothing_was_filtered(
+    tmp_path: Path, reasons: int
+) -> None:
+    (tmp_path / "pages.jsonl").write_bytes(b"\n".join([b"{}", b"no json", b'{"text": 3}'][:reasons]) + b"\n")
+    done = run("filter", tmp_path / "pages.jsonl", "--out", tmp_path / "out", "--index", tmp_path / "index")
+    assert done.code != 0
+    said = " ".join(done.err.split())
+    assert all(label in said for label in ("no-text", "not-json", "text-not-string")[:reasons])
+    assert ". Nothing was filtered" in said
 
 
 @pytest.mark.parametrize("reason", [Reason.TOMBSTONE, Reason.UNREADABLE, Reason.POISON])

@@ -1,0 +1,1 @@
+"""Forms of a value: times, and what no setting reads."""
