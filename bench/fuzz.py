@@ -250,10 +250,6 @@ def _document(chance: random.Random, size: int) -> bytes:
     return orjson.dumps({"id": odd, "title": odd, "time": odd, "host": odd, "tags": [odd, text[:20]], "text": text})
 
 
-VALUES: dict[str, Callable[[random.Random, int], bytes]] = {"any": value, "json": fuzz_json.value}
-"""Makers of a value with about so many bytes, by the name of `--values`."""
-
-
 def settings_of(markup: str, scheme: str) -> Settings:
     """Settings under which every field of a value is looked at."""
     return Settings.model_validate(

@@ -1,4 +1,4 @@
-"""JSON with numbers and strings as no careful writer writes them, for `bench.fuzz --values json`."""
+"""JSON with numbers and strings as no careful writer writes them, for `bench.fuzz --of json`."""
 
 import random
 
