@@ -86,6 +86,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [item for item in items if tier is None or belongs(item, tier)]
     config.stash[LEFT_OUT] = len(items) - len(chosen)
     items[:] = chosen
+    for item in items:
+        if BROKERS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.kafka)
     if hasattr(config, "workerinput"):
         # Tests over brokers wait most of the time: they begin first, so that no process is left with them at the end.
         items.sort(key=lambda item: not BROKERS & set(getattr(item, "fixturenames", ())))
