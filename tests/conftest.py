@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from deploy.local_kafka import LocalKafka
     from tests.support.secure_kafka import SecureKafka
 
-SHARED_KAFKA = pytest.StashKey["SharedKafka"]()
+FOLDER = pytest.StashKey[Path]()
+"""Where the processes of a run meet."""
+
 LEFT_OUT = pytest.StashKey[int]()
 EXAMPLES_PERCENT = {"quick": 25, "standard": 100, "long": 200}
 """Of the number that a test by example names, by profile; see tests/support/examples.py."""
@@ -52,36 +56,42 @@ def pytest_configure(config: pytest.Config) -> None:
         for name, percent in EXAMPLES_PERCENT.items():
             hypothesis.settings.register_profile(name, deadline=None, max_examples=percent)
         hypothesis.settings.load_profile("standard")
-    if config.getoption("numprocesses", None) and "KAFKA_BOOTSTRAP_SERVERS" not in os.environ:
+    if config.getoption("numprocesses", None):
         from tests.support.shared_kafka import SharedKafka
 
-        config.stash[SHARED_KAFKA] = SharedKafka()
+        config.stash[FOLDER] = Path(tempfile.mkdtemp(prefix="run-of-tests-"))
+        config.add_cleanup(lambda: shutil.rmtree(config.stash[FOLDER]))
+        config.add_cleanup(SharedKafka(config.stash[FOLDER]).close)
+    elif hasattr(config, "workerinput"):
+        config.stash[FOLDER] = Path(config.workerinput["folder"])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a process of the run where it asks for the broker of all."""
-    if SHARED_KAFKA in node.config.stash:
-        node.workerinput["kafka"] = str(node.config.stash[SHARED_KAFKA].folder)
+    node.workerinput["folder"] = str(node.config.stash[FOLDER])
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if SHARED_KAFKA in config.stash:
-        config.stash[SHARED_KAFKA].close()
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files, and tests that share a lonely broker, each in one process."""
+    from tests.support.run_folder import Grouping
+
+    return Grouping(config, log, config.stash[FOLDER]) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what another target runs; keep tests of a file, or of one lonely broker, in one process."""
+    """Leave out what another target runs."""
     tier = config.getoption("--tier")
     chosen = [item for item in items if tier is None or belongs(item, tier)]
     config.stash[LEFT_OUT] = len(items) - len(chosen)
     items[:] = chosen
+    for item in items:
+        if BROKERS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.kafka)
     if hasattr(config, "workerinput"):
         # Tests over brokers wait most of the time: they begin first, so that no process is left with them at the end.
         items.sort(key=lambda item: not BROKERS & set(getattr(item, "fixturenames", ())))
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(group_of(item)))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -101,18 +111,20 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         )
 
 
+# Before xdist says that this process has collected.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    folder = shared_folder(session.config)
-    if folder is not None and any("kafka" in getattr(item, "fixturenames", ()) for item in session.items):
-        from tests.support.shared_kafka import want
+    """Tell the process that hands out tests which ones go together, and ask for the broker of all."""
+    if not hasattr(session.config, "workerinput"):
+        return
+    from tests.support.run_folder import write_groups
+    from tests.support.shared_kafka import want
 
+    folder, process = session.config.stash[FOLDER], session.config.workerinput["workerid"]
+    groups = {item.nodeid: group for item in session.items if (group := group_of(item)) is not None}
+    write_groups(folder, process, groups)
+    if any("kafka" in getattr(item, "fixturenames", ()) for item in session.items):
         want(folder)
-
-
-def shared_folder(config: pytest.Config) -> Path | None:
-    """Where a process of a run asks for the broker of all."""
-    folder = getattr(config, "workerinput", {}).get("kafka")
-    return None if folder is None else Path(folder)
 
 
 @pytest.fixture(scope="session")
@@ -128,11 +140,10 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     problem = ""
     with ExitStack() as stack:
         try:
-            shared = shared_folder(request.config)
             if bootstrap_servers:
                 require_broker(bootstrap_servers)
-            elif shared is not None:
-                bootstrap_servers = address(shared)
+            elif FOLDER in request.config.stash:
+                bootstrap_servers = address(request.config.stash[FOLDER])
             else:
                 bootstrap_servers = stack.enter_context(LocalKafka(tmp_path_factory.mktemp("kafka"))).bootstrap_servers
         except LocalKafkaError as error:

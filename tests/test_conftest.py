@@ -1,5 +1,6 @@
 """What holds for all tests: their target and process, Ctrl-C in the background too, and no time limit on an example."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from deploy import local_kafka
 from deploy.local_kafka import LocalKafkaError
 from tests.support.mutants import mutants_of
+from tests.support.run_folder import Grouping, write_groups
 from tests.support.shared_kafka import SharedKafka, address
 from tests.support.tiers import TIERS, belongs, group_of, tier_of
 
@@ -99,10 +101,45 @@ def test_tests_that_share_a_broker_to_strike_run_in_one_process_and_others_by_fi
         asking(file, "fragile_kafka", "struck_brokers") for file in ("contract/test_parts.py", "docs/test_api.py")
     ]
     assert {group_of(item) for item in struck} == {"fragile_kafka"}
-    assert group_of(asking("contract/test_parts.py", "kafka")) == "contract/test_parts.py"
+    assert group_of(asking("contract/test_parts.py", "kafka")) is None
 
 
-def test_processes_of_a_run_share_a_broker_that_starts_when_the_first_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_goes_to_one_process_and_a_group_of_several_files_too(tmp_path: Path) -> None:
+    write_groups(tmp_path, "gw0", {"a.py::one": "fragile_kafka", "b.py::two[x::y]": "fragile_kafka"})
+    grouping = object.__new__(Grouping)
+    grouping._folder = tmp_path
+    ids = ("a.py::one", "b.py::two[x::y]", "b.py::three", "b.py::four[x]")
+    assert [grouping._split_scope(name) for name in ids] == ["fragile_kafka", "fragile_kafka", "b.py", "b.py"]
+
+
+def test_tests_of_a_file_run_in_one_process(tmp_path: Path) -> None:
+    """What xdist brings for groups did not."""
+    for name in ("one", "two", "three"):
+        cases = "".join(f"def test_{number}(worker_id): print('{name}', worker_id)\n" for number in range(6))
+        (tmp_path / f"test_{name}.py").write_text(cases)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "tests.conftest",
+        "--rootdir",
+        str(tmp_path),
+    ]
+    command += ["-n", "2", "--dist", "loadgroup", "-rP", str(tmp_path)]
+    environment = {"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stdout
+    ran = re.findall(r"^(one|two|three) (gw\d)$", done.stdout, re.MULTILINE)
+    assert len(ran) == 18
+    assert len(set(ran)) == 3
+
+
+def test_processes_of_a_run_share_a_broker_that_starts_when_the_first_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun: list[Path] = []
 
     class Broker:
@@ -119,15 +156,17 @@ def test_processes_of_a_run_share_a_broker_that_starts_when_the_first_asks(monke
             pass
 
     monkeypatch.setattr(local_kafka, "LocalKafka", Broker)
-    shared = SharedKafka()
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    shared = SharedKafka(folders[0])
     assert begun == []
-    assert [address(shared.folder), address(shared.folder)] == ["127.0.0.1:1"] * 2
+    assert [address(folders[0]), address(folders[0])] == ["127.0.0.1:1"] * 2
     assert len(begun) == 1
     shared.close()
-    assert not shared.folder.exists()
-    failing = SharedKafka()
+    failing = SharedKafka(folders[1])
     with pytest.raises(LocalKafkaError, match="no Java"):
-        address(failing.folder)
+        address(folders[1])
     failing.close()
 
 

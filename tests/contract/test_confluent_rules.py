@@ -46,11 +46,8 @@ from tests.support.transport_worlds import (
 if TYPE_CHECKING:
     from deploy.local_kafka import LocalKafka
 
-pytestmark = [
-    pytest.mark.kafka,
-    # kafka-python leaves the socket of every refused connection to the garbage collector.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+# kafka-python leaves the socket of every refused connection to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 CLIENT = "confluent-kafka"
 

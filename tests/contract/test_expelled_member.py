@@ -16,8 +16,6 @@ from streamer.transports.kafka.clients import make_consumer
 from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.transport_worlds import KafkaWorld, begin, patiently, read_assigned, read_batch
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture
 def world(kafka: SimpleNamespace) -> Iterator[KafkaWorld]:

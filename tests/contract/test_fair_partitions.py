@@ -7,8 +7,6 @@ import pytest
 
 from tests.support.transport_worlds import KafkaWorld, begin, deliver_all, read_batch
 
-pytestmark = pytest.mark.kafka
-
 RECORDS, PORTION, VALUE_BYTES = 600, 20, 500
 
 

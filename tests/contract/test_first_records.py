@@ -14,8 +14,6 @@ from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.slow_answers import LIST_OFFSETS, SlowAnswers
 from tests.support.transport_worlds import Client, KafkaWorld, only, read_assigned, read_batch
 
-pytestmark = pytest.mark.kafka
-
 HELD_BACK_SECONDS = 1.0
 WRITING_SECONDS = 4.0
 PAUSE_SECONDS = 0.1

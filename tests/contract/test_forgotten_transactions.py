@@ -27,10 +27,7 @@ from tests.support.transport_worlds import (
     routed,
 )
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 VALUES = [b"zero", b"one", b"two"]
 

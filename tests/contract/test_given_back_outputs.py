@@ -18,8 +18,6 @@ from streamer.transports.output_log import GIVE_BACK
 from tests.support.memory_broker import Stored
 from tests.support.transport_worlds import KafkaWorld, begin, impatient, only, read_batch
 
-pytestmark = pytest.mark.kafka
-
 START_MS = 1_700_000_000_000
 COUNT = 20
 

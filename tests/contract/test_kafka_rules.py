@@ -43,11 +43,8 @@ from tests.support.transport_worlds import (
 if TYPE_CHECKING:
     from deploy.local_kafka import LocalKafka
 
-pytestmark = [
-    pytest.mark.kafka,
-    # The client leaves the socket of every refused connection to the garbage collector.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+# The client leaves the socket of every refused connection to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture

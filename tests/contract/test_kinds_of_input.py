@@ -31,8 +31,6 @@ from tests.support.transport_worlds import (
     unique_values,
 )
 
-pytestmark = pytest.mark.kafka
-
 # In the order of their numbers in Kafka's protocol.
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CLIENTS: tuple[Client, Client] = ("kafka-python", "confluent-kafka")

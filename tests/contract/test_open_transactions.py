@@ -15,8 +15,6 @@ from streamer.transports.kafka.transactions import open as open_transactions
 from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.transport_worlds import KafkaWorld, begin, only, read_batch, routed
 
-pytestmark = pytest.mark.kafka
-
 VALUES = [b"zero", b"one", b"two"]
 
 

@@ -10,8 +10,6 @@ from index import Source
 from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.transport_worlds import KafkaWorld, begin, deliver_all, only, patiently, read_batch
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture(params=["kafka-python", "confluent-kafka"])
 def world(request: pytest.FixtureRequest, kafka: SimpleNamespace) -> Iterator[KafkaWorld]:

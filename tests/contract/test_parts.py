@@ -15,8 +15,6 @@ from streamer.transports.kafka.clients import make_admin
 from tests.support.parts_world import PartsWorld, values
 from tests.support.transport_worlds import Client
 
-pytestmark = pytest.mark.kafka
-
 COUNT = 30
 
 

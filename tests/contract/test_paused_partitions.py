@@ -8,8 +8,6 @@ from kafka import KafkaConsumer, TopicPartition
 from streamer.transports.kafka.clients import make_detached_consumer
 from tests.support.transport_worlds import KafkaWorld, patiently
 
-pytestmark = pytest.mark.kafka
-
 RECORDS = 6
 
 

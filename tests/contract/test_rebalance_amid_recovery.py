@@ -15,8 +15,6 @@ from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.transport import Assigned
 from tests.support.transport_worlds import KafkaWorld, go_on, patiently, read_assigned
 
-pytestmark = pytest.mark.kafka
-
 PARTITIONS = 4
 REST_SECONDS = 8.0
 """Longer than two heartbeats: a group that does not come to rest begins another generation with each."""

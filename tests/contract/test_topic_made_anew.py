@@ -16,8 +16,6 @@ from streamer.transports.kafka import ownership
 from streamer.transports.transport import Assigned
 from tests.support.transport_worlds import KafkaWorld, begin, patiently
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture
 def world(kafka: SimpleNamespace) -> Iterator[KafkaWorld]:

@@ -15,8 +15,6 @@ from streamer.transports.transport import Trimmed
 from tests.support.memory_broker import Stored
 from tests.support.transport_worlds import KafkaWorld, begin, only, read_batch, routed
 
-pytestmark = pytest.mark.kafka
-
 Delivered = tuple[Settings, KafkaTransport, Source]
 
 

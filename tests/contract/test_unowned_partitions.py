@@ -14,8 +14,6 @@ from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.transport import Assigned
 from tests.support.transport_worlds import KafkaWorld, begin, go_on, patiently
 
-pytestmark = pytest.mark.kafka
-
 PARTITIONS = 4
 ROUNDS_MAX = 200
 ATTEMPTS_MAX = 3

@@ -22,8 +22,6 @@ from streamer.transports.kafka.unreadable import HeaderName
 from tests.support.memory_broker import Stored
 from tests.support.transport_worlds import Client, KafkaWorld, begin, patiently, read_batch, routed
 
-pytestmark = pytest.mark.kafka
-
 CLIENTS: tuple[Client, ...] = ("kafka-python", "confluent-kafka")
 ODD = HeaderName(b"caf\xe9".decode(errors="surrogateescape"))
 DAMAGED = b"this one is damaged on disk"

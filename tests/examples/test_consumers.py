@@ -12,8 +12,6 @@ from deploy.kafka_run import create_topics
 from tests.support.installation import Installation
 from tests.support.paths import ROOT
 
-pytestmark = pytest.mark.kafka
-
 
 def deliver(producer: KafkaProducer, topic: str, name: str) -> None:
     headers = [("neardup.id", name.encode()), ("neardup.verdict", b"unique")]

@@ -7,13 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import orjson
-import pytest
 
 from deploy.kafka_run import Outputs, Run, stop
 from deploy.made_up_crawl import CHARSETS, OUTCOMES, SETTINGS, compared, crawl, plan
 from tests.support.services import Started, make_run, require_every_position_once, verified, wait_until, wrong
-
-pytestmark = pytest.mark.kafka
 
 
 def test_2_000_pages_of_an_archive_come_out_as_planned_and_every_command_counts_them_alike(

@@ -18,8 +18,6 @@ from deploy.kafka_run import DESTINATIONS, Outputs, Run, fill, stop
 from streamer.demo.demo import documents
 from tests.support.services import Started, make_run, verified, wait_until, workers_of, wrong
 
-pytestmark = pytest.mark.kafka
-
 Start = Callable[..., Started]
 
 COUNT, ROUNDS, KILLED_AMID_MIN = 600, 8, 2

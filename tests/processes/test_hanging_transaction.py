@@ -6,8 +6,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
 from deploy.kafka_run import Outputs, Run, fill, stop
 from deploy.local_kafka import LocalKafka
 from index.entry import Source
@@ -18,8 +16,6 @@ from streamer.transports.kafka.rights import transactional_id
 from streamer.transports.kafka.topics import require_topics
 from tests.support.forgotten import Predecessor, abort_what_hangs, initialised
 from tests.support.services import Started, make_run, require_every_position_once, wait_until
-
-pytestmark = pytest.mark.kafka
 
 
 def settings_of(run: Run) -> Settings:

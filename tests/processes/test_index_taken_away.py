@@ -16,8 +16,6 @@ from streamer.demo.demo import documents
 from tests.support.paths import ROOT
 from tests.support.services import Started, ask, make_run, require_every_position_once, wait_until
 
-pytestmark = pytest.mark.kafka
-
 ORPHAN = """
 import sys, time
 from pathlib import Path

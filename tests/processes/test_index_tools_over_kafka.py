@@ -18,8 +18,6 @@ from tests.support.indexes import looked_at, wrong
 from tests.support.lives import exit_code_of
 from tests.support.services import make_run, wait_until
 
-pytestmark = pytest.mark.kafka
-
 DOCUMENTS = 240
 
 

@@ -12,8 +12,6 @@ from tests.support.doomed_runs import NEVER, Filter, values
 from tests.support.doomed_worker import POINTS
 from tests.support.transport_worlds import Client
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture(scope="module")
 def input_topic(kafka: SimpleNamespace) -> str:

@@ -13,8 +13,6 @@ from tests.support.doomed_part import POINTS_OF
 from tests.support.doomed_runs import BATCH_RECORDS, NEVER, STORIES, Filter, Parts, values
 from tests.support.transport_worlds import Client
 
-pytestmark = pytest.mark.kafka
-
 COUNT = len(values())
 BATCHES = -(-COUNT // BATCH_RECORDS)
 

@@ -24,8 +24,6 @@ from tests.support.services import (
     wrong,
 )
 
-pytestmark = pytest.mark.kafka
-
 PATIENCE_SECONDS = 180.0
 COUNT = 600
 

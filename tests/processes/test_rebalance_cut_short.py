@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import CoordinatorNotAvailableError
@@ -14,8 +13,6 @@ from kafka.errors import CoordinatorNotAvailableError
 from deploy.kafka_run import Outputs, Run, kill_group, stop
 from streamer.demo.demo import documents
 from tests.support.services import Started, free_port, make_run, require_every_position_once, wait_until
-
-pytestmark = pytest.mark.kafka
 
 PARTITIONS = 4
 EACH = 30

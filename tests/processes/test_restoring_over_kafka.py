@@ -19,8 +19,6 @@ from deploy.local_kafka import free_port
 from tests.support.memory_service import document
 from tests.support.services import Started, make_run, require_every_position_once, wait_until
 
-pytestmark = pytest.mark.kafka
-
 HISTORY = 300
 """Documents delivered in each of two partitions before the index is lost."""
 

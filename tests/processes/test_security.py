@@ -14,8 +14,6 @@ from streamer.demo.demo import documents
 from tests.support.secure_kafka import Right, SecureKafka, documented_rights
 from tests.support.services import Started, make_run, require_every_position_once, wait_until
 
-pytestmark = pytest.mark.kafka
-
 START_SECONDS = 120
 """A busy machine imports, and may compile, for most of a minute."""
 

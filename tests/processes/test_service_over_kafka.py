@@ -14,8 +14,6 @@ from deploy.local_kafka import LocalKafka, free_port
 from streamer.demo.demo import documents
 from tests.support.services import Started, make_run, require_every_position_once, wait_until, workers_of
 
-pytestmark = pytest.mark.kafka
-
 
 def kill_for_longer_than_the_delivery_timeout(broker: LocalKafka, run: Run) -> None:
     broker.kill()

@@ -4,16 +4,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from deploy.kafka_run import Outputs, Run, fill, stop
 from deploy.local_kafka import LocalKafka
 from streamer.demo.demo import documents
 from streamer.settings.settings import load
 from streamer.transports.kafka.ownership import silence_ms_max
 from tests.support.services import SHORT_TIMEOUTS, Started, ask, make_run, require_every_position_once, wait_until
-
-pytestmark = pytest.mark.kafka
 
 
 def test_an_idle_service_whose_broker_is_silent_says_so_until_it_answers_again(

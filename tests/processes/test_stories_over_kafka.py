@@ -12,8 +12,6 @@ from deploy.kafka_run import DESTINATIONS, Run, create_topics, fill, stop
 from deploy.planted_stories import Counted, committed_records, documents, latest, problems, recount
 from tests.support.services import Started, kill_a_worker, make_run, wait_until
 
-pytestmark = pytest.mark.kafka
-
 SIZES = (50, 20, 10, *[5] * 4, *[3] * 6, *[2] * 10)
 
 

@@ -19,8 +19,6 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import Settings
 from tests.support.services import Started, kill_a_worker, make_run, require_every_position_once, wait_until
 
-pytestmark = pytest.mark.kafka
-
 OTHERS = 18_000
 
 

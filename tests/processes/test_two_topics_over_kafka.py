@@ -6,13 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import orjson
-import pytest
 
 from deploy.kafka_run import Outputs, Run, fill, stop
 from streamer.demo.demo import documents
 from tests.support.services import Started, kill_a_worker, make_run, require_every_position_once, verified, wait_until
-
-pytestmark = pytest.mark.kafka
 
 
 def test_each_document_of_two_topics_has_one_unique_and_each_record_comes_out_once(

@@ -19,8 +19,6 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import compacted_topics, make_admin
 from tests.support.services import Started, make_run, verified, wait_until, wrong
 
-pytestmark = pytest.mark.kafka
-
 EXIT_FOUND_WRONG = 1
 
 

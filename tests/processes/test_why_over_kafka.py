@@ -23,8 +23,6 @@ from tests.support.command_line import run
 from tests.support.indexes import MAP_BYTES_MAX
 from tests.support.transport_worlds import KafkaWorld
 
-pytestmark = pytest.mark.kafka
-
 BODY = " ".join(f"word{number}" for number in range(80))
 VALUES = [
     orjson.dumps({"id": "first", "text": f"{BODY} end"}),

@@ -27,8 +27,6 @@ from tests.support.lives import exit_code_of
 from tests.support.memory_service import SENTENCES
 from tests.support.services import Started, make_run, wait_until
 
-pytestmark = pytest.mark.kafka
-
 SITE = "site.example"
 TEMPLATE = "".join(SENTENCES)
 PAGES = 26

@@ -3,8 +3,6 @@
 They meet in a folder: `wanted` is the question, `address` the answer, or `problem`.
 """
 
-import shutil
-import tempfile
 import threading
 import time
 import warnings
@@ -40,27 +38,26 @@ def address(folder: Path) -> str:
 class SharedKafka:
     """The broker of a run: nothing starts unless a process asks."""
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="kafka-of-a-run-"))
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the broker, if there is one, and remove its data."""
+        """Stop the broker, if there is one."""
         self._over.set()
         self._thread.join()
-        shutil.rmtree(self.folder)
 
     def _serve(self) -> None:
-        while not (self.folder / "wanted").exists():
+        while not (self._folder / "wanted").exists():
             if self._over.wait(POLL_SECONDS):
                 return
         with warnings.catch_warnings():
             # Outside a test there is nobody whom a warning of the client could fail.
             warnings.simplefilter("ignore")
             from deploy.local_kafka import LocalKafka, LocalKafkaError
-        broker = LocalKafka(self.folder / "broker")
+        broker = LocalKafka(self._folder / "broker")
         try:
             broker.start(START_SECONDS)
         except LocalKafkaError as error:
@@ -71,5 +68,5 @@ class SharedKafka:
         broker.kill()
 
     def _answer(self, name: str, text: str) -> None:
-        (self.folder / f"{name}.new").write_text(text)
-        (self.folder / f"{name}.new").rename(self.folder / name)
+        (self._folder / f"{name}.new").write_text(text)
+        (self._folder / f"{name}.new").rename(self._folder / name)

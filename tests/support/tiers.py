@@ -47,10 +47,10 @@ def tier_of(item: pytest.Item) -> Tier:
     return "rest" if file.parts[0] in REST_FOLDERS or (with_broker and not fixtures & SHORT_STORIES) else "test"
 
 
-def group_of(item: pytest.Item) -> str:
-    """Tests of a group run in one process: those of a file, and those that share a broker nobody else may touch."""
+def group_of(item: pytest.Item) -> str | None:
+    """Tests of a group run in one process although they are in several files: they share a broker of that process."""
     fixtures = set(getattr(item, "fixturenames", ()))
-    return next((name for name in LONE_BROKERS if name in fixtures), str(place(item.path)))
+    return next((name for name in LONE_BROKERS if name in fixtures), None)
 
 
 def takes_examples(item: pytest.Item) -> bool:

@@ -18,11 +18,8 @@ from streamer.transports.kafka.topics import create_topics, produce
 from tests.support.secure_kafka import SecureKafka
 from tests.support.transport_worlds import make_settings
 
-pytestmark = [
-    pytest.mark.kafka,
-    # The client leaves the socket of every refused connection to the garbage collector.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+# The client leaves the socket of every refused connection to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture(autouse=True)

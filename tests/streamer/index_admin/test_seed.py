@@ -19,8 +19,6 @@ from streamer.index_admin.seed import seed, wait_until_taken_in
 from streamer.index_admin.tools import open_for_reading
 from streamer.settings.settings import Settings, load
 
-pytestmark = pytest.mark.kafka
-
 PARTITIONS = 4
 COUNT = 600
 CARRIED = ["index.recrawl=duplicate"]

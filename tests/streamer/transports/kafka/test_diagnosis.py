@@ -17,11 +17,8 @@ from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.secure_kafka import Right, SecureKafka
 from tests.support.transport_worlds import begin, committed_records, make_settings, read_batch, routed
 
-pytestmark = [
-    pytest.mark.kafka,
-    # The client leaves the socket of every refused connection to the garbage collector.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+# The client leaves the socket of every refused connection to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture(autouse=True)

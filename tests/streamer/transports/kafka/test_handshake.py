@@ -21,11 +21,8 @@ from streamer.transports.kafka.topics import require_topics
 from tests.support.secure_kafka import MECHANISMS, PLAIN_USER, Certificates, SecureKafka
 from tests.support.transport_worlds import make_settings
 
-pytestmark = [
-    pytest.mark.kafka,
-    # The client leaves the socket of every refused connection to the garbage collector.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+# The client leaves the socket of every refused connection to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 Changed = Mapping[str, object]
 

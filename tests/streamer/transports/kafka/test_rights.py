@@ -17,11 +17,8 @@ from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.secure_kafka import Right, SecureKafka, documented_rights
 from tests.support.transport_worlds import begin, make_settings, patiently, read_batch, routed
 
-pytestmark = [
-    pytest.mark.kafka,
-    # The client leaves the socket of every refused connection to the garbage collector.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+# The client leaves the socket of every refused connection to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 REQUIRED = [f"{right.operation} {right.setting}" for right in rights_of(Settings()) if right.required]
 ADVISED = [f"{right.operation} {right.setting}" for right in rights_of(Settings()) if not right.required]

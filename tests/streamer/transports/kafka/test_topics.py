@@ -19,8 +19,6 @@ from tests.support.command_line import run
 from tests.support.transport_worlds import committed_records, make_settings
 from tests.support.web_archives import Archive
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture
 def fresh(kafka: SimpleNamespace) -> Settings:
