@@ -50,7 +50,7 @@ CODE_LINES_MAX = {
     "streamer/service": 2610,
     "streamer/settings": 810,
     "streamer/text": 1545,
-    "streamer/transports": 5230,
+    "streamer/transports": 5290,
     "streamer/verification": 1333,
     "streamer/what_if": 449,
 }

@@ -31,7 +31,7 @@ ID_BYTES_MAX = 2_048
 DETAIL_CHARACTERS_MAX = 200
 
 _UNREADABLE = "unreadable"
-"""Only member of the line that stands for a damaged part of an archive."""
+"""Only member in the line that stands for damage."""
 
 _PLAIN = "text/plain"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -316,7 +316,7 @@ def _named_format(value: bytes) -> str | None:
 
 
 def _guessed_charset(value: bytes) -> str:
-    """A hint if bytes that are no UTF-8 read as a charset for another script than the Latin one; else empty."""
+    """A hint if bytes that are no UTF-8 read as another script than the Latin one; else empty."""
     name = guessed(value)
     charset = {"gbk": "gb18030"}.get(name, name)
     if name in SCRIPTS:

@@ -283,7 +283,7 @@ class LineReader:
             self._is_last = True
 
     def _unpacked(self, data: bytes) -> Iterator[bytes]:
-        """Decompress; of an archive pass over damage, which gets a line. Raises Damaged."""
+        """Decompress; in an archive pass over damage, which gets a line. Raises Damaged."""
         assert self._decompressor is not None
         blocks = self._decompressor.decode(data)
         while True:
@@ -394,7 +394,7 @@ def _needs_more_bytes(head: bytes, suffix: str) -> bool:
 
 
 def lines(path: Path, left_out: Counter[str] | None = None) -> Iterator[bytes]:
-    """All lines of a file or standard input ('-'), without b"\\n" and without those of damage. Updates `left_out`.
+    """All lines of a file or standard input ('-'), without b"\\n", but none that stands for damage. Updates `left_out`.
 
     Raises InputUnreadable.
     """
