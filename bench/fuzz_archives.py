@@ -70,7 +70,7 @@ _PACKERS = (
 
 
 def archive(chance: random.Random, size: int) -> bytes:
-    """Some records of about so many bytes in all, some of them damaged, perhaps compressed, and perhaps damaged then."""
+    """Records with about so many bytes in all, some damaged, perhaps compressed, and perhaps damaged then."""
     records = [_record(chance, size // 4 + 1) for _ in range(chance.randint(1, 6))]
     pack = chance.choice([bytes, gzip.compress, zstandard.compress])
     packed = [pack(record) for record in records] if chance.random() < 0.7 else [pack(b"".join(records))]

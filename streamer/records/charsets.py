@@ -1,7 +1,7 @@
-"""Bytes of pages and records in Unicode, by the labels of the Encoding Standard. The only importer of webencodings and chardetng.
+"""Pages and records in Unicode, by the labels in the Encoding Standard. The only importer of webencodings and chardetng.
 
 https://encoding.spec.whatwg.org names every charset that browsers read. No other label is one: not Python's codecs, and
-neither UTF-7 nor UTF-32. chardetng is the detector of Firefox.
+neither UTF-7 nor UTF-32. Firefox has the same detector.
 """
 
 import codecs
@@ -9,7 +9,7 @@ import re
 
 import webencodings
 
-# A change of these constants changes the texts of pages, and so the lines of WARC files.
+# Other constants give other texts, and so other lines.
 _DECLARED_BYTES = 4096
 _SAMPLE_BYTES = 16 * 2**10
 _WRONG_SHARE_MAX = 0.02
@@ -28,7 +28,7 @@ SCRIPTS = {
     **dict.fromkeys(("windows-1256", "iso-8859-6"), "Arabic"),
     "windows-874": "Thai",
 }
-"""Script of each charset for other letters than Latin ones."""
+"""Script by charset, other than the Latin one."""
 
 _BY_HTTP = re.compile(r"(?:^|;)\s*+charset\s*+=\s*+[\"']?\s*+([^\s;,\"']++)", re.IGNORECASE)
 _QUOTED = re.compile(r"(?<!charset=)\"[^\"]*+(?:\"|\Z)", re.IGNORECASE)
@@ -51,9 +51,9 @@ class NoCharset(Exception):
 def page_text(body: bytes, content_type: str | None, *, is_markup: bool) -> str:
     """A page in Unicode.
 
-    Its charset is that of the first of these: a byte order mark, HTTP, the page's own declaration, UTF-8 if it can be read so,
-    the detector's guess. A declared Windows-1252 (ISO-8859-1) is weak: UTF-8, and letters of another script, are found in spite
-    of it. A declaration after _DECLARED_BYTES, or against such a weak one, counts if the page can be read by it.
+    Its charset is the first that there is: a byte order mark, HTTP, the page's own declaration, UTF-8 if the page can be read
+    so, the detector's guess. A declared Windows-1252 (ISO-8859-1) is weak: UTF-8, and other scripts, are found nevertheless. A
+    declaration after _DECLARED_BYTES, or against such a weak one, counts if the page can be read by it.
 
     is_markup  whether the page may declare its charset itself
 
@@ -97,7 +97,7 @@ def name_of(label: str) -> str | None:
 
 
 def guessed(content: bytes) -> str:
-    """The likely charset of bytes that are no UTF-8, by the detector. Reads _SAMPLE_BYTES from the first byte beyond ASCII on.
+    """The likely charset, if it is not UTF-8, by the detector. Reads _SAMPLE_BYTES from the first byte beyond ASCII on.
 
     >>> guessed("渔民们每天清晨出海".encode("gbk"))
     'gbk'
@@ -112,7 +112,7 @@ def guessed(content: bytes) -> str:
 
 
 def decoded(content: bytes, name: str) -> str:
-    """Bytes of a charset as text. U+FFFD stands for what is none. Raises NoCharset."""
+    """Bytes as text. U+FFFD stands for what is none. Raises NoCharset."""
     if name == "replacement":
         raise NoCharset("one of its replacement encodings")
     if name in ("gbk", "gb18030"):
@@ -145,7 +145,7 @@ def _label_by_http(content_type: str) -> str:
 
 
 def _declared(body: bytes) -> tuple[str | None, int]:
-    """The charset that a page declares, and where. UTF-16 and x-user-defined mean what the Standard says."""
+    """The charset that a page declares, and its place. UTF-16 and x-user-defined mean what the Standard says."""
     xml = _XML.match(body)
     if xml is not None and (name := _own_name(xml[1] or xml[2] or xml[3] or b"")) is not None:
         return name, 0

@@ -31,7 +31,7 @@ ID_BYTES_MAX = 2_048
 DETAIL_CHARACTERS_MAX = 200
 
 _UNREADABLE = "unreadable"
-"""Only member of the line that stands for a damaged part of an archive."""
+"""Only member in the line that stands for damage."""
 
 _PLAIN = "text/plain"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

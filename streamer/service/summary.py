@@ -57,7 +57,7 @@ class Totals:
 
     @property
     def unreadable(self) -> int:
-        """This run's dead letters that stand for damaged places of archives."""
+        """This run's dead letters that stand for damage in archives."""
         return self.outcomes[Verdict.DEAD_LETTER.label, label(Verdict.DEAD_LETTER, Reason.UNREADABLE)]
 
     def verdict(self, verdict: Verdict) -> int:

@@ -20,7 +20,7 @@ _QUOTED_MAX = 4
 
 
 def complete(text: str) -> str:
-    """HTML with `&lt;` where something begins that the text's end cuts off, and with what shadow roots show. Takes linear time.
+    """HTML with `&lt;` before all that the text's end cuts off, and with what shadow roots show. Takes linear time.
 
     >>> complete("Assume x<y. The rest."), complete("<p>whole</p>")
     ('Assume x&lt;y. The rest.', '<p>whole</p>')
@@ -68,7 +68,7 @@ def _escaped(text: str, places: list[int]) -> str:
 
 
 def _with_shadow_roots(text: str) -> str:
-    """The text with a block in place of each template that a browser shows as a shadow root."""
+    """The text with a block for each template that a browser shows as a shadow root."""
     shown: list[bool] = []
 
     def replaced(match: re.Match[str]) -> str:

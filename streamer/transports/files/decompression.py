@@ -14,7 +14,7 @@ READ_BYTES = 8 * 2**10
 """Most bytes that are decompressed in one step."""
 
 _BACK_BYTES = READ_BYTES
-_LOOK_BYTES = 1024  # of a frame, to know its first bytes
+_LOOK_BYTES = 1024  # in a frame, to know its first plain bytes
 _FAILURES_MAX = 16  # frames tried in the same bytes
 _WINDOW_BYTES_MAX = 2**31  # zstd --long=31; a frame takes only what its header asks for
 
@@ -58,14 +58,14 @@ class Decompressor:
         """
         begins     what a frame begins with, _BEGIN_BYTES long, or less at the input's end
         padding    bytes to ignore between frames. Gzip allows zeros
-        magic      first bytes of a frame
-        may_begin  whether the first bytes of a frame may be those of an archive
+        magic      first bytes in a frame
+        may_begin  whether a frame's first bytes may begin an archive
         """
         self._new_frame = new_frame
         self._begins, self._padding = begins, padding
         self._magic, self._may_begin = magic, may_begin
         self._before = b""
-        """The end of what came before the present bytes, and after the last whole frame."""
+        """The last bytes before the present ones, and after the last whole frame."""
         self._under_way = b""
         self._failures = 0
         self._is_seeking = False

@@ -1,7 +1,7 @@
-"""Bodies of HTTP as they were before their content codings. The only importer of brotli.
+"""Bodies as HTTP had them before their content codings. The only importer of brotli.
 
-Crawlers store what came, what they decoded under the original headers, and what servers label wrongly. So a body counts by its
-first bytes before its labels: those of gzip and Zstandard are decoded in any case, and what is readable stays as it is.
+Crawlers store what came, what they decoded under the original headers, and what servers label wrongly. So its first
+bytes count before its labels: gzip and Zstandard are decoded in any case, and what is readable stays as it is.
 
 A body is decoded up to BYTES_MAX, and through at most CODINGS_MAX codings. Several gzip members or Zstandard frames are one body.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable
 import zstandard
 
 CODINGS_MAX = 4
-"""Most codings of a body: each takes time for the whole of it."""
+"""Most codings: each takes time for the whole body."""
 
 _GZIP, _ZSTD = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
 _CUT = "is cut short"
@@ -47,7 +47,7 @@ def body_of(stored: bytes, content_encoding: str, bytes_max: int) -> bytes:
         # Named, or coded by something else than its name says.
         sent = _coding_of(body)
         body = _decoded(body, coding if sent is None or coding == f"x-{sent}" else sent, bytes_max)
-    # Not named at all: a compressed file under the type of what is in it.
+    # Not named at all: a compressed file under the type that its content has.
     for _ in range(CODINGS_MAX - len(codings)):
         sent = _coding_of(body)
         if sent is None:

@@ -266,7 +266,7 @@ class LineReader:
             self._is_last = True
 
     def _unpacked(self, data: bytes) -> Iterator[bytes]:
-        """Decompress; of an archive pass over damage, which gets a line. Raises Damaged."""
+        """Decompress; in an archive pass over damage, which gets a line. Raises Damaged."""
         assert self._decompressor is not None
         blocks = self._decompressor.decode(data)
         while True:

@@ -14,7 +14,7 @@ A line depends on its record alone, so positions and digests hold as for any fil
     text          the page as sent, without HTTP codings, in Unicode
     no_text       in place of `text`: why it is unreadable. The line becomes a dead letter
 
-Where bytes are no record, a line has one member, `unreadable`: where that is, and why. Reading goes on at the next line that
+Where bytes are no record, a line has one member, `unreadable`: the place, and why. Reading goes on at the next line that
 begins a record. A record with a wrong length is no record; one that the input's end cuts off ends the lines.
 
 Records without a page (requests, redirects, pictures) are only counted, by kind. WAT has no texts, and is refused.
@@ -26,6 +26,7 @@ Records up to RECORD_BYTES_MAX stay whole in memory. Of longer ones only the hea
 """
 
 import importlib.util
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ BEGIN = b"WARC/"
 """First bytes of WARC, WET and WAT records."""
 
 UNREADABLE = "unreadable"
-"""Only member of a line that stands for damage: where it is, and why."""
+"""Only member in a line that stands for damage: the place, and why."""
 
 BEGIN_OF_DAMAGE = b'{"unreadable":'
 """First bytes of such a line."""
@@ -102,6 +103,8 @@ class WarcLines:
             )
         from warcio.recordloader import ArcWarcRecordLoader
 
+        # It logs every odd header whole.
+        logging.getLogger("warcio").setLevel(logging.CRITICAL)
         self.left_out: Counter[str] = Counter()
         self.damages = 0
         """Damaged places that have a line."""
@@ -110,7 +113,7 @@ class WarcLines:
         self._name, self._strict = name, strict
         self._held = bytearray()
         self._begin = 0
-        """Offset of the held bytes among all plain bytes."""
+        """Plain bytes before the held ones."""
         self._to_skip_bytes = 0
         self._records = 0
         self._is_lost = False
@@ -126,7 +129,7 @@ class WarcLines:
         Raises Unreadable for WAT, and if strict at damage.
         """
         if self._to_skip_bytes and self._at_frame and _BEGINS_RECORD.match(plain):
-            # A length beyond its frame, in an archive of a frame a record.
+            # The length reaches beyond its frame: each record has one.
             self._to_skip_bytes = 0
             if self._strict:
                 raise Unreadable(f"WARC record {self._records} says a wrong length")
@@ -240,7 +243,7 @@ class WarcLines:
         return is_found
 
     def _next_record(self, at: int, *, is_last: bool) -> tuple[int, bool]:
-        """Where headers of a record with a length begin, and True; else how far to drop what is held, and False."""
+        """Begin of the next headers with a length, and True; else how far to drop what is held, and False."""
         held = self._held
         while (begin := held.find(_NEXT, at)) >= 0:
             head = _HEAD.match(held, begin, begin + _HEADERS_BYTES_MAX)
@@ -253,7 +256,7 @@ class WarcLines:
         return max(at, len(held) - len(_NEXT)), False
 
     def _line_or_count(self, record: bytes) -> bytes | None:
-        """Line of a record; None if it has no page, and is counted. Raises _Damaged, and Unreadable for WAT."""
+        """A record's line; None if it has no page, and is counted. Raises _Damaged, and Unreadable for WAT."""
         from warcio.exceptions import ArchiveLoadFailed
         from warcio.statusandheaders import StatusAndHeadersParserException
 
@@ -333,7 +336,7 @@ def _has_bounded_headers(record: bytes) -> bool:
 
 
 def _mime(content_type: str | None) -> str:
-    """The type, also where headers were joined or a parameter follows without a semicolon."""
+    """The type, also if headers were joined or a parameter follows without a semicolon."""
     return _MIME_END.split((content_type or "").strip(_AROUND_MIME), 1)[0].lower()[:60] or _OF_NO_TYPE
 
 

@@ -81,7 +81,7 @@ def test_damage_in_an_archive_is_a_dead_letter_with_an_exit_code_and_the_next_fi
     totals = json.loads(done.out)
     assert (totals["reasons"]["dead-letter/unreadable"], len(totals["unread"])) == (1, 1)
     assert b"WARC record 2, at byte" in (out / "dead-letter.jsonl").read_bytes()
-    assert run("verify", out, "--index", tmp_path / "index", *MAIN).code == 0
+    assert run("verify", "--out", out, "--index", tmp_path / "index", *MAIN).code == 0
     (folder / "b.warc.gz").write_bytes(gzip.compress(records[1]))
     done = run(*command)
     assert (done.code, json.loads(done.out)["documents"]) == (0, 1)
