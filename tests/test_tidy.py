@@ -49,7 +49,7 @@ CODE_LINES_MAX = {
     "streamer/service": 2626,
     "streamer/settings": 844,
     "streamer/text": 1603,
-    "streamer/transports": 5772,
+    "streamer/transports": 5774,
     "streamer/verification": 1305,
     "streamer/what_if": 449,
 }
