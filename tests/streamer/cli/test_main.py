@@ -209,7 +209,7 @@ def test_an_index_of_other_settings_is_refused_with_what_differs(tmp_path: Path)
 
 def test_a_file_of_dead_letters_alone_is_an_error_and_one_of_many_a_warning(tmp_path: Path) -> None:
     def filtered(name: str, *lines: bytes, limit: Sequence[str] = ()) -> tuple[int, str]:
-        (tmp_path / name).write_bytes(b"\n".join(lines))
+        (tmp_path / name).write_bytes(b"\n".join([*lines, b""]))
         folders = "--out", tmp_path / f"{name} out", "--index", tmp_path / f"{name} index"
         done = run("filter", tmp_path / name, *folders, *limit)
         return done.code, done.err
