@@ -109,6 +109,7 @@ ONLY_IMPORTERS = {
     "selectolax": {"streamer.text.normalisation"},
     "trafilatura": {"streamer.text.main_text"},
     "uvicorn": {"streamer.observe.http"},
+    "h11": {"streamer.observe.http"},
     "starlette": {"streamer.observe.application"},
 }
 

@@ -17,6 +17,7 @@ from streamer.explain.story import stories_as_json
 from streamer.explain.why import explain
 from streamer.observe.application import error_body
 from streamer.records.any_json import loads
+from streamer.records.hosts import host_named
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
 from streamer.transports.output_log import RecordsAt
@@ -115,13 +116,16 @@ class Answers:
         return why.as_json()
 
     def _stories(self, payload: bytes) -> dict[str, object]:
-        return {"stories": stories_as_json(self._filter.index, STORIES_MAX, host=payload.decode(errors="replace"))}
+        return {"stories": stories_as_json(self._filter.index, STORIES_MAX, host=self._host(payload))}
 
     def _pairs(self, payload: bytes) -> dict[str, object]:
         index = self._filter.index
-        newest = index.newest_near(PAIRS_MAX, payload.decode(errors="replace"))
+        newest = index.newest_near(PAIRS_MAX, self._host(payload))
         names, by_similarity = index.stream_names(), index.parameters.by_similarity
         return {"pairs": [_pair(each, names, by_similarity=by_similarity) for each in newest]}
+
+    def _host(self, payload: bytes) -> str:
+        return host_named(payload.decode(errors="replace"), self._settings.decode.host_scope)
 
 
 def parse_documents(payload: bytes, documents_max: int) -> list[Value]:

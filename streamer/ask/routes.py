@@ -113,18 +113,18 @@ def routes_for(
     def refuse_form(headers: Mapping[str, str]) -> Response | None:
         refused = authorizer.refuse(headers)
         # Another site's page cannot send this type without a preflight request.
-        if refused is None and headers.get("content-type", "").partition(";")[0].strip() != JSON:
+        if refused is None and headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
             refused = problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type", f"must be {JSON}")
         return refused
 
     queue = "document" if chosen.texts else "check"
     return [
         Route("/v1/check", "POST", asking("check"), refuse_form, chosen.body_bytes_max, queue="check"),
-        Route("/v1/documents/{id:path}", "GET", asking("document"), authorizer.refuse, queue=queue),
-        Route("/v1/texts/{id:path}", "GET", asking("texts"), authorizer.refuse, queue=queue),
-        Route("/v1/pairs/{host:path}", "GET", asking("pairs"), authorizer.refuse, queue="check"),
+        Route("/v1/documents/{id:any}", "GET", asking("document"), authorizer.refuse, queue=queue),
+        Route("/v1/texts/{id:any}", "GET", asking("texts"), authorizer.refuse, queue=queue),
+        Route("/v1/pairs/{host:any}", "GET", asking("pairs"), authorizer.refuse, queue="check"),
         Route("/v1/pairs", "GET", asking("pairs"), authorizer.refuse, queue="check"),
-        Route("/v1/stories/{host:path}", "GET", asking("stories"), authorizer.refuse, queue="check"),
+        Route("/v1/stories/{host:any}", "GET", asking("stories"), authorizer.refuse, queue="check"),
         Route("/v1/stories", "GET", asking("stories"), authorizer.refuse, queue="check"),
         Route("/v1/audit", "GET", asking("audit"), authorizer.refuse, queue="check"),
         Route("/v1/status", "GET", lambda _: respond(HTTPStatus.OK, JSON, status()), authorizer.refuse_unauthorized),

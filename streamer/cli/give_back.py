@@ -53,6 +53,7 @@ def give_back(
     from streamer.give_back.selection import Selection
     from streamer.index_admin import tables, tools
     from streamer.records.decode import Decoder
+    from streamer.records.hosts import host_named
     from streamer.transports.output_log import GIVE_BACK
 
     if not (id_ or original or host or for_template or since_ms is not None):
@@ -61,7 +62,8 @@ def give_back(
         raise SettingsError("--since: lines of files have no time: select by ID, --original or --host.")
     log_as_set(settings)
     output_log = output_log_of(settings, out)
-    selection = Selection(id_, original, host, since_ms, for_template, once=once)
+    named = host and host_named(host, settings.decode.host_scope)
+    selection = Selection(id_, original, named, since_ms, for_template, once=once)
     if dry_run:
         opened = tools.open_for_reading(settings)
         scheme = scheme_for(settings, key_for(settings, opened.secret))

@@ -68,7 +68,9 @@ def stories(chosen: options.Chosen, top: int, since_ms: int | None, host: str, d
     """
     from streamer.explain.story import stories_as_json, table
     from streamer.index_admin import tools
+    from streamer.records.hosts import host_named
 
-    with tools.open_for_reading(chosen.load(index=directory, over_files=True)) as index:
-        values = stories_as_json(index, top, since_ms, host)
+    settings = chosen.load(index=directory, over_files=True)
+    with tools.open_for_reading(settings) as index:
+        values = stories_as_json(index, top, since_ms, host and host_named(host, settings.decode.host_scope))
     show({"stories": values}, table(values))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from streamer.errors import SettingsError
-from streamer.records.hosts import host_of
+from streamer.records.hosts import host_reader
 from streamer.settings.decode import PRESETS, Decode
 
 Rank = Callable[[str | None, int | None, float], float]
@@ -43,7 +43,7 @@ def rank_by(policy: str, decode: Decode) -> Rank:
         lines = Path(policy.removeprefix(HOST_ORDER)).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"--keep {policy}: the file cannot be read: {error}.") from error
-    places = {host: place for place, host in reversed([*enumerate(map(host_of, lines))]) if host}
+    places = {host: place for place, host in reversed([*enumerate(map(host_reader(decode.host_scope), lines))]) if host}
     if not places:
         raise SettingsError(f"--keep {policy}: the file names no host: write one a line, the best first.")
     return lambda host, _time_ms, _length: places.get(host or "", math.inf)

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import orjson
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response as Response
@@ -38,10 +39,10 @@ _ALWAYS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 class Route:
     """Requests with one path and method.
 
-    >>> Route("/v1/documents/{id:path}", "GET", lambda identity: respond(HTTPStatus.OK, JSON, identity)).method
+    >>> Route("/v1/documents/{id:any}", "GET", lambda identity: respond(HTTPStatus.OK, JSON, identity)).method
     'GET'
 
-    path    in Starlette's syntax, with at most one parameter
+    path    in Starlette's syntax, with at most one parameter; `any` takes all characters, slashes and line feeds too
     method  GET (which includes HEAD) or POST
     handle  runs on a thread with the body or the path's parameter
     admit   checks the headers before the body, without waiting; returns a refusal or None
@@ -71,6 +72,13 @@ def error_body(field: str, message: str) -> bytes:
     return orjson.dumps({"error": {"field": field, "message": message}})
 
 
+class _Any(PathConvertor):
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("any", _Any())
+
+
 class Application:
     """ASGI application for the routes.
 
@@ -78,7 +86,7 @@ class Application:
     """
 
     def __init__(self, routes: Sequence[Route]) -> None:
-        self._paths = ", ".join(dict.fromkeys(route.path.replace(":path", "") for route in routes))
+        self._paths = ", ".join(dict.fromkeys(route.path.replace(":any", "") for route in routes))
         self._queues = {
             queue: ThreadPoolExecutor(1 if queue else 4, f"http-{queue or 'quick'}")
             for queue in {route.queue for route in routes}

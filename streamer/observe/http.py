@@ -1,6 +1,6 @@
 """The service's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes, and further routes.
 
-The only importer of uvicorn, which serves HTTP and TLS on one thread; slow handlers run on others. This module accepts
+The only importer of uvicorn and h11, which serve HTTP and TLS on one thread; slow handlers run on others. This module accepts
 connections itself: uvicorn's limit answers 503 even to probes, and its TLS handshake may take a minute.
 """
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Self
 
+import h11
 import structlog
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -130,6 +131,22 @@ class _Protocol(H11Protocol):
             self._stop_waiting()
         elif self._overdue is None:
             self._await_head()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request, where an answer may still be sent.
+
+        uvicorn answers at once, also amid another response or after the last one of a connection, which h11 refuses.
+        """
+        if self.is_answering():
+            # The answer to the request before comes first, and ends the connection.
+            self.flow.pause_reading()
+        elif self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            if self._has_request():
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()

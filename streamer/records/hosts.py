@@ -62,6 +62,15 @@ def host_reader(scope: str) -> Callable[[Any], str | None]:
     return domain_of
 
 
+def host_named(name: str, scope: str) -> str:
+    """The host that a person names, as documents have it by `decode.host_scope`.
+
+    >>> host_named("xn--fiqs8s", "host"), host_named("https://News.Example.org/", "registrable-domain")
+    ('中国', 'example.org')
+    """
+    return host_reader(scope)(name) or name
+
+
 def _canonical(host: str) -> str | None:
     host = host.rstrip(".")
     return (_unicode(host) if "xn--" in host else host) or None

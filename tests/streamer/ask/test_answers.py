@@ -140,3 +140,22 @@ def test_whole_texts_have_all_places_that_differ(known: Filter) -> None:
         assert texts["changes"] == 12
         marked[question] = sum(kind == "differing" for kind, _ in texts["own"]["spans"]), texts["hidden"]
     assert marked == {"document": (6, 6), "texts": (12, 0)}
+
+
+@pytest.mark.parametrize(
+    ("scope", "names"),
+    [
+        ("host", ["bücher.example", "xn--bcher-kva.example", "BÜCHER.example.", "https://xn--bcher-kva.example/a"]),
+        ("registrable-domain", ["bücher.example", "www.xn--bcher-kva.example", "https://news.bücher.example:80/"]),
+    ],
+)
+def test_a_host_is_asked_for_by_any_of_its_names(tmp_path: Path, scope: str, names: list[str]) -> None:
+    settings = load(None, [f"decode.host_scope={scope}", "index.directory=unused"], {})
+    with Filter.open(tmp_path, settings) as opened:
+        urls = [f"https://xn--bcher-kva.example/{place}" for place in range(3)]
+        opened.admit([{"id": url, "text": TEXT * (place + 2)} for place, url in enumerate(urls)])
+        opened.admit([{"id": f"{urls[0]}/again", "text": TEXT * 2 + "Nobody was hurt."}])
+        for name in names:
+            status, body = told(opened, "pairs", name.encode(), settings)
+            assert (status, len(body["pairs"]) > 0) == (200, True), name  # type: ignore[arg-type]
+        assert told(opened, "pairs", b"other.example", settings)[1]["pairs"] == []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import unquote
 
 import orjson
 import pytest
@@ -58,6 +59,9 @@ def test_questions_reach_the_one_who_answers() -> None:
         assert ask(server, "GET", "/v1/pairs/a%2Fb.example")[1] == '["pairs","a/b.example"]'
         assert ask(server, "GET", "/v1/texts/a%2Fb")[1] == '["texts","a/b"]'
         assert ask(server, "GET", "/v1/documents/")[0] == 404
+        for identity in ("a%0Ab", "%0A", "a%0D%0A", "a%00b", "a%E2%80%A8b", "a/%0A/"):
+            status, body, _ = ask(server, "GET", f"/v1/documents/{identity}")
+            assert (status, orjson.loads(body)) == (200, ["document", unquote(identity)])
         assert ask(server, "GET", "/v1/check")[0] == 405
 
 
@@ -111,6 +115,8 @@ def test_without_a_token_a_name_of_another_machine_is_refused() -> None:
 def test_a_form_of_another_page_is_no_question() -> None:
     with serving() as server:
         assert ask(server, "POST", "/v1/check", BODY, Content_Type="text/plain")[0] == 415
+        for kind in ("Application/JSON", "APPLICATION/JSON; charset=UTF-8", "application/json ;charset=utf-8"):
+            assert ask(server, "POST", "/v1/check", BODY, Content_Type=kind)[0] == 200
         assert ask(server, "POST", "/v1/check", BODY, Content_Type="application/json; charset=utf-8")[0] == 200
 
 

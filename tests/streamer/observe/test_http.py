@@ -4,6 +4,7 @@ import http.client
 import os
 import resource
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -56,6 +57,54 @@ def ask(server: HttpServer, path: str, method: str = "GET") -> tuple[int, str, s
         return response.status, response.getheader("Content-Type", ""), response.read().decode()
     finally:
         connection.close()
+
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: a\r\n"
+POST = b"POST /refuses HTTP/1.1\r\nHost: a\r\n"
+AFTER_THE_LAST = {
+    "a chunk that is none": ([POST + b"Transfer-Encoding: chunked\r\n\r\n", b"zz\r\nabc\r\n"], [b"415"]),
+    "a body that is too long": ([POST + b"Connection: close\r\nContent-Length: 3\r\n\r\n", b"abcdef"], [b"415"]),
+    "junk at once": ([GET + b"Connection: close\r\n\r\nJUNK\r\n\r\n"], [b"200"]),
+    "junk later": ([GET + b"Connection: close\r\n\r\n", b"JUNK\r\n\r\n"], [b"200"]),
+    "a request": ([GET + b"Connection: close\r\n\r\n", GET + b"\r\n"], [b"200"]),
+    "a request of HTTP/1.0": ([b"GET /healthz HTTP/1.0\r\n\r\n", b"GET /healthz HTTP/1.0\r\n\r\n"], [b"200"]),
+    "junk after one that goes on": ([GET + b"\r\n", b"JUNK\r\n\r\n", b"JUNK\r\n\r\n"], [b"200", b"400"]),
+    "a head that is too long": ([GET + b"\r\n" + GET + b"A: " + b"a" * 100_000], [b"200", b"400"]),
+    "junk twice": ([b"JUNK\r\n\r\n", b"JUNK\r\n\r\n"], [b"400"]),
+}
+
+
+@pytest.mark.parametrize("case", AFTER_THE_LAST)
+@pytest.mark.parametrize("ending", ["waits", "shuts down", "resets"])
+def test_what_follows_a_request_that_ends_its_connection_leaves_no_traceback(
+    process: Process, caplog: pytest.LogCaptureFixture, case: str, ending: str
+) -> None:
+    def refuse(_: object) -> Response:
+        return respond(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, TEXT, b"no")
+
+    pieces, statuses = AFTER_THE_LAST[case]
+    with serving(process, [Route("/refuses", "POST", refuse, refuse, body_bytes_max=100)]) as server:
+        for pause_seconds in (0, 0.05):
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+            # The server may have closed the connection already.
+            with connection, suppress(OSError):
+                for piece in pieces:
+                    connection.sendall(piece)
+                    time.sleep(pause_seconds)
+                if ending == "resets":
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    continue
+                if ending == "shuts down":
+                    connection.shutdown(socket.SHUT_WR)
+                answer = b""
+                with suppress(ConnectionResetError):
+                    while part := connection.recv(65_536):
+                        answer += part
+                given = [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]]
+                # Half a request may become none before it is refused.
+                assert given in (statuses, statuses[:1], [b"400"])
+        assert ask(server, "/healthz")[0] == 200
+    assert not caplog.records
 
 
 def test_port_0_picks_a_free_port(server: HttpServer) -> None:
