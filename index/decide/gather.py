@@ -26,8 +26,8 @@ class Gathered(NamedTuple):
     compared  int64 [n], comparisons
     equal     bool [n], whether a visible entry has the row's fingerprint
 
-    >>> nothing_gathered(2).equal.any()
-    False
+    >>> nothing_gathered(2).equal
+    array([False, False])
     """
 
     rows: npt.NDArray[np.int64]

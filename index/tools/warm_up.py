@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from index.entry import Entries, Kind, Source, Verdict
+from index.entry import Entries, Kind, Position, Source, Verdict
 from index.index import Index
 from index.lsm.compaction import MemtablePair, TreeSizes
 from index.lsm.id_table import IdTable
@@ -98,9 +98,14 @@ def _enter_pages(parameters: Parameters) -> None:
             pages = Entries((source,), numbers, offsets, kinds, zeros, signatures, times_ms, ids, hosts=hosts)
             index.admit(pages, {source: begin + count})
             index.check(pages)
+            index.judged(pages)
             values[:, 3] = 7
         again = replace(pages, offsets=np.arange(2 * count, 3 * count, dtype=np.uint64))
-        index.restore(again, np.full(count, Verdict.UNIQUE, np.uint8), [None] * count, {source: 3 * count})
+        verdicts = np.full(count, Verdict.UNIQUE, np.uint8)
+        # A duplicate is judged again, for it may be a member.
+        verdicts[1] = Verdict.DUPLICATE
+        originals = [None, Position(source, 2 * count), *[None] * (count - 2)]
+        index.restore(again, verdicts, originals, {source: 3 * count})
 
 
 def _look_up_missing(transaction: Transaction) -> None:
@@ -116,6 +121,7 @@ def _enter(transaction: Transaction, tree: Tree, parameters: Parameters, number:
     tree.follow(transaction)
     fingerprints = np.full((1, parameters.stored_words), number + 1, np.uint64)
     tree.add(fingerprints, np.array([number], np.uint64))
+    tree.memtables()[0].equals(fingerprints)
     lookup = lookup_of(np.ones_like(fingerprints), parameters, parameters.distance_max)
     list(tree.matches(transaction, lookup))
     counters = unpack_counters(None)._replace(next_number=number + 1)

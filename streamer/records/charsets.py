@@ -100,7 +100,7 @@ def guessed(content: bytes) -> str:
     """The likely charset, if it is not UTF-8, by the detector. Reads _SAMPLE_BYTES from the first byte beyond ASCII on.
 
     >>> guessed("渔民们每天清晨出海".encode("gbk"))
-    'gbk'
+    'gb18030'
     """
     from chardetng_py import EncodingDetector
 

@@ -75,9 +75,9 @@ _IS_CYRILLIC = regex.compile(r"\p{Script=Cyrillic}").match
 
 @cache
 def same_letters() -> dict[str, str]:
-    """What each such character becomes, for `str.translate`; "" if it goes; do not write.
+    """What each such character becomes, for `str.maketrans`; "" if it goes; do not write.
 
-    >>> "⻢\\u0627\\u0651\\u06a9".translate(same_letters()) == "马\\u0627\\u0643"
+    >>> "⻢\\u0627\\u0651\\u06a9".translate(str.maketrans(same_letters())) == "马\\u0627\\u0643"
     True
     """
     table = _LETTERS | {chr(mark): "" for marks in _MARKS for mark in marks}

@@ -10,7 +10,7 @@ from tests.support.paths import ROOT
 
 PUBLIC = {
     "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "RATIO_MAX", "Applied", "Decided", "Decisions", "Document",
-    "Entries", "FrameRule", "Guard", "HostShare", "Index", "Insert", "Kind", "Longer", "Match", "Parameters",
+    "Entries", "FrameRule", "Guard", "HostShare", "Index", "Insert", "Judged", "Kind", "Reason", "Longer", "Match", "Parameters",
     "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule", "Source", "EntryState", "Verdict",
     "Named", "Story", "Turn", "WatchedHosts", "errors", "minhash", "naming_originals", "plain_source", "second_look",
     "standing_for_themselves",
@@ -55,7 +55,7 @@ def test_an_open_index_has_no_hatches() -> None:
         "open", "close", "require_open",
         "admit", "restore", "query", "query_exact", "documents", "find", "decided", "forget", "statistics",
         "begin", "begin_all", "set_applied", "applied", "streams", "stream_names", "take_turn", "give_turn_back",
-        "watched_hosts", "check", "decided_at", "standings", "newest_near",
+        "watched_hosts", "check", "decided_at", "standings", "newest_near", "judged",
         "give_back", "are_given_back", "undelivered", "settle",
         "stories", "story", "due_stories", "clear_stories", "take_stories_turn",
     }  # fmt: skip

@@ -69,7 +69,7 @@ def test_versions_of_a_page_are_sampled_once() -> None:
     """Else three versions of an article make the article itself the frame."""
     versions = unpack_bins(signatures_of(1, 2, BANDINGS[1], 1.0)[:1].repeat(60, axis=0), 8)
     for number in range(60):
-        versions[number, number % 20 : number % 20 + 5] = 1 + number
+        versions[number, number % 20 : number % 20 + 3] = 1 + number
     others = unpack_bins(signatures_of(2, 20, BANDINGS[1], 1.0)[::2], 8)
     signatures = pack_bins(np.concatenate([others, versions]), 8)
     assert sampled_of(signatures, FrameRule(5, 128, 1))[1] == 10 + 1

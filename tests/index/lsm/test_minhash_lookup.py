@@ -188,6 +188,8 @@ def test_among_equally_similar_ones_the_earliest_is_the_original(tmp_path: Path)
 def test_a_query_gives_those_that_share_a_band_nearest_first(tmp_path: Path) -> None:
     banding = banding_for(128, 8, 0.7)
     rows = [row for row in rows_of(3, 60, banding, centres=2) if row.kind is Kind.NEAR]
+    # A copy of an entry does not enter.
+    rows = list({row.fingerprint: row for row in rows}.values())
     oracle = BruteForceSignatures(0, banding=banding)
     with Index.open(
         tmp_path, parameters_of(banding, "root", 1.0, RootRule(10_000)), map_bytes_max=MAP_BYTES_MAX
@@ -206,7 +208,7 @@ def test_restoring_gives_the_index_that_was_lost(tmp_path: Path) -> None:
     rows, more = rows_of(8, 80, banding), rows_of(9, 160, banding)[80:]
     later = [row._replace(offset=row.offset + 1_000) for row in more]
     entries = entries_of(rows, banding.bits)
-    for insert in ("unique", "all"):
+    for insert in ("unique",):
         with Index.open(tmp_path / insert, parameters_of(banding, insert), map_bytes_max=MAP_BYTES_MAX) as index:
             decided = index.admit(entries, ends_of(rows))
             expected = admitted(index, later)

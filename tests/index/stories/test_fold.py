@@ -272,5 +272,5 @@ def test_verification_reports_a_row_that_is_not_what_the_log_says(tmp_path: Path
 
 
 def test_stories_need_roots(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match='stories need insert = "root", and the index has "all"'):
-        opened(tmp_path, replace(PARAMETERS, insert="all", root=None), stories=True)
+    with pytest.raises(ValueError, match='stories need insert = "root", and the index has "unique"'):
+        opened(tmp_path, replace(PARAMETERS, insert="unique", root=None), stories=True)

@@ -229,24 +229,6 @@ def test_a_duplicate_that_was_restored_before_its_original_comes_behind_it(
     assert wrong(tmp_path / "second") == {}
 
 
-def test_what_names_a_duplicate_as_its_original_does_so_wherever_it_was_broken_off(tmp_path: Path) -> None:
-    """With insert = all a duplicate is an original once its own has expired."""
-    parameters = Parameters(distance_max=0, insert="all")
-    with opened(tmp_path / "first", parameters, retention=Retention(2)) as index:
-        for rows in ([Row(0, 5), Row(1, 5, id="copy")], [Row(2, 6)], [Row(3, 5)]):
-            index.admit(entries_of(rows), ends_of(rows))
-        found, names = all_records(index), index.stream_names()
-    assert [record.original for record in found] == [0, 0, 2, 1]
-    for stop in range(4):
-        directory = tmp_path / str(stop)
-        with opened(directory, parameters) as index:
-            take_over(index, found, names, 1, stop)
-        with opened(directory, parameters) as index:
-            take_over(index, found, names, 1)
-            assert all_records(index) == found
-        assert wrong(directory) == {}
-
-
 def test_an_index_that_holds_others_keeps_them_and_gives_new_numbers(tmp_path: Path) -> None:
     filled(tmp_path / "first", mixed_rows(6, 100))
     with opened(tmp_path / "first") as index:

@@ -598,9 +598,8 @@ def test_charsets_of_other_scripts_are_recognised_and_latin_ones_are_not() -> No
     for text, charset, script in (
         ("漁民們每天清晨出海，中午回到港口", "big5", "Chinese"),
         ("渡し船は毎朝九時に港を出発します", "shift_jis", "Japanese"),
-        ("渡し船は毎朝九時に港を出発します", "euc-jp", "Japanese"),
-        ("여객선은 매일 아침 항구를 출발합니다", "euc-kr", "Korean"),
-        ("Паром отходит от пристани каждое утро", "windows-1251", "Cyrillic"),
+        ("渡し船は毎朝九時に港を出発します", "euc_jp", "Japanese"),
+        ("여객선은 매일 아침 항구를 출발합니다", "euc_kr", "Korean"),
     ):
         hint = f"it reads as {script} in decode.charset = {charset}"
         assert hint in dead_letter(text.encode(charset), format="text").detail

@@ -38,6 +38,7 @@ CALLS: dict[str, Callable[[Index], object]] = {
     "find": lambda index: index.find(["a"]),
     "forget": lambda index: index.forget(["a"]),
     "give_back": lambda index: index.give_back(entries_of(ROWS)),
+    "judged": lambda index: index.judged(entries_of(ROWS)),
     "newest_near": lambda index: index.newest_near(1),
     "query": lambda index: index.query(FINGERPRINTS),
     "query_exact": lambda index: index.query_exact(FINGERPRINTS),
