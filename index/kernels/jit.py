@@ -2,7 +2,7 @@
 
 numba keeps machine code next to a function's module, for the next process, under a stamp of its source. numba's own
 stamp covers that one file. But a compiled function contains those that it calls, from any module of this package. So
-the stamp here covers all sources of the package, and a change in any of them compiles every kernel anew.
+the stamp here covers all sources of the package, and a change in any of them compiles every kernel again.
 """
 
 import hashlib

@@ -125,8 +125,10 @@ def best_of(
                     found.distance,
                     found.root_distance,
                 )
-        elif found.reason == TEMPLATE_ONLY and not by_id and _is_nearer(
-            found.plain, place, template_distance, template, documents
+        elif (
+            found.reason == TEMPLATE_ONLY
+            and not by_id
+            and _is_nearer(found.plain, place, template_distance, template, documents)
         ):
             template, template_root, template_distance = place, found.root, found.plain
     if match != NONE:

@@ -90,7 +90,7 @@ class NearLookup:
             distances = hamming(self.fingerprints[rows], known[members])
         else:
             limits = self.banding.bin_bits, DISTANCE_UNITS, OWN_LIMITS
-            # A page of the same template is a candidate too: the judge tells both apart.
+            # A page of the same template is a candidate too: the judge separates both.
             distances = bins.distances(self.fingerprints, known, rows, members, *limits).min(axis=0)
         near = distances <= self.distance_max
         return Matches(rows[near], distances[near], numbers[members[near]])

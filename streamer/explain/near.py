@@ -163,7 +163,7 @@ def _likenesses(parameters: Parameters, query: NearQuery, found: Sequence[Judged
     prints = np.array([each.document.fingerprint for each in found], np.uint64)
     looks = _look_of([each.document for each in found])
     cosines = _cosines(np.repeat(query.entry.look_rows, len(found), axis=0), looks, parameters)
-    # MinHash tells the similarity by which the judge decided; SimHash bits, and what the second look makes of them.
+    # MinHash has the similarity by which the judge decided. SimHash has bits, and what the second look makes of them.
     bits = parameters.distances(np.repeat(query.entry.fingerprints[:, : parameters.words], len(found), axis=0), prints)
     return [
         replace(

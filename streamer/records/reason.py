@@ -12,7 +12,7 @@ class Reason(IntEnum):
     'no-match'
     """
 
-    # 3, 4 and 9 are taken: versions that earlier programs kept beside their older ones, of ordinary, short and crafted texts.
+    # 3, 4 and 9 are taken: versions that earlier programs kept next to their older ones, of ordinary, short and crafted texts.
     ORDINARY = 0
     NO_FEATURES = 1
     SHORT_TEXT = 2

@@ -4,7 +4,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import fuzz, fuzz_json
@@ -12,6 +12,7 @@ from index.entry import Source
 from streamer.records import any_json
 from streamer.records.decode import Decoder, Document
 from streamer.records.record import Record
+from tests.support.examples import examples
 
 DECODER = Decoder(fuzz.settings_of("none", "minhash").decode)
 
@@ -21,7 +22,7 @@ def decoded(value: bytes) -> object:
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(seed=st.integers(0, 2**32), size=st.sampled_from([1, 60, 500, 8_000]))
 def test_what_the_library_and_the_api_pass_on_is_decoded_as_the_record_is(seed: int, size: int) -> None:
     value = fuzz_json.value(random.Random(seed), size)

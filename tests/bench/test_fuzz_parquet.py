@@ -6,16 +6,16 @@ from pathlib import Path
 import pyarrow as arrow
 import pytest
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from bench import fuzz, fuzz_parquet
 from index.entry import Source
 from streamer.records.decode import Decoder
 from streamer.records.record import Record
+from tests.support.examples import examples
 
 
-@examples(max_examples=150, deadline=None)
+@examples(150)
 @given(seed=st.integers(0, 2**32), size=st.sampled_from([8, 300, 20_000]))
 def test_every_file_gives_the_same_lines_twice_and_each_is_decoded(
     tmp_path_factory: pytest.TempPathFactory, seed: int, size: int

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from index.kernels import jit
 from index.kernels.jit import compiled
+from tests.support.examples import examples
 from tests.support.paths import ROOT
 
 WORDS = st.integers(0, 2**64 - 1)
@@ -74,7 +75,7 @@ def _summed(address: Any, count: int) -> Any:
     return total
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(WORDS)
 def test_the_bits_of_a_word_are_counted_as_plain_python_does(one: int) -> None:
     assert _counted(np.uint64(one)) == one.bit_count()
@@ -90,7 +91,7 @@ def _word(address: Any) -> Any:
     return jit.word_at(address)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.binary(min_size=8, max_size=24), st.integers(0, 16))
 def test_a_word_is_read_at_any_address(octets: bytes, at: int) -> None:
     column, at = np.frombuffer(octets, np.uint8), min(at, len(octets) - 8)
@@ -107,7 +108,7 @@ def _hashed(octets: Any, size: int, seed: Any) -> Any:
     )
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.binary(max_size=600), WORDS)
 def test_a_kernel_hashes_as_the_package_does(content: bytes, seed: int) -> None:
     octets = np.frombuffer(content + b"-", np.uint8)

@@ -7,13 +7,14 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from streamer.records.forms.times import date_ms, time_ms
 from streamer.settings.settings import Settings
 from tests.support.command_line import run
+from tests.support.examples import examples
 from tests.support.memory_service import World
 
 NEW_YEAR = "2019-01-01T00:00:00"
@@ -149,7 +150,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(VALUES)
 def test_no_value_makes_it_raise_or_is_of_an_unlikely_year(value: Any) -> None:
     moment_ms = time_ms(value)
