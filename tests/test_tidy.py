@@ -46,7 +46,7 @@ CODE_LINES_MAX = {
     "streamer/index_admin": 701,
     "streamer/observe": 1040,
     "streamer/parts": 951,
-    "streamer/records": 1730,
+    "streamer/records": 1731,
     "streamer/service": 2604,
     "streamer/settings": 815,
     "streamer/text": 1536,
