@@ -9,7 +9,7 @@ from streamer.settings.settings import Topics
 ROOT = Path(__file__).parents[2]
 DESIGN = (ROOT / "docs" / "design.md").read_text()
 
-FOLDERS_MAX = 43
+FOLDERS_MAX = 44
 ROWS_MAX = 26
 
 

@@ -98,7 +98,8 @@ def date_ms(text: str) -> int | None:
 def _of_text(text: str) -> int | None:
     if len(text) > CHARACTERS_MAX:
         return None
-    text = unicodedata.normalize("NFKC", text)
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
     if _NUMBER.fullmatch(text):
         return _of_number(int(text) if text.isdecimal() else float(text), text)
     if dated := _DOT_NET.fullmatch(text):

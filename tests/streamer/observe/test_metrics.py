@@ -215,6 +215,12 @@ def test_documents_without_a_host_are_counted() -> None:
     assert value(measures.exposition(), "neardup_documents_without_host_total") == 5
 
 
+def test_documents_whose_time_is_not_understood_are_counted() -> None:
+    measures = metrics.Metrics()
+    measures.count(definitions.ODD_TIMES, 3)
+    assert value(measures.exposition(), "neardup_odd_times_total") == 3
+
+
 @pytest.mark.parametrize("in_files", [False, True])
 def test_ten_hosts_at_most_are_named_and_one_that_leaves_the_list_is_shown_no_longer(
     tmp_path: Path, in_files: bool

@@ -67,6 +67,7 @@ def test_pages_of_templates_are_unique_by_their_reason(totals: Totals) -> None:
 def test_machines_get_every_total_by_name(totals: Totals) -> None:
     totals.left_out.update({"response, image/png": 1200, "request": 1})
     totals.clusters = {"clusters": 2, "best": 7}
+    totals.odd_times = 3
     found = totals.as_json(OUT)
     assert found.pop("cpu_us_by_verb") == pytest.approx(dict.fromkeys(STEPS, 1.0))
     assert found == {
@@ -79,6 +80,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
         "suspect": 0,
         "extends": 0,
         "already_decided": 5,
+        "odd_times": 3,
         "left_out": {"request": 1, "response, image/png": 1200},
         "remarks": [],
         "seconds": 4.0,
