@@ -19,12 +19,7 @@ def _charset(name: str) -> str:
     except (LookupError, UnicodeError):
         is_known = False
     if not is_known:
-        wide = (
-            ": convert the values to UTF-8, as by iconv"
-            if name.lower().startswith(("utf-16", "utf-32", "utf_16", "utf16"))
-            else ""
-        )
-        raise ValueError(f"not a charset that Python knows and in which ASCII is ASCII{wide}")
+        raise ValueError("not a charset that Python knows and in which ASCII is ASCII")
     return name
 
 
@@ -40,7 +35,8 @@ class Decode(Section):
     value that begins with { is plain JSON. Avro needs `pip install "neardup-streamer[registry]"`.
     """
     charset: Annotated[str, AfterValidator(_charset)] = Field(
-        "utf-8", title="a charset that Python knows, in which ASCII is ASCII: utf-8, gb18030, big5, shift_jis, ..."
+        "utf-8",
+        title="a charset that Python knows, in which ASCII is ASCII: utf-8, gb18030, big5 ... (UTF-16 has to be converted first)",
     )
     """Charset of values in JSON or plain text. Outputs keep the bytes as they came."""
     registry_url: str | None = Field(

@@ -37,9 +37,9 @@ _LETTERS = {
     "\u0326": "\u0327",
     **{sign: letter + "\u0d4d" for sign, letter in zip(map(chr, range(0xD7A, 0xD80)), "ണനരലളക", strict=True)},
     "\u09ce": "\u09a4\u09cd",
-    # The last five would decompose into a blank and a mark.
+    # A backtick quotes code. The last five would decompose into a blank and a mark.
     **dict.fromkeys(
-        "`\u02b9\u02bb\u02bc\u055a\u05f3\u2018\u2019\u201b\u2032\ua78b\ua78c\xb4\u0384\u1fbd\u1fbf\u1ffd", "'"
+        "\u02b9\u02bb\u02bc\u055a\u05f3\u2018\u2019\u201b\u2032\ua78b\ua78c\xb4\u0384\u1fbd\u1fbf\u1ffd", "'"
     ),
 }
 

@@ -424,3 +424,11 @@ def test_a_number_with_a_fraction_is_read_from_text(text: str, value: float) -> 
 def test_what_is_no_number_within_bounds_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match=r"minhash.similarity_min: must be a number from 0.3 to 1.0, not"):
         load(None, [f"minhash.similarity_min={text}"], {})
+
+
+@pytest.mark.parametrize(
+    "charset", ["utf-16", "utf-32-le", "idna", "punycode", "raw_unicode_escape", "zlib", "utf-7", "cp037"]
+)
+def test_a_charset_that_would_change_json_is_refused_and_utf_16_is_sent_to_its_conversion(charset: str) -> None:
+    with pytest.raises(SettingsError, match=r"decode\.charset.*UTF-16 has to be converted first"):
+        load(overrides=[f"decode.charset={charset}"])

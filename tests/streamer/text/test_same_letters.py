@@ -44,7 +44,7 @@ RADICALS = (
         ("ന്\u200d ണ്\u200d ത്\u200d", "ന് ണ് ത്"),
         ("ൻ ൺ ർ ൽ ൾ ൿ", "ന് ണ് ര് ല് ള് ക്"),
         ("ৎ ত্\u200d", "ত্ ত্"),
-        ("сім’я сімʼя сім`я сім´я сім‘я сім′я", "сім'я " * 6),
+        ("сім’я сімʼя сім´я сім‘я сім′я", "сім'я " * 5),
         ("Hawaiʻi צה׳ל Qurʼan", "hawai'i צה'ל qur'an"),
         ("ʜᴇʟʟᴏ ꜱʀɪ 🅷🅴🅻🅻🅾 🅑", "hello sri hello b"),
         ("so\xadft ﾊﾝｶｸ ＡＢＣ", "soft ハンカク abc"),
@@ -77,6 +77,7 @@ def test_what_readers_take_for_the_same_letter_is_one(written: str, read: str) -
         ("हिंदी", "हदी"),
         ("กา", "ก"),
         ("ab 'c", "ab'c"),
+        ("run`ls", "run'ls"),
     ],
 )
 def test_what_readers_tell_apart_stays_apart(one: str, other: str) -> None:
