@@ -9,7 +9,6 @@ lost           no                | only versions: entries that no longer count
 ```
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -86,8 +85,7 @@ def _columns(
     rows = np.concatenate([part.rows for part in parts])
     ids = np.zeros(count + len(numbers), np.uint64)
     if with_ids:
-        named = entries.ids if entries.named is None else _only(entries.ids, entries.named)
-        ids = digests_of_texts([*named, *(id_ for part in parts for id_ in part.ids)])
+        ids = digests_of_texts([*entries.ids, *(id_ for part in parts for id_ in part.ids)])
     digests = np.stack([rows["text"], rows["substance"]], axis=1).astype(np.uint64)
     return Documents(
         order=np.concatenate([np.arange(ROW_ORDER, ROW_ORDER + count, dtype=np.uint64), numbers]),
@@ -102,11 +100,6 @@ def _columns(
         hosts=np.concatenate([log.host_digests(entries), rows["host"]]).astype(np.uint32),
         digests=np.concatenate([entries.digests, digests]),
     )
-
-
-def _only(ids: Sequence[str], named: npt.NDArray[np.bool_]) -> list[str]:
-    """Ids that the documents brought; "" for the others."""
-    return [id_ if brought else "" for id_, brought in zip(ids, named.tolist(), strict=True)]
 
 
 def digests_of_texts(texts: list[str]) -> npt.NDArray[np.uint64]:

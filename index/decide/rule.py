@@ -15,7 +15,8 @@ earlier ones of its batch. The judge (`index.kernels.judge`) gives one reason a 
 8. COUNTS.
 
 The nearest candidate that counts is the match, the earliest on ties. The document is a DUPLICATE of its root. Without
-one it is EXTENDS if a candidate is only TOO_SHORT, else TEMPLATE if one is TEMPLATE_ONLY, else UNIQUE.
+one it is EXTENDS if a candidate is only TOO_SHORT, else TEMPLATE if one is TEMPLATE_ONLY, else UNIQUE. A document whose id
+was given back is never TEMPLATE.
 What a known id means comes first: see `index.decide.recrawl`.
 
 A duplicate enters, as a member of its root, if all candidates that count are farther than `member_distance_min` by the

@@ -151,7 +151,10 @@ def note(row: Any, place: Any, returns: Any, pages: Pages, documents: Documents)
     key = pages.keys[row]
     if key == NONE:
         return
-    is_own = documents.ids[place] == documents.ids[row] and documents.hosts[place] == documents.hosts[row]
+    if place < len(pages.keys):
+        is_own = pages.keys[place] == key
+    else:
+        is_own = documents.ids[place] == documents.ids[row] and documents.hosts[place] == documents.hosts[row]
     is_own = is_own and documents.delivered[place] and not documents.lost[place]
     pages.exist[key], pages.last[key], pages.origins[key], pages.returns[key] = True, place, row, returns
     pages.digests[key, 0], pages.digests[key, 1] = documents.digests[row, 0], documents.digests[row, 1]

@@ -8,7 +8,7 @@ from typing import Literal
 
 import orjson
 
-from index import Insert
+from index import Insert, Parameters
 from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import Scheme, key_for, longer_of, parameters_for, scheme_for
@@ -78,9 +78,13 @@ class World:
         def scheme_by(secret: bytes | None) -> Scheme:
             return scheme_for(self.settings, key_for(self.settings, secret))
 
+        def parameters_by(secret: bytes | None) -> Parameters:
+            return parameters_for(self.settings, scheme_by(secret).stamp())
+
         with Index.open(
             self.directory,
-            lambda secret: parameters_for(self.settings, scheme_by(secret).stamp()),
+            # An index that is given its parameters has no secret, so whoever asks it for a key gets the public one.
+            parameters_by if self.key == "secret" else parameters_by(None),
             map_bytes_max=2**30,
             hooks=hooks,
             retention=retention_of(self.settings.index),
