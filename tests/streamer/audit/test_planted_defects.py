@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 import yaml
 
-from index.decide import admit, prepare
-from index.decide.admit import limits_of
+from index.decide import decide, prepare
+from index.decide.rule import rule_of
 from index.lsm.lookup import lookup_of
 from streamer.audit import auditor, report
 from streamer.audit.estimates import Estimate, precision, recall
@@ -184,15 +184,16 @@ def radius(change: int, watch_of: Callable[[], int]) -> Any:
     def changed() -> int:
         return change if watch_of() >= SOUND else 0
 
-    def looked_up(fingerprints: Any, parameters: Any, distance_max: int, looks: Any = None) -> Any:
-        return lookup_of(fingerprints, parameters, distance_max + changed(), looks)
+    def looked_up(fingerprints: Any, parameters: Any, distance_max: int) -> Any:
+        return lookup_of(fingerprints, parameters, distance_max + changed())
 
-    def ruled(insert: Any, root: Any, distance_max: int, *rest: Any) -> Any:
-        return limits_of(insert, root, distance_max + changed(), *rest)
+    def ruled(parameters: Any, longer: int) -> Any:
+        rule = rule_of(parameters, longer)
+        return rule._replace(distance_max=rule.distance_max + changed())
 
     stack = ExitStack()
     stack.enter_context(patch.object(prepare, "lookup_of", looked_up))
-    stack.enter_context(patch.object(admit, "limits_of", ruled))
+    stack.enter_context(patch.object(decide, "rule_of", ruled))
     return stack
 
 

@@ -65,7 +65,7 @@ STEPS = st.lists(
         st.sampled_from(SOURCES),
         st.integers(0, 40),
         st.sampled_from((*HOSTS, None)),
-        st.sampled_from((None, 1_000, 2_000, 3_000)),
+        st.sampled_from((None, 1_700_000_000, 1_700_001_000, 1_700_002_000)),
         st.sampled_from((None, 0.5, 0.9, 1.0, 1.1)),
     ),
     min_size=8,
