@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import accuracy, kafka_accuracy, peers
-from bench.named_settings import Insert, Setting, parse
+from bench.named_settings import Policy, Setting, parse
 from bench.scoring import Pairs, counting, decide, near_pairs, policy_similarities
 from index.entry import Kind
 from index.matching.minhash import Banding
@@ -187,7 +187,7 @@ def clustered(draw: st.DrawFn, lanes: int) -> Fingerprints:
 @examples(25)
 @given(st.data(), st.sampled_from([64, 128]), st.integers(0, 7), st.sampled_from(["unique", "all"]))
 def test_brute_force_decides_as_the_index_on_disk_does(
-    data: st.DataObject, bits: int, distance_max: int, insert: Insert
+    data: st.DataObject, bits: int, distance_max: int, insert: Policy
 ) -> None:
     prints = data.draw(clustered(bits // 64))
     setting = Setting(Fingerprint.model_validate({"scheme": "simhash", "bits": bits}), distance_max, insert)
@@ -199,7 +199,7 @@ def test_brute_force_decides_as_the_index_on_disk_does(
 @examples(10)
 @given(st.data(), st.sampled_from(["unique", "all"]))
 def test_brute_force_with_a_second_look_decides_as_the_index_on_disk_does(
-    kind: str, data: st.DataObject, insert: Insert
+    kind: str, data: st.DataObject, insert: Policy
 ) -> None:
     plain, named = data.draw(clustered(1)), parse(f"shingles2-log-tf-64-5-{kind}")
     assert named.look is not None
@@ -221,7 +221,7 @@ def test_brute_force_with_a_second_look_decides_as_the_index_on_disk_does(
 
 
 @pytest.mark.parametrize("insert", ["unique", "all"])
-def test_brute_force_over_signatures_finds_what_the_index_finds_and_what_no_band_shows(insert: Insert) -> None:
+def test_brute_force_over_signatures_finds_what_the_index_finds_and_what_no_band_shows(insert: Policy) -> None:
     generator = np.random.default_rng(3)
     base = ["".join(generator.choice(list("长河落日圆清晨的雾气还没有散去"), 120)) for _ in range(20)]
     texts = [text[: 60 - cut] + text[60:] for text in base for cut in range(0, 30, 6)]

@@ -316,6 +316,7 @@ def zip_of(content: bytes) -> bytes:
 
 
 DOCUMENTS = b'{"text": "one"}\n{"text": "two"}\n'
+PACKED_TWICE = gzip.compress(gzip.compress(DOCUMENTS, mtime=0), mtime=0)
 
 
 @pytest.mark.parametrize(
