@@ -179,7 +179,9 @@ def _records(session: ReadSession) -> Iterator[Record]:
             document, origin = entered.get(row), origins.get(row)
             original = number if in_sequence_list[row] else None
             if document is not None and original is None:
-                document = document._replace(root=document.number)
+                # A dropped document counts only as long as its root.
+                is_dropped = verdict == Verdict.DUPLICATE
+                document = None if is_dropped else document._replace(root=document.number)
             yield Record(
                 places[source],
                 offset,

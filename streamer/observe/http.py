@@ -132,6 +132,10 @@ class _Protocol(H11Protocol):
         elif self._overdue is None:
             self._await_head()
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer also a client that has ended its side; asyncio would close the connection. TLS knows no such half."""
+        return self.config.ssl is None and self.is_answering()
+
     def send_400_response(self, msg: str) -> None:
         """Answer what is no request, where an answer may still be sent.
 

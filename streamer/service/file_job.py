@@ -143,13 +143,8 @@ def filter_files(
     """
     totals = Totals(shadow=settings.route.shadow)
     begin = time.perf_counter()
-
-    def compiling(kernel: int, cache: Path) -> None:
-        if kernel == 1:
-            console.print(f"compiling machine code, once for this processor (cached in {cache})", soft_wrap=True)
-
     with ExitStack() as resources:
-        resources.enter_context(compilations(compiling))
+        resources.enter_context(compilations(partial(_tell_compiling, console)))
         readers = processes if processes > 1 and any(map(is_archive, files)) else 0
         several = resources.enter_context(Processes(settings, processes, readers))
         with compile_first(settings):
@@ -184,8 +179,11 @@ def filter_files(
         )
         interrupted = False
         try:
-            interrupted = _run_until_signal(service)
+            interrupted = _run_until_signal(service, bar)
         except InputsUnread as error:
+            if not totals.records + transport.records_before:
+                # Nothing was filtered, so nothing has to stay.
+                raise
             totals.unread = str(error)
         finally:
             if bar.live.is_started:
@@ -198,8 +196,13 @@ def filter_files(
     return totals, not interrupted
 
 
-def _run_until_signal(service: Service) -> bool:
-    """SIGINT and SIGTERM end the service after the current batch. Returns whether a signal came."""
+def _tell_compiling(console: Console, kernel: int, cache: Path) -> None:
+    if kernel == 1:
+        console.print(f"compiling machine code, once for this processor (cached in {cache})", soft_wrap=True)
+
+
+def _run_until_signal(service: Service, bar: Progress) -> bool:
+    """SIGINT and SIGTERM end the service after the current batch, and its end the bar. Returns whether a signal came."""
     received: list[int] = []
 
     def stop(number: int, _frame: object) -> None:
@@ -212,4 +215,6 @@ def _run_until_signal(service: Service) -> bool:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+        if bar.live.is_started:
+            bar.stop()
     return bool(received)

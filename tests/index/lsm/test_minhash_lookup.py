@@ -189,7 +189,7 @@ def test_a_query_gives_those_that_share_a_band_nearest_first(tmp_path: Path) -> 
     banding = banding_for(128, 8, 0.7)
     rows = [row for row in rows_of(3, 60, banding, centres=2) if row.kind is Kind.NEAR]
     # A copy of an entry does not enter.
-    rows = list({row.fingerprint: row for row in rows}.values())
+    rows = sorted({row.fingerprint: row for row in reversed(rows)}.values(), key=lambda row: row.offset)
     oracle = BruteForceSignatures(0, banding=banding)
     with Index.open(
         tmp_path, parameters_of(banding, "root", 1.0, RootRule(10_000)), map_bytes_max=MAP_BYTES_MAX

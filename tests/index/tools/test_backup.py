@@ -23,7 +23,7 @@ from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import Row, ends_of, entries_of
 from tests.support.index_process import BATCH_ROWS, MAP_BYTES_MAX, PARAMETERS, rows_of, source_of
-from tests.support.indexes import everything, filled, inspected, looked_at, make_older, mixed_rows, opened, wrong
+from tests.support.indexes import everything, filled, looked_at, make_older, mixed_rows, opened, wrong
 from tests.support.paths import ROOT
 
 WAIT_SECONDS = 60
@@ -268,13 +268,24 @@ def test_a_process_that_waits_for_a_replaced_index_never_believes_the_former_loc
         assert index.applied()[source_of(1)].offset == 3 * BATCH_ROWS
 
 
+READS_UNTIL_STDIN_ENDS = """
+import sys, lmdb
+with lmdb.open(sys.argv[1], readonly=True) as environment, environment.begin():
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
 def test_who_reads_an_index_is_told(tmp_path: Path) -> None:
     filled(tmp_path, mixed_rows(10, 50))
-    with opened(tmp_path) as index:
-        states = inspected(index, lambda transaction: readers(index))
-        assert [transaction for _, transaction in states if transaction is not None] != []
+    command = [sys.executable, "-c", READS_UNTIL_STDIN_ENDS, str(tmp_path)]
+    with opened(tmp_path) as index, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        assert [process for process, transaction in readers(index) if transaction is not None] == [reader.pid]
         row = Row(0, 1, source_of(3))
         assert index.admit(entries_of([row]), ends_of([row])).verdicts.tolist() == [Verdict.UNIQUE]
+        reader.communicate()
 
 
 def test_a_large_value_made_shorter_in_its_transaction_is_sound(tmp_path: Path) -> None:

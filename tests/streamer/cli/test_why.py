@@ -30,7 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"id": "textless", "body": "no text at all"},
         {"id": "first", "text": f"{BODY} the end"},
     ]
-    (made / "pages.jsonl").write_bytes(b"\n".join([*map(orjson.dumps, documents), b'{"text": "cut' + ESCAPES.encode()]))
+    (made / "pages.jsonl").write_bytes(
+        b"\n".join([*map(orjson.dumps, documents), b'{"text": "cut' + ESCAPES.encode(), b""])
+    )
     counted = ("--set", "topics.stories=stories")
     assert run("filter", made / "pages.jsonl", "--out", made / "out", "--index", made / "index", *counted).code == 0
     return made

@@ -20,7 +20,6 @@ def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str
     ("setting", "told"),
     [
         ("index.recrawl=update", r"index\.recrawl: update: Flink knows no older versions"),
-        ("index.recrawl=as-new", r"index\.recrawl: as-new: Flink knows no older versions"),
         ("guard.policy=pass", r"guard\.policy: pass: Flink watches no hosts"),
         ("topics.stories=stories", r"topics\.stories: Flink counts no stories"),
         ("index.entries_max=1000", r"index\.entries_max: Flink counts no entries"),

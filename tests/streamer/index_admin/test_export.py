@@ -184,7 +184,10 @@ def test_an_export_of_an_index_that_another_process_writes_is_of_one_moment(tmp_
         (lambda found: [*found, found[-2]], r"line 63 cannot be read: more lines follow the last one"),
         (lambda found: found[1:], r"not an export of an index"),
         (lambda _: [], r"not an export of an index"),
-        (lambda found: [found[0].replace(b"_export\":7", b"_export\":2"), *found[1:]], r"version 2; .* reads version 7, and 6"),
+        (
+            lambda found: [found[0].replace(b'_export":7', b'_export":2'), *found[1:]],
+            r"version 2. This program reads version 7, and 6",
+        ),
         (lambda found: [found[0], b"{", *found[1:]], r"line 2 cannot be read"),
         (lambda found: [found[0], found[1].replace(b'"stream":0', b'"stream":9'), *found[2:]], r"line 2 cannot be read"),
         (lambda found: [found[0], b'{"offset": 3}', *found[1:]], r"line 2 cannot be read: 'stream'"),

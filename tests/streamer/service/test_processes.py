@@ -117,7 +117,8 @@ def mixed(folder: Path) -> Path:
     rows = [orjson.loads(line) for line in next(parts) if line.startswith(b'{"')]
     parquet.write_table(arrow.Table.from_pylist(rows), folder / "e.parquet")
     (folder / "small").mkdir()
-    for number, line in enumerate(next(parts)):
+    # A file of one brace is taken for JSON on several lines.
+    for number, line in enumerate(line for line in next(parts) if line != b"{\n"):
         (folder / "small" / f"{number:03}.jsonl").write_bytes(line)
     (folder / "z.jsonl").write_bytes(b"".join(line for part in parts for line in part))
     return folder

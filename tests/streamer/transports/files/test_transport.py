@@ -148,7 +148,8 @@ def test_nothing_is_lost_doubled_or_changed_whatever_the_lines(
     assert put_together(folder / "out") == wanted
     for delivered in batches:
         ends = {record.source: record.end for record in delivered.records}
-        assert ends.keys() == delivered.ends.keys()
+        # Blank lines are no records, and pass with the next ones.
+        assert ends.keys() <= delivered.ends.keys()
         assert all(end <= delivered.ends[source] for source, end in ends.items())
     assert filter_files(list(wanted), folder / "out", decider, batch=batch) == []
 

@@ -54,7 +54,7 @@ def test_a_busy_machine_makes_the_client_warn_of_nothing(
         (
             TransactionalIdAuthorizationFailedError(),
             SettingsError,
-            r"WRITE on transactional-id 'group-.*-0-'.*prefixed",
+            r"WRITE on transactional-id 'group-.*:0-'.*prefixed",
         ),
         (ClusterAuthorizationFailedError(), SettingsError, "a right on the cluster while testing"),
         (InvalidSessionTimeoutError(), SettingsError, r"kafka.session_timeout_ms \(2000\)"),
