@@ -191,7 +191,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
                 original,
                 None if origin is None else _original(origin, streams),
                 document,
-                gone.get(row, False),
+                document is not None and gone[row],
                 is_settled,
                 ids[row],
                 VersionDigests(*version),
