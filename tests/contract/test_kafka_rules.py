@@ -406,7 +406,7 @@ def test_9_transactions_are_named_by_group_and_instance_and_dropped_producers_ar
     transport = open_transport(world.settings)
     begin(transport)
     producer = transport._writer.producer.client
-    assert producer.config["transactional_id"] == f"{world.settings.kafka.group}-0"
+    assert producer.config["transactional_id"] == f"{world.settings.kafka.group}:0"
     transport.close()
     assert producer in clients._dropped
 
