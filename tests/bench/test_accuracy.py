@@ -329,7 +329,8 @@ def test_both_schemes_run_over_a_set_in_one_go(small_set: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["default", "minhash-64x4-w2-0.8-min20-all", "simhash", "simhash-improved-2-128-3-all", "words-tf-64-7-idf"]
+    "name",
+    ["default", "minhash-64x4-w2-0.8-min20-unique", "simhash", "simhash-improved-2-128-3-unique", "words-tf-64-7-idf"],
 )
 def test_a_setting_is_run_by_the_service_as_it_is_by_the_bench(name: str) -> None:
     setting = parse(name)

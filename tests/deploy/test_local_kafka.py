@@ -1,12 +1,10 @@
 """The local broker keeps its records through crashes and freezes."""
 
-import gc
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,15 +15,6 @@ from deploy import local_kafka
 from deploy.local_kafka import LocalCluster, LocalKafka, LocalKafkaError, require_broker
 
 TOPIC = "documents"
-
-# The client leaves the socket of every refused connection to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture(autouse=True)
-def sockets_are_collected() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 def create_topic(bootstrap_servers: str) -> None:
