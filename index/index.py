@@ -219,6 +219,9 @@ class Index(AbstractContextManager["Index"]):
         The older version is the visible entry, from a UNIQUE or UPDATE row with the same id, that the last record
         with this id was or duplicated; without one, the record before counts, back to the last 64.
 
+        Texts in a row that have nothing in common show that many documents share an id: `index.decide.recrawl`. They are
+        then no versions.
+
         With `longer` a match counts only if the document is not too long for the match's root (see `Longer`). A document
         with such matches alone is EXTENDS: an entry that names the root of the nearest one, with the distance to it.
 
@@ -257,7 +260,8 @@ class Index(AbstractContextManager["Index"]):
 
         Rows at journaled positions stay unchanged. The original of a DUPLICATE or SUSPECT row must be in the journal or
         an original in this batch; otherwise the row is left out and counted. Such rows become entries only with
-        insert = "root". Record times advance as in `admit`. Raises IndexFull, IndexDamaged; ValueError for an unsound batch.
+        insert = "root". Reasons of `Recrawl` say which ids are shared. Record times advance as in `admit`. Raises IndexFull,
+        IndexDamaged; ValueError for an unsound batch.
         """
         restore.require_restorable(entries, verdicts, originals, self.parameters)
         return self._opened.write(lambda session: restore.restore(session, entries, verdicts, originals, ends))

@@ -82,9 +82,11 @@ class Guard:
 class Recrawl:
     """Treatment of a known id with another text. May differ between openings.
 
-    policy         "duplicate": ids play no role. "update": it is an UPDATE that retires the older version
-    minor_reasons  of a version that differs in counters and dates alone: the reason to journal, by the document's own
-                   reason; others keep theirs
+    policy          "duplicate": ids play no role. "update": it is an UPDATE that retires the older version
+    minor_reasons   of a version that differs in counters and dates alone: the reason to journal, by the document's own
+                    reason; others keep theirs
+    other_reasons   of an update with nothing in common with the text before, likewise
+    shared_reasons  of a unique document that is no version, because many documents share its id, likewise
 
     >>> Recrawl("update", minor_reasons={0: 4}).minor_reasons.get(0), Recrawl().policy
     (4, 'duplicate')
@@ -92,6 +94,8 @@ class Recrawl:
 
     policy: RecrawlPolicy = "duplicate"
     minor_reasons: Mapping[int, int] = field(default_factory=dict)
+    other_reasons: Mapping[int, int] = field(default_factory=dict)
+    shared_reasons: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

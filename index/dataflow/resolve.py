@@ -107,8 +107,9 @@ class Resolve:
             named=np.arange(count),
             entering=np.ones(count, np.bool_),
             compared=np.zeros(count, np.int64),
-            minor=np.zeros(count, np.bool_),
+            marks=np.zeros(count, np.uint8),
             returns=np.zeros(count, np.uint8),
+            strangers=np.zeros(count, np.uint8),
             origins=np.full(count, NO_ORIGIN),
         )
         rule = rule_of(self._parameters, self._longer)

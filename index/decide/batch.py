@@ -115,6 +115,7 @@ class Batch:
             "verdict": outcome.verdicts,
             "filing": filings,
             "returns": outcome.returns,
+            "strangers": outcome.strangers,
         }
         log.write(transaction, key, rows, self.sources, columns, origins, outcome.ratios)
         session.ids.add(transaction, key)

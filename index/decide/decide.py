@@ -112,8 +112,9 @@ def undecided(entries: Entries, compared: npt.NDArray[np.int64]) -> Outcomes:
         named=np.arange(count),
         entering=verdicts == Verdict.UNIQUE,
         compared=compared,
-        minor=np.zeros(count, np.bool_),
+        marks=np.zeros(count, np.uint8),
         returns=np.zeros(count, np.uint8),
+        strangers=np.zeros(count, np.uint8),
         origins=np.full(count, NO_ORIGIN),
     )
 
@@ -128,8 +129,9 @@ def _outcome(session: ReadSession, outcomes: Outcomes, loaded: Loaded, versions:
         session.counters.next_number,
         loaded.documents.order[outcomes.named],
         former,
-        outcomes.minor,
+        outcomes.marks,
         outcomes.returns,
+        outcomes.strangers,
         ratios,
         equal_texts,
     )

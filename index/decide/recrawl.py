@@ -11,6 +11,12 @@ in this order:
    Beyond `RETURNS_MAX` returns to an earlier substance it is minor.
 4. Otherwise decided by the rule on its text. The current version stays.
 
+An update is a stranger if it has nothing in common with the last record, nor with the current version: less than chance
+explains, by the bins in neither frame, or by the bits. Short texts say nothing: they neither count nor end a count, and
+so do records that are no updates. After STRANGERS_MAX strangers in a row the next one shows that many documents share
+the id, as the items of a feed do that all have the feed's address. From then on only a text that has something in common
+is a version; 4. decides others. Nothing ends this while a record counts that was decided so.
+
 The walk plans this for each row (`index.kernels.versions`), with the records of the batch before it.
 """
 
@@ -26,7 +32,7 @@ def no_pages(rows: int) -> Pages:
     """No page of n rows is known, and no id matters."""
     keys, nothing, flags = np.full(rows, NONE), np.empty(0, np.int64), np.empty(0, np.bool_)
     digests, substances = np.empty((0, 2), np.uint64), np.empty(0, np.uint64)
-    return Pages(keys, flags, nothing, digests, flags, nothing, nothing, nothing, substances, nothing, nothing)
+    return Pages(keys, flags, nothing, digests, flags, nothing, nothing, nothing, nothing, substances, nothing, nothing)
 
 
 def pages_of(versions: Versions | None, loaded: Loaded, rows: int) -> Pages:
@@ -47,6 +53,7 @@ def pages_of(versions: Versions | None, loaded: Loaded, rows: int) -> Pages:
         foreign=np.zeros(count, np.bool_),
         current=np.full(count, NONE),
         returns=np.zeros(count, np.int64),
+        strangers=np.zeros(count, np.int64),
         origins=np.full(count, UNKNOWN),
         substances=substances,
         begins=begins,
@@ -61,6 +68,7 @@ def pages_of(versions: Versions | None, loaded: Loaded, rows: int) -> Pages:
     pages.digests[keys] = np.array([(last.text, last.substance) for last in lasts], np.uint64)
     pages.foreign[keys] = [not last.own for last in lasts]
     pages.returns[keys] = [last.returns for last in lasts]
+    pages.strangers[keys] = [history.strangers for _, history in there]
     current = [(key, history.current.number) for key, history in there if history.current is not None]
     if current:
         places, numbers = zip(*current, strict=True)

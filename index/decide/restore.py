@@ -30,7 +30,7 @@ from index.storage.log import Origin
 from index.storage.parameters import Parameters
 from index.stories.fold import fold
 from index.versions.history import stand_for_keys
-from index.versions.reasons import original_columns, with_reasons
+from index.versions.reasons import original_columns, strangers_by_reasons, with_reasons
 
 NO_ENDS: Mapping[Source, int] = MappingProxyType({})
 
@@ -148,7 +148,7 @@ def enter_again(
     fold(session)
 
 
-_COLUMNS = ("verdicts", "distances", "entering", "orders", "minor", "returns", "ratios", "equal_texts")
+_COLUMNS = ("verdicts", "distances", "entering", "orders", "marks", "returns", "strangers", "ratios", "equal_texts")
 """Columns of an `Outcome` with known verdicts."""
 
 
@@ -259,6 +259,7 @@ def _outcome(session: WriteSession, entries: Entries, named: _Named) -> Outcome:
         outcomes.entering,
         session.counters.next_number,
         orders,
+        strangers=strangers_by_reasons(session, entries),
         ratios=ratios,
         equal_texts=equal_texts,
     )

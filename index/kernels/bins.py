@@ -145,6 +145,31 @@ def bin_distances(
 
 
 @compiled
+def own_distance(
+    left: npt.NDArray[np.uint64],
+    row: Any,
+    right: npt.NDArray[np.uint64],
+    place: Any,
+    bin_bits: int,
+    units: int,
+) -> Any:
+    """1 - similarity in units by the bins in neither frame; 0 if both pages have no others."""
+    either, both, differing = np.int64(0), np.int64(0), np.int64(0)
+    lowest, signature = _lowest(bin_bits), signature_words(left.shape[1])
+    has_frame = is_framed(left, row, signature) or is_framed(right, place, signature)
+    for word in range(signature):
+        one, other, own = left[row, word], right[place, word], lowest
+        if has_frame:
+            own &= ~_in_frame(left, row, word, signature, bin_bits)
+            own &= ~_in_frame(right, place, word, signature, bin_bits)
+        filled_one, filled_other = _filled(one, bin_bits, own), _filled(other, bin_bits, own)
+        either += np.int64(ones(filled_one | filled_other))
+        both += np.int64(ones(filled_one & filled_other))
+        differing += np.int64(ones(_filled(one ^ other, bin_bits, own)))
+    return _distance(either, both, differing, bin_bits, units) if either else np.int64(0)
+
+
+@compiled
 def distances(
     left: npt.NDArray[np.uint64],
     right: npt.NDArray[np.uint64],

@@ -14,7 +14,7 @@ from index.kernels.jit import compiled, word_at
 _HEADER_BYTES = 24
 _WORDS_AT = 20
 _SOURCE_BYTES = 8
-_ROW_BYTES = 62
+_ROW_BYTES = 63
 _ORIGINAL_BYTES = 22
 _NUMBER_AT = 8
 _SOURCE_AT = 24

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled
+from index.kernels.bins import is_framed, own_distance, own_length, signature_words
+from index.kernels.jit import compiled, ones
 from index.kernels.judge import EXACT, NONE, Documents, Rule, measured
 from index.kernels.second_look import look_again
 
@@ -14,6 +15,23 @@ UNKNOWN = -2
 
 RETURNS_MAX = 4
 """Returns of a page to earlier texts that are updates. Further ones are minor, until a new text comes."""
+
+STRANGERS_MAX = 2
+"""Updates in a row with nothing in common with the text before. The next one shows that many documents share the id."""
+
+MINOR, OTHER_TEXT, SHARED_ID = 1, 2, 3
+"""What the walk notes of a row besides its verdict: `Plan.mark`."""
+
+OWN_LETTERS_MIN = 100
+"""Letters without the frame from which on two texts without a passage in common say something."""
+
+_COMMON_MIN = 0.05
+"""Least similarity of texts with something in common: unrelated ones lie below it, but for one in a thousand."""
+
+_UNLIKE_BITS = 5 / 16
+"""The same for SimHash: share of bits in which they differ at most. Unrelated texts differ in half of them."""
+
+_KIN, _UNSURE, _STRANGER = 0, 1, 2
 
 _RETURNS_LIMIT = 255
 _ANY_DISTANCE = 2**15 - 1
@@ -30,6 +48,7 @@ class Pages(NamedTuple):
     foreign     bool [k], whether `last` is a document with another key
     current     int64 [k], place of the current version, or NONE
     returns     int64 [k], how often the page has returned to an earlier substance
+    strangers   int64 [k], updates in a row that were strangers; above STRANGERS_MAX for good: the id is shared
     origins     int64 [k], row of the last record, or UNKNOWN
     substances  uint64 [s], of all versions, key after key
     begins      int64 [k], each key's first substance
@@ -43,6 +62,7 @@ class Pages(NamedTuple):
     foreign: npt.NDArray[np.bool_]
     current: npt.NDArray[np.int64]
     returns: npt.NDArray[np.int64]
+    strangers: npt.NDArray[np.int64]
     origins: npt.NDArray[np.int64]
     substances: npt.NDArray[np.uint64]
     begins: npt.NDArray[np.int64]
@@ -52,29 +72,32 @@ class Pages(NamedTuple):
 class Plan(NamedTuple):
     """What a row's page decides.
 
-    decides   whether it decides anything
-    replaces  whether the row is an update; else it is a duplicate
-    minor     whether counters and dates alone differ, or the page returned too often
-    named     place of the version that the row names, or NONE
-    nearest   a match nearer than this decides instead, unless its root is the current or the last version
-    distance  distance to the named version
-    returns   the page's returns if the plan is carried out
+    decides    whether it decides anything
+    replaces   whether the row is an update; else it is a duplicate, or with SHARED_ID the rule decides
+    mark       MINOR: counters and dates alone differ, or the page returned too often; OTHER_TEXT: an update that is a
+               stranger; SHARED_ID: the row is no version, as its id is shared; or 0
+    named      place of the version that the row names, or NONE
+    nearest    a match nearer than this decides instead, unless its root is the current or the last version
+    distance   distance to the named version
+    returns    the page's returns if the plan is carried out
+    strangers  likewise
     """
 
     decides: bool
     replaces: bool
-    minor: bool
+    mark: int
     named: int
     nearest: int
     distance: int
     returns: int
+    strangers: int
 
 
 @compiled
 def no_plan() -> Plan:
     """The rule decides."""
     nothing: Any = np.int64(NONE)
-    return Plan(False, False, False, nothing, nothing, nothing, nothing)
+    return Plan(False, False, 0, nothing, nothing, nothing, nothing, nothing)
 
 
 @compiled
@@ -90,6 +113,32 @@ def _distance(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
     _, distance = measured(row, place, documents, rule)
     accepted, ranked = look_again(documents.looks, row, documents.looks, place, distance, rule.look)
     return ranked, ranked if accepted and distance <= rule.distance_max else np.int64(_ANY_DISTANCE)
+
+
+@compiled
+def _own_letters(place: Any, documents: Documents, rule: Rule) -> Any:
+    if not is_framed(documents.fingerprints, place, signature_words(documents.fingerprints.shape[1])):
+        return documents.lengths[place]
+    return own_length(documents.fingerprints, documents.lengths, place, place, rule.bin_bits)
+
+
+@compiled
+def _kinship(row: Any, place: Any, documents: Documents, rule: Rule) -> Any:
+    """Whether a row has anything in common with a version of its document, without frames. Short texts leave it open."""
+    if place == NONE or documents.kinds[row] == EXACT or documents.kinds[place] == EXACT:
+        return _UNSURE
+    prints = documents.fingerprints
+    if rule.bin_bits:
+        unlike = own_distance(prints, row, prints, place, rule.bin_bits, rule.units) > (1 - _COMMON_MIN) * rule.units
+    else:
+        bits = 0
+        for word in range(prints.shape[1]):
+            bits += ones(prints[row, word] ^ prints[place, word])
+        unlike = bits > _UNLIKE_BITS * 64 * prints.shape[1]
+    if not unlike:
+        return _KIN
+    letters = min(_own_letters(row, documents, rule), _own_letters(place, documents, rule))
+    return _STRANGER if letters >= OWN_LETTERS_MIN else _UNSURE
 
 
 @compiled
@@ -115,16 +164,17 @@ def plan(row: Any, pages: Pages, documents: Documents, rule: Rule) -> Plan:
         return no_plan()
     nearest: Any = np.int64(_NO_DISTANCE)
     returns: Any = pages.returns[key]
+    strangers: Any = pages.strangers[key]
     if current != NONE and documents.digests[current, 0] == text:
         distance, _ = _distance(row, current, documents, rule)
-        return Plan(True, False, False, current, nearest, max(distance, np.int64(0)), returns)
+        return Plan(True, False, 0, current, nearest, max(distance, np.int64(0)), returns, strangers)
     if current != NONE and documents.digests[current, 1] == substance:
         distance, _ = _distance(row, current, documents, rule)
-        return Plan(True, False, True, current, nearest, distance, returns)
+        return Plan(True, False, MINOR, current, nearest, distance, returns, strangers)
     same = foreign and pages.digests[key, 1] == substance
     if same and counts:
         distance, _ = _distance(row, last, documents, rule)
-        return Plan(True, False, True, last, nearest, distance, returns)
+        return Plan(True, False, MINOR, last, nearest, distance, returns, strangers)
     if current == NONE and (same or not foreign):
         return no_plan()
     # No other document may be nearer than the last or the current version.
@@ -134,19 +184,33 @@ def plan(row: Any, pages: Pages, documents: Documents, rule: Rule) -> Plan:
         nearest = last_match
     is_return = _was_there(substance, key, pages)
     named: Any = current if current != NONE else (last if counts else np.int64(NONE))
+    kinship = _kinship(row, last, documents, rule)
+    if current != NONE and current != last:
+        # A page that was a copy of another document for a while is compared with its own text too.
+        own_kinship = _kinship(row, current, documents, rule)
+        kinship = _KIN if _KIN in (kinship, own_kinship) else max(kinship, own_kinship)
+    is_shared = strangers > STRANGERS_MAX
+    if (is_shared and kinship != _KIN) or (strangers == STRANGERS_MAX and kinship == _STRANGER):
+        nothing: Any = np.int64(_NO_DISTANCE)
+        shared: Any = np.int64(STRANGERS_MAX + 1)
+        return Plan(True, False, SHARED_ID, named, nearest, nothing, returns, shared)
     if is_return and returns >= RETURNS_MAX and named != NONE:
-        return Plan(True, False, True, named, nearest, to_current if current != NONE else to_last, returns)
+        distance = to_current if current != NONE else to_last
+        return Plan(True, False, MINOR, named, nearest, distance, returns, strangers)
     # Substances A, B, A: the third record returns once. A substance C ends the count.
     returns = min(returns + 1, np.int64(_RETURNS_LIMIT)) if is_return else np.int64(0)
-    return Plan(True, True, False, current, nearest, to_current, returns)
+    if not is_shared and kinship != _UNSURE:
+        strangers = strangers + 1 if kinship == _STRANGER else np.int64(0)
+    mark = OTHER_TEXT if kinship == _STRANGER else 0
+    return Plan(True, True, mark, current, nearest, to_current, returns, strangers)
 
 
 @compiled
-def note(row: Any, place: Any, returns: Any, pages: Pages, documents: Documents) -> None:
+def note(row: Any, place: Any, returns: Any, strangers: Any, pages: Pages, documents: Documents) -> None:
     """Note a concluded row as its page's last version.
 
-    place    of the document that the row is or repeats
-    returns  the page's returns after the row
+    place               of the document that the row is or repeats
+    returns, strangers  the page's after the row
     """
     key = pages.keys[row]
     if key == NONE:
@@ -156,7 +220,8 @@ def note(row: Any, place: Any, returns: Any, pages: Pages, documents: Documents)
     else:
         is_own = documents.ids[place] == documents.ids[row] and documents.hosts[place] == documents.hosts[row]
     is_own = is_own and documents.delivered[place] and not documents.lost[place]
-    pages.exist[key], pages.last[key], pages.origins[key], pages.returns[key] = True, place, row, returns
+    pages.exist[key], pages.last[key], pages.origins[key] = True, place, row
+    pages.returns[key], pages.strangers[key] = returns, strangers
     pages.digests[key, 0], pages.digests[key, 1] = documents.digests[row, 0], documents.digests[row, 1]
     pages.foreign[key] = not is_own
     pages.substances[pages.begins[key] + pages.counts[key]] = documents.digests[row, 1]

@@ -22,7 +22,7 @@ from index.kernels.judge import (
     measured,
 )
 from index.kernels.meet import Chains, meet
-from index.kernels.versions import Pages, no_plan, note, plan
+from index.kernels.versions import SHARED_ID, Pages, no_plan, note, plan
 
 UNIQUE, DUPLICATE, TEMPLATE, UPDATE, EXTENDS = 0, 1, 4, 5, 8
 """Values of `Verdict` that the walk gives."""
@@ -51,8 +51,9 @@ class Outcomes(NamedTuple):
     named      int64 [n], place of the document that a row names, or the row itself
     entering   bool [n], entries: later rows may match them
     compared   int64 [n], comparisons
-    minor      bool [n], versions of their page that differ in counters and dates alone, or that came too often
+    marks      uint8 [n], `Plan.mark`; SHARED_ID for UNIQUE rows alone
     returns    uint8 [n], how often the page has returned to an earlier substance
+    strangers  uint8 [n], `Pages.strangers` after the row
     origins    int64 [n], for an UPDATE without a current version: `Pages.origins`; else NO_ORIGIN
     """
 
@@ -61,8 +62,9 @@ class Outcomes(NamedTuple):
     named: npt.NDArray[np.int64]
     entering: npt.NDArray[np.bool_]
     compared: npt.NDArray[np.int64]
-    minor: npt.NDArray[np.bool_]
+    marks: npt.NDArray[np.uint8]
     returns: npt.NDArray[np.uint8]
+    strangers: npt.NDArray[np.uint8]
     origins: npt.NDArray[np.int64]
 
 
@@ -162,7 +164,7 @@ def _conclude_by_page(
     row: int, decision: Any, pages: Pages, documents: Documents, outcomes: Outcomes, is_check: bool
 ) -> None:
     """Decide a row as its page's plan says."""
-    outcomes.minor[row] = decision.minor
+    outcomes.marks[row] = decision.mark
     outcomes.distances[row] = decision.distance
     if decision.named != NONE:
         outcomes.named[row] = decision.named
@@ -196,20 +198,24 @@ def walk(
         key = pages.keys[row]
         decision = plan(row, pages, documents, rule) if key != NONE else no_plan()
         returns = pages.returns[key] if key != NONE else np.int64(0)
+        strangers = pages.strangers[key] if key != NONE else np.int64(0)
         if decision.decides and best.match != NONE and best.distance < decision.nearest:
             is_version = best.root == decision.named or best.root == pages.current[key]
             is_version |= pages.foreign[key] and best.root == pages.last[key]
         else:
             is_version = True
         if decision.decides and is_version:
-            returns = decision.returns
+            returns, strangers = decision.returns, decision.strangers
+        if decision.decides and is_version and decision.mark != SHARED_ID:
             _conclude_by_page(row, decision, pages, documents, outcomes, is_check)
         else:
             _conclude(row, best, documents, outcomes, rule)
-        outcomes.returns[row] = returns
+            if decision.mark == SHARED_ID and outcomes.verdicts[row] == UNIQUE:
+                outcomes.marks[row] = SHARED_ID
+        outcomes.returns[row], outcomes.strangers[row] = returns, strangers
         if key != NONE and not is_check:
             place: Any = row if documents.delivered[row] else outcomes.named[row]
-            note(row, place, returns, pages, documents)
+            note(row, place, returns, strangers, pages, documents)
 
 
 @compiled

@@ -22,8 +22,9 @@ class Outcome:
     first_number  the first of these numbers
     orders        uint64 [n], order (`Documents.order`) of the document that a row names; its own, or NO_NUMBER for none
     former        by UPDATE row that replaces no entry: origin or row of the version it names
-    minor         bool [n], versions that differ in counters and dates alone, or that came too often
+    marks         uint8 [n], what the ids of rows say besides: `index.kernels.versions.Plan`
     returns       uint8 [n], how often an id has returned to an earlier substance
+    strangers     uint8 [n], how often in a row an id came with a text that has nothing in common with the one before
     ratios        uint16 [n], as in `Decisions`
     equal_texts   bool [n], duplicates with their original's normalised text
 
@@ -39,8 +40,9 @@ class Outcome:
     first_number: int
     orders: npt.NDArray[np.uint64]
     former: Mapping[int, tuple[str, int, int, int] | int] = field(default_factory=dict)
-    minor: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros((), np.bool_))
+    marks: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros((), np.uint8))
     returns: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros((), np.uint8))
+    strangers: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros((), np.uint8))
     ratios: npt.NDArray[np.uint16] = field(default_factory=lambda: np.zeros((), np.uint16))
     equal_texts: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros((), np.bool_))
 

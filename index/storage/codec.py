@@ -33,6 +33,7 @@ LOG_ROW = np.dtype(
         ("substance", "<u8"),
         ("host", "<u4"),
         ("returns", "u1"),
+        ("strangers", "u1"),
         ("length", "u1", (3,)),
     ]
 )

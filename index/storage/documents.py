@@ -54,6 +54,7 @@ class VersionDigests(NamedTuple):
     text, substance  digests for its text and the text's substance
     host             its host's digest; 0: unknown
     returns          how often the document had returned to an earlier substance
+    strangers        how often in a row its text had nothing in common with the one before
 
     >>> before, now = VersionDigests(text=5, substance=8), VersionDigests(text=6, substance=8)
     >>> now.text != before.text and now.substance == before.substance
@@ -64,6 +65,7 @@ class VersionDigests(NamedTuple):
     substance: int = 0
     host: int = 0
     returns: int = 0
+    strangers: int = 0
 
 
 def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.int64]) -> list[Document]:

@@ -1,4 +1,4 @@
-"""The bytes on disk, format version 13. Only `storage` knows them; a change of any byte is a new version.
+"""The bytes on disk, format version 14. Only `storage` knows them; a change of any byte is a new version.
 
 One LMDB file with seventeen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
 "merge" the compaction state; only the file uses these names.
@@ -50,7 +50,7 @@ Every value ends with its checksum, which is not drawn below: XXH64 of table, ke
                                                       end of its id in the ids <u32, distance <i16, verdict u8,
                                                       reason u8, kind u8, filing u8, digests of the text and of its
                                                       substance <u64, digest of the host <u32, returns u8,
-                                                      length <u24
+                                                      strangers u8, length <u24
                                                       an original: offset <u64, stream <u32, partition <u32, end of its
                                                       id in the ids <u32, length ratio <u16
     journal    stream >u32, partition >u32, first offset >u64
@@ -126,7 +126,7 @@ import numpy.typing as npt
 
 from index.matching.host_sketch import HOST, UNKNOWN, HostSketch
 
-FORMAT_VERSION = 13
+FORMAT_VERSION = 14
 
 
 class Table(Enum):

@@ -156,7 +156,7 @@ def write(
     """Append decided rows as a batch.
 
     sources  LOG_SOURCE [s], `entries.sources` by the index's numbers
-    columns  number, distance, verdict, filing and returns for every row, as in `layout`; a missing column is zero
+    columns  number, distance, verdict, filing, returns and strangers for every row, as in `layout`; a missing column is zero
     origins  originals for the duplicate rows, in order
     ratios   uint16 [n], or one for all rows
     """

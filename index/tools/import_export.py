@@ -316,11 +316,19 @@ def _enter(session: WriteSession, records: Sequence[Record], entries: Entries) -
     own = entry.standing_for_themselves(verdicts) | ((named == NO_NUMBER) & entering)
     distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in records], np.int16)
     returns = np.array([record.version.returns for record in records], np.uint8)
+    strangers = np.array([record.version.strangers for record in records], np.uint8)
     ratios = np.array([record.ratio for record in records], np.uint16)
     # The import has no number for a version that was replaced.
     orders = np.where(verdicts == Verdict.UPDATE, NO_NUMBER, np.where(own, numbers, named))
     outcome = Outcome(
-        verdicts, distances, entering, session.counters.next_number, orders, returns=returns, ratios=ratios
+        verdicts,
+        distances,
+        entering,
+        session.counters.next_number,
+        orders,
+        returns=returns,
+        strangers=strangers,
+        ratios=ratios,
     )
     leaving = entering & np.array([record.forgotten for record in records], np.bool_)
     origins = origins_of(session, [origin for row in np.flatnonzero(new).tolist() if (origin := records[row].origin)])

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Entries, Kind, standing_for_themselves
+from index.kernels.versions import STRANGERS_MAX
 from index.lsm.id_table import Hits
 from index.session import ReadSession
 from index.storage import log
@@ -30,6 +31,7 @@ class Version(NamedTuple):
     text       its text's digest
     substance  its substance's digest
     returns    how often the document had returned to an earlier substance
+    strangers  how often in a row its text had nothing in common with the one before
     offset     the record's offset
     source     its stream, by number, and partition
     visible    whether document `number` counts
@@ -37,7 +39,7 @@ class Version(NamedTuple):
     delivered  digests of that document's text and substance
 
     >>> digests = {"text": 1, "substance": 2, "delivered": (1, 2)}
-    >>> Version(number=7, returns=0, offset=5, source=(0, 0), visible=True, own=False, **digests).is_current
+    >>> Version(number=7, returns=0, strangers=0, offset=5, source=(0, 0), visible=True, own=False, **digests).is_current
     False
     """
 
@@ -45,6 +47,7 @@ class Version(NamedTuple):
     text: int
     substance: int
     returns: int
+    strangers: int
     offset: int
     source: tuple[int, int]
     visible: bool
@@ -63,15 +66,17 @@ class History(NamedTuple):
     last        the last one
     current     the last one that is current
     substances  of all
+    strangers   those of the last one; if the id is known to be shared, the most of all: restored ones may lack theirs
 
-    >>> first = Version(7, 1, 2, 0, 5, (0, 0), visible=True, own=True, delivered=(1, 2))
-    >>> History(first, current=first, substances={2}).current.number
+    >>> first = Version(7, 1, 2, 0, 0, 5, (0, 0), visible=True, own=True, delivered=(1, 2))
+    >>> History(first, current=first, substances={2}, strangers=0).current.number
     7
     """
 
     last: Version
     current: Version | None
     substances: set[int]
+    strangers: int
 
 
 def newest_versions(session: ReadSession, keys: Sequence[Key]) -> tuple[list[History | None], npt.NDArray[np.bool_]]:
@@ -189,11 +194,12 @@ def _histories(session: ReadSession, keys: Sequence[Key], found: Hits) -> list[H
     def versions(at: list[int]) -> list[Version]:
         some, numbers = rows[at], rows["number"][at].astype(np.uint64)
         own, documents = _documents(session, numbers, [keys[key] for key in asked[at].tolist()])
-        records = (some[name].tolist() for name in ("number", "text", "substance", "returns", "offset"))
+        records = (some[name].tolist() for name in ("number", "text", "substance", "returns", "strangers", "offset"))
         visible, delivered = session.visibility.visible(numbers).tolist(), documents[["text", "substance"]].tolist()
         return list(map(Version, *records, sources[at].tolist(), visible, own.tolist(), delivered))
 
     edges, substances = np.searchsorted(asked, np.arange(len(keys) + 1)).tolist(), rows["substance"].tolist()
+    strangers = rows["strangers"].tolist()
     spans = [(key, begin, end) for key, (begin, end) in enumerate(pairwise(edges)) if begin < end]
     lasts = versions([begin for _, begin, _ in spans])
     # The last version usually stands. Only if it does not, older ones are read: the newest of them is the last here.
@@ -203,7 +209,9 @@ def _histories(session: ReadSession, keys: Sequence[Key], found: Hits) -> list[H
     standing = {key: version for key, version in of_older if version.is_current}
     histories: list[History | None] = [None] * len(keys)
     for (key, begin, end), last in zip(spans, lasts, strict=True):
-        histories[key] = History(last, last if last.is_current else standing.get(key), set(substances[begin:end]))
+        current, most = last if last.is_current else standing.get(key), max(strangers[begin:end])
+        count = most if most > STRANGERS_MAX else last.strangers
+        histories[key] = History(last, current, set(substances[begin:end]), count)
     return histories
 
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from index.entry import Entries, Verdict, length_ratios, naming_originals
 from index.kernels.judge import Documents
+from index.kernels.versions import MINOR, OTHER_TEXT, SHARED_ID, STRANGERS_MAX
 from index.kernels.walk import Outcomes
 from index.matching.outcome import Outcome
 from index.session import ReadSession
@@ -27,13 +28,23 @@ def original_columns(outcomes: Outcomes, documents: Documents) -> tuple[npt.NDAr
 
 
 def with_reasons(session: ReadSession, entries: Entries, outcome: Outcome) -> Entries:
-    """Replace reasons by `equal_reasons` and `Recrawl.minor_reasons`."""
-    before = entries.reasons
+    """Replace reasons by `equal_reasons` and those of `Recrawl`."""
+    before, recrawl = entries.reasons, session.opened.recrawl
     reasons = before.copy()
     for marked, replacements in (
         (outcome.equal_texts & (outcome.verdicts == Verdict.DUPLICATE), session.opened.equal_reasons),
-        (outcome.minor, session.opened.recrawl.minor_reasons),
+        (outcome.marks == MINOR, recrawl.minor_reasons),
+        (outcome.marks == OTHER_TEXT, recrawl.other_reasons),
+        (outcome.marks == SHARED_ID, recrawl.shared_reasons),
     ):
         for row in np.flatnonzero(marked).tolist():
             reasons[row] = replacements.get(int(before[row]), int(before[row]))
     return entries if np.array_equal(reasons, before) else replace(entries, reasons=reasons)
+
+
+def strangers_by_reasons(session: ReadSession, entries: Entries) -> npt.NDArray[np.uint8]:
+    """`Outcome.strangers` of rows with final reasons, uint8 [n], as far as reasons tell: in a row they count as one."""
+    recrawl = session.opened.recrawl
+    others = np.isin(entries.reasons, list(recrawl.other_reasons.values()))
+    shared = np.isin(entries.reasons, list(recrawl.shared_reasons.values()))
+    return np.where(shared, STRANGERS_MAX + 1, others).astype(np.uint8)

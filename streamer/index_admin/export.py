@@ -5,7 +5,8 @@
                 "verdict": "unique", "reason": .., ..}, with any "distance" and "original" (a document's number).
                 A duplicate has "origin", its original: [id, place in `streams`, partition, offset].
                 "id" is missing if unknown. "text", "substance" (missing if equal) and "host" are hexadecimal digests,
-                "returns" counts returns to an earlier substance.
+                "returns" counts returns to an earlier substance, "strangers" texts in a row that have nothing in common with
+                those before.
                 A document that entered has "number", "time_ms", "kind" and "fingerprint" (hexadecimal).
                 It may have "look" (hexadecimal), "frame" (hexadecimal, its bins' bits, the lowest first), and
                 "forgotten" if it is no longer searched.
@@ -224,6 +225,7 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
         "substance": None if version.substance == version.text else f"{version.substance:016x}",
         "host": f"{version.host:08x}" if version.host else None,
         "returns": version.returns or None,
+        "strangers": version.strangers or None,
     }
     if origin is not None:
         source, offset = origin.position
@@ -244,7 +246,8 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
 def _version(fields: Mapping[str, Any]) -> VersionDigests:
     text, host = fields["text"], fields.get("host", "0")
     substance = fields.get("substance", text)
-    return VersionDigests(int(text, 16), int(substance, 16), int(host, 16), fields.get("returns", 0))
+    counts = fields.get("returns", 0), fields.get("strangers", 0)
+    return VersionDigests(int(text, 16), int(substance, 16), int(host, 16), *counts)
 
 
 def _sample_as_json(host: int, sample: HostSample) -> dict[str, Any]:

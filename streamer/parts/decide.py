@@ -20,7 +20,7 @@ from streamer.records.record import Batch, Handover, Outgoing, Record
 from streamer.records.relation import Measure
 from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
 from streamer.service.loop import Listener, Loop, StartingOffsets
-from streamer.service.whole import StreamNames, log_crossings
+from streamer.service.whole import SharedIds, StreamNames, log_crossings
 from streamer.transports.transport import Place
 
 
@@ -43,6 +43,7 @@ class DecidePart(Loop):
         self._index, self._stamp = index, stamp
         self._measure, self._auditor = measure, auditor
         self._names = StreamNames(index)
+        self._shared_ids = SharedIds()
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
         with stopwatch.step("decide"):
@@ -72,6 +73,7 @@ class DecidePart(Loop):
         entries = joined(batches)
         decisions = self._index.admit(entries, ends)
         log_crossings(decisions)
+        self._shared_ids.see(entries.ids, decisions)
         names = {each.heading.stream: each.heading.topic for each in batches}
         self._auditor.observe(entries, joined_samples(batches), decisions, names)
         return decisions

@@ -20,6 +20,8 @@ class Reason(IntEnum):
     UPDATE_MINOR_SHORT_TEXT = 6
     SAME_TEXT = 7
     CRAFTED = 8
+    OTHER_TEXT = 10
+    SHARED_ID = 11
     TOMBSTONE = 16
     TOO_LARGE = 17
     NOT_UTF_8 = 18
@@ -49,6 +51,12 @@ MINOR = {
 }
 """A new version with unchanged substance: its reason, by the fingerprint's."""
 
+OTHER = {Reason.ORDINARY: Reason.OTHER_TEXT}
+"""An update with nothing in common with the text before: its reason, by the fingerprint's."""
+
+SHARED = {Reason.ORDINARY: Reason.SHARED_ID}
+"""A unique document whose id many documents share: its reason, by the fingerprint's."""
+
 SAME = {Reason.ORDINARY: Reason.SAME_TEXT}
 """A duplicate with its original's text: its reason, by the fingerprint's."""
 
@@ -59,6 +67,7 @@ def _hyphenated(reason: Reason) -> str:
 
 _LABELS = {
     (Verdict.UNIQUE, Reason.ORDINARY): "no-match",
+    (Verdict.UNIQUE, Reason.SHARED_ID): "shared-id",
     (Verdict.DUPLICATE, Reason.ORDINARY): "similar",
     (Verdict.DUPLICATE, Reason.SAME_TEXT): "same-text",
     (Verdict.TEMPLATE, Reason.ORDINARY): "template",
@@ -68,6 +77,7 @@ _LABELS = {
     **{(verdict, Reason.CRAFTED): "crafted" for verdict in _COMPARED},
     (Verdict.TEMPLATE, Reason.CRAFTED): "crafted-template",
     (Verdict.UPDATE, Reason.ORDINARY): "recrawled",
+    (Verdict.UPDATE, Reason.OTHER_TEXT): "other-text",
     (Verdict.UPDATE, Reason.SHORT_TEXT): "short-text-recrawled",
     (Verdict.DUPLICATE, Reason.UPDATE_MINOR): "update-minor",
     (Verdict.DUPLICATE, Reason.UPDATE_MINOR_SHORT_TEXT): "update-minor-short-text",

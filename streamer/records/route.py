@@ -12,7 +12,7 @@ import orjson
 
 from index import NO_DISTANCE, Decisions, Insert, Position, Source, Verdict, minhash
 from streamer.records.decode import DeadLetter, Document
-from streamer.records.reason import Reason, label, verdict_of
+from streamer.records.reason import OTHER, SHARED, Reason, label, verdict_of
 from streamer.records.record import Decision, Destination, Header, Headers, Outgoing, Record
 from streamer.records.relation import IN_BITS, Measure, relation
 
@@ -252,6 +252,29 @@ def restoring_verdict(record: Record) -> Verdict:
 def _restoring_verdict(verdict: bytes, reason: bytes) -> Verdict:
     named = verdict_of(verdict.decode(errors="replace"), reason.decode(errors="replace"))
     return named if named is not None and (named.names_original or named is Verdict.GIVEN_BACK) else Verdict.UNIQUE
+
+
+def restoring_reasons(
+    entered: Sequence[int], records: Sequence[Record], originals: Sequence[Position | None]
+) -> list[int]:
+    """Reasons with which an output's records enter a lost index: those of a shared id as in the headers, else as entered.
+
+    originals  as in `Index.restore`; without one an update enters as UNIQUE
+    """
+    reasons = list(entered)
+    for row, (record, original) in enumerate(zip(records, originals, strict=True)):
+        told = _SHARING.get(dict(record.headers).get(REASON) or b"")
+        if told is not None and reasons[row] == Reason.ORDINARY:
+            is_update = told is Reason.OTHER_TEXT
+            reasons[row] = told if not is_update or (original is not None and original.source.stream) else reasons[row]
+    return reasons
+
+
+_SHARING = {
+    label(verdict, reason).encode(): reason
+    for verdict, table in ((Verdict.UPDATE, OTHER), (Verdict.UNIQUE, SHARED))
+    for reason in table.values()
+}
 
 
 def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:

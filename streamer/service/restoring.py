@@ -17,7 +17,7 @@ a person, unless the index keeps documents no longer than the remaining outputs.
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +29,13 @@ from streamer.fingerprint.documents import prepare
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
-from streamer.records.route import parse_original_position, restored_as, restoring_outputs, restoring_verdict
+from streamer.records.route import (
+    parse_original_position,
+    restored_as,
+    restoring_outputs,
+    restoring_reasons,
+    restoring_verdict,
+)
 from streamer.transports.transport import Transport, Trimmed
 
 if TYPE_CHECKING:
@@ -175,6 +181,8 @@ class Reentry:
     ) -> dict[str, int]:
         """Enter records with a fingerprint. Returns the counts of `Index.restore`."""
         entries = prepare(self._decoder, self._fingerprinter, records)
+        reasons = restoring_reasons(entries.reasons.tolist(), records, originals)
+        entries = replace(entries, reasons=np.array(reasons, np.uint8))
         kept = np.flatnonzero(np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT)))
         named = [originals[row] for row in kept.tolist()]
         ends = {record.source: record.offset + 1 for record in records} if set_applied else {}

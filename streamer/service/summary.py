@@ -114,6 +114,8 @@ def table(totals: Totals, out: Path) -> PlainTable:
         rows.add_row("no documents", totals.left_out.total(), left_out_in_words(totals.left_out))
     if totals.odd_times:
         rows.add_row("odd times", totals.odd_times, "not understood (decode.time), so taken as no time")
+    if shared := totals.outcomes[Verdict.UNIQUE.label, label(Verdict.UNIQUE, Reason.SHARED_ID)]:
+        rows.add_row("shared ids", shared, "ids of unrelated texts, so no versions: decode.id names no page")
     for measured in ("recall", "precision"):
         if totals.audit and totals.audit[measured]["estimate"] is not None:
             estimate = Estimate(**totals.audit[measured])

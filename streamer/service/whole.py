@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import structlog
 
-from index import Decisions, Index, Named, Position, Source
+from index import Decisions, Index, Named, Position, Source, Verdict
 from streamer.audit.auditor import Auditor
 from streamer.explain.story import story_record
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.observe.batch_report import Stopwatch, report
+from streamer.records.reason import Reason
 from streamer.records.record import Batch, Outgoing, Record
 from streamer.records.relation import Measure
 from streamer.records.route import Router
@@ -121,6 +123,7 @@ class ByIndex:
         self._router = router
         self._auditor = auditor
         self._names = StreamNames(index)
+        self._shared_ids = SharedIds()
 
     def decide(self, work: Work) -> None:
         """Set a batch's final verdicts."""
@@ -128,6 +131,7 @@ class ByIndex:
         work.decisions = self._index.admit(entries, work.batch.ends, work.batch.marks)
         # At once: a decision happens once, and another worker may deliver its batch.
         log_crossings(work.decisions)
+        self._shared_ids.see(entries.ids, work.decisions)
         names = {record.source.stream: record.topic for record in work.batch.records}
         self._auditor.observe(entries, work.fingerprints.sampled(), work.decisions, names)
 
@@ -163,6 +167,29 @@ class StreamNames:
         if not named <= self._known.keys():
             self._known = self._index.stream_names()
         return self._known
+
+
+class SharedIds:
+    """Warns once of an id that names no page.
+
+    >>> shared = SharedIds()
+    """
+
+    def __init__(self) -> None:
+        self._watches = True
+
+    def see(self, ids: Sequence[str], decisions: Decisions) -> None:
+        """Examine decisions on documents with these ids, row for row."""
+        if not self._watches:
+            return
+        shared = (decisions.verdicts == Verdict.UNIQUE) & (decisions.reasons == Reason.SHARED_ID)
+        if shared.any():
+            self._watches = False
+            log.warning(
+                "an id names one unrelated text after the other, so none of them replaces another",
+                id=ids[int(np.argmax(shared))],
+                remedy="Let decode.id name a field that tells documents apart, or set index.recrawl = 'duplicate'.",
+            )
 
 
 def log_crossings(decisions: Decisions) -> None:

@@ -13,7 +13,7 @@ from streamer.fingerprint.documents import fingerprint_documents
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.reason import MINOR, SAME, Reason, label
+from streamer.records.reason import MINOR, OTHER, SAME, SHARED, Reason, label
 from streamer.records.record import Record
 from streamer.transports.output_log import Output
 from streamer.verification.ledger import Ledger
@@ -24,6 +24,9 @@ NO_KIND = 255
 _EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE)} | {
     label(Verdict.DUPLICATE, Reason.UPDATE_MINOR_SHORT_TEXT)
 }
+_FINER = {Verdict.DUPLICATE: (SAME, MINOR), Verdict.UPDATE: (OTHER,), Verdict.UNIQUE: (SHARED,)}
+"""Reasons that only the decision gives, by the fingerprint's."""
+
 _HASHES = 2**64
 NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason): reason for reason in (Reason.POISON, Reason.UNREADABLE)}
 """Dead letters without decoding, by label: a record that ends the process, and one without bytes."""
@@ -178,10 +181,8 @@ class TextCheck:
         if headers.verdict is None:
             return ""
         try:
-            expected = {label(headers.verdict, Reason(reason))}
-            if headers.verdict is Verdict.DUPLICATE:
-                finer = [each[Reason(reason)] for each in (SAME, MINOR) if Reason(reason) in each]
-                expected |= {label(Verdict.DUPLICATE, each) for each in finer}
+            finer = [each[Reason(reason)] for each in _FINER.get(headers.verdict, ()) if Reason(reason) in each]
+            expected = {label(headers.verdict, each) for each in (Reason(reason), *finer)}
         except KeyError:
             return f"cannot be {headers.verdict.label}: the text is of kind {Kind(kind).name.lower()}"
         if headers.reason not in expected:

@@ -11,6 +11,11 @@ from index.matching.root import RootRule
 MINOR = 50
 """Added to the reason of a version of the same substance."""
 
+OTHER_TEXT, SHARED_ID = 100, 150
+"""Likewise: of an update with nothing in common with the text before, and of a unique document with a shared id."""
+
+STRANGERS_MAX, OWN_LETTERS_MIN = 2, 100
+
 ROWS_OF_ID_MAX = 64
 
 Key = tuple[str, str]
@@ -45,6 +50,7 @@ class Crawled:
     substance: object
     returns: int
     position: Position
+    strangers: int = 0
     at: int | None = None
     """The watermark of its source when it was decided."""
 
@@ -177,12 +183,14 @@ class BruteForceIndex:
     def _decide(self, entries: Entries, row: int) -> Answer:
         position = Position(entries.sources[int(entries.source_numbers[row])], int(entries.offsets[row]))
         if position not in self.journal:
-            self._returns = 0
+            self._returns = self._strangers = 0
+            self._is_shared = False
             answer = self.journal[position] = self._new(entries, row, position)
             if answer.original is not None:
                 host = _host(entries, row)
                 text, substance = _digests(entries, row)
-                crawled = Crawled(host, answer.original, text, substance, self._returns, position)
+                counts = self._returns, position, self._strangers
+                crawled = Crawled(host, answer.original, text, substance, *counts)
                 self.crawled.setdefault(entries.ids[row], []).append(crawled)
         return self.journal[position]
 
@@ -233,7 +241,7 @@ class BruteForceIndex:
         if not matches:
             self.known.append(itself)
             if not short:
-                return Answer(Verdict.UNIQUE, reason, -1, number, None, None)
+                return Answer(Verdict.UNIQUE, reason + SHARED_ID * self._is_shared, -1, number, None, None)
             distance, match = min(short)
             named_root = self._root(match)
             told_as = to_root.get(match, distance)
@@ -305,7 +313,9 @@ class BruteForceIndex:
         if not versions:
             return None
         last = versions[-1]
-        self._returns = last.returns
+        self._returns, self._strangers = last.returns, last.strangers
+        if any(each.strangers > STRANGERS_MAX for each in versions):
+            self._strangers = STRANGERS_MAX + 1
         of_last = self.known[last.number]
         own = [self.known[each.number] for each in reversed(versions) if self._is_own(self.known[each.number], itself)]
         standing = next((each for each in own if each.number not in self.retired), None)
@@ -322,12 +332,31 @@ class BruteForceIndex:
         older = [each for each in (of_last if dropped and not same else None, standing) if each is not None]
         if not any(self._older_version_decides(each, itself, match) for each in older):
             return None
+        kin = {self._is_kin(each, itself) for each in (of_last, standing) if each is not None}
+        kinship = True if True in kin else False if False in kin else None
+        known_as_shared = self._strangers > STRANGERS_MAX
+        if (kinship is not True and known_as_shared) or (kinship is False and self._strangers == STRANGERS_MAX):
+            self._strangers, self._is_shared = STRANGERS_MAX + 1, True
+            return None
         returns = itself.substance in [each.substance for each in versions]
         named = standing or (of_last if dropped and visible else None)
         if returns and last.returns >= self.returns_max and named is not None:
             return self._minor(itself, reason, named)
         self._returns = last.returns + 1 if returns else 0
-        return self._version(itself, reason, standing, last)
+        if kinship is not None and not known_as_shared:
+            self._strangers = 0 if kinship else self._strangers + 1
+        return self._version(itself, reason + OTHER_TEXT * (kinship is False), standing, last)
+
+    def _is_kin(self, older: Known, itself: Known) -> bool | None:
+        """Whether two texts have anything in common; None if it cannot be said."""
+        if Kind.EXACT in (older.kind, itself.kind):
+            return None
+        if not self.is_unlike(older.fingerprint, itself.fingerprint):
+            return True
+        return False if min(older.length, itself.length) >= OWN_LETTERS_MIN else None
+
+    def is_unlike(self, known: int, fingerprint: int) -> bool:
+        return (known ^ fingerprint).bit_count() > 20
 
     def _is_own(self, known: Known, itself: Known) -> bool:
         return known.key == itself.key and known.root == known.number

@@ -64,6 +64,9 @@ class BruteForceSignatures(BruteForceIndex):
             return FAR
         return self.distance_to_root(known, fingerprint)
 
+    def is_unlike(self, known: int, fingerprint: int) -> bool:
+        return self.distance_to_root(known, fingerprint) > 9_500
+
     def distance_to_root(self, root: int, fingerprint: int) -> int:
         left, right = (unpacked(one, self.banding) for one in (root, fingerprint))
         return distance_by_definition(left, right, self.banding.bin_bits)

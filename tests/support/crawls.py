@@ -9,13 +9,15 @@ from index.matching.minhash import Banding
 from index.matching.second_look import CosineLook
 from index.session import Longer, Recrawl, Retention
 from index.storage.parameters import Parameters
-from tests.support.brute_force_index import MINOR, BruteForceIndex
+from tests.support.brute_force_index import MINOR, OTHER_TEXT, SHARED_ID, BruteForceIndex
 from tests.support.brute_force_signatures import BruteForceSignatures, as_number, clustered_bins
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, entries_of
 from tests.support.looks import brute_force_look
 
 MINOR_REASONS = {reason: reason + MINOR for reason in range(5)}
-UPDATES = Recrawl("update", minor_reasons=MINOR_REASONS)
+UPDATES = Recrawl(
+    "update", MINOR_REASONS, *({each: each + more for each in range(5)} for more in (OTHER_TEXT, SHARED_ID))
+)
 COSINE = CosineLook(2, 0.9)
 EAST, NORTH = b"\x40\x00", b"\x00\x40"
 SCHEMES: dict[str, Parameters] = {
@@ -36,12 +38,19 @@ def oracle_of(parameters: Parameters, retention: Retention, longer: Longer | Non
 
 
 def crawled(
-    generator: np.random.Generator, count: int, parameters: Parameters, *, digests: bool = False, times: int = 6
+    generator: np.random.Generator,
+    count: int,
+    parameters: Parameters,
+    *,
+    digests: bool = False,
+    times: int = 6,
+    lengths: bool = False,
 ) -> list[Row]:
     """Few pages, crawled again and again: unchanged, changed a little or wholly, back as they were, or as a copy of another.
 
     digests  whether other texts may have equal fingerprints, and other texts the same substance; with hosts
     times    how often a page is crawled
+    lengths  whether texts have lengths, most of them enough to say that they have nothing in common
     """
     if parameters.banding is None:
         texts = clustered_fingerprints(generator, count, parameters.bits, centres=max(2, count // 8))
@@ -75,6 +84,7 @@ def crawled(
                 look,
                 host,
                 (substance + int(generator.integers(3)), substance) if digests else None,
+                int(generator.choice([60, 100, 900], p=[0.1, 0.3, 0.6])) if lengths else 0,
             )
         )
     return rows

@@ -45,6 +45,7 @@ def test_pages_crawled_again_are_decided_as_brute_force_does_however_the_rows_ar
         parameters,
         digests=data.draw(st.booleans()),
         times=data.draw(st.sampled_from([6, 30])),
+        lengths=data.draw(st.booleans()),
     )
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(prepare, "ROWS_AT_ONCE", data.draw(st.sampled_from([7, 2_048])))
@@ -139,7 +140,7 @@ def test_an_index_restored_in_any_order_knows_the_same_versions(seed: int, rows_
 @given(seed=st.integers(0, 2**32), stop=st.integers(0, 6), rows_max=st.integers(1, 60))
 def test_an_exported_index_knows_the_same_versions(insert: Insert, seed: int, stop: int, rows_max: int) -> None:
     parameters = with_insert(SCHEMES["simhash"], insert)
-    rows = crawled(np.random.default_rng(seed), 160, parameters, digests=True)
+    rows = crawled(np.random.default_rng(seed), 160, parameters, digests=True, lengths=True)
     with tempfile.TemporaryDirectory() as name:
         first, second = Path(name) / "first", Path(name) / "second"
         _, expected = decided_rows(first, rows, parameters)

@@ -6,12 +6,14 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import orjson
 import pytest
 from rich.console import Console
 
+from deploy.made_up_site import others
 from index import errors
 from streamer import Answer, Filter, Settings
 from streamer.service.file_job import filter_files
@@ -230,3 +232,65 @@ def test_rows_of_a_table_are_documents(tmp_path: Path) -> None:
     with Filter.open(tmp_path) as seen:
         first, second = seen.admit(frame.to_dict("records"))
     assert (first.verdict, second.verdict, second.reason) == ("unique", "dead-letter", "no-text")
+
+
+def unrelated(count: int) -> list[str]:
+    return [text for place, text in enumerate(others("en", 2 * count).texts) if place % 6][:count]
+
+
+@pytest.mark.parametrize("cuts", [[0, 40], [0, 1, 2, 3, 40], [0, 7, 11, 40]])
+@pytest.mark.parametrize("scheme", ["minhash", "simhash"])
+def test_an_id_that_names_another_text_each_time_is_no_id(tmp_path: Path, scheme: str, cuts: list[int]) -> None:
+    """A feed gives all its items its own address; each item is printed again elsewhere."""
+    texts = unrelated(20)
+    items = [{"id": "https://feed.example/", "text": text} for text in texts]
+    reprints = [
+        {"id": f"https://other.example/{place}", "text": f"{text} Nobody was hurt."} for place, text in enumerate(texts)
+    ]
+    documents = [*items, *reprints]
+    with Filter.open(tmp_path, settings_for(tmp_path, f"fingerprint.scheme={scheme}")) as seen:
+        answers = [each for begin, end in pairwise(cuts) for each in seen.admit(documents[begin:end])]
+        asked = seen.check([{"id": "https://feed.example/", "text": OTHER}])[0]
+    # The first items look like a page that was rewritten.
+    assert [(each.verdict, each.reason) for each in answers[:3]] == [
+        ("unique", "no-match"),
+        *[("update", "other-text")] * 2,
+    ]
+    assert {(each.verdict, each.reason) for each in [*answers[3:20], asked]} == {("unique", "shared-id")}
+    assert [each.verdict for each in answers[20:]] == ["unique"] * 2 + ["duplicate"] * 18
+
+
+def test_a_page_that_is_wholly_rewritten_twice_or_edited_in_between_stays_a_page(tmp_path: Path) -> None:
+    one, other, third, fourth = unrelated(4)
+    turns = [one, other, third, f"{third} Nobody was hurt.", fourth, f"{fourth} Nobody was hurt."]
+    with Filter.open(tmp_path, settings_for(tmp_path)) as seen:
+        answers = seen.admit([{"id": "https://site.example/page", "text": text} for text in turns])
+    assert [each.verdict for each in answers] == ["unique", *["update"] * 5]
+    assert [each.reason for each in answers[1:]] == [
+        *["other-text"] * 2,
+        "recrawled",
+        "other-text",
+        "recrawled",
+    ]
+
+
+def test_items_that_come_again_or_are_edited_leave_a_shared_id_shared(tmp_path: Path) -> None:
+    """A feed is read every hour: the items of before, the last of them edited, and a new one."""
+    texts = unrelated(8)
+    with Filter.open(tmp_path, settings_for(tmp_path)) as seen:
+
+        def come(*items: str) -> list[tuple[str, str]]:
+            answers = seen.admit([{"id": "https://feed.example/", "text": item} for item in items])
+            return [(each.verdict, each.reason) for each in answers]
+
+        come(*texts[:6])
+        assert come(*texts[2:6]) == [("duplicate", "same-text")] * 4
+        assert come(f"{texts[5]} Nobody was hurt.") == [("update", "recrawled")]
+        assert come(*texts[6:]) == [("unique", "shared-id")] * 2
+
+
+def test_short_texts_with_one_id_are_versions_of_a_page(tmp_path: Path) -> None:
+    """A price or a score is another text each time, and the page is the same."""
+    with Filter.open(tmp_path, settings_for(tmp_path)) as seen:
+        answers = seen.admit([{"id": "https://site.example/", "text": text[:90]} for text in unrelated(8)])
+    assert [each.verdict for each in answers] == ["unique", *["update"] * 7]

@@ -28,7 +28,7 @@ def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
         for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 33
+    assert len(listed) == len(set(listed)) == 35
     # What a person gives back is no decision of the service, and no metric.
     assert set(listed) == {*labels(), ("given-back", "given-back")}
 
@@ -78,8 +78,8 @@ def test_a_reason_that_an_earlier_program_gave_has_the_label_of_its_text() -> No
     minor = Reason.UPDATE_MINOR, Reason.UPDATE_MINOR_SHORT_TEXT
     assert [label(Verdict.UNIQUE, reason) for reason in minor] == ["no-match", "short-text-new"]
     assert [label(Verdict.UPDATE, reason) for reason in minor] == ["recrawled", "short-text-recrawled"]
-    with pytest.raises(ValueError, match="10 is not a valid Reason"):
-        Reason(10)
+    with pytest.raises(ValueError, match="12 is not a valid Reason"):
+        Reason(12)
 
 
 def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
@@ -91,6 +91,8 @@ def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
         "UPDATE_MINOR_SHORT_TEXT": 6,
         "SAME_TEXT": 7,
         "CRAFTED": 8,
+        "OTHER_TEXT": 10,
+        "SHARED_ID": 11,
         "TOMBSTONE": 16,
         "TOO_LARGE": 17,
         "NOT_UTF_8": 18,
