@@ -17,6 +17,7 @@ from tests.support.entries import ends_of, entries_of
 from tests.support.index_process import BATCH_ROWS, DOCUMENTS, MAP_BYTES_MAX, PARAMETERS, SIZES, rows_of, source_of
 from tests.support.packed import number_of, packed, require_packed
 from tests.support.paths import ROOT
+from tests.support.tiers import first_of
 
 WAIT_SECONDS = 60
 
@@ -82,7 +83,7 @@ def require_consistent(directory: Path, decided: int) -> None:
 
 
 @pytest.mark.parametrize(("moment", "lost"), [("before", 1), ("after", 0)])
-@pytest.mark.parametrize("commit", [1, 2, 9])
+@pytest.mark.parametrize("commit", first_of(2, 1, 9))
 def test_a_process_killed_at_a_commit_leaves_whole_batches_only(
     moment: str, lost: int, commit: int, tmp_path: Path
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_process_killed_at_a_commit_leaves_whole_batches_only(
     require_consistent(tmp_path, (commit - lost) * BATCH_ROWS)
 
 
+@pytest.mark.rest
 def test_a_process_killed_again_and_again_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
     acknowledged = 0
     for round_ in range(8):
@@ -248,6 +250,7 @@ def test_a_map_grown_by_another_process_is_taken_over(tmp_path: Path) -> None:
         assert set(decisions.verdicts.tolist()) == {Verdict.DUPLICATE}
 
 
+@pytest.mark.rest
 def test_a_read_only_index_survives_growth_by_a_writer(tmp_path: Path) -> None:
     opened(tmp_path).close()
     with Index.open(tmp_path, None, map_bytes_max=2**20, map_bytes_initial=2**20, read_only=True) as index:

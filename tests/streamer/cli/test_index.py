@@ -32,6 +32,7 @@ from tests.support.entries import Row
 from tests.support.indexes import SMALL, changed, everything, filled, inspected, looked_at, mixed_rows, opened, wrong
 from tests.support.lives import exit_code_of
 from tests.support.paths import ROOT
+from tests.support.tiers import first_of
 
 WAIT_SECONDS = 60
 TEXT = " ".join(f"word{number}" for number in range(60))
@@ -412,7 +413,7 @@ def test_files_that_changed_since_a_rebuild_was_begun_are_refused(index: Path, c
     assert "are not those that the new index was begun with" in done.err
 
 
-@pytest.mark.parametrize(("moment", "commit"), [("before", 3), ("after", 3), ("after", 4)])
+@pytest.mark.parametrize(("moment", "commit"), first_of(("after", 3), ("before", 3), ("after", 4)))
 def test_a_killed_import_leaves_an_index_that_verifies_and_goes_on_when_run_again(
     moment: str, commit: int, tmp_path: Path
 ) -> None:
@@ -430,7 +431,7 @@ def test_a_killed_import_leaves_an_index_that_verifies_and_goes_on_when_run_agai
     assert everything_but_streams(second) == everything_but_streams(first)
 
 
-@pytest.mark.parametrize(("moment", "commit"), [("before", 3), ("after", 3), ("after", 7)])
+@pytest.mark.parametrize(("moment", "commit"), first_of(("after", 3), ("before", 3), ("after", 7)))
 def test_a_killed_rebuild_leaves_an_index_that_verifies_and_goes_on_when_run_again(
     moment: str, commit: int, tmp_path: Path
 ) -> None:
@@ -479,34 +480,31 @@ def test_times_that_no_calendar_holds_are_left_out() -> None:
     assert time_text(2**62) is None
 
 
-def test_an_index_of_signatures_is_looked_after_by_the_same_commands(tmp_path: Path) -> None:
+def test_an_index_of_signatures_is_looked_after_by_the_same_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     lines = [line for line in documents(120) if line.startswith(b"{") and b'"text"' in line]
     (tmp_path / "news.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
     first = json.loads(lines[0])["id"]
     chosen = ("--set", f"index.directory={tmp_path / 'index'}")
     other = ("--set", f"index.directory={tmp_path / 'other'}")
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "streamer", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-
-    assert run(*chosen, "filter", "news.jsonl", "--out", "out").returncode == 0
-    assert run(*chosen, "index", "verify").returncode == 0
-    assert run(*chosen, "index", "export", "export.jsonl").returncode == 0
-    assert run(*other, "index", "import", "export.jsonl").returncode == 0
-    found = json.loads(run(*other, "index", "query", "--id", first, "--json").stdout)
+    assert run(*chosen, "filter", "news.jsonl", "--out", "out").code == 0
+    assert run(*chosen, "index", "verify").code == 0
+    assert run(*chosen, "index", "export", "export.jsonl").code == 0
+    assert run(*other, "index", "import", "export.jsonl").code == 0
+    found = json.loads(run(*other, "index", "query", "--id", first, "--json").out)
     assert found["answers"][0]["matches"][0]["similarity"] == 1.0
-    assert run(*other, "index", "forget", first).returncode == 0
-    assert run(*other, "index", "verify").returncode == 0
-    again = json.loads(run(*other, "index", "query", "--id", first, "--json").stdout)
+    assert run(*other, "index", "forget", first).code == 0
+    assert run(*other, "index", "verify").code == 0
+    again = json.loads(run(*other, "index", "query", "--id", first, "--json").out)
     assert again["answers"][0]["matches"] == []
-    assert run(*other, "index", "query", "--id", first, "--distance", "3").returncode == 2
+    assert run(*other, "index", "query", "--id", first, "--distance", "3").code == 2
     with opened(tmp_path / "index", parameters_of(tmp_path / "index")) as damaged:
         key = HashKey(16, Level.LAST)
         stray = pack_hash_segment(key, np.array([[7 << 48], [7]], np.uint64))
         changed(damaged, lambda transaction: transaction.put(Table.SEGMENTS, key.packed(), stray))
     broken = run(*chosen, "index", "verify")
-    assert broken.returncode == 1
-    assert "the segments of band 16 hold document 7 under 0x0007, which does not belong" in " ".join(
-        broken.stdout.split()
-    )
+    assert broken.code == 1
+    assert "the segments of band 16 hold document 7 under 0x0007, which does not belong" in " ".join(broken.out.split())

@@ -30,6 +30,7 @@ from streamer.service.readiness import GroupSeen
 from streamer.service.supervisor import Supervisor
 from streamer.settings.settings import Settings
 from tests.support.acted_workers import Life, Stage, aborting, diligent, interrupted, process_of, stubborn
+from tests.support.tiers import first_of
 
 TICK_SECONDS = 0.125
 """Binary fractions throughout, so that fake times are exact."""
@@ -514,7 +515,7 @@ def test_a_worker_that_aborts_is_logged_as_short_of_memory_and_comes_back(
     assert "lack of memory" in ended["reason"]
 
 
-@pytest.mark.parametrize("with_folder", [False, True])
+@pytest.mark.parametrize("with_folder", first_of(True, False))
 def test_metrics_whose_files_are_removed_come_back_with_all_counts_and_so_does_a_killed_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_folder: bool
 ) -> None:

@@ -61,6 +61,7 @@ def normalised(texts: list[str]) -> list[str]:
     return [characters.text(row) for row in range(len(texts))]
 
 
+@pytest.mark.rest
 def test_every_single_character_has_the_form_of_the_definition() -> None:
     planes_with_characters = [*range(0x40000), *range(0xE0000, 0xE1000)]
     everything = [chr(codepoint) for codepoint in [*planes_with_characters, *range(0x40000, sys.maxunicode + 1, 199)]]
