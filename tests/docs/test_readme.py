@@ -120,10 +120,6 @@ def test_bars_are_as_long_as_their_figures_which_stand_in_one_row_of_the_benchma
     assert [row for row in BENCHMARKS.splitlines() if all(figure in row for figure in figures)]
 
 
-def test_a_bar_of_another_length_would_be_noticed() -> None:
-    assert bars("bytes  one  ██  10\n       two  ████  40") == {"bytes": [(4, 40), (2, 10)]}
-
-
 def test_stories_are_counted_by_their_original(newcomer: Newcomer) -> None:
     (printed,) = (text for command, text in newcomer.printed.items() if " stories --index " in command)
     lines = (newcomer.folder / "media" / "verdicts.jsonl").read_bytes().splitlines()

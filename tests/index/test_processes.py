@@ -96,25 +96,6 @@ def test_a_process_killed_at_a_commit_leaves_whole_batches_only(
     require_consistent(tmp_path, (commit - lost) * BATCH_ROWS)
 
 
-@pytest.mark.rest
-def test_a_process_killed_again_and_again_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
-    acknowledged = 0
-    for round_ in range(8):
-        process = started(tmp_path, 0, 100)
-        go(process)
-        assert process.stdout is not None
-        for _ in range(1 + round_ % 3):
-            line = process.stdout.readline()
-            acknowledged = int(line) if line else acknowledged
-        process.kill()
-        acknowledged = max([acknowledged, *ended(process)])
-        with opened(tmp_path) as index:
-            applied = index.applied()[source_of(0)].offset
-        # The kill may fall between a commit and its acknowledgement, never the other way round.
-        assert acknowledged <= applied <= acknowledged + BATCH_ROWS
-    require_consistent(tmp_path, applied)
-
-
 def test_two_processes_killed_again_and_again_lose_and_double_nothing(tmp_path: Path) -> None:
     acknowledged = {0: 0, 1: 0}
     states = set()

@@ -71,16 +71,6 @@ OUTPUTS = {
 }
 
 
-def test_filtering_again_changes_nothing_and_says_so(news: Path, tmp_path: Path) -> None:
-    arguments = ("filter", "news.jsonl", "--out", "out", "--index", "index")
-    assert run(*arguments).code == 0
-    before = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.jsonl")}
-    again = run(*arguments)
-    assert again.code == 0
-    assert "already decided" in again.out
-    assert {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.jsonl")} == before
-
-
 def entries(directory: Path) -> int:
     with Index.open(directory, None, map_bytes_max=2**30, read_only=True) as index:
         return index.statistics().entries
@@ -203,15 +193,6 @@ def test_a_limit_that_is_no_number_is_refused_before_anything_is_read(given: str
     done = run("calibrate", "missing.jsonl", "--false-per-million", given)
     assert done.code == 2
     assert "Invalid value for '--false-per-million'" in done.err
-
-
-def test_an_index_of_other_settings_is_refused_with_what_differs(tmp_path: Path) -> None:
-    (tmp_path / "one.jsonl").write_bytes(document("one", "Some words to be filtered."))
-    arguments = ("filter", "one.jsonl", "--index", "index")
-    assert run(*arguments, "--out", "out").code == 0
-    other = run("--set", "minhash.similarity_min=0.6", *arguments, "--out", "other")
-    assert other.code == os.EX_CONFIG
-    assert "similarity_min: stored 0.7, asked 0.6" in other.err
 
 
 def test_a_file_of_dead_letters_alone_is_an_error_and_one_of_many_a_warning(tmp_path: Path) -> None:
@@ -454,13 +435,11 @@ def test_settings_of_both_schemes_stand_side_by_side(tmp_path: Path) -> None:
     long = " ".join(f"word{number}" for number in range(60))
     rows = [{"a": long, "b": long.upper(), "label": True}, {"a": long, "b": long[::-1], "label": False}]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    done = streamer(
-        "evaluate", "pairs.jsonl", "--try", "fingerprint.scheme=simhash", "--picture", "p.html", cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    assert "distance ≤ 7 of 64" in done.stdout
-    assert "similarity ≥ 0.7" in done.stdout
-    assert done.stdout.count("1.0000 (0.207-1.000)") == 4
+    done = run("evaluate", "pairs.jsonl", "--try", "fingerprint.scheme=simhash", "--picture", "p.html")
+    assert done.code == 0, done.err
+    assert "distance ≤ 7 of 64" in done.out
+    assert "similarity ≥ 0.7" in done.out
+    assert done.out.count("1.0000 (0.207-1.000)") == 4
     assert (tmp_path / "p.html").read_text(encoding="utf-8").count("<svg") == 4
 
 
